@@ -1,0 +1,180 @@
+"""Arithmetic in task and kernel files: parsed to a tree of allowed nodes, never eval'ed.
+
+Integers, `+ - * // %`, comparisons, `and or not`, `A if C else B`, `ceil_div`, `min`, `max` and names. Formulas for
+scalars and work also take `/`, floats, `sqrt`, `log2` (`real=True`).
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from evo.errors import SyntaxInvalid
+
+Number = int | float
+
+_LONGEST = 500
+_BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Div: operator.truediv,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Number, Number], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def ceil_div(a: int, b: int) -> int:
+    """The number of tiles of b that cover a."""
+    return -(-a // b)
+
+
+_FUNCTIONS: dict[str, Callable[..., Number]] = {"ceil_div": ceil_div, "min": min, "max": max}
+_REAL_FUNCTIONS: dict[str, Callable[..., Number]] = {**_FUNCTIONS, "sqrt": math.sqrt, "log2": math.log2}
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked expression. `names` are the axes, knobs and `chip.*` names that it reads."""
+
+    text: str
+    tree: ast.expr
+    names: frozenset[str]
+    path: str
+    line: int | None
+
+    def value(self, names: Mapping[str, Number]) -> Number:
+        """Evaluate with the given names. Raises SyntaxInvalid (division by zero, unknown name) at its place."""
+        try:
+            return _evaluate(self.tree, names)
+        except KeyError as error:
+            raise self.problem(f"unknown name {error.args[0]!r}", names) from None
+        except (ZeroDivisionError, ValueError, OverflowError) as error:
+            raise self.problem(str(error), names) from None
+
+    def problem(self, what: str, known: Iterable[str]) -> SyntaxInvalid:
+        listed = ", ".join(sorted(known)) or "none"
+        return SyntaxInvalid(self.path, self.line, f"{what} in `{self.text}`", hint=f"names known here: {listed}")
+
+
+def parse(text: str, *, path: Path | str = "<expression>", line: int | None = None, real: bool = False) -> Expression:
+    """Parse one expression. Raises SyntaxInvalid naming file, line and token."""
+    text = text.strip()
+
+    def invalid(token: str, why: str) -> SyntaxInvalid:
+        allowed = "+ - * // % comparisons, and/or/not, ceil_div, min, max" + (", /, sqrt, log2" if real else "")
+        return SyntaxInvalid(path, line, f"{why} at `{token}` in `{text}`", hint=f"allowed: integers, names, {allowed}")
+
+    if len(text) > _LONGEST:
+        raise invalid(text[:20], f"expression longer than {_LONGEST} characters")
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        at = (getattr(error, "offset", None) or 1) - 1
+        raise invalid(text[at : at + 12].split(" ")[0] or "end of line", "cannot parse") from None
+    names: set[str] = set()
+    _check(tree, names, real, lambda node, why: invalid(ast.get_source_segment(text, node) or text, why))
+    return Expression(text, tree, frozenset(names), str(path), line)
+
+
+def parse_list(text: str, *, path: Path | str, line: int | None, real: bool = False) -> tuple[Expression, ...]:
+    """Parse `a, b, c` (brackets already removed) into one Expression per top-level comma."""
+    if not text.strip():
+        return ()
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += (char in "([") - (char in ")]")
+        if char == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    return tuple(parse(part, path=path, line=line, real=real) for part in parts)
+
+
+def _check(
+    node: ast.expr, names: set[str], real: bool, invalid: Callable[[ast.expr, str], SyntaxInvalid], depth: int = 0
+) -> None:
+    children: list[ast.expr] = []
+    if depth > 50:
+        raise invalid(node, "nested too deeply")
+    match node:
+        case ast.Constant(value=bool()):
+            raise invalid(node, "write 0 or 1")
+        case ast.Constant(value=int()):
+            pass
+        case ast.Constant(value=float()) if real:
+            pass
+        case ast.Name(id=name):
+            names.add(name)
+        case ast.Attribute(value=ast.Name(id="chip"), attr=attr):
+            names.add(f"chip.{attr}")
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY and (real or not isinstance(op, ast.Div)):
+            children = [left, right]
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
+            children = [operand]
+        case ast.BoolOp(values=values):
+            children = values
+        case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in _COMPARE for op in ops):
+            children = [left, *comparators]
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            children = [test, body, orelse]
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            known = _REAL_FUNCTIONS if real else _FUNCTIONS
+            if name not in known:
+                raise invalid(node, f"unknown function {name}")
+            if (name == "ceil_div" and len(args) != 2) or (name in ("sqrt", "log2") and len(args) != 1) or not args:
+                raise invalid(node, f"wrong number of arguments for {name}")
+            if len(args) < 2 and name in ("min", "max"):
+                raise invalid(node, f"{name} takes two or more arguments")
+            children = args
+        case ast.BinOp(op=ast.Div()):
+            raise invalid(node, "`/` is not an integer operation, write `//` or ceil_div")
+        case _:
+            raise invalid(node, f"{type(node).__name__} is not allowed")
+    for child in children:
+        _check(child, names, real, invalid, depth + 1)
+
+
+def _evaluate(node: ast.expr, names: Mapping[str, Number]) -> Number:
+    match node:
+        case ast.Constant(value=value) if isinstance(value, int | float):
+            return value
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Attribute(attr=attr):
+            return names[f"chip.{attr}"]
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_evaluate(left, names), _evaluate(right, names))
+        case ast.UnaryOp(op=op, operand=operand):
+            value = _evaluate(operand, names)
+            if isinstance(op, ast.Not):
+                return int(not value)
+            return -value if isinstance(op, ast.USub) else value
+        case ast.BoolOp(op=op, values=values):
+            decided = (bool(_evaluate(value, names)) for value in values)
+            return int(all(decided) if isinstance(op, ast.And) else any(decided))
+        case ast.Compare(left=left, ops=ops, comparators=comparators):
+            last = _evaluate(left, names)
+            for op_, comparator in zip(ops, comparators, strict=True):
+                right_value = _evaluate(comparator, names)
+                if not _COMPARE[type(op_)](last, right_value):
+                    return 0
+                last = right_value
+            return 1
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _evaluate(body if _evaluate(test, names) else orelse, names)
+        case ast.Call(func=ast.Name(id=name), args=args):
+            return _REAL_FUNCTIONS[name](*(_evaluate(arg, names) for arg in args))
+    raise ValueError(f"unchecked node {type(node).__name__}")

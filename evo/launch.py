@@ -1,0 +1,165 @@
+"""From a variant's launch plan and a case to concrete launches, and whether the chip can run them.
+
+A plan that the chip refuses is the variant's failure (`Refusal`), not the harness's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evo.errors import SyntaxInvalid
+from evo.expr import Expression, Number, ceil_div
+from evo.hardware import Chip
+from evo.task import Case, Task
+from evo.variant import DTYPES, Variant
+
+_GRID_LIMIT = (2**31 - 1, 65_535, 65_535)
+_BLOCK_LIMIT = (1024, 1024, 64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One kernel launch. grid in blocks, block in threads, shared_bytes is the dynamic part."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """A scratch buffer at one case. init: `poison` or `zero`."""
+
+    name: str
+    size_bytes: int
+    init: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All launches of a variant at one case: one timed sequence, with its workspaces."""
+
+    launches: tuple[Launch, ...]
+    scratch: tuple[Workspace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a plan cannot run: the variant's failure, one line."""
+
+    reason: str
+
+
+def macros_of(variant: Variant, case: Case) -> dict[str, int]:
+    """The case axes that are compiled in, e.g. {"D": 64}."""
+    return {name: case.axes[name] for name in variant.macros if name in case.axes}
+
+
+def plan(variant: Variant, task: Task, case: Case, chip: Chip) -> Plan | Refusal:
+    """Evaluate the launch plan at one case and hold it to the chip's limits."""
+    for macro in variant.macros:
+        if macro not in task.axes:
+            return Refusal(f"`// evo: macro {macro}` is not an axis of {task.name} ({', '.join(task.axes)})")
+    for flag in variant.flags:
+        if flag not in task.flags:
+            return Refusal(f"flag {flag} is not in the task's allowed set ({', '.join(task.flags) or 'none'})")
+    names: dict[str, Number] = {
+        **case.axes,
+        **variant.integer_knobs,
+        **{f"chip.{name}": value for name, value in chip.names().items()},
+    }
+    try:
+        launches = tuple(
+            Launch(
+                kernel=line.kernel,
+                grid=_triple(line.grid, names),
+                block=_triple(line.block, names),
+                shared_bytes=int(line.shared.value(names)),
+            )
+            for line in variant.launches
+        )
+        scratch = tuple(
+            Workspace(name=s.name, size_bytes=_product(s.shape, names) * DTYPES[s.dtype], init=s.init)
+            for s in variant.scratch
+        )
+        names["shared"] = max(launch.shared_bytes for launch in launches)
+        for require in variant.requires:
+            if not require.value(names):
+                return Refusal(f"line {require.line}: `require {require.text}` does not hold")
+    except SyntaxInvalid as error:
+        return Refusal(error.message)
+    for launch in launches:
+        if reason := over_limit(launch, chip):
+            return Refusal(reason)
+    for space in scratch:
+        if not 0 < space.size_bytes <= 2**34:
+            return Refusal(f"scratch {space.name} of {space.size_bytes} bytes")
+    return Plan(launches=launches, scratch=scratch)
+
+
+def over_limit(launch: Launch, chip: Chip) -> str | None:
+    """The first limit of the chip that a launch exceeds, in words; None if it fits."""
+    for axis, count, limit in zip("xyz", launch.grid, _GRID_LIMIT, strict=True):
+        if not 1 <= count <= limit:
+            return f"{launch.kernel}: grid.{axis} = {count}, allowed 1 to {limit}"
+    for axis, count, limit in zip("xyz", launch.block, _BLOCK_LIMIT, strict=True):
+        if not 1 <= count <= limit:
+            return f"{launch.kernel}: block.{axis} = {count}, allowed 1 to {limit}"
+    if launch.threads > chip.threads_per_block:
+        return f"{launch.kernel}: {launch.threads} threads per block, {chip.slug} allows {chip.threads_per_block}"
+    if not 0 <= launch.shared_bytes <= chip.shared_per_block_optin:
+        return (
+            f"{launch.kernel}: {launch.shared_bytes} bytes of dynamic shared memory, "
+            f"{chip.slug} allows {chip.shared_per_block_optin}"
+        )
+    return None
+
+
+def over_resources(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> str | None:
+    """The limit exceeded once the compiler has said what a kernel needs; None if it can launch."""
+    total = launch.shared_bytes + static_shared
+    if total > chip.shared_per_block_optin:
+        return f"{launch.kernel}: {total} bytes of shared memory, {chip.slug} allows {chip.shared_per_block_optin}"
+    warps = ceil_div(launch.threads, 32)
+    if allocated(registers, chip) * warps > chip.registers_per_sm:
+        return (
+            f"{launch.kernel}: {registers} registers x {launch.threads} threads exceed the register file "
+            f"({allocated(registers, chip) * warps} of {chip.registers_per_sm} allocated)"
+        )
+    return None
+
+
+def allocated(registers: int, chip: Chip) -> int:
+    """Registers that one warp takes, after rounding up to the allocation unit."""
+    return ceil_div(registers * 32, chip.register_allocation_unit) * chip.register_allocation_unit
+
+
+def resident_blocks(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> int:
+    """Blocks of this launch that one SM holds at once (0 if none fits)."""
+    warps = ceil_div(launch.threads, 32)
+    shared = launch.shared_bytes + static_shared + chip.shared_reserved_per_block
+    by_registers = chip.registers_per_sm // max(1, allocated(max(registers, 1), chip) * warps)
+    by_shared = chip.shared_per_sm // shared
+    return min(by_registers, by_shared, chip.warps_per_sm // warps, chip.blocks_per_sm)
+
+
+def _triple(expressions: tuple[Expression, ...], names: Mapping[str, Number]) -> tuple[int, int, int]:
+    values = [int(e.value(names)) for e in expressions] + [1, 1]
+    return values[0], values[1], values[2]
+
+
+def _product(shape: tuple[Expression, ...], names: Mapping[str, Number]) -> int:
+    total = 1
+    for dim in shape:
+        total *= int(dim.value(names))
+    return total

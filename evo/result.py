@@ -1,0 +1,324 @@
+"""The frozen records of one trial: status, faults, counters, timings, decisions, environment.
+
+A number exists or is absent (None, and left out of JSON); there is no 0, inf, NaN or -1 for "not measured".
+Measured times (`Timing`) and modelled times (`Estimate`) are different types and different JSON fields.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+
+class Status(enum.StrEnum):
+    """How far a variant got. Whether it is kept is a Decision, made later."""
+
+    UNCOMPILED = "uncompiled"  # compiler error or warning
+    REFUSED = "refused"  # static rule or limit
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    UNSAFE = "unsafe"  # memory fault, race, uninitialised read
+    UNSTABLE = "unstable"  # differs between runs
+    WRONG = "wrong"
+    CORRECT = "correct"
+    MEASURED = "measured"  # gpu only
+
+    @property
+    def passed(self) -> bool:
+        return self in (Status.CORRECT, Status.MEASURED)
+
+
+class Verdict(enum.StrEnum):
+    KEEP = "keep"
+    REVERT = "revert"
+    INCONCLUSIVE = "inconclusive"
+    KEEP_NEUTRAL = "keep_neutral"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One memory or synchronisation fault seen while a kernel executed.
+
+    kind: out_of_bounds, misaligned, uninitialised, race, barrier, read_only, budget, deadlock, trap, stack_overflow.
+    block and thread are (x, y, z); address is the virtual byte address, or the offset for shared and local memory.
+    """
+
+    kind: str
+    kernel: str
+    message: str
+    source_line: int | None = None
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    address: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "kind": self.kind,
+                "kernel": self.kernel,
+                "source_line": self.source_line,
+                "block": list(self.block) if self.block else None,
+                "thread": list(self.thread) if self.thread else None,
+                "address": self.address,
+                "message": self.message,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Measured durations of one launch sequence on a GPU. Units: microseconds. Percentiles from untrimmed samples."""
+
+    p50_us: float
+    p90_us: float
+    p99_us: float
+    mean_us: float
+    std_us: float
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(x) and x > 0 for x in (self.p50_us, self.p90_us, self.p99_us, self.mean_us)):
+            raise ValueError(f"a Timing holds positive finite times only, got {self}")
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "p50_us": round(self.p50_us, 4),
+            "p90_us": round(self.p90_us, 4),
+            "p99_us": round(self.p99_us, 4),
+            "mean_us": round(self.mean_us, 4),
+            "std_us": round(self.std_us, 4),
+            "samples": self.samples,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A modelled duration from simulator counters; never called measured. Units: microseconds.
+
+    terms_us: the model's terms by name; limiter names the largest. blocks_run of blocks_total were executed.
+    """
+
+    modelled_us: float
+    model_version: str
+    chip: str
+    calibration: str
+    limiter: str
+    terms_us: dict[str, float]
+    blocks_run: int
+    blocks_total: int
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "modelled_us": round(self.modelled_us, 4),
+            "model_version": self.model_version,
+            "chip": self.chip,
+            "calibration": self.calibration,
+            "limiter": self.limiter,
+            "terms_us": {name: round(value, 4) for name, value in self.terms_us.items()},
+            "blocks_run": self.blocks_run,
+            "blocks_total": self.blocks_total,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBench:
+    """Times of one bench case: measured (warm, and cold) or modelled, never both."""
+
+    name: str
+    warm: Timing | None = None
+    cold: Timing | None = None
+    tflop_per_s: float | None = None
+    estimate: Estimate | None = None
+
+    def __post_init__(self) -> None:
+        if (self.warm is None) == (self.estimate is None):
+            raise ValueError(f"case {self.name}: exactly one of a measured timing and a modelled estimate")
+
+    @property
+    def time_us(self) -> float:
+        """The figure that ranks this case within its own timing kind."""
+        if self.warm is not None:
+            return self.warm.p50_us
+        assert self.estimate is not None
+        return self.estimate.modelled_us
+
+    def to_json(self) -> dict[str, Json]:
+        if self.estimate is not None:
+            return {"name": self.name, **self.estimate.to_json()}
+        assert self.warm is not None
+        return drop_absent(
+            {
+                "name": self.name,
+                "warm": self.warm.to_json(),
+                "cold": self.cold.to_json() if self.cold else None,
+                "tflop_per_s": round(self.tflop_per_s, 4) if self.tflop_per_s is not None else None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseCheck:
+    """What the gate saw for one case. Errors are against the float64 reference; budget is what was allowed."""
+
+    name: str
+    status: Status
+    reason: str | None = None
+    max_error: float | None = None
+    rms_error: float | None = None
+    budget: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "name": self.name,
+                "status": self.status.value,
+                "reason": self.reason,
+                "max_error": _finite(self.max_error),
+                "rms_error": _finite(self.rms_error),
+                "budget": dict(self.budget) or None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """The gate's verdict on one variant. `counters` are the simulator's totals over the cases, where it ran."""
+
+    status: Status
+    reason: str | None = None
+    cases: tuple[CaseCheck, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "status": self.status.value,
+                "reason": self.reason,
+                "cases": [case.to_json() for case in self.cases],
+                "faults": [fault.to_json() for fault in self.faults],
+                "counters": dict(self.counters) or None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """How much faster the child is than its parent: parent time / child time, with a 95 % interval where measured."""
+
+    ratio: float
+    low: float | None = None
+    high: float | None = None
+    confirmed: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "ratio": round(self.ratio, 5),
+                "low": round(self.low, 5) if self.low is not None else None,
+                "high": round(self.high, 5) if self.high is not None else None,
+                "confirmed": self.confirmed,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Keep or not, with the reason in words and the evidence in numbers."""
+
+    verdict: Verdict
+    reason: str
+    gain: Gain | None = None
+    evidence: dict[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "verdict": self.verdict.value,
+                "reason": self.reason,
+                "gain": self.gain.to_json() if self.gain else None,
+                "evidence": dict(self.evidence) or None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """Where a result comes from. Two results may be compared only if `key()` agrees."""
+
+    device: str  # gpu:0 or sim:l4
+    chip: str  # l4, h200, sim-l4
+    arch: str
+    loaded: str  # cubin, ptx_jit or sim
+    toolkit: str
+    harness: str  # evo version
+    task_hash: str
+    detail: dict[str, str] = field(default_factory=dict)  # driver, torch, clocks policy ...
+
+    @property
+    def timing(self) -> str:
+        return "modelled" if self.loaded == "sim" else "measured"
+
+    def key(self) -> tuple[str, ...]:
+        return (self.chip, self.arch, self.loaded, self.toolkit, self.task_hash, self.detail.get("driver", ""))
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "device": self.device,
+            "chip": self.chip,
+            "arch": self.arch,
+            "loaded": self.loaded,
+            "toolkit": self.toolkit,
+            "harness": self.harness,
+            "task_hash": self.task_hash,
+            "detail": dict(self.detail),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """Everything `evaluate` learnt about one variant. Only a passed check may carry bench figures."""
+
+    variant: str
+    status: Status
+    reason: str | None
+    environment: Environment
+    check: Check | None = None
+    bench: tuple[CaseBench, ...] = ()
+    decision: Decision | None = None
+    compile: dict[str, Json] = field(default_factory=dict)  # the shape of `evo compile --json`
+    elapsed_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bench and not self.status.passed:
+            raise ValueError(f"a variant that is {self.status} carries no bench figures")
+        if self.status is Status.MEASURED and not self.bench:
+            raise ValueError("a measured variant carries its bench figures")
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "variant": self.variant,
+                "status": self.status.value,
+                "reason": self.reason,
+                "environment": self.environment.to_json(),
+                "check": self.check.to_json() if self.check else None,
+                "bench": [case.to_json() for case in self.bench] or None,
+                "decision": self.decision.to_json() if self.decision else None,
+                "compile": dict(self.compile) or None,
+                "elapsed_s": round(self.elapsed_s, 3) if self.elapsed_s is not None else None,
+            }
+        )
+
+
+def drop_absent(fields: dict[str, Json]) -> dict[str, Json]:
+    """Leave out what was not measured instead of writing null."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

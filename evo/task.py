@@ -1,0 +1,389 @@
+"""A task folder: `task.yaml`, `reference.py`, `ladder/`, `champions/`, `wrong/`.
+
+Reads one `kernels/<task>/` and nothing else. A malformed file is a SyntaxInvalid with file, line and field.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
+from evo.expr import Expression, Number, parse
+from evo.variant import DTYPES
+
+_NAME = re.compile(r"^[A-Za-z_]\w*$")
+_TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+_HEADERS = (".h", ".cuh")
+_TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
+_OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """One kernel argument. role: `in` or `out`; shape in axes."""
+
+    name: str
+    role: str
+    dtype: str
+    shape: tuple[Expression, ...]
+
+    def dims(self, case: Case) -> tuple[int, ...]:
+        return tuple(int(dim.value(case.axes)) for dim in self.shape)
+
+    def size_bytes(self, case: Case) -> int:
+        total = DTYPES[self.dtype]
+        for dim in self.dims(case):
+            total *= dim
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    name: str
+    dtype: str
+    value: Expression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """`allclose` bounds, and how many times the trusted implementation's own error a variant may have."""
+
+    rtol: float
+    atol: float
+    rival_error_factor: float
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One concrete set of axis values; booleans are 0 or 1."""
+
+    name: str
+    axes: dict[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What is to be computed: tensors, cases, tolerance and work formulas of one folder."""
+
+    name: str
+    folder: Path
+    axes: dict[str, str]
+    tensors: tuple[Tensor, ...]
+    scalars: tuple[Scalar, ...]
+    tolerance: Tolerance
+    check: tuple[Case, ...]
+    bench: tuple[Case, ...]
+    headline: str
+    score: dict[str, float]
+    work: dict[str, Expression]
+    flags: tuple[str, ...] = ()
+    targets: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(tensor for tensor in self.tensors if tensor.role == "in")
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return tuple(tensor for tensor in self.tensors if tensor.role == "out")
+
+    def case(self, name: str) -> Case:
+        for case in (*self.bench, *self.check):
+            if case.name == name:
+                return case
+        known = ", ".join(case.name for case in (*self.bench, *self.check))
+        raise UsageError(f"task {self.name} has no case {name!r}", hint=f"known cases: {known}")
+
+    def scalar_values(self, case: Case) -> dict[str, Number]:
+        return {scalar.name: scalar.value.value(case.axes) for scalar in self.scalars}
+
+    def work_of(self, case: Case) -> dict[str, float]:
+        """The work formulas at one case, e.g. flop and bytes."""
+        return {name: float(formula.value(case.axes)) for name, formula in self.work.items()}
+
+    def ladder(self) -> tuple[Path, ...]:
+        return tuple(sorted((self.folder / "ladder").glob("*.cu")))
+
+    def wrong(self) -> tuple[Path, ...]:
+        return tuple(sorted((self.folder / "wrong").glob("*.cu")))
+
+    def champion_path(self, chip: str, arch: str) -> Path:
+        return self.folder / "champions" / f"{chip}-{arch}.cu"
+
+    @cached_property
+    def headers(self) -> dict[str, str]:
+        """The folder's own headers by name; frozen, and part of the task hash."""
+        found = (path for path in sorted(self.folder.iterdir()) if path.suffix in _HEADERS)
+        return {path.name: path.read_text(encoding="utf-8") for path in found}
+
+    @cached_property
+    def hash(self) -> str:
+        """Twelve hex digits over what decides correctness and work: task.yaml, reference.py and headers."""
+        digest = hashlib.sha256()
+        for path in [self.folder / "task.yaml", self.folder / "reference.py"]:
+            digest.update(path.read_bytes() + b"\0")
+        for name, text in self.headers.items():
+            digest.update(f"{name}\0{text}\0".encode())
+        return digest.hexdigest()[:12]
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The nearest parent with a `kernels/` folder. Raises UsageError where there is none."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / "kernels").is_dir():
+            return folder
+    raise UsageError(
+        f"no kernels/ folder in {here} or above it",
+        hint="run `evo init` to lay down the shipped tasks here, or pass --root",
+    )
+
+
+def task_names(root: Path) -> tuple[str, ...]:
+    return tuple(sorted(path.parent.name for path in (root / "kernels").glob("*/task.yaml")))
+
+
+def load_task(root: Path, name: str) -> Task:
+    """Read `kernels/<name>/`. Raises UsageError for an unknown task, SyntaxInvalid for a bad file."""
+    folder = root / "kernels" / name
+    if not (folder / "task.yaml").is_file():
+        known = ", ".join(task_names(root)) or "none"
+        raise UsageError(f"no task {name!r} in {root / 'kernels'}", hint=f"known tasks: {known}")
+    return read_task(folder)
+
+
+def read_task(folder: Path) -> Task:
+    """Read one task folder. Raises SyntaxInvalid naming file, line and field, TaskInvalid for a missing file."""
+    path = folder / "task.yaml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TaskInvalid(f"{path}: cannot be read: {error}", hint="a task folder holds task.yaml") from None
+    for needed in ("reference.py", "ladder"):
+        if not (folder / needed).exists():
+            raise TaskInvalid(f"{folder}: no {needed}", hint="see `evo new` for what a task folder holds")
+    return _Yaml(path, text).task(folder)
+
+
+class _Yaml:
+    """task.yaml as data with the line of each field kept."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.lines: dict[tuple[str | int, ...], int] = {}
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            data = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", None) or "not YAML"
+            raise SyntaxInvalid(path, mark.line + 1 if mark else None, problem, hint="fix the YAML syntax") from None
+        if node is None or not isinstance(data, dict):
+            raise SyntaxInvalid(path, 1, "task.yaml is not a mapping", hint="start with `name: ...`")
+        self._index(node, ())
+        self.data = cast(dict[str, object], data)
+
+    def _index(self, node: yaml.Node, at: tuple[str | int, ...]) -> None:
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                self.lines[(*at, key.value)] = key.start_mark.line + 1
+                self._index(value, (*at, key.value))
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                self._index(value, (*at, number))
+
+    def line(self, *at: str | int) -> int | None:
+        return self.lines.get(at)
+
+    def invalid(self, at: tuple[str | int, ...], problem: str, hint: str) -> SyntaxInvalid:
+        where = ".".join(map(str, at))
+        line = self.lines.get(at) or self.lines.get(at[:-1])
+        return SyntaxInvalid(self.path, line, f"field `{where}`: {problem}", hint=hint)
+
+    def task(self, folder: Path) -> Task:
+        for key in self.data:
+            if key not in _TOP | _OPTIONAL:
+                known = ", ".join(sorted(_TOP | _OPTIONAL))
+                raise self.invalid((key,), "unknown field", f"known fields: {known}")
+        for key in sorted(_TOP - _OPTIONAL):
+            if key not in self.data:
+                raise SyntaxInvalid(self.path, 1, f"field `{key}`: missing", hint=f"add `{key}:`")
+        name = self.data["name"]
+        if not isinstance(name, str) or not _TASK_NAME.match(name):
+            raise self.invalid(("name",), f"{name!r} is not a task name", "lower case letters, digits and _")
+        if name != folder.name:
+            raise self.invalid(("name",), f"{name!r} differs from the folder {folder.name!r}", "make them equal")
+        axes = self._axes()
+        tensors = tuple(self._tensors(axes))
+        scalars = tuple(self._scalars(axes, {tensor.name for tensor in tensors}))
+        bench = self._cases("bench", axes)
+        names = [case.name for case in bench]
+        headline = self.data.get("headline", names[0])
+        if headline not in names:
+            raise self.invalid(("headline",), f"no bench case {headline!r}", f"one of {', '.join(names)}")
+        return Task(
+            name=name,
+            folder=folder,
+            axes=axes,
+            tensors=tensors,
+            scalars=scalars,
+            tolerance=self._tolerance(),
+            check=self._cases("check", axes),
+            bench=bench,
+            headline=str(headline),
+            score=self._score(names),
+            work=self._work(axes),
+            flags=tuple(str(flag) for flag in cast(list[object], self.data.get("flags") or [])),
+            targets=cast(dict[str, dict[str, float]], self.data.get("targets") or {}),
+        )
+
+    def _mapping(self, key: str) -> dict[str, object]:
+        value = self.data.get(key)
+        if not isinstance(value, dict) or not value:
+            raise self.invalid((key,), "expected a mapping with at least one entry", f"write `{key}: {{name: value}}`")
+        return cast(dict[str, object], value)
+
+    def _entries(self, key: str) -> Iterator[tuple[int, dict[str, object]]]:
+        value = self.data.get(key)
+        if not isinstance(value, list) or not value:
+            raise self.invalid((key,), "expected a list with at least one entry", f"write `{key}: [...]`")
+        for number, entry in enumerate(value):
+            if not isinstance(entry, dict):
+                raise self.invalid((key, number), "expected a mapping", "write `- {name: ..., ...}`")
+            yield number, entry
+
+    def _axes(self) -> dict[str, str]:
+        axes = self._mapping("axes")
+        for name, kind in axes.items():
+            if kind not in ("int", "bool") or not _NAME.match(str(name)):
+                raise self.invalid(
+                    ("axes", name), f"an axis is `NAME: int` or `NAME: bool`, not {kind!r}", "int or bool"
+                )
+        return cast(dict[str, str], axes)
+
+    def _expression(self, text: object, at: tuple[str | int, ...], names: Mapping[str, str], real: bool) -> Expression:
+        line = self.lines.get(at)
+        expression = parse(str(text), path=self.path, line=line, real=real)
+        for name in sorted(expression.names - set(names)):
+            raise self.invalid(at, f"unknown axis {name!r}", f"axes: {', '.join(names)}")
+        return expression
+
+    def _dtype(self, entry: Mapping[str, object], at: tuple[str | int, ...]) -> str:
+        dtype = entry.get("dtype")
+        if dtype not in DTYPES:
+            raise self.invalid((*at, "dtype"), f"unknown dtype {dtype!r}", f"one of {', '.join(DTYPES)}")
+        return str(dtype)
+
+    def _tensors(self, axes: dict[str, str]) -> Iterator[Tensor]:
+        seen: set[str] = set()
+        roles = []
+        for number, entry in self._entries("tensors"):
+            at = ("tensors", number)
+            name, role, shape = entry.get("name"), entry.get("role"), entry.get("shape")
+            if not isinstance(name, str) or not _NAME.match(name) or name in seen:
+                raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each tensor a name of its own")
+            if role not in ("in", "out"):
+                raise self.invalid((*at, "role"), f"unknown role {role!r}", "in or out")
+            if not isinstance(shape, list) or not shape:
+                raise self.invalid((*at, "shape"), "expected a list of axes", "e.g. [B, S, D]")
+            seen.add(name)
+            roles.append(role)
+            dims = tuple(self._expression(dim, (*at, "shape", i), axes, False) for i, dim in enumerate(shape))
+            yield Tensor(name=name, role=str(role), dtype=self._dtype(entry, at), shape=dims)
+        if "out" not in roles:
+            raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
+
+    def _scalars(self, axes: dict[str, str], taken: set[str]) -> Iterator[Scalar]:
+        if not self.data.get("scalars"):
+            return
+        for number, entry in self._entries("scalars"):
+            at = ("scalars", number)
+            name = entry.get("name")
+            if not isinstance(name, str) or not _NAME.match(name) or name in taken or name in axes:
+                raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each scalar a name of its own")
+            value = self._expression(entry.get("value"), (*at, "value"), axes, True)
+            yield Scalar(name=name, dtype=self._dtype(entry, at), value=value)
+
+    def _tolerance(self) -> Tolerance:
+        given = self._mapping("tolerance")
+        numbers = {}
+        for key in ("rtol", "atol", "rival_error_factor"):
+            value = given.get(key)
+            # YAML 1.1 reads 1e-2 as a string; it is a number to everyone who writes it.
+            try:
+                numbers[key] = float(cast(str, value))
+            except (TypeError, ValueError):
+                raise self.invalid(("tolerance", key), f"{value!r} is not a number", f"write `{key}: 0.01`") from None
+            if not 0 <= numbers[key] < 1e3:
+                raise self.invalid(("tolerance", key), f"{value!r} is out of range", "a small positive number")
+        if not given.get("because"):
+            raise self.invalid(("tolerance", "because"), "missing", "say where the tolerance comes from")
+        return Tolerance(**numbers, because=str(given["because"]))
+
+    def _cases(self, key: str, axes: dict[str, str]) -> tuple[Case, ...]:
+        value = self.data.get(key)
+        cases: list[Case] = []
+        if isinstance(value, dict):
+            for label, given in self._mapping(key).items():
+                cases.append(self._case((key, label), str(label), given, axes))
+        else:
+            for number, entry in self._entries(key):
+                name = entry.get("name") or _case_name(entry, axes)
+                cases.append(self._case((key, number), str(name), entry, axes))
+        names = [case.name for case in cases]
+        for case in cases:
+            if names.count(case.name) > 1:
+                raise self.invalid((key,), f"two cases are called {case.name!r}", "give them names of their own")
+        return tuple(cases)
+
+    def _case(self, at: tuple[str | int, ...], name: str, entry: object, axes: dict[str, str]) -> Case:
+        if not isinstance(entry, dict):
+            raise self.invalid(at, "expected a mapping of axes", "e.g. {B: 1, S: 17}")
+        values: dict[str, int] = {}
+        for axis, given in entry.items():
+            if axis == "name":
+                continue
+            if axis not in axes:
+                raise self.invalid((*at, axis), "unknown axis", f"axes: {', '.join(axes)}")
+            if not isinstance(given, int) or int(given) < (0 if axes[axis] == "bool" else 1):
+                raise self.invalid(
+                    (*at, axis), f"{given!r} is not a legal {axes[axis]}", "a positive integer, or a bool"
+                )
+            values[axis] = int(given)
+        for axis, kind in axes.items():
+            if axis not in values:
+                if kind == "bool":
+                    values[axis] = 0
+                else:
+                    raise self.invalid(at, f"axis {axis} is missing", f"add `{axis}: ...`")
+        return Case(name=name, axes={axis: values[axis] for axis in axes})
+
+    def _score(self, names: list[str]) -> dict[str, float]:
+        given = cast(dict[str, object], self.data.get("score") or dict.fromkeys(names, 1))
+        for name, weight in given.items():
+            if name not in names:
+                raise self.invalid(("score", name), "no such bench case", f"one of {', '.join(names)}")
+            if not isinstance(weight, int | float) or weight < 0:
+                raise self.invalid(("score", name), f"{weight!r} is not a weight", "a number, 0 or more")
+        if not sum(cast(float, weight) for weight in given.values()):
+            raise self.invalid(("score",), "all weights are zero", "give at least one case a weight")
+        return {name: float(cast(float, weight)) for name, weight in given.items()}
+
+    def _work(self, axes: dict[str, str]) -> dict[str, Expression]:
+        given = cast(dict[str, object], self.data.get("work") or {})
+        return {name: self._expression(text, ("work", name), axes, True) for name, text in given.items()}
+
+
+def _case_name(entry: Mapping[str, object], axes: Mapping[str, str]) -> str:
+    parts = [f"{axis.lower()}{int(cast(int, entry[axis]))}" for axis in axes if isinstance(entry.get(axis), int)]
+    return "_".join(parts) or "case"

@@ -1,0 +1,168 @@
+"""What a device runs: programs, and what comes back. Two kinds stand behind it: `gpu` (CuPy) and `sim` (PTX on the CPU).
+
+A Program is one variant at one case: binaries, bound launches, buffers. Everything here is picklable, because programs
+run in a child process that can be killed (`evo.device.worker`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.compile import Binary
+from evo.errors import DeviceMissing, UsageError
+from evo.hardware import CHIPS, Chip, chip
+from evo.launch import Launch, Workspace
+from evo.result import CaseBench, Fault
+
+Array = NDArray[np.generic]
+Arrays = dict[str, Array]
+
+POISON_NAN = 0xFF  # every float16, bfloat16, float32 and float64 of these bytes is NaN
+POISON_LARGE = 0x7B  # a large finite number in each of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """One kernel argument: a buffer by name, or a scalar by dtype and value."""
+
+    name: str
+    dtype: str
+    value: int | float | None = None  # None: the buffer called `name`
+
+    @property
+    def is_buffer(self) -> bool:
+        return self.value is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundLaunch:
+    launch: Launch
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """An output tensor at one case. dims in elements, row-major."""
+
+    name: str
+    dtype: str
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One variant at one case: what to load, and the launches that are one timed sequence."""
+
+    variant: str
+    case: str
+    binary: Binary
+    launches: tuple[BoundLaunch, ...]
+    outputs: tuple[Buffer, ...]
+    scratch: tuple[Workspace, ...]
+    flop: float | None = None
+    bytes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Run a program `repeats` times on the same inputs, outputs poisoned anew each time.
+
+    offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). blocks limits a simulator run to a
+    sample of that many blocks per launch. check_races switches the simulator's race checker.
+    """
+
+    program: Program
+    inputs: Arrays
+    poison: int = POISON_NAN
+    offset_bytes: int = 0
+    repeats: int = 1
+    check_races: bool = True
+    blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResult:
+    """What one RunRequest left behind. A fault ends the run: outputs are then those of the repeats before it."""
+
+    outputs: tuple[Arrays, ...]
+    faults: tuple[Fault, ...] = ()
+    overwritten: tuple[str, ...] = ()  # inputs that changed
+    broken_guards: tuple[str, ...] = ()  # buffers written past their ends
+    counters: dict[str, int] = field(default_factory=dict)
+    counters_by_line: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchCase:
+    """One bench case of one variant, with the inputs to time it on."""
+
+    program: Program
+    inputs: Arrays
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceName:
+    """A parsed device: `gpu:0` or `sim:l4`."""
+
+    kind: str
+    which: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.which}"
+
+
+class Device(Protocol):
+    """A device, as it lives in the worker process."""
+
+    name: DeviceName
+    chip: Chip
+
+    def describe(self) -> dict[str, str]:
+        """Driver, clock policy and whatever else belongs in an Environment's detail."""
+        ...
+
+    def run(self, request: RunRequest) -> RunResult: ...
+
+
+class EstimatingDevice(Device, Protocol):
+    """A device whose times are modelled."""
+
+    def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...]: ...
+
+
+def parse_device(text: str) -> DeviceName:
+    """Parse `gpu`, `gpu:1`, `sim`, `sim:h200`, `auto`. Raises UsageError for other words, DeviceMissing for no such chip."""
+    kind, _, which = text.partition(":")
+    if kind == "auto" and not which:
+        return DeviceName("gpu", "0") if gpu_present() else DeviceName("sim", "l4")
+    if kind == "gpu" and (which or "0").isdigit():
+        return DeviceName("gpu", which or "0")
+    if kind == "sim":
+        return DeviceName("sim", chip(which or "l4").slug)
+    raise UsageError(
+        f"unknown device {text!r}", hint=f"auto, gpu, gpu:N, or sim:CHIP with CHIP one of {', '.join(sorted(CHIPS))}"
+    )
+
+
+def gpu_present() -> bool:
+    """True where the NVIDIA driver reports at least one GPU. Loads no CUDA library into this process."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        try:
+            return int(pynvml.nvmlDeviceGetCount()) > 0
+        finally:
+            pynvml.nvmlShutdown()
+    except Exception:  # noqa: BLE001 - no driver, no library and no permission all mean: no GPU to use
+        return False
+
+
+def no_gpu(index: str) -> DeviceMissing:
+    return DeviceMissing(
+        f"no GPU {index} on this machine", hint="use --device sim:l4, or run `evo doctor` to see what is missing"
+    )

@@ -1,0 +1,196 @@
+"""CUDA text -> PTX, machine code and a resource report, with no GPU, driver or toolkit.
+
+A text that does not compile is a returned `Diagnostics`; a missing or broken compiler is a raised `HarnessFault`.
+Owns NVRTC and nvdisasm. Takes an arch, never a device. Importing this loads no CUDA library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+
+from evo.compile.cache import Cache, default_cache
+from evo.compile.pool import CompilerCrashed, CompilerStuck, shared_pool
+from evo.compile.report import (
+    PRELUDE_NAME,
+    SOURCE_NAME,
+    Binary,
+    Diagnostics,
+    KernelReport,
+    code_hash,
+    front_end_complaint,
+    kernel_reports,
+    remarks,
+    shown_log,
+)
+from evo.compile.screen import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
+from evo.compile.toolkit import toolkit, toolkit_version
+from evo.errors import HarnessFault, UsageError
+from evo.result import Status
+
+__all__ = [
+    "ALLOWED_FLAGS",
+    "Binary",
+    "Cache",
+    "Diagnostics",
+    "KernelReport",
+    "compile_source",
+    "default_cache",
+    "flag_allowed",
+    "toolkit_version",
+]
+
+FORMAT_VERSION = 1  # raise when the same inputs would give another Binary
+DEFAULT_TIME_LIMIT_S = 20.0
+
+# NVRTC has no <math.h>. It goes in as a header of its own, so the text keeps its own line numbers.
+PRELUDE = """\
+#pragma once
+#ifndef INFINITY
+#define INFINITY __builtin_bit_cast(float, 0x7f800000u)
+#endif
+#ifndef NAN
+#define NAN __builtin_bit_cast(float, 0x7fffffffu)
+#endif
+#ifndef HUGE_VALF
+#define HUGE_VALF __builtin_bit_cast(float, 0x7f800000u)
+#endif
+#ifndef M_PI
+#define M_PI 3.14159265358979323846
+#endif
+#ifndef M_LOG2E
+#define M_LOG2E 1.4426950408889634074
+#endif
+#ifndef FLT_MAX
+#define FLT_MAX 3.402823466e+38F
+#endif
+#ifndef FLT_MIN
+#define FLT_MIN 1.175494351e-38F
+#endif
+#ifndef FLT_EPSILON
+#define FLT_EPSILON 1.192092896e-07F
+#endif
+"""
+
+_ARCH = re.compile(r"(?P<kind>sm|compute)_(?P<number>\d{2,3}[af]?)")
+_OUT_OF_MEMORY, _INVALID_OPTION, _COMPILATION, _BUILTINS_MISSING = 1, 5, 6, 7  # nvrtcResult
+
+
+def compile_source(
+    text: str,
+    *,
+    name: str,
+    macros: Mapping[str, int | str],
+    flags: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+    arch: str = "sm_89",
+    debug: bool = False,
+    time_limit_s: float = DEFAULT_TIME_LIMIT_S,
+    cache: Cache | None = None,
+) -> Binary | Diagnostics:
+    """Compile one text for `sm_NN` (PTX and machine code) or `compute_NN` (PTX only).
+
+    `name` appears in diagnostics only. `headers` are the task's local files by include name. `cache` defaults to the
+    user's cache folder; `Cache(None)` turns it off. Failures are not cached.
+
+    Raises: UsageError for an arch or macro that is not one; HarnessFault when the compiler is missing or broken.
+    """
+    started_s = time.perf_counter()
+    if not (match := _ARCH.fullmatch(arch)):
+        raise UsageError(f"unknown arch {arch!r}", hint="write it like sm_89, or compute_89 for PTX only")
+    for macro, value in macros.items():
+        if not macro_allowed(macro, value):
+            raise UsageError(f"macro {macro}={value} is not a plain constant", hint="use a name and a number")
+    headers = headers or {}
+    if problem := refusal(text, name=name, headers=headers, flags=flags):
+        return Diagnostics(status=Status.REFUSED, reason=problem)
+    cache = cache if cache is not None else default_cache()
+    key = _key(text, macros, flags, headers, arch, debug)
+    if (found := cache.load(key)) is not None:
+        return found
+    job = {
+        "text": text,
+        "name": SOURCE_NAME,
+        "headers": {**STANDARD_HEADERS, PRELUDE_NAME: PRELUDE, **headers},
+        "options": _options(macros, flags, arch, debug, real=match["kind"] == "sm"),
+        "nvdisasm": toolkit().nvdisasm,
+    }
+    try:
+        answer, cubin = shared_pool().run(job, time_limit_s)
+    except CompilerStuck:
+        return Diagnostics(status=Status.TIMED_OUT, reason=f"{name}: not compiled within {time_limit_s:g} s")
+    except CompilerCrashed as crash:
+        return Diagnostics(status=Status.UNCOMPILED, reason=f"{name}: the compiler crashed ({crash})")
+    log = str(answer["log"])
+    if (failure := _failure(int(answer["result"]), log, name, arch)) is not None:
+        return failure
+    kernels = kernel_reports(log, answer["sass"])
+    binary = Binary(
+        key=key,
+        arch=arch,
+        ptx=str(answer["ptx"]),
+        cubin=cubin,
+        kernels=kernels,
+        macros=dict(macros),
+        code_hash=code_hash(cubin) if cubin else hashlib.sha256(str(answer["ptx"]).encode()).hexdigest()[:16],
+        warnings=remarks(log, kernels),
+        elapsed_s=time.perf_counter() - started_s,
+        cached=False,
+    )
+    cache.store(binary)
+    return binary
+
+
+def _failure(result: int, log: str, name: str, arch: str) -> Diagnostics | None:
+    """What the compiler's result code and log say against the text; None when it is clean."""
+    if result == _BUILTINS_MISSING:
+        hint = "reinstall nvidia-cuda-nvrtc; its builtins library must be of the same version"
+        raise HarnessFault(f"NVRTC cannot use its builtins library: {log.strip()}", hint=hint)
+    if result == _INVALID_OPTION and "gpu-architecture" in log:
+        raise UsageError(f"{toolkit_version()} cannot compile for {arch}", hint="see `evo doctor` for what it can do")
+    complaint = front_end_complaint(log, name)
+    if result == 0 and complaint is None:
+        return None
+    if result == _OUT_OF_MEMORY:
+        complaint = f"{name}: the compiler ran out of memory"
+    elif complaint is None:
+        lines = [line for line in log.splitlines() if line.strip()]
+        complaint = f"{name}: {lines[0].strip() if lines else f'nvrtc result {result}'}"
+    return Diagnostics(status=Status.UNCOMPILED, reason=complaint, log=shown_log(log, name))
+
+
+def _options(macros: Mapping[str, int | str], flags: Sequence[str], arch: str, debug: bool, *, real: bool) -> list[str]:
+    """The one place that says how a text is compiled, for release and debug."""
+    options = [f"--gpu-architecture={arch}", "--std=c++17", f"--pre-include={PRELUDE_NAME}"]
+    options += [f"-I{folder}" for folder in toolkit().include_folders]
+    # -G implies line information, and ptxas warns when it is asked for twice.
+    options += ["-G"] if debug else ["-lineinfo", "-DNDEBUG"]
+    if real:
+        options.append("--ptxas-options=-v")
+    options += [f"-D{name}={value}" for name, value in macros.items()]
+    return [*options, *flags]
+
+
+def _key(
+    text: str,
+    macros: Mapping[str, int | str],
+    flags: Sequence[str],
+    headers: Mapping[str, str],
+    arch: str,
+    debug: bool,
+) -> str:
+    inputs = [
+        FORMAT_VERSION,
+        toolkit().fingerprint,
+        arch,
+        debug,
+        list(flags),
+        sorted((name, str(value)) for name, value in macros.items()),
+        sorted(headers.items()),
+        [PRELUDE, STANDARD_HEADERS],
+        text,
+    ]
+    return hashlib.sha256(json.dumps(inputs).encode()).hexdigest()

@@ -27,7 +27,7 @@ from evo.compile.report import (
     shown_log,
 )
 from evo.compile.screen import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
-from evo.compile.toolkit import toolkit, toolkit_version
+from evo.compile.toolkit import find_toolkit, toolkit_version
 from evo.errors import HarnessFault, UsageError
 from evo.result import Status
 
@@ -116,7 +116,7 @@ def compile_source(
         "name": SOURCE_NAME,
         "headers": {**STANDARD_HEADERS, PRELUDE_NAME: PRELUDE, **headers},
         "options": _options(macros, flags, arch, debug, real=match["kind"] == "sm"),
-        "nvdisasm": toolkit().nvdisasm,
+        "nvdisasm": find_toolkit().nvdisasm,
     }
     try:
         answer, cubin = shared_pool().run(job, time_limit_s)
@@ -165,7 +165,7 @@ def _failure(result: int, log: str, name: str, arch: str) -> Diagnostics | None:
 def _options(macros: Mapping[str, int | str], flags: Sequence[str], arch: str, debug: bool, *, real: bool) -> list[str]:
     """The one place that says how a text is compiled, for release and debug."""
     options = [f"--gpu-architecture={arch}", "--std=c++17", f"--pre-include={PRELUDE_NAME}"]
-    options += [f"-I{folder}" for folder in toolkit().include_folders]
+    options += [f"-I{folder}" for folder in find_toolkit().include_folders]
     # -G implies line information, and ptxas warns when it is asked for twice.
     options += ["-G"] if debug else ["-lineinfo", "-DNDEBUG"]
     if real:
@@ -184,7 +184,7 @@ def _key(
 ) -> str:
     inputs = [
         FORMAT_VERSION,
-        toolkit().fingerprint,
+        find_toolkit().fingerprint,
         arch,
         debug,
         list(flags),

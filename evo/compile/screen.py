@@ -67,6 +67,7 @@ _TOKEN = re.compile(
       |(?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*)
       |(?P<blank>[ \t]+)
       |(?P<newline>\n)
+      |(?P<digraph>%:)
       |(?P<other>\#\#|.)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -149,6 +150,8 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
 def _check_token(kind: str | None, token: str, line: int, pastes: bool) -> None:
     if kind == "raw":
         raise _Refusal(line, "raw string literals are not allowed; write an ordinary string")
+    if kind == "digraph":
+        raise _Refusal(line, "the digraph `%:` is not allowed; write `#`")
     if kind == "open_comment":
         raise _Refusal(line, "comment is never closed")
     if kind == "quote":

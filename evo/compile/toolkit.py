@@ -34,11 +34,11 @@ class Toolkit:
 
 def toolkit_version() -> str:
     """The compiler and its version, e.g. `nvrtc 13.0.88`. Raises HarnessFault when it is not installed."""
-    return toolkit().version
+    return find_toolkit().version
 
 
 @functools.cache
-def toolkit() -> Toolkit:
+def find_toolkit() -> Toolkit:
     """The toolkit in this environment. Raises HarnessFault naming the missing package."""
     nvrtc, nvrtc_version, _ = _installed(_NVRTC)
     found = [_installed(choice) for choice in _HEADERS]

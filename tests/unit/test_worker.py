@@ -1,0 +1,215 @@
+"""The worker tells the variant's failures from the harness's, and leaves no process behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evo.device import DeviceName
+from evo.device.worker import PROGRAMS_PER_CHILD, Crashed, TimedOut, Worker
+from evo.errors import DeviceMissing, HarnessFault, TaskInvalid, WorkerLost
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+from worker_devices import Program, Request  # noqa: E402
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    with Worker(DeviceName("sim", "l4"), opener="worker_devices:Device") as worker:
+        yield worker
+
+
+def run(worker: Worker, action: str, value: object = None, *, variant: str = "v", limit: float = 20.0) -> object:
+    return worker.call("run", Request(Program(variant), action, value), time_limit_s=limit)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone_within(pid: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if not alive(pid):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_result_comes_back_and_the_child_stays(worker: Worker) -> None:
+    assert run(worker, "echo", {"a": [1, 2]}) == {"a": [1, 2]}
+    assert run(worker, "pid") == run(worker, "pid") == worker.pid
+    assert worker.starts == 1
+
+
+def test_large_arrays_travel_fast_and_arrive_writable(worker: Worker) -> None:
+    array = np.arange(16 * 2**20, dtype=np.float32)  # 64 MiB
+    run(worker, "echo")
+    start = time.monotonic()
+    result = run(worker, "double", array)
+    elapsed = time.monotonic() - start
+    assert isinstance(result, np.ndarray)
+    assert result[-1] == array[-1] * 2
+    result[0] = 7
+    assert elapsed < 3.0
+
+
+def test_a_hang_is_the_variants_and_the_next_call_works(worker: Worker) -> None:
+    before = run(worker, "pid")
+    with pytest.raises(TimedOut) as caught:
+        run(worker, "hang", limit=0.5)
+    assert caught.value.seconds == 0.5
+    assert isinstance(before, int)
+    assert gone_within(before, 2)
+    assert run(worker, "echo", 1) == 1
+
+
+def test_a_segmentation_fault_is_the_variants(worker: Worker) -> None:
+    with pytest.raises(Crashed, match="segmentation fault in the simulator child"):
+        run(worker, "segfault")
+    assert run(worker, "echo", 1) == 1
+
+
+def test_a_crash_named_by_the_device_recycles_the_child(worker: Worker) -> None:
+    before = run(worker, "pid")
+    with pytest.raises(Crashed, match="illegal memory access"):
+        run(worker, "crash")
+    assert run(worker, "pid") != before
+
+
+def test_a_sticky_error_keeps_its_result_and_recycles_the_child(worker: Worker) -> None:
+    before = run(worker, "pid")
+    assert run(worker, "sticky") == "fault in the result"
+    assert run(worker, "pid") != before
+
+
+def test_a_child_killed_from_outside_is_tried_again_and_never_the_variants(worker: Worker, tmp_path: Path) -> None:
+    assert run(worker, "killed_once", str(tmp_path / "mark")) == "second try"
+    with pytest.raises(WorkerLost, match="SIGKILL"):
+        run(worker, "killed")
+    assert run(worker, "echo", 1) == 1
+
+
+def test_harness_errors_cross_the_pipe(worker: Worker) -> None:
+    with pytest.raises(TaskInvalid, match=r"reference\.py: broken") as caught:
+        run(worker, "task_error")
+    assert caught.value.hint == "fix it"
+    with pytest.raises(HarnessFault, match=r"ZeroDivisionError: a bug of ours \(worker_devices.py:\d+\)"):
+        run(worker, "defect")
+    with pytest.raises(HarnessFault, match="no method 'system'"):
+        worker.call("system", time_limit_s=1)
+
+
+def test_a_missing_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    with Worker(DeviceName("gpu", "7"), opener="worker_devices:missing") as worker:
+        with pytest.raises(DeviceMissing, match="no gpu:7"):
+            worker.call("describe", time_limit_s=5)
+        with pytest.raises(DeviceMissing):
+            worker.call("describe", time_limit_s=5)
+
+
+def test_a_device_that_fails_its_health_check_after_a_hang_is_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    with Worker(DeviceName("sim", "l4"), opener="worker_devices:unhealthy") as worker:
+        with pytest.raises(TimedOut):
+            run(worker, "hang", limit=0.3)
+        with pytest.raises(WorkerLost, match="health check"):
+            run(worker, "echo", 1)
+
+
+def test_the_child_is_recycled_after_fifty_variants(worker: Worker) -> None:
+    first = run(worker, "pid", variant="v0")
+    for number in range(1, PROGRAMS_PER_CHILD):
+        run(worker, "echo", variant=f"v{number}")
+    assert run(worker, "pid", variant="v0") == first  # a variant seen before costs nothing
+    assert run(worker, "pid", variant="one more") != first
+    assert worker.starts == 2
+
+
+def test_waiting_for_the_gpu_is_not_charged_to_the_variant(worker: Worker) -> None:
+    run(worker, "echo")
+    assert run(worker, "wait_for_gpu", 1.0, limit=0.4) == "waited"
+
+
+def test_stdout_stays_clean_and_secrets_stay_here(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+    os.environ["EVO_TEST_API_KEY"] = "hush"
+    os.environ["EVO_TEST_PROXY"] = "http://me:hush@proxy"
+    os.environ["EVO_TEST_PLAIN"] = "fine"
+    try:
+        assert run(worker, "chatter") == "quiet"
+        seen = worker.call("describe", time_limit_s=5)
+    finally:
+        for name in ("EVO_TEST_API_KEY", "EVO_TEST_PROXY", "EVO_TEST_PLAIN"):
+            del os.environ[name]
+    assert seen["EVO_TEST_PLAIN"] == "fine"
+    assert "hush" not in str(seen)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_calls_from_several_threads_take_turns(worker: Worker) -> None:
+    results: list[object] = []
+    threads = [threading.Thread(target=lambda n=n: results.append(run(worker, "echo", n))) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(map(str, results)) == [str(n) for n in range(8)]
+    assert worker.starts == 1
+    assert run(worker, "echo", 1) == 1  # the thread that started the child is gone, the child is not
+
+
+def test_close_ends_a_call_in_flight(worker: Worker) -> None:
+    run(worker, "echo")
+    threading.Timer(0.3, worker.close).start()
+    with pytest.raises(WorkerLost, match="closed"):
+        run(worker, "hang")
+    with pytest.raises(WorkerLost, match="closed"):
+        run(worker, "echo")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals) -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from evo.device import DeviceName\n"
+        "from evo.device.worker import Worker\n"
+        "from worker_devices import Program, Request\n"
+        "w = Worker(DeviceName('sim', 'l4'), opener='worker_devices:Device')\n"
+        "print(w.call('run', Request(Program('v'), 'pid'), time_limit_s=9), flush=True)\n"
+        "try: w.call('run', Request(Program('v'), 'hang'), time_limit_s=60)\n"
+        "except KeyboardInterrupt: print('interrupted', w.pid, flush=True)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(HERE)], stdout=subprocess.PIPE, text=True, env=environment
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    os.kill(child, signal.SIGINT)  # what a terminal would send, were it in the same group
+    time.sleep(0.3)
+    assert alive(child)
+    assert os.getpgid(child) != os.getpgid(parent.pid)
+    parent.send_signal(how)
+    parent.wait(timeout=10)
+    assert gone_within(child, 3)
+
+
+def test_importing_the_worker_is_cheap() -> None:
+    code = (
+        "import sys, evo.device.worker; print([m for m in ('cupy', 'torch', 'llvmlite', 'scipy') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

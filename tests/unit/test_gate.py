@@ -1,0 +1,133 @@
+"""The numeric gate and the static rules, on arrays and texts made here."""
+
+import numpy as np
+import pytest
+
+from evo import gate
+from evo.expr import parse
+from evo.reference import Expectation
+from evo.result import Status
+from evo.task import Task, Tensor, Tolerance
+
+SHAPE = (64, 32)
+
+
+def task(dtype: str = "float16") -> Task:
+    dims = (parse("64"), parse("32"))
+    return Task(
+        name="t",
+        folder=None,
+        axes={},
+        tensors=(Tensor(name="o", role="out", dtype=dtype, shape=dims),),
+        scalars=(),
+        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="half precision"),
+        check=(),
+        bench=(),
+        headline="",
+        score={},
+        work={},
+    )
+
+
+def expectation(trusted: bool = True) -> Expectation:
+    exact = np.random.default_rng(1).normal(size=SHAPE)
+    return Expectation({}, {"o": exact}, {"o": exact.astype(np.float16)} if trusted else None)
+
+
+def status(output: np.ndarray, trusted: bool = True) -> tuple[Status, str]:
+    row = gate.compare(task(), "c", {"o": output.astype(np.float16)}, expectation(trusted))
+    return row.status, row.reason or ""
+
+
+def test_the_rounded_truth_is_correct_with_its_errors_and_budget():
+    row = gate.compare(task(), "c", {"o": expectation().expected["o"].astype(np.float16)}, expectation())
+    assert row.status is Status.CORRECT
+    assert 0 < row.max_error < row.budget["max_error"]
+    assert 0 < row.rms_error < row.budget["rms_error"]
+
+
+@pytest.mark.parametrize(
+    ("break_it", "words"),
+    [
+        (np.zeros_like, "allclose"),
+        (lambda y: y * 1.05, "allclose"),
+        (lambda y: y * 1.008, "error budget"),
+        (lambda y: y + 0.0009, "error budget"),
+        (lambda y: np.roll(y, 1, axis=0), "allclose"),
+        (lambda y: np.where(y == y.max(), np.nan, y), "not finite"),
+        (lambda y: np.where(y == y.max(), np.inf, y), "not finite"),
+    ],
+)
+def test_a_wrong_output_is_refused_for_its_reason(break_it, words):
+    verdict, reason = status(break_it(expectation().expected["o"]))
+    assert verdict is Status.WRONG
+    assert words in reason
+
+
+def test_poison_left_in_place_is_called_unwritten():
+    output = expectation().expected["o"].astype(np.float16)
+    output[-1] = np.frombuffer(b"\xff\xff" * SHAPE[1], np.float16)
+    row = gate.compare(task(), "c", {"o": output}, expectation())
+    assert "unwritten: o[63, 0]" in row.reason
+    assert "32 elements" in row.reason
+
+
+def test_expected_infinities_are_held_to_their_sign():
+    exact = expectation().expected["o"].copy()
+    exact[0, 0] = -np.inf
+    want = Expectation({}, {"o": exact}, {"o": exact.astype(np.float16)})
+    assert gate.compare(task(), "c", {"o": exact.astype(np.float16)}, want).status is Status.CORRECT
+    flipped = np.where(np.isinf(exact), np.inf, exact).astype(np.float16)
+    assert gate.compare(task(), "c", {"o": flipped}, want).status is Status.WRONG
+
+
+def test_integers_are_exact():
+    want = Expectation({}, {"o": np.arange(64 * 32).reshape(SHAPE)}, None)
+    got = np.arange(64 * 32, dtype=np.int32).reshape(SHAPE)
+    assert gate.compare(task("int32"), "c", {"o": got}, want).status is Status.CORRECT
+    got[3, 4] += 1
+    row = gate.compare(task("int32"), "c", {"o": got}, want)
+    assert "o[3, 4] is 101, expected 100" in row.reason
+
+
+def test_a_difference_in_one_bit_is_found():
+    a = {"o": np.ones((2, 3), np.float32)}
+    b = {"o": a["o"].copy()}
+    assert gate.first_difference(a, b) is None
+    b["o"][1, 2] = np.nextafter(np.float32(1), np.float32(2))
+    assert "o[1, 2]" in gate.first_difference(a, b)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("__device__ float cache[64];", "mutable __device__ global"),
+        ("static __device__ int calls = 0;", "mutable __device__ global"),
+        ("  long long t = clock64();", "clock"),
+        ('  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));', "clock"),
+        ('  asm("createpolicy.fractional.L2::evict_last.b64 p, 1.0;");', "eviction"),
+        ("  __nanosleep(100);", "sleeps"),
+        ("  float* p = (float*)malloc(4);", "allocates"),
+        ('  printf("%d", i);', "prints"),
+        ("  child<<<1, 1>>>(x);", "launches"),
+    ],
+)
+def test_banned_constructs_are_named_with_their_line(line, words):
+    text = f"// clock64() in a comment is fine\n__device__ float half_of(float x) {{ return x / 2; }}\n{line}\n"
+    problem = gate.static_problem(text)
+    assert problem is not None
+    assert (problem.line, words in problem.what) == (3, True)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "__device__ __forceinline__ float f(float x) { return x; }",
+        "__device__ const float TABLE[2] = {1.0f, 2.0f};",
+        "__constant__ float TABLE[2] = {1.0f, 2.0f};",
+        "template <int N> __device__ void g(float (&a)[N]) { a[0] = 0; }",
+        "// printf(clock64())",
+    ],
+)
+def test_ordinary_device_code_is_let_through(line):
+    assert gate.static_problem(line + "\n") is None

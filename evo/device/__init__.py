@@ -131,7 +131,7 @@ class Device(Protocol):
 class EstimatingDevice(Device, Protocol):
     """A device whose times are modelled."""
 
-    def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...]: ...
+    def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault: ...
 
 
 def parse_device(text: str) -> DeviceName:

@@ -1,0 +1,181 @@
+"""The `sim:` device: runs Programs on the PTX simulator, and models their time.
+
+Binds the device contract to `evo.device.sim`, which knows nothing of tasks. Lives in the worker's child process.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from evo.device import Array, Arrays, BenchCase, BoundLaunch, DeviceName, Program, RunRequest, RunResult, sim
+from evo.dtypes import NUMPY
+from evo.hardware import chip
+from evo.launch import Launch
+from evo.result import CaseBench, Estimate, Fault
+
+_WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
+_SAMPLE = 48  # ... and a larger one by this many, one from each stratum
+
+
+class SimDevice:
+    """One modelled chip. Loaded modules are kept by binary key."""
+
+    def __init__(self, name: DeviceName) -> None:
+        self.name = name
+        self.chip = chip(name.which)
+        self._modules: dict[str, sim.Module] = {}
+
+    def describe(self) -> dict[str, str]:
+        return {"simulator": sim.VERSION, "loaded": "sim"}
+
+    def run(self, request: RunRequest) -> RunResult:
+        """Execute a program whole (or a sample of blocks), every access checked."""
+        try:
+            module = self._module(request.program)
+        except sim.PtxError as refusal:
+            return RunResult(outputs=(), faults=(_refused(request.program, refusal),))
+        repeats: list[Arrays] = []
+        counters: dict[str, int] = {}
+        by_line: dict[int, dict[str, int]] = {}
+        faults: tuple[Fault, ...] = ()
+        for _ in range(request.repeats):
+            run = _Run(module, request)
+            faults = run.execute()
+            _add(counters, run.totals)
+            for line, row in run.by_line.items():
+                _add(by_line.setdefault(line, {}), row)
+            if faults:
+                break
+            repeats.append(run.outputs())
+        return RunResult(outputs=tuple(repeats), faults=faults, counters=counters, counters_by_line=by_line)
+
+    def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
+        """Model each case's time from the counters of an execution (sampled where the grid is large).
+
+        A Fault is the variant's: one that passed the gate may still fault at a size that the gate did not run.
+        """
+        rows: list[CaseBench] = []
+        for case in cases:
+            row = self._estimate(case)
+            if isinstance(row, Fault):
+                return row
+            rows.append(row)
+        return tuple(rows)
+
+    def _estimate(self, case: BenchCase) -> CaseBench | Fault:
+        program = case.program
+        largest = max(bound.launch.blocks for bound in program.launches)
+        blocks = None if largest <= _WHOLE else _SAMPLE
+        request = RunRequest(program=program, inputs=case.inputs, check_races=False, blocks=blocks)
+        run = _Run(self._module(program), request)
+        if faults := run.execute():
+            return faults[0]
+        reports = {report.name: report for report in program.binary.kernels}
+        parts = [
+            sim.LaunchCounts(
+                counters=result.counters,
+                grid=bound.launch.grid,
+                block=bound.launch.block,
+                shared_bytes=bound.launch.shared_bytes + reports[bound.launch.kernel].shared_bytes,
+                registers=reports[bound.launch.kernel].registers,
+                blocks_run=result.blocks_run,
+                blocks_total=result.blocks_total,
+            )
+            for bound, result in zip(program.launches, run.results, strict=True)
+        ]
+        estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
+        return CaseBench(name=program.case, estimate=estimate)
+
+    def _module(self, program: Program) -> sim.Module:
+        key = program.binary.key
+        if key not in self._modules:
+            self._modules[key] = sim.load(program.binary.ptx, chip=self.chip)
+        return self._modules[key]
+
+
+def _refused(program: Program, refusal: sim.PtxError) -> Fault:
+    """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
+    return Fault(kind="unsupported", kernel=program.launches[0].launch.kernel, message=refusal.message)
+
+
+class _Run:
+    """One execution of a program in a memory of its own."""
+
+    def __init__(self, module: sim.Module, request: RunRequest) -> None:
+        self.module, self.request = module, request
+        self.program = request.program
+        self.memory = sim.Memory()
+        self.buffers: dict[str, sim.Buffer] = {}
+        self.totals: dict[str, int] = {}
+        self.by_line: dict[int, dict[str, int]] = {}
+        self.results: list[sim.LaunchResult] = []
+        self.footprint_bytes = 0
+        poison = bytes([request.poison])
+        for name, array in request.inputs.items():
+            self._allocate(name, array.nbytes, writable=False)
+            self.memory.write(self.buffers[name], array)
+        for output in self.program.outputs:
+            size = int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize
+            self._allocate(output.name, size, writable=True, fill=poison)
+        for space in self.program.scratch:
+            self._allocate(
+                space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else poison
+            )
+
+    def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | None = None) -> None:
+        self.footprint_bytes += size
+        self.buffers[name] = self.memory.allocate(
+            size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill
+        )
+
+    def execute(self) -> tuple[Fault, ...]:
+        for bound in self.program.launches:
+            launch = bound.launch
+            result = self.module.launch(
+                launch.kernel,
+                grid=launch.grid,
+                block=launch.block,
+                shared_bytes=launch.shared_bytes,
+                args=[self._value(bound, index) for index in range(len(bound.arguments))],
+                memory=self.memory,
+                blocks=_sample(launch, self.request.blocks),
+                race=self.request.check_races,
+            )
+            self.results.append(result)
+            _add(self.totals, result.counters.totals())
+            for line, row in result.counters.by_line().items():
+                _add(self.by_line.setdefault(line, {}), row)
+            if result.faults:
+                return tuple(result.faults)
+        return ()
+
+    def _value(self, bound: BoundLaunch, index: int) -> object:
+        argument = bound.arguments[index]
+        if argument.is_buffer:
+            return self.buffers[argument.name]
+        return np.array(argument.value).astype(NUMPY[argument.dtype])[()]
+
+    def outputs(self) -> Arrays:
+        found: dict[str, Array] = {}
+        for output in self.program.outputs:
+            found[output.name] = self.memory.read(self.buffers[output.name], NUMPY[output.dtype], output.dims)
+        return found
+
+
+def _sample(launch: Launch, count: int | None) -> Sequence[int] | None:
+    """One block id from each of `count` equal strata, the same on every run; None for the whole grid."""
+    total = launch.blocks
+    if count is None or total <= count:
+        return None
+    # A plain stride would alias with the grid's own period, so the place within each stratum is drawn (fixed seed).
+    rng = random.Random(total)
+    edges = [index * total // count for index in range(count + 1)]
+    return [rng.randrange(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+
+
+def _add(total: dict[str, int], part: dict[str, int]) -> None:
+    for name, value in part.items():
+        total[name] = total.get(name, 0) + value

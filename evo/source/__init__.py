@@ -1,0 +1,31 @@
+"""CUDA text <-> syntax tree: find spans, replace spans, tell what differs. The only room that knows tree-sitter.
+
+Nothing is edited in place: `replace` returns a new text in which every untouched byte is the same.
+"""
+
+from evo.source.difference import Change, Classification, Region, classify, tree_difference
+from evo.source.spans import Call, Define, Division, Edit, Function, Loop, Param, Problem, SharedArray, Span
+from evo.source.tree import Source, kernel_signatures, parse, replace, syntax_errors
+
+__all__ = [
+    "Call",
+    "Change",
+    "Classification",
+    "Define",
+    "Division",
+    "Edit",
+    "Function",
+    "Loop",
+    "Param",
+    "Problem",
+    "Region",
+    "SharedArray",
+    "Source",
+    "Span",
+    "classify",
+    "kernel_signatures",
+    "parse",
+    "replace",
+    "syntax_errors",
+    "tree_difference",
+]

@@ -1,0 +1,188 @@
+"""What differs between two texts, comments and blank space aside, and whether that is one change.
+
+`// evo:` lines are code here: they decide flags, knobs and launches.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+from evo.source.spans import Span
+from evo.source.tree import Source
+
+_TOKEN = re.compile(
+    r"""(?P<evo>//[ \t]*evo:[^\n]*)|(?P<comment>//[^\n]*|/\*.*?\*/)
+      |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*
+      |<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|::|\#\#|[^\s]""",
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """One smallest run of differing tokens. Lines are 1-based; scope is the function it is in, empty at file level.
+
+    part: `evo KIND`, define, include, pragma, bounds, signature, body or file.
+    """
+
+    scope: str
+    part: str
+    parent_line: int
+    child_line: int
+    before: str
+    after: str
+    statement: Span  # in the parent; regions of one statement are one edit to a reader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """All differences between a parent and a child. Lines count code lines, not comments or blank ones."""
+
+    regions: tuple[Region, ...]
+    lines_added: int
+    lines_removed: int
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """Functions touched, each once."""
+        return tuple(dict.fromkeys(region.scope for region in self.regions if region.scope))
+
+    @property
+    def statements(self) -> int:
+        """How many statements, declarations or directives are touched."""
+        return len({region.statement for region in self.regions})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """kind: none, knob, flags, launch, define, include, pragma, bounds, signature, body, file or mixed.
+
+    is_single: within one function (with what it needs at file level), or one line's worth at file level.
+    """
+
+    kind: str
+    is_single: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    start: int  # characters
+    end: int
+
+
+def tree_difference(parent: str, child: str) -> Change:
+    """The smallest differing regions of two texts."""
+    old, new = _tokens(parent), _tokens(child)
+    head = 0
+    while head < min(len(old), len(new)) and old[head].text == new[head].text:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail].text == new[-1 - tail].text:
+        tail += 1
+    middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
+    matcher = difflib.SequenceMatcher(None, [t.text for t in middle_old], [t.text for t in middle_new], autojunk=False)
+    sources = Source(parent), Source(child)
+    regions = [
+        _region(sources, (old, i1 + head, i2 + head), (new, j1 + head, j2 + head))
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+    added, removed = _line_counts(parent, child)
+    return Change(regions=tuple(regions), lines_added=added, lines_removed=removed)
+
+
+def classify(change: Change) -> Classification:
+    """What kind of change it is, and whether a reader would call it one change."""
+    if not change.regions:
+        return Classification(kind="none", is_single=False, why="nothing differs but comments and blank space")
+    parts = {region.part for region in change.regions}
+    kinds = {part.removeprefix("evo ") for part in parts}
+    kind = kinds.pop() if len(kinds) == 1 else ("body" if kinds <= {"body", "pragma", "define"} else "mixed")
+    if len(change.scopes) > 1:
+        return Classification(kind=kind, is_single=False, why=f"touches {len(change.scopes)} functions")
+    if not change.scopes and change.statements > 1 and kind not in ("file", "launch"):
+        return Classification(kind=kind, is_single=False, why=f"touches {change.statements} lines at file level")
+    where = f"in {change.scopes[0]}" if change.scopes else "at file level"
+    return Classification(kind=kind, is_single=True, why=f"{change.statements} statement(s) {where}")
+
+
+def _tokens(text: str) -> list[_Token]:
+    found = []
+    for match in _TOKEN.finditer(text):
+        if match.lastgroup == "comment":
+            continue
+        token = " ".join(match[0].split()) if match.lastgroup == "evo" else match[0]
+        found.append(_Token(token, match.start(), match.end()))
+    return found
+
+
+_Run = tuple[list[_Token], int, int]
+
+
+def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
+    parent, child = sources
+    spans = [_byte_span(source, run) for source, run in zip(sources, (old, new), strict=True)]
+    # An insertion has no tokens of its own in the parent: its place is told by the child.
+    source, span = (parent, spans[0]) if old[1] < old[2] else (child, spans[1])
+    function = source.function_at(span.start)
+    return Region(
+        scope=function.name if function is not None else "",
+        part=_part(source, span),
+        parent_line=parent.line(spans[0].start),
+        child_line=child.line(spans[1].start),
+        before=parent.slice(spans[0]),
+        after=child.slice(spans[1]),
+        statement=parent.enclosing_statement(spans[0]),
+    )
+
+
+def _byte_span(source: Source, run: _Run) -> Span:
+    tokens, first, last = run
+    if first < last:
+        start, end = tokens[first].start, tokens[last - 1].end
+    else:  # empty: right after the token before it
+        start = end = tokens[first - 1].end if first else 0
+    return Span(len(source.text[:start].encode()), len(source.text[:end].encode()))
+
+
+def _part(source: Source, span: Span) -> str:
+    start = source.line_start(span.start)
+    end = source.data.find(b"\n", start)
+    line = source.data[start : end if end >= 0 else len(source.data)].decode().strip()
+    if match := re.match(r"//\s*evo:\s*(\w+)", line):
+        return f"evo {match[1]}"
+    if match := re.match(r"#\s*(define|include|pragma)\b", line):
+        name = re.match(r"#\s*define\s+(\w+)", line)
+        is_knob = name is not None and re.search(rf"^//\s*evo:\s*knob\s+{name[1]}\b", source.text, re.MULTILINE)
+        return "knob" if is_knob else match[1]
+    function = source.function_at(span.start)
+    if function is None:
+        return "file"
+    if function.body.holds(span):
+        return "body"
+    if source.data[span.start : span.end].lstrip().startswith(b"__launch_bounds__"):
+        return "bounds"
+    return "bounds" if function.bounds is not None and function.bounds.holds(span) else "signature"
+
+
+def _line_counts(parent: str, child: str) -> tuple[int, int]:
+    old, new = ([" ".join(t.text for t in line) for line in _token_lines(text)] for text in (parent, child))
+    added = removed = 0
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed, added = removed + i2 - i1, added + j2 - j1
+    return added, removed
+
+
+def _token_lines(text: str) -> list[list[_Token]]:
+    lines: dict[int, list[_Token]] = {}
+    at = line = 0
+    for token in _tokens(text):
+        line += text.count("\n", at, token.start)
+        at = token.start
+        lines.setdefault(line, []).append(token)
+    return list(lines.values())

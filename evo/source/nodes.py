@@ -1,0 +1,91 @@
+"""One tree-sitter node -> one fact: functions, parameters, and whether a place is read or written."""
+
+from __future__ import annotations
+
+import re
+
+from tree_sitter import Node
+
+from evo.source.spans import Function, Param, Span
+from evo.source.types import declarator_name, text_of, walk
+
+
+def span_of(node: Node) -> Span:
+    return Span(node.start_byte, node.end_byte)
+
+
+def function_of(node: Node) -> Function | None:
+    declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    name = declarator.child_by_field_name("declarator") if declarator is not None else None
+    if declarator is None or name is None or body is None:
+        return None
+    bounds = next((child for child in node.children if child.type == "launch_bounds"), None)
+    params = declarator.child_by_field_name("parameters")
+    return Function(
+        name=text_of(name),
+        is_kernel=any(child.type == "__global__" for child in node.children) and has_c_linkage(node),
+        span=span_of(node),
+        body=span_of(body),
+        name_span=span_of(name),
+        return_type=text_of(node.child_by_field_name("type")),
+        params=tuple(p for child in (params.named_children if params else []) if (p := param_of(child)) is not None),
+        bounds=span_of(bounds) if bounds is not None else None,
+        bounds_arguments=tuple(span_of(child) for child in bounds.named_children) if bounds is not None else (),
+    )
+
+
+def has_c_linkage(node: Node) -> bool:
+    above: Node | None = node.parent
+    while above is not None:
+        if above.type == "linkage_specification":
+            return text_of(above.child_by_field_name("value")) == '"C"'
+        above = above.parent
+    return False
+
+
+def param_of(node: Node) -> Param | None:
+    if node.type not in ("parameter_declaration", "optional_parameter_declaration"):
+        return None
+    declarator = node.child_by_field_name("declarator")
+    name = declarator_name(declarator) if declarator is not None else None
+    if declarator is None or name is None:
+        return None
+    at = next(child for child in walk(declarator) if child.type == "identifier" and text_of(child) == name)
+    whole = text_of(node)
+    kind = re.sub(r"\b(__restrict__|__restrict|restrict)\b", " ", whole[: at.start_byte - node.start_byte])
+    kind = re.sub(r"\s*\*\s*", "*", " ".join(kind.split())).strip()
+    return Param(
+        type=kind + re.sub(r"\s+", "", whole[at.end_byte - node.start_byte :]).split("=")[0],
+        name=name,
+        span=span_of(node),
+        is_pointer="*" in kind,
+        is_const=re.search(r"\bconst\b", kind.split("*")[0]) is not None,
+        is_restrict="restrict" in whole,
+        name_span=span_of(at),
+    )
+
+
+def is_value(node: Node) -> bool:
+    """Whether an lvalue expression is only read where it stands."""
+    parent = node.parent
+    while parent is not None and parent.type in ("parenthesized_expression", "field_expression"):
+        node, parent = parent, parent.parent
+    if parent is None or parent.type == "update_expression" or parent.type.startswith("gnu_asm"):
+        return False
+    if parent.type == "assignment_expression":
+        return parent.child_by_field_name("left") != node
+    return not (parent.type == "pointer_expression" and text_of(parent).startswith("&"))
+
+
+def is_read(node: Node) -> bool:
+    """Whether this use of a pointer's name is `name[...]` read as a value, or `*name` read."""
+    parent = node.parent
+    if parent is None:
+        return False
+    if parent.type == "subscript_expression" and parent.child_by_field_name("argument") == node:
+        return is_value(parent)
+    if parent.type == "pointer_expression" and text_of(parent).startswith("*"):
+        return is_value(parent)
+    return False

@@ -1,0 +1,113 @@
+"""What the syntax tree is boiled down to: spans and facts, free of tree-sitter.
+
+Spans are byte offsets into the UTF-8 text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Bytes [start, end) of a text."""
+
+    start: int
+    end: int
+
+    def holds(self, other: Span) -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace a span (empty: insert) with new text."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Param:
+    """One kernel parameter. type is normalised (`const half*`), without restrict."""
+
+    type: str
+    name: str
+    span: Span = field(compare=False, default=Span(0, 0))
+    is_pointer: bool = field(compare=False, default=False)
+    is_const: bool = field(compare=False, default=False)
+    is_restrict: bool = field(compare=False, default=False)
+    name_span: Span = field(compare=False, default=Span(0, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """bounds: the whole `__launch_bounds__(...)`; bounds_arguments its expressions; name_span where the name stands."""
+
+    name: str
+    is_kernel: bool  # extern "C" __global__
+    span: Span
+    body: Span
+    name_span: Span
+    return_type: str
+    params: tuple[Param, ...]
+    bounds: Span | None
+    bounds_arguments: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A counted `for`: `for (int i = start; i < limit; i += step)`. trips only where all three are known integers."""
+
+    span: Span
+    function: str
+    variable: str
+    trips: int | None
+    pragma: Span | None  # the `#pragma unroll` line above, with its newline
+    factor: str | None  # what follows `unroll`; empty for a full unroll
+    indent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    name: str
+    span: Span
+    name_span: Span
+    arguments: tuple[Span, ...]
+    types: tuple[str | None, ...]
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Division:
+    """`left / right`, or `left /= right` (is_assignment). right_type and type as far as the text tells."""
+
+    span: Span
+    left: Span
+    right: Span
+    left_type: str | None
+    right_type: str | None
+    is_assignment: bool
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedArray:
+    name: str
+    element: str
+    dims: tuple[Span, ...]
+    function: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Define:
+    name: str
+    value: str
+    line: int
+    span: Span

@@ -1,0 +1,301 @@
+"""The syntax tree of one text as plain spans: functions, parameters, loops, calls, divisions, arrays, defines.
+
+Spans are byte offsets into the UTF-8 text. Parsing never fails; what the grammar cannot read is simply not found.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+
+from tree_sitter import Language, Node, Parser
+
+from evo.source.nodes import function_of, is_read, is_value, span_of
+from evo.source.spans import Call, Define, Division, Edit, Function, Loop, Param, Problem, SharedArray, Span
+from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of, walk
+
+# The grammar has no rule for these; blanks of the same length keep every offset.
+_UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
+_UNROLL = re.compile(r"#\s*pragma\s+unroll\b\s*\(?\s*([^()\n]*?)\s*\)?\s*")
+_COUNTED = re.compile(
+    r"for\s*\(\s*(?:const\s+)?(?:unsigned\s+int|unsigned|int|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
+    r"\s*\1\s*(<|<=)\s*([^;]+);\s*(?:\+\+\s*\1|\1\s*\+\+|\1\s*\+=\s*([^)]+?))\s*\)"
+)
+_INTEGER = re.compile(r"-?\d+")
+
+
+@functools.cache
+def _parser() -> Parser:
+    import tree_sitter_cuda
+
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+class Source:
+    """One text and its tree, read-only."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.data = text.encode()
+        readable = _UNREADABLE.sub(lambda match: b" " * len(match[0]), self.data)
+        self._root = _parser().parse(readable).root_node
+
+    def slice(self, span: Span) -> str:
+        return self.data[span.start : span.end].decode()
+
+    def line(self, at: int) -> int:
+        """1-based line of a byte offset."""
+        return self.data.count(b"\n", 0, at) + 1
+
+    def line_start(self, at: int) -> int:
+        return self.data.rfind(b"\n", 0, at) + 1
+
+    def replace(self, edits: Iterable[Edit]) -> str:
+        """A new text with the spans replaced; every other byte is the same. Spans may not overlap."""
+        data = self.data
+        last = len(data)
+        for edit in sorted(edits, key=lambda edit: edit.span, reverse=True):
+            if edit.span.end > last or edit.span.start > edit.span.end:
+                raise ValueError(f"edits overlap at byte {edit.span.start}")
+            data = data[: edit.span.start] + edit.text.encode() + data[edit.span.end :]
+            last = edit.span.start
+        return data.decode()
+
+    @functools.cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        found = []
+        for node in walk(self._root):
+            if node.is_error or node.is_missing:
+                what = f"missing {node.type}" if node.is_missing else " ".join(text_of(node).split())[:60]
+                found.append(Problem(line=node.start_point.row + 1, text=what))
+        return tuple(found)
+
+    @functools.cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Function definitions, templates included, in text order."""
+        return tuple(
+            function
+            for node in walk(self._root)
+            if node.type == "function_definition" and (function := function_of(node)) is not None
+        )
+
+    def function_at(self, at: int) -> Function | None:
+        return next((f for f in self.functions if f.span.start <= at < f.span.end), None)
+
+    @functools.cached_property
+    def defines(self) -> tuple[Define, ...]:
+        """Object-like `#define NAME VALUE` lines."""
+        found = []
+        for node in walk(self._root):
+            if node.type == "preproc_def":
+                name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+                if name is not None and value is not None:
+                    text = text_of(value).split("//")[0].strip()
+                    found.append(
+                        Define(name=text_of(name), value=text, line=node.start_point.row + 1, span=span_of(value))
+                    )
+        return tuple(found)
+
+    @functools.cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        return tuple(
+            loop
+            for node, function in self._inside()
+            if node.type == "for_statement" and (loop := self._loop(node, function))
+        )
+
+    @functools.cached_property
+    def calls(self) -> tuple[Call, ...]:
+        found = []
+        for node, function in self._inside():
+            name, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+            if node.type == "call_expression" and name is not None and arguments is not None:
+                inner = [c for c in arguments.named_children if c.type != "comment"]
+                names = self._names[function]
+                found.append(
+                    Call(
+                        name=text_of(name),
+                        span=span_of(node),
+                        name_span=span_of(name),
+                        arguments=tuple(span_of(argument) for argument in inner),
+                        types=tuple(expression_type(argument, names) for argument in inner),
+                        function=function,
+                    )
+                )
+        return tuple(found)
+
+    @functools.cached_property
+    def divisions(self) -> tuple[Division, ...]:
+        found = []
+        for node, function in self._inside():
+            operator = text_of(node.child_by_field_name("operator"))
+            if (node.type, operator) not in (("binary_expression", "/"), ("assignment_expression", "/=")):
+                continue
+            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            if left is not None and right is not None:
+                names = self._names[function]
+                found.append(
+                    Division(
+                        span=span_of(node),
+                        left=span_of(left),
+                        right=span_of(right),
+                        left_type=expression_type(left, names),
+                        right_type=expression_type(right, names),
+                        is_assignment=operator == "/=",
+                        function=function,
+                    )
+                )
+        return tuple(found)
+
+    @functools.cached_property
+    def shared_arrays(self) -> tuple[SharedArray, ...]:
+        """`__shared__ T name[a][b]...` with sizes in the text; not the launch-sized `extern` kind."""
+        found = []
+        for node, function in self._inside():
+            if node.type != "declaration" or not re.match(r"(static\s+)?__shared__\b", text_of(node)):
+                continue
+            for declarator in node.children_by_field_name("declarator"):
+                dims: list[Span] = []
+                inner: Node | None = declarator
+                while inner is not None and inner.type == "array_declarator":
+                    if (size := inner.child_by_field_name("size")) is not None:
+                        dims.insert(0, span_of(size))
+                    inner = inner.child_by_field_name("declarator")
+                if dims and (name := declarator_name(declarator)):
+                    element = text_of(node.child_by_field_name("type"))
+                    found.append(SharedArray(name=name, element=element, dims=tuple(dims), function=function))
+        return tuple(found)
+
+    def multiplied(self, inner: Span) -> tuple[Span, Span] | None:
+        """For `a * b` that is exactly this span: its two factors."""
+        node = self._root.descendant_for_byte_range(inner.start, inner.end)
+        if node is None or node.type != "binary_expression" or span_of(node) != inner:
+            return None
+        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+        if text_of(node.child_by_field_name("operator")) != "*" or left is None or right is None:
+            return None
+        return span_of(left), span_of(right)
+
+    def is_simple(self, span: Span) -> bool:
+        """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""
+        node = self._root.descendant_for_byte_range(span.start, span.end)
+        simple = ("identifier", "number_literal", "call_expression", "subscript_expression", "field_expression")
+        return node is not None and span_of(node) == span and node.type in (*simple, "parenthesized_expression")
+
+    def enclosing_statement(self, span: Span) -> Span:
+        """The smallest statement, declaration or directive around a span; the span itself at file level."""
+        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        while node is not None:
+            if node.type.endswith("_statement") or node.type == "declaration" or node.type.startswith("preproc_"):
+                if node.type != "compound_statement":
+                    return span_of(node)
+            elif node.type in ("function_definition", "translation_unit"):
+                break
+            node = node.parent
+        return span
+
+    def is_written(self, function: Function, name: str) -> bool:
+        """Whether the function may write through a pointer parameter, or pass it on to something that may."""
+        for node in walk(self._root):
+            is_use = node.type == "identifier" and text_of(node) == name and function.body.holds(span_of(node))
+            if is_use and not is_read(node):
+                return True
+        return False
+
+    def reads_of(self, function: Function, name: str) -> tuple[Span, ...]:
+        """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same."""
+        return tuple(
+            span_of(node)
+            for node in walk(self._root)
+            if node.type == "subscript_expression"
+            and text_of(node.child_by_field_name("argument")) == name
+            and function.body.holds(span_of(node))
+            and is_value(node)
+        )
+
+    @functools.cached_property
+    def _names(self) -> dict[str, dict[str, str | None]]:
+        """Per function: what its names (and `callee()`) are."""
+        shared: dict[str, str | None] = {define.name: literal_type(define.value) for define in self.defines}
+        shared |= {f"{function.name}()": scalar_name(function.return_type) for function in self.functions}
+        for node in self._root.children:
+            if node.type == "declaration":
+                shared |= declared_types(node)
+        tables: dict[str, dict[str, str | None]] = {}
+        for node in walk(self._root):
+            if node.type == "function_definition" and (function := function_of(node)) is not None:
+                tables[function.name] = {**shared, **declared_types(node)}
+        return tables
+
+    def _inside(self) -> Iterator[tuple[Node, str]]:
+        """Every node of every function body, with the function's name."""
+        for node in walk(self._root):
+            if node.type == "function_definition" and (function := function_of(node)) is not None:
+                body = node.child_by_field_name("body")
+                if body is not None:
+                    yield from ((inner, function.name) for inner in walk(body))
+
+    def _loop(self, node: Node, function: str) -> Loop | None:
+        variable, trips = self._counted(node)
+        if variable is None:
+            return None
+        pragma, factor = None, None
+        above = node.prev_sibling
+        while above is not None and above.type == "comment":
+            above = above.prev_sibling
+        if above is not None and (match := _UNROLL.fullmatch(text_of(above))):
+            end = self.data.find(b"\n", above.start_byte) + 1 or len(self.data)
+            pragma, factor = Span(self.line_start(above.start_byte), end), match[1]
+        start = self.line_start(node.start_byte)
+        indent = self.data[start : node.start_byte].decode()
+        if indent.strip():
+            return None  # something else on the line: a pragma cannot be put above it
+        return Loop(
+            span=span_of(node),
+            function=function,
+            variable=variable,
+            trips=trips,
+            pragma=pragma,
+            factor=factor,
+            indent=indent,
+        )
+
+    def _counted(self, node: Node) -> tuple[str | None, int | None]:
+        header = self.data[node.start_byte : node.end_byte].decode().split("{")[0]
+        match = _COUNTED.match(header)
+        if not match:
+            return None, None
+        start, limit = self.integer(match[2]), self.integer(match[4])
+        step = self.integer(match[5]) if match[5] else 1
+        if start is None or limit is None or not step:
+            return match[1], None
+        return match[1], max(0, -(-(limit + (match[3] == "<=") - start) // step))
+
+    def integer(self, text: str) -> int | None:
+        """The value of an integer literal or of a `#define` that is one."""
+        text = text.strip()
+        if _INTEGER.fullmatch(text):
+            return int(text)
+        values = [define.value for define in self.defines if define.name == text]
+        return int(values[0]) if len(values) == 1 and _INTEGER.fullmatch(values[0]) else None
+
+
+def parse(text: str) -> Source:
+    """The text with its tree. Never fails; see `syntax_errors`."""
+    return Source(text)
+
+
+def replace(text: str, edits: Iterable[Edit]) -> str:
+    """A new text with byte spans replaced; every other byte is the same."""
+    return Source(text).replace(edits)
+
+
+def syntax_errors(text: str) -> tuple[Problem, ...]:
+    """Where the grammar could not follow the text. Heavy macros can cause false ones; compare against a parent."""
+    return Source(text).problems
+
+
+def kernel_signatures(text: str) -> dict[str, list[Param]]:
+    """Parameters of each `extern "C" __global__` definition, by kernel name."""
+    return {function.name: list(function.params) for function in Source(text).functions if function.is_kernel}

@@ -1,0 +1,151 @@
+"""A guess at the scalar type of a C++ expression, for edits that are only right on `float`.
+
+Not a type checker: what it cannot tell is None, and None means "leave it alone".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from tree_sitter import Node
+
+_WORD = re.compile(r"\w+")
+_INTEGERS = frozenset(
+    _WORD.findall(
+        "int unsigned long short char bool size_t int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t"
+    )
+)
+_RANK = ("int", "float", "double")  # the wider one wins in a mixed expression
+_VECTORS = {"float2": "float", "float3": "float", "float4": "float", "int2": "int", "int4": "int", "uint4": "int"}
+_FLOAT_CALLS = frozenset(
+    _WORD.findall(
+        "expf __expf exp2f exp10f logf __logf log2f __log2f sqrtf rsqrtf fmaxf fminf fabsf fmaf tanhf erff powf __powf"
+        " sinf cosf __sinf __cosf __fdividef __frcp_rn __fdiv_rn __fmaf_rn __fmul_rn __fadd_rn __half2float __low2float"
+        " __high2float __bfloat162float __int_as_float __uint_as_float __int2float_rn __saturatef"
+    )
+)
+_SHUFFLES = frozenset(("__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync"))
+_TRANSPARENT = frozenset(("parenthesized_expression", "unary_expression", "update_expression"))
+
+
+def text_of(node: Node | None) -> str:
+    return node.text.decode() if node is not None and node.text is not None else ""
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, in text order."""
+    pending = [node]  # a stack of our own: generated text can nest deeper than Python's
+    while pending:
+        current = pending.pop()
+        yield current
+        pending.extend(reversed(current.children))
+
+
+def scalar_name(type_text: str) -> str | None:
+    """`const float` -> float, `unsigned int` -> int; None for what is not a plain number type."""
+    words = [w for w in re.findall(r"\w+", type_text) if w not in ("const", "volatile", "static", "constexpr")]
+    if words and all(word in _INTEGERS for word in words):
+        return "int"
+    return words[0] if len(words) == 1 and words[0] != "auto" else None
+
+
+def declared_types(scope: Node) -> dict[str, str | None]:
+    """Name -> type of a variable, or of the element of an array or pointer; None where one name has two types."""
+    found: dict[str, str | None] = {}
+    for node in walk(scope):
+        if node.type not in ("declaration", "parameter_declaration", "optional_parameter_declaration"):
+            continue
+        kind = scalar_name(text_of(node.child_by_field_name("type")))
+        for declarator in node.children_by_field_name("declarator"):
+            if name := declarator_name(declarator):
+                found[name] = kind if found.get(name, kind) == kind else None
+    return found
+
+
+def declarator_name(node: Node) -> str | None:
+    """The identifier inside pointers, arrays, references and initialisers; None for a function declarator."""
+    while node.type not in ("identifier", "field_identifier"):
+        inner = node.child_by_field_name("declarator")
+        if inner is None:
+            inner = next((c for c in node.named_children if c.type == "identifier" or "declarator" in c.type), None)
+        if inner is None or node.type == "function_declarator":
+            return None
+        node = inner
+    return text_of(node)
+
+
+def literal_type(text: str) -> str | None:
+    """The type of a number literal: 1.0f -> float, 1e3 -> double, 7u -> int."""
+    if re.fullmatch(r"-?(0[xX][\da-fA-F']+|\d[\d']*)[uUlL]*", text):
+        return "int"
+    if re.fullmatch(r"-?(\d[\d']*\.?\d*|\.\d+)([eE][+-]?\d+)?[fF]", text):
+        return "float"
+    return "double" if re.fullmatch(r"-?(\d[\d']*\.?\d*|\.\d+)([eE][+-]?\d+)?", text) else None
+
+
+def expression_type(node: Node | None, names: Mapping[str, str | None]) -> str | None:
+    """float, int, double, half ...; None when it cannot be told from the text. `names` also holds return types."""
+    try:
+        return _type(node, names)
+    except RecursionError:  # a generated expression thousands of terms deep
+        return None
+
+
+def _type(node: Node | None, names: Mapping[str, str | None]) -> str | None:
+    if node is None:
+        return None
+    kind = node.type
+    if kind == "number_literal":
+        return literal_type(text_of(node))
+    if kind == "identifier":
+        return names.get(text_of(node))
+    if kind in _TRANSPARENT:
+        inner = node.child_by_field_name("argument") or next(iter(node.named_children), None)
+        return _type(inner, names)
+    if kind in ("subscript_expression", "pointer_expression"):
+        if text_of(node).startswith("&"):
+            return None
+        return _type(node.child_by_field_name("argument"), names)
+    if kind == "field_expression":
+        vector = _type(node.child_by_field_name("argument"), names)
+        return _VECTORS.get(vector or "")
+    if kind == "binary_expression":
+        return _binary_type(node, names)
+    if kind == "assignment_expression":
+        return _type(node.child_by_field_name("left"), names)
+    if kind == "conditional_expression":
+        sides = {_type(node.child_by_field_name(f), names) for f in ("consequence", "alternative")}
+        return sides.pop() if len(sides) == 1 else None
+    if kind == "cast_expression":
+        type_text = text_of(node.child_by_field_name("type"))
+        return None if "*" in type_text else scalar_name(type_text)
+    return _call_type(node, names) if kind == "call_expression" else None
+
+
+def _binary_type(node: Node, names: Mapping[str, str | None]) -> str | None:
+    operator = text_of(node.child_by_field_name("operator"))
+    if operator in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
+        return "int"
+    sides = [_type(node.child_by_field_name(field), names) for field in ("left", "right")]
+    if any(side not in _RANK for side in sides):
+        return sides[0] if sides[0] == sides[1] else None
+    return max((side for side in sides if side is not None), key=_RANK.index)
+
+
+def _call_type(node: Node, names: Mapping[str, str | None]) -> str | None:
+    function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    name = text_of(function)
+    if name in _FLOAT_CALLS:
+        return "float"
+    inner = arguments.named_children if arguments is not None else []
+    if name in _SHUFFLES and len(inner) > 1:
+        return _type(inner[1], names)
+    if name in ("min", "max") and inner:
+        kinds = {_type(argument, names) for argument in inner}
+        return kinds.pop() if len(kinds) == 1 else None
+    if name == "__ldg" and inner:
+        return _type(inner[0].child_by_field_name("argument") or inner[0], names)
+    if match := re.fullmatch(r"static_cast<([^<>*&]*)>", name):
+        return scalar_name(match[1])
+    return scalar_name(name) if name in ("float", "int", "double", "half") else names.get(f"{name}()")

@@ -1,0 +1,345 @@
+"""Keep, revert or inconclusive: pure functions from paired log ratios, or from modelled times, to a Decision.
+
+Measured: `d` is ln(child time / parent time) of one interleaved pair of blocks, weighted over the cases by the task's
+score. An e-process on the signs of `d` against the margin may be looked at after every pair: under "the median gain is
+not past the margin" it is a supermartingale, so it reaches 1/alpha with probability at most alpha, whatever the noise
+looks like (Ville's inequality). Its mirror image ends hopeless runs. A second stage in a fresh process confirms, and
+its estimate alone is reported, because the first stage's is inflated by having been selected.
+Knows no I/O and no clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.decide_modelled import decide_modelled
+from evo.errors import HarnessFault
+from evo.hardware import Chip
+from evo.result import CaseBench, Decision, Environment, Gain, Json, Verdict
+
+__all__ = [
+    "DEFAULT_RULE",
+    "Comparison",
+    "NoiseFloor",
+    "Rule",
+    "Sequential",
+    "confirm",
+    "decide_modelled",
+    "judge",
+    "noise_floor",
+    "require_same",
+    "tail_problem",
+    "too_fast",
+]
+
+Ratios = Mapping[str, float]  # case name -> ln(child time / parent time) of one pair
+
+TAIL_RATIO = 1.2  # p90 may be this much above p50 ...
+TAIL_SLACK = 1.05  # ... or this much above what the parent's own tail is on the same machine
+P99_RATIO = 1.10
+P99_SAMPLES = 300  # below this a p99 is one or two samples, and decides nothing
+CONFIRM_ALPHA = 0.05
+_CEILING_SLACK = 0.95  # clocks may boost a little above the table's
+_L2_SLACK = 0.6  # the table's L2 rates are scaled from other chips
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """When to believe a gain. margin and case_loss are fractions of the parent's time."""
+
+    margin: float = 0.03
+    alpha: float = 0.01
+    case_loss: float = 0.02
+    bet: float = 0.8
+    futility: float = 20.0
+    max_pairs: int = 60
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.margin < 0.9 and 0 < self.alpha < 0.5 and 0 < self.bet < 1 and self.max_pairs > 0):
+            raise ValueError(f"not a decision rule: {self}")
+
+    def confirming(self) -> Rule:
+        return replace(self, alpha=CONFIRM_ALPHA)
+
+
+DEFAULT_RULE = Rule()
+
+
+class Sequential:
+    """The stopping rule: feed it pair after pair until `verdict` is set."""
+
+    def __init__(self, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> None:
+        self.rule = rule
+        self.weights = _weights(score)
+        self.combined: list[float] = []
+        self.verdict: Verdict | None = None
+        self.reason = ""
+        self.losing: str | None = None
+        self._gain = _Bets(math.log1p(-rule.margin), rule.bet)
+        self._cases: dict[str, _Bets] = {}
+
+    def add(self, ratios: Ratios) -> Verdict | None:
+        """Take one pair's log ratios of all cases. Returns the verdict once there is one."""
+        if self.verdict is not None:
+            return self.verdict
+        if missing := [case for case in self.weights if case not in ratios]:
+            raise HarnessFault(f"a pair lacks the case {missing[0]}", hint="every scored case is timed in every pair")
+        if not all(math.isfinite(ratio) for ratio in ratios.values()):
+            raise HarnessFault("a pair has a ratio that is not a number", hint="run `evo doctor`")
+        combined = sum(weight * ratios[case] for case, weight in self.weights.items())
+        self.combined.append(combined)
+        self._gain.add(combined)
+        for case, ratio in ratios.items():
+            self._cases.setdefault(case, _Bets(math.log1p(self.rule.case_loss), self.rule.bet)).add(ratio)
+        self.verdict = self._look()
+        return self.verdict
+
+    @property
+    def evidence(self) -> dict[str, Json]:
+        return {
+            "pairs": len(self.combined),
+            "e_value": round(self._gain.below, 3),
+            "e_value_against": round(self._gain.above, 3),
+            "needed": round(1 / self.rule.alpha, 3),
+            "margin": self.rule.margin,
+        }
+
+    def _look(self) -> Verdict | None:
+        rule, pairs = self.rule, len(self.combined)
+        if self._gain.above >= rule.futility:
+            self.reason = f"no gain past {rule.margin:.0%}"
+            return Verdict.REVERT
+        for case, bets in self._cases.items():
+            if bets.above >= rule.futility:
+                self.losing = case
+                self.reason = f"case {case} loses more than {rule.case_loss:.0%}"
+                return Verdict.REVERT
+        if self._gain.below >= 1 / rule.alpha:
+            unsure = [case for case, bets in self._cases.items() if bets.below < 1 / rule.alpha]
+            if not unsure:
+                self.reason = f"faster by more than {rule.margin:.0%}"
+                return Verdict.KEEP
+            self.reason = f"case {unsure[0]} is not shown to lose less than {rule.case_loss:.0%}"
+        else:
+            self.reason = f"a gain past {rule.margin:.0%} is neither shown nor ruled out"
+        return Verdict.INCONCLUSIVE if pairs >= rule.max_pairs else None
+
+
+@dataclass(slots=True)
+class _Bets:
+    """Two mirrored e-processes on the sign of (d - threshold). A tie counts against both."""
+
+    threshold: float
+    bet: float
+    below: float = 1.0
+    above: float = 1.0
+
+    def add(self, d: float) -> None:
+        self.below *= 1 + self.bet if d < self.threshold else 1 - self.bet
+        self.above *= 1 + self.bet if d > self.threshold else 1 - self.bet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What one stage measured: pairs in the order taken (clock-matched ones only), and both sides' times."""
+
+    pairs: tuple[Ratios, ...]
+    child: tuple[CaseBench, ...]
+    parent: tuple[CaseBench, ...]
+    dropped: int = 0
+    clocks: dict[str, Json] = field(default_factory=dict)
+
+
+def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
+    """One stage. A KEEP of the first stage is a candidate only: `confirm` it."""
+    stage = Sequential(score, rule)
+    for pair in comparison.pairs:
+        if stage.add(pair) is not None:
+            break
+    evidence = {**stage.evidence, "dropped_pairs": comparison.dropped}
+    if comparison.clocks:
+        evidence["clocks"] = dict(comparison.clocks)
+    gain = gain_of(stage.combined) if stage.combined else None
+    evidence["cases"] = {case: _case_evidence(comparison.pairs, case) for case in _names(comparison.pairs)}
+    verdict, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.reason
+    if not stage.combined:
+        return Decision(verdict=verdict, reason="no pair was measured at equal clocks", evidence=evidence)
+    if verdict is Verdict.KEEP and (tail := tail_problem(comparison.parent, comparison.child)):
+        verdict, reason = Verdict.REVERT, tail
+    assert gain is not None
+    shown = f"{reason}: {words(gain)} over {len(stage.combined)} pairs"
+    return Decision(verdict=verdict, reason=shown, gain=gain, evidence=evidence)
+
+
+def confirm(first: Decision, again: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
+    """The second stage, from a fresh process: keep only if it agrees. Its gain is the one that is reported."""
+    if first.verdict is not Verdict.KEEP:
+        return first
+    second = judge(again, score, rule.confirming())
+    evidence: dict[str, Json] = {**second.evidence, "first_stage": dict(first.evidence)}
+    if first.gain:
+        evidence["first_stage_ratio"] = round(first.gain.ratio, 5)
+    if second.verdict is Verdict.KEEP:
+        assert second.gain is not None
+        gain = replace(second.gain, confirmed=True)
+        return Decision(
+            verdict=Verdict.KEEP, reason=f"{words(gain)}, confirmed in a fresh process", gain=gain, evidence=evidence
+        )
+    return Decision(
+        verdict=second.verdict,
+        reason=f"not confirmed in a fresh process: {second.reason}",
+        gain=second.gain,
+        evidence=evidence,
+    )
+
+
+def tail_problem(parent: Sequence[CaseBench], child: Sequence[CaseBench]) -> str | None:
+    """Why the child's slow runs rule it out, in words: a lower median bought with a longer tail is no gain."""
+    before = {case.name: case.warm for case in parent}
+    for case in child:
+        ours, theirs = case.warm, before.get(case.name)
+        if ours is None:
+            continue
+        tail = ours.p90_us / ours.p50_us
+        allowed = max(TAIL_RATIO, TAIL_SLACK * theirs.p90_us / theirs.p50_us if theirs else 0.0)
+        if tail > allowed:
+            return f"case {case.name}: p90 is {tail:.2f} x p50, allowed {allowed:.2f}"
+        if theirs and min(ours.samples, theirs.samples) >= P99_SAMPLES and ours.p99_us > P99_RATIO * theirs.p99_us:
+            return f"case {case.name}: p99 rose from {theirs.p99_us:.2f} to {ours.p99_us:.2f} us"
+    return None
+
+
+def too_fast(
+    case: CaseBench, *, flop: float | None, bytes_moved: float | None, chip: Chip, narrow: bool = False
+) -> str | None:
+    """Why a time cannot be true: it implies more than the chip can do. A measurement fault, never a gain.
+
+    narrow: operands of 8 bits, which run at twice the FP16 rate. Bytes beyond what L2 holds must come from DRAM.
+    """
+    if case.warm is None:
+        return None
+    seconds = case.warm.p50_us * 1e-6
+    peak = chip.peak_mma_flop_per_s * (2 if narrow else 1)
+    if flop and flop / seconds > peak / _CEILING_SLACK:
+        return f"case {case.name}: {flop / seconds / 1e12:.1f} TFLOP/s, {chip.slug} can do {peak / 1e12:.1f}"
+    if bytes_moved:
+        rate = bytes_moved / seconds
+        if rate > chip.l2_bytes_per_s / _L2_SLACK:
+            return (
+                f"case {case.name}: {rate / 1e9:.0f} GB/s, the L2 of {chip.slug} gives {chip.l2_bytes_per_s / 1e9:.0f}"
+            )
+        from_dram = (bytes_moved - chip.l2_bytes) / seconds
+        if from_dram > chip.dram_bytes_per_s / _CEILING_SLACK:
+            return f"case {case.name}: {from_dram / 1e9:.0f} GB/s, DRAM gives {chip.dram_bytes_per_s / 1e9:.0f}"
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseFloor:
+    """What an A/A control shows: the spread of log ratios of a program against itself."""
+
+    sd: float
+    pairs: int
+
+    def smallest_margin(self, pairs: int) -> float:
+        """Gains below this are not told from noise with so many pairs: three standard errors."""
+        return 3 * self.sd / math.sqrt(pairs)
+
+
+def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float]) -> NoiseFloor:
+    """From the pairs of an A/A run. Raises HarnessFault with fewer than two."""
+    weights = _weights(score)
+    combined = [sum(weight * pair[case] for case, weight in weights.items()) for pair in pairs]
+    if len(combined) < 2:
+        raise HarnessFault("an A/A control needs two pairs or more", hint="raise max_pairs")
+    return NoiseFloor(sd=float(np.std(combined, ddof=1)), pairs=len(combined))
+
+
+def require_same(parent: Environment, child: Environment) -> None:
+    """Raises HarnessFault when two results come from places that may not be compared."""
+    if parent.key() == child.key():
+        return
+    names = ("chip", "arch", "loaded", "toolkit", "task", "driver")
+    different = [
+        f"{name} {ours} against {theirs}"
+        for name, theirs, ours in zip(names, parent.key(), child.key(), strict=True)
+        if ours != theirs
+    ]
+    raise HarnessFault(
+        f"results from different environments cannot be compared: {', '.join(different)}",
+        hint="measure both variants here; `evo bench FILE --against FILE` does",
+    )
+
+
+# --- estimates ------------------------------------------------------------------------------------------------------
+
+
+def gain_of(ratios: Sequence[float], *, alpha: float = 0.05) -> Gain:
+    """Parent time / child time: Hodges-Lehmann estimate, with the exact signed-rank interval where n allows one."""
+    walsh = walsh_averages(ratios)
+    bounds = _interval(walsh, len(ratios), alpha)
+    ratio = math.exp(-float(np.median(walsh)))
+    if bounds is None:
+        return Gain(ratio=ratio)
+    return Gain(ratio=ratio, low=math.exp(-bounds[1]), high=math.exp(-bounds[0]))
+
+
+def walsh_averages(values: Sequence[float]) -> NDArray[np.float64]:
+    """Sorted means of all pairs of values, each with itself included."""
+    array = np.asarray(values, np.float64)
+    rows, columns = np.triu_indices(len(array))
+    return np.sort((array[rows] + array[columns]) / 2)
+
+
+def _interval(walsh: NDArray[np.float64], n: int, alpha: float) -> tuple[float, float] | None:
+    rank = signed_rank_rank(n, alpha)
+    return (float(walsh[rank - 1]), float(walsh[len(walsh) - rank])) if rank else None
+
+
+@cache
+def signed_rank_rank(n: int, alpha: float) -> int:
+    """The largest k with P(W+ <= k - 1) <= alpha / 2 for n values; 0 where n is too small for any interval."""
+    counts = [1]  # counts[w]: subsets of 1..n that sum to w
+    for rank in range(1, n + 1):
+        longer = counts + [0] * rank
+        for total, count in enumerate(counts):
+            longer[total + rank] += count
+        counts = longer
+    allowed, below, k = alpha / 2 * 2**n, 0, 0
+    for count in counts:
+        below += count
+        if below > allowed:
+            break
+        k += 1
+    return k
+
+
+def words(gain: Gain) -> str:
+    """A gain as a person says it: `1.31x faster [1.28, 1.34]`."""
+    factor, side = (gain.ratio, "faster") if gain.ratio >= 1 else (1 / gain.ratio, "slower")
+    if gain.low is None or gain.high is None:
+        return f"{factor:.3f}x {side}"
+    low, high = (gain.low, gain.high) if gain.ratio >= 1 else (1 / gain.high, 1 / gain.low)
+    return f"{factor:.3f}x {side} [{low:.3f}, {high:.3f}]"
+
+
+def _case_evidence(pairs: Sequence[Ratios], case: str) -> dict[str, Json]:
+    gain = gain_of([pair[case] for pair in pairs])
+    return gain.to_json()
+
+
+def _names(pairs: Sequence[Ratios]) -> list[str]:
+    return list(pairs[0]) if pairs else []
+
+
+def _weights(score: Mapping[str, float]) -> dict[str, float]:
+    total = sum(score.values())
+    if total <= 0:
+        raise HarnessFault("the score gives no case a weight", hint="see `score` in task.yaml")
+    return {case: weight / total for case, weight in score.items() if weight > 0}

@@ -1,0 +1,133 @@
+"""Deciding on modelled times: deterministic, so no statistics, but a wider margin and a counter that must agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evo.errors import HarnessFault
+from evo.result import CaseBench, Decision, Estimate, Gain, Json, Verdict
+
+MARGIN = 0.10
+CASE_LOSS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    name: str
+    weight: float
+    before: Estimate
+    after: Estimate
+
+    @property
+    def gain(self) -> float:
+        return self.before.modelled_us / self.after.modelled_us
+
+
+def decide_modelled(
+    parent: Sequence[CaseBench],
+    child: Sequence[CaseBench],
+    score: Mapping[str, float],
+    margin: float = MARGIN,
+    *,
+    neutral: bool = False,
+    simpler: str | None = None,
+) -> Decision:
+    """Keep only past the margin, with no case lost, and with the parent's limiting term lowered too.
+
+    neutral asks for KEEP_NEUTRAL within the margin; `simpler` then says in words what the child needs less of.
+    """
+    pairs = _matched(parent, child, score)
+    total = sum(pair.weight for pair in pairs)
+    ratio = math.exp(sum(pair.weight * math.log(pair.gain) for pair in pairs) / total)
+    gain = Gain(ratio=ratio)
+    evidence: dict[str, Json] = {
+        "timing": "modelled",
+        "model_version": pairs[0].before.model_version,
+        "chip": pairs[0].before.chip,
+        "calibration": pairs[0].before.calibration,
+        "margin": margin,
+        "cases": {pair.name: _evidence(pair) for pair in pairs},
+    }
+
+    def decision(verdict: Verdict, reason: str) -> Decision:
+        return Decision(verdict=verdict, reason=reason, gain=gain, evidence=evidence)
+
+    if lost := [pair for pair in pairs if pair.gain < 1 - CASE_LOSS]:
+        worst = min(lost, key=lambda pair: pair.gain)
+        return decision(Verdict.REVERT, f"case {worst.name} gets slower: {_times(worst)}")
+    if 1 / ratio < 1 - margin:
+        if unsupported := next(filter(None, map(_unsupported, pairs)), None):
+            return decision(Verdict.REVERT, unsupported)
+        headline = max(pairs, key=lambda pair: pair.weight * math.log(pair.gain))
+        term = headline.before.limiter
+        return decision(Verdict.KEEP, f"modelled {ratio:.2f}x faster; {_term(headline, term)}")
+    if neutral and simpler and 1 - margin < ratio:
+        return decision(
+            Verdict.KEEP_NEUTRAL, f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
+        )
+    side = f"{ratio:.3f}x faster" if ratio > 1.0005 else f"{1 / ratio:.3f}x slower" if ratio < 0.9995 else "no change"
+    return decision(Verdict.REVERT, f"modelled {side}, the margin is {margin:.0%} less time")
+
+
+def _matched(parent: Sequence[CaseBench], child: Sequence[CaseBench], score: Mapping[str, float]) -> list[_Pair]:
+    before = {case.name: case.estimate for case in parent}
+    pairs: list[_Pair] = []
+    for case in child:
+        theirs, ours = before.get(case.name), case.estimate
+        if theirs is None or ours is None:
+            raise HarnessFault(
+                f"case {case.name}: a modelled time can only be compared with a modelled time of the same case",
+                hint="estimate both variants on the same simulated device",
+            )
+        if (theirs.model_version, theirs.chip, theirs.calibration) != (ours.model_version, ours.chip, ours.calibration):
+            raise HarnessFault(
+                f"case {case.name}: estimates of {theirs.chip} {theirs.model_version} and {ours.chip} "
+                f"{ours.model_version} cannot be compared",
+                hint="estimate both variants with this version",
+            )
+        pairs.append(_Pair(case.name, score.get(case.name, 0.0), theirs, ours))
+    if missing := set(before) - {pair.name for pair in pairs}:
+        raise HarnessFault(f"the child has no estimate of case {sorted(missing)[0]}", hint="estimate every bench case")
+    if not sum(pair.weight for pair in pairs) > 0:
+        raise HarnessFault("the score gives no case a weight", hint="see `score` in task.yaml")
+    return pairs
+
+
+def _unsupported(pair: _Pair) -> str | None:
+    """Why a case's modelled gain is not believed: the term that bounded the parent did not drop with it."""
+    saved = 1 - pair.after.modelled_us / pair.before.modelled_us
+    if saved <= CASE_LOSS:
+        return None
+    term = pair.before.limiter
+    if term not in pair.before.terms_us or term not in pair.after.terms_us:
+        return f"case {pair.name}: the estimate has no term {term!r}, so nothing shows the gain"
+    dropped = 1 - pair.after.terms_us[term] / pair.before.terms_us[term] if pair.before.terms_us[term] > 0 else 0.0
+    if dropped < saved / 2:  # other terms may have moved as well, but this one has to carry the larger part
+        return f"case {pair.name}: modelled {_times(pair)}, but its limiter does not show it: {_term(pair, term)}"
+    return None
+
+
+def _times(pair: _Pair) -> str:
+    return f"{pair.before.modelled_us:.2f} -> {pair.after.modelled_us:.2f} us modelled"
+
+
+def _term(pair: _Pair, term: str) -> str:
+    before, after = pair.before.terms_us.get(term), pair.after.terms_us.get(term)
+    shown = f"{before:.2f} -> {after:.2f} us" if before is not None and after is not None else "absent"
+    return f"{term} {shown} in case {pair.name}"
+
+
+def _evidence(pair: _Pair) -> dict[str, Json]:
+    term = pair.before.limiter
+    rows: dict[str, Json] = {
+        "parent_us": round(pair.before.modelled_us, 4),
+        "child_us": round(pair.after.modelled_us, 4),
+        "limiter": term,
+        "limiter_after": pair.after.limiter,
+    }
+    for key, terms in (("parent_limiter_us", pair.before.terms_us), ("child_limiter_us", pair.after.terms_us)):
+        if term in terms:
+            rows[key] = round(terms[term], 4)
+    return rows

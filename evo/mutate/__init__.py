@@ -1,0 +1,70 @@
+"""Where changes come from: operators that turn a parent into a proposal, exactly one change at a time.
+
+`operators("ladder,rules".split(","))` gives the operators to ask; `operator_docs()` is the text of `evo operators`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from evo.errors import UsageError
+from evo.mutate import ladder as _ladder
+from evo.mutate import patch as _patch
+from evo.mutate.ladder import Ladder
+from evo.mutate.patch import Patch
+from evo.mutate.proposal import KINDS, Context, Operator, OperatorDoc, Proposal
+from evo.mutate.rules import RULES, Rule, rule_operators
+
+__all__ = [
+    "KINDS",
+    "RULES",
+    "Context",
+    "Ladder",
+    "Operator",
+    "OperatorDoc",
+    "Patch",
+    "Proposal",
+    "Rule",
+    "operator_docs",
+    "operators",
+]
+
+
+def operators(names: Sequence[str], *, patch: Path | None = None) -> tuple[Operator, ...]:
+    """The operators behind `--operators`: `ladder`, `rules` (all families), `rules.FAMILY`, `patch`.
+
+    Raises UsageError for an unknown name, or for `patch` without a file.
+    """
+    families = {operator.name: operator for operator in rule_operators()}
+    chosen: dict[str, Operator] = {}
+    for name in names:
+        if name == "ladder":
+            chosen[name] = Ladder()
+        elif name == "rules":
+            chosen.update(families)
+        elif name in families:
+            chosen[name] = families[name]
+        elif name == "patch" and patch is not None:
+            chosen[name] = Patch(patch)
+        elif name == "patch":
+            raise UsageError("operator patch needs a file", hint="pass --patch FILE")
+        else:
+            known = ", ".join(["ladder", "rules", *families, "patch"])
+            raise UsageError(f"no operator {name!r}", hint=f"known operators: {known}")
+    return tuple(chosen.values())
+
+
+def operator_docs() -> tuple[OperatorDoc, ...]:
+    """One row per operator and rule: name, family, sentence, and the first example of a rule."""
+    rules = (
+        OperatorDoc(
+            name=f"rules.{rule.family}/{rule.name}",
+            family=rule.family,
+            sentence=rule.sentence,
+            before=rule.examples[0].before,
+            after=rule.examples[0].after,
+        )
+        for rule in RULES
+    )
+    return (_ladder.DOC, *rules, _patch.DOC)

@@ -1,0 +1,100 @@
+"""What an operator offers and what it may look at. Every operator, from a rule to a person's file, speaks this."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from evo.hardware import Chip
+from evo.launch import Refusal, plan
+from evo.result import Json
+from evo.task import Task
+from evo.variant import Variant
+
+KINDS = ("mutation", "transplant", "rung", "start")
+SUCCESS = "faster than its parent past the margin on the task's score, and no case slower by more than 2 %"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """One change to a parent, with the hypothesis behind it. `text` is the whole new `.cu`.
+
+    arguments: what was chosen, as data (rule, knob, from, to ...), for the bandit and for finding repeats.
+    """
+
+    operator: str
+    kind: str
+    text: str
+    summary: str
+    reason: str
+    expected: str
+    risk: str
+    success: str = SUCCESS
+    next_if_kept: str = ""
+    next_if_reverted: str = ""
+    arguments: dict[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"a proposal is one of {', '.join(KINDS)}, not {self.kind!r}")
+
+    def to_json(self) -> dict[str, Json]:
+        """All but the text, for a record."""
+        return {
+            "operator": self.operator,
+            "kind": self.kind,
+            "summary": self.summary,
+            "reason": self.reason,
+            "expected": self.expected,
+            "success": self.success,
+            "risk": self.risk,
+            "next_if_kept": self.next_if_kept,
+            "next_if_reverted": self.next_if_reverted,
+            "arguments": dict(self.arguments),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What an operator may know besides the parent.
+
+    tried: ids of variants that were already tried. rung: file name of the rung the parent descends from. rungs_tried:
+    file names of rungs tried in this line of descent. insights: sentences about what has helped, best first.
+    """
+
+    task: Task
+    chip: Chip | None = None
+    tried: Collection[str] = frozenset()
+    rung: str | None = None
+    rungs_tried: Collection[str] = frozenset()
+    insights: Sequence[str] = ()
+
+    def fits(self, variant: Variant) -> bool:
+        """Whether the launch plan is legal on the chip at every bench case; if not, a trial would be wasted."""
+        if self.chip is None:
+            return True
+        return not any(isinstance(plan(variant, self.task, case, self.chip), Refusal) for case in self.task.bench)
+
+
+class Operator(Protocol):
+    """A source of proposals. Deterministic: the same parent, generator state and context give the same proposal."""
+
+    @property
+    def name(self) -> str: ...
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        """The next proposal that was not tried yet, or None."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorDoc:
+    """One row of `evo operators`; before and after are empty where there is no fixed edit."""
+
+    name: str
+    family: str
+    sentence: str
+    before: str = ""
+    after: str = ""

@@ -1,0 +1,26 @@
+"""Source transforms with examples: one file per family, one arm of the bandit per family."""
+
+from __future__ import annotations
+
+from evo.mutate.rules import arithmetic, bounds, exponent, flags, knobs, layout, loads, unroll
+from evo.mutate.rules.rule import Application, Example, Rule, RuleOperator, Scene, example_variant
+
+RULES: tuple[Rule, ...] = (
+    *knobs.RULES,
+    *bounds.RULES,
+    *unroll.RULES,
+    *layout.RULES,
+    *loads.RULES,
+    *exponent.RULES,
+    *arithmetic.RULES,
+    *flags.RULES,
+)
+
+
+def rule_operators() -> tuple[RuleOperator, ...]:
+    """One operator per family, in the order of RULES."""
+    families = dict.fromkeys(rule.family for rule in RULES)
+    return tuple(RuleOperator(family, tuple(rule for rule in RULES if rule.family == family)) for family in families)
+
+
+__all__ = ["RULES", "Application", "Example", "Rule", "RuleOperator", "Scene", "example_variant", "rule_operators"]

@@ -1,0 +1,123 @@
+"""A rule: an edit that can be listed, shown and tested. Its examples are its documentation and its tests."""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from evo.errors import SyntaxInvalid
+from evo.mutate.proposal import Context, Proposal
+from evo.result import Json
+from evo.source import Edit, Source, syntax_errors
+from evo.variant import Variant, parse_variant
+
+_EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
+_EXAMPLE_HEAD = 'extern "C" __global__ void k(const float* a, float* o, float x, float y, int n) {\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """before -> after. A text without a function is the body of one; see `example_variant`."""
+
+    before: str
+    after: str
+    flags: tuple[str, ...] = ()  # what the task allows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """One place where a rule applies. rank: smaller is proposed earlier (neighbouring values first)."""
+
+    edits: tuple[Edit, ...]
+    summary: str
+    arguments: dict[str, Json] = field(default_factory=dict)
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a rule looks at: the parent, its tree, and the flags that the task allows."""
+
+    variant: Variant
+    source: Source
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """find lists the places; everything else is what a proposal says about itself."""
+
+    name: str
+    family: str
+    sentence: str
+    find: Callable[[Scene], Iterable[Application]]
+    examples: tuple[Example, ...]
+    reason: str
+    expected: str
+    risk: str
+    next_if_kept: str
+    next_if_reverted: str
+
+    def applications(self, variant: Variant, *, flags: Collection[str] = ()) -> tuple[Application, ...]:
+        """Every place this rule applies to, unchecked; `build` makes the child."""
+        return tuple(self.find(Scene(variant=variant, source=source_of(variant.text), flags=tuple(flags))))
+
+    def build(self, variant: Variant, application: Application) -> Variant | None:
+        """The child, or None where the edit would not leave a readable, different variant behind."""
+        source = source_of(variant.text)
+        text = source.replace(application.edits)
+        try:
+            child = parse_variant(text, path=variant.path)
+        except SyntaxInvalid:
+            return None
+        if child.id == variant.id or len(syntax_errors(text)) > len(source.problems):
+            return None
+        return child
+
+
+class RuleOperator:
+    """All rules of one family as one arm: lowest rank first, drawn by the generator within a rank."""
+
+    def __init__(self, family: str, rules: tuple[Rule, ...]) -> None:
+        self.name = f"rules.{family}"
+        self.rules = rules
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        places = [
+            (application.rank, rng.random(), rule, application)
+            for rule in self.rules
+            for application in rule.applications(parent, flags=context.task.flags)
+        ]
+        for _, _, rule, application in sorted(places, key=lambda place: place[:2]):
+            child = rule.build(parent, application)
+            if child is not None and child.id not in context.tried and context.fits(child):
+                return Proposal(
+                    operator=self.name,
+                    kind="mutation",
+                    text=child.text,
+                    summary=application.summary,
+                    reason=rule.reason,
+                    expected=rule.expected,
+                    risk=rule.risk,
+                    next_if_kept=rule.next_if_kept,
+                    next_if_reverted=rule.next_if_reverted,
+                    arguments={"rule": rule.name, **application.arguments},
+                )
+        return None
+
+
+@functools.lru_cache(maxsize=16)
+def source_of(text: str) -> Source:
+    """The tree of a text; a parent is asked about by every rule."""
+    return Source(text)
+
+
+def example_variant(text: str) -> Variant:
+    """A whole variant around an example: a launch line where it has none, a kernel where it has no function."""
+    if "__global__" not in text and "__device__" not in text:
+        top = [line for line in text.splitlines(keepends=True) if line.startswith(("// evo:", "#define"))]
+        body = [line for line in text.splitlines(keepends=True) if line not in top]
+        text = "".join(top) + _EXAMPLE_HEAD + "".join(body) + "}\n"
+    return parse_variant(text if "// evo: launch" in text else _EXAMPLE_LAUNCH + text, path="<example>")

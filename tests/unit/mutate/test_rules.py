@@ -1,0 +1,260 @@
+"""Every rule against its own examples, then what must hold for all of them on a realistic kernel."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from evo.compile import Binary, Cache, compile_source
+from evo.errors import UsageError
+from evo.mutate import RULES, Context, Rule, operator_docs, operators
+from evo.mutate.rules import Application, Example, RuleOperator, example_variant, rule_operators
+from evo.source import classify, kernel_signatures, parse, syntax_errors, tree_difference
+from evo.task import Task, Tolerance
+from evo.variant import Variant, parse_variant
+
+KERNEL = """\
+// A small attention row: ünïcode in the header.
+// evo: knob BLOCK in 32, 64, 128
+// evo: knob PAD in 0, 8
+// evo: flags -ftz=true
+// evo: launch row grid (B) block (BLOCK) shared 0
+#include <cuda_fp16.h>
+#define BLOCK 64
+#define PAD 0
+#define TWICE(x) ((x) / 2.0f + expf(x))
+
+__device__ float reduce(float v) {
+  for (int m = 16; m > 0; m /= 2) v += __shfl_xor_sync(0xffffffffu, v, m);
+  return v;
+}
+
+extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
+  __shared__ half tile[BLOCK][64];
+  __shared__ float flat[BLOCK][32];
+  float sum = 0.0f, top = -INFINITY;
+  for (int i = 0; i < 32; ++i) {
+    tile[threadIdx.x][i] = q[i * BLOCK + threadIdx.x];
+  }
+  fill(&flat[0][0], 32);
+  #pragma unroll 4
+  for (int i = 0; i < n; i += 2) {
+    float s = __half2float(tile[i][0]) * scale;
+    top = fmaxf(top, s);
+    sum = sum * 0.5f + expf((s - top) * scale);
+    int half_way = i / 2;
+    double precise = sum / 3.0;
+    o[half_way] = (float)precise;
+  }
+  o[threadIdx.x] = sum / reduce(sum);
+  o[1] /= sum;
+}
+"""
+FLAGS = ("--use_fast_math", "-ftz=true")
+
+
+@pytest.fixture
+def parent() -> Variant:
+    return parse_variant(KERNEL)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(task=task_in(tmp_path))
+
+
+def task_in(folder: Path) -> Task:
+    return Task(
+        name="row",
+        folder=folder,
+        axes={"B": "int"},
+        tensors=(),
+        scalars=(),
+        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
+        check=(),
+        bench=(),
+        headline="",
+        score={},
+        work={},
+        flags=FLAGS,
+    )
+
+
+def children(rule: Rule, variant: Variant) -> list[tuple[Application, Variant]]:
+    found = []
+    for application in rule.applications(variant, flags=FLAGS):
+        child = rule.build(variant, application)
+        if child is not None:
+            found.append((application, child))
+    return found
+
+
+EXAMPLES = [
+    pytest.param(rule, example, id=f"{rule.name}-{i}") for rule in RULES for i, example in enumerate(rule.examples)
+]
+
+
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_example_comes_out_of_its_rule(rule: Rule, example: Example) -> None:
+    before, after = example_variant(example.before), example_variant(example.after)
+    built = [rule.build(before, a) for a in rule.applications(before, flags=example.flags)]
+    assert after.text in [child.text for child in built if child is not None]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("rule", "example"), EXAMPLES)
+def test_example_compiles(rule: Rule, example: Example) -> None:
+    for text in (example.before, example.after):
+        variant = example_variant(text)
+        whole = "#include <cuda_fp16.h>\n" + variant.text
+        built = compile_source(whole, name=rule.name, macros={}, flags=variant.flags, cache=Cache(None))
+        assert isinstance(built, Binary), built
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_rule_says_what_it_does(rule: Rule) -> None:
+    texts = (rule.sentence, rule.reason, rule.expected, rule.risk, rule.next_if_kept, rule.next_if_reverted)
+    assert all(texts)
+    assert rule.sentence.endswith(".")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_children_are_single_readable_changes(rule: Rule, parent: Variant) -> None:
+    for application, child in children(rule, parent):
+        assert child.id != parent.id
+        assert len(syntax_errors(child.text)) <= len(syntax_errors(parent.text))
+        assert kernel_signatures(child.text).keys() == kernel_signatures(parent.text).keys()
+        change = tree_difference(parent.text, child.text)
+        assert classify(change).is_single, (application.summary, change)
+        data, at, rest = parse(parent.text).data, 0, child.text.encode()
+        for edit in sorted(application.edits, key=lambda edit: edit.span):
+            kept, new = data[at : edit.span.start], edit.text.encode()
+            assert rest.startswith(kept + new)
+            rest, at = rest[len(kept) + len(new) :], edit.span.end
+        assert rest == data[at:]
+
+
+def summaries(name: str, variant: Variant) -> list[str]:
+    (rule,) = [rule for rule in RULES if rule.name == name]
+    return [application.summary for application, _ in children(rule, variant)]
+
+
+def test_places_found_in_the_kernel(parent: Variant) -> None:
+    assert summaries("knob", parent) == ["BLOCK 64 -> 32", "BLOCK 64 -> 128"]
+    assert summaries("layout_knob", parent) == ["PAD 0 -> 8"]
+    assert summaries("row_pad", parent) == ["tile: row pad 0 -> 8 half", "tile: row pad 0 -> 16 half"]
+    assert summaries("add_bounds", parent) == ["add __launch_bounds__(BLOCK) to row"]
+    assert summaries("restrict", parent) == ["row: const and __restrict__ on its pointers"]
+    assert summaries("ldg", parent) == ["row: __ldg for 1 reads of q"]
+    assert summaries("exp2", parent) == ["row (line 28): expf((s - top) * scale) in base two"]
+    assert summaries("intrinsic", parent) == ["row: expf -> __expf (1 calls)"]
+    assert summaries("reciprocal", parent) == [
+        "row (line 33): / reduce(sum) -> times its reciprocal",
+        "row (line 34): / sum -> times its reciprocal",
+    ]
+    assert summaries("fma", parent) == [
+        "row (line 28): sum * 0.5f + expf((s - top) * scale) -> fmaf(sum, 0.5f, expf((s - top) * scale))"
+    ]
+    assert summaries("distribute", parent) == ["row (line 28): (s - top) * scale -> fmaf(s, scale, -top * scale)"]
+    assert summaries("flag", parent) == ["add flag --use_fast_math", "remove flag -ftz=true"]
+    assert "loop over i (line 25): unroll 4 -> 2" in summaries("unroll", parent)
+    assert not any("over m" in summary for summary in summaries("unroll", parent))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("reciprocal", "  o[0] = n / 2;\n"),
+        ("reciprocal", "  double d = 1.0; o[0] = x / d;\n"),
+        ("reciprocal", "  auto u = n; o[0] = x / u;\n"),
+        ("fast_division", "  int i = n / n;\n"),
+        ("exp2", "#define E(x) expf(x)\n  o[0] = E(x);\n"),
+        ("fold_scale", "  o[0] = exp2f((x) * 1.44269504f);\n"),
+        ("fma", "  int i = n * n + n;\n"),
+        ("fma", "  o[0] = x + y;\n"),
+        ("distribute", "  int i = (n - 1) * n;\n"),
+        ("unroll", "  while (n) n--;\n"),
+        ("unroll", "  for (int i = n; i; i >>= 1) o[i] = x;\n"),
+        ("row_pad", "  __shared__ half t[8][8];\n  half* p = &t[0][0]; half* q = t[1]; o[0] = p[0] + q[0];\n"),
+        ("row_pad", "  extern __shared__ float t[];\n  o[0] = t[0];\n"),
+        ("row_pad", "  __shared__ float t[8];\n  o[0] = t[0];\n"),
+        ("ldg", "  const float* p = a;\n  o[0] = a[0] + p[0];\n"),
+        ("flag", "  o[0] = x;\n"),
+        ("layout_knob", "// evo: knob BLOCK in 1, 2\n#define BLOCK 1\n  o[0] = x;\n"),
+        ("knob", "// evo: knob PAD in 1, 2\n#define PAD 1\n  o[0] = x;\n"),
+        ("min_blocks", "  o[0] = x;\n"),
+        ("add_bounds", '// evo: launch k grid (1) block (B * 2) shared 0\nextern "C" __global__ void k(float* o) {}\n'),
+        ("restrict", "__device__ float f(float* a) { return a[0]; }\n"),
+    ],
+)
+def test_rule_refuses_where_it_does_not_apply(rule: str, text: str) -> None:
+    assert summaries(rule, example_variant(text)) == [] or rule == "flag"
+    if rule == "flag":
+        (flag_rule,) = [r for r in RULES if r.name == "flag"]
+        assert flag_rule.applications(example_variant(text)) == ()
+
+
+def test_bounds_follow_the_knob_and_the_limit() -> None:
+    text = (
+        "// evo: knob WARPS in 2, 4\n#define WARPS 4\n"
+        "// evo: launch k grid (1) block (32, WARPS * 2) shared 0\n"
+        'extern "C" __global__ void {}k(float* o) {{ o[0] = 1; }}\n'
+    )
+    assert summaries("add_bounds", parse_variant(text.format("").replace("{{", "{").replace("}}", "}"))) == [
+        "add __launch_bounds__(32 * (WARPS * 2)) to k"
+    ]
+    bounded = parse_variant(text.format("__launch_bounds__(256, 4) "))
+    assert len(summaries("min_blocks", bounded)) == 7
+    assert summaries("min_blocks", bounded)[0] == "k: at least 4 -> 1 blocks per SM"
+
+
+def test_neighbours_come_first(context: Context) -> None:
+    text = "// evo: knob N in 1, 2, 4, 8, 16\n#define N 4\n// evo: launch k grid (1) block (32) shared 0\n"
+    (operator,) = operators(["rules.knob"])
+    tried: set[str] = set()
+    seen = []
+    while proposal := operator.propose(
+        parse_variant(text), rng=random.Random(1), context=Context(task=context.task, tried=tried)
+    ):
+        seen.append(proposal.arguments["to"])
+        tried.add(parse_variant(proposal.text).id)
+    assert set(seen[:2]) == {2, 8}
+    assert set(seen[2:]) == {1, 16}
+
+
+@pytest.mark.parametrize("operator", rule_operators(), ids=lambda operator: operator.name)
+def test_operator_is_deterministic_and_never_repeats(operator: RuleOperator, parent: Variant, context: Context) -> None:
+    def run(seed: int) -> list[str]:
+        rng, tried, texts = random.Random(seed), set[str](), []
+        for _ in range(60):
+            proposal = operator.propose(parent, rng=rng, context=Context(task=context.task, tried=tried))
+            if proposal is None:
+                break
+            assert (proposal.operator, proposal.kind) == (operator.name, "mutation")
+            assert "text" not in proposal.to_json()
+            texts.append(proposal.text)
+            tried.add(parse_variant(proposal.text).id)
+        return texts
+
+    first = run(3)
+    assert first == run(3)
+    assert len(first) == len(set(first))
+    assert operator.name == "rules.exponent" or first or operator.name == "rules.bounds"
+
+
+def test_operators_by_name(tmp_path: Path) -> None:
+    names = [operator.name for operator in operators(["ladder", "rules"])]
+    assert names[0] == "ladder"
+    assert {"rules.knob", "rules.unroll", "rules.flags"} <= set(names)
+    assert [o.name for o in operators(["rules.knob", "patch"], patch=tmp_path / "x.cu")] == ["rules.knob", "patch"]
+    for bad in (["nope"], ["patch"], ["rules.nope"]):
+        with pytest.raises(UsageError):
+            operators(bad)
+
+
+def test_docs_have_one_row_per_rule() -> None:
+    rows = operator_docs()
+    assert len({row.name for row in rows}) == len(rows) == len(RULES) + 2
+    assert all(row.before != row.after for row in rows if row.family not in ("ladder", "patch"))

@@ -6,6 +6,7 @@ Owns NVRTC and nvdisasm. Takes an arch, never a device. Importing this loads no 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -111,11 +112,24 @@ def compile_source(
     key = _key(text, macros, flags, headers, arch, debug)
     if (found := cache.load(key)) is not None:
         return found
+    options = _options(macros, flags, arch, debug, real=match["kind"] == "sm")
+    built = _compile(text, name, {**headers}, options, arch, time_limit_s)
+    if isinstance(built, Diagnostics):
+        return built
+    binary = dataclasses.replace(built, key=key, macros=dict(macros), elapsed_s=time.perf_counter() - started_s)
+    cache.store(binary)
+    return binary
+
+
+def _compile(
+    text: str, name: str, headers: dict[str, str], options: list[str], arch: str, time_limit_s: float
+) -> Binary | Diagnostics:
+    """Run the compiler in its own process and read what it left; key, macros and time are the caller's."""
     job = {
         "text": text,
         "name": SOURCE_NAME,
         "headers": {**STANDARD_HEADERS, PRELUDE_NAME: PRELUDE, **headers},
-        "options": _options(macros, flags, arch, debug, real=match["kind"] == "sm"),
+        "options": options,
         "nvdisasm": find_toolkit().nvdisasm,
     }
     try:
@@ -127,21 +141,19 @@ def compile_source(
     log = str(answer["log"])
     if (failure := _failure(int(answer["result"]), log, name, arch)) is not None:
         return failure
-    kernels = kernel_reports(log, answer["sass"])
-    binary = Binary(
-        key=key,
+    ptx, kernels = str(answer["ptx"]), kernel_reports(log, answer["sass"])
+    return Binary(
+        key="",
         arch=arch,
-        ptx=str(answer["ptx"]),
+        ptx=ptx,
         cubin=cubin,
         kernels=kernels,
-        macros=dict(macros),
-        code_hash=code_hash(cubin) if cubin else hashlib.sha256(str(answer["ptx"]).encode()).hexdigest()[:16],
+        macros={},
+        code_hash=code_hash(cubin) if cubin else hashlib.sha256(ptx.encode()).hexdigest()[:16],
         warnings=remarks(log, kernels),
-        elapsed_s=time.perf_counter() - started_s,
+        elapsed_s=0.0,
         cached=False,
     )
-    cache.store(binary)
-    return binary
 
 
 def _failure(result: int, log: str, name: str, arch: str) -> Diagnostics | None:

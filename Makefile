@@ -1,0 +1,47 @@
+# The two commands of the README are `make iterate` and `make test`. Both need Python 3.11 or newer, git and make;
+# everything else is installed into .venv.
+
+ifndef PYTHON
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON := $(firstword $(foreach name,python3 python3.14 python3.13 python3.12 python3.11,$(shell $(name) -c '$(NEW_ENOUGH)' 2>/dev/null && echo $(name))) python3)
+endif
+BIN := .venv/bin
+READY := .venv/.ready
+JOBS ?= 2
+# Extra words for pip and for the command, e.g. make iterate ARGS='--device gpu:0 --budget 30m'
+PIP_ARGS ?=
+ARGS ?=
+
+.PHONY: iterate test test-full test-gpu check format clean
+.DEFAULT_GOAL := test
+
+# Reinstalled only when what it depends on changes; evo itself is editable.
+$(READY): pyproject.toml setup.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e '.[dev]'
+	@touch $@
+
+iterate: $(READY)
+	$(BIN)/evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run --iterations 12 $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+test-full: $(READY)
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu' $(ARGS)
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv build dist *.egg-info

@@ -1,0 +1,7 @@
+"""`python -m evo` is the `evo` command."""
+
+import sys
+
+from evo.cli import main
+
+sys.exit(main())

@@ -1,0 +1,16 @@
+"""The `evo` command. The only room that knows the terminal; it parses, calls one function, and prints.
+
+Importing this loads nothing but the standard library: commands import what they need when they run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (see `evo.errors` for what each code says)."""
+    from evo.cli.app import run
+
+    return run(list(sys.argv[1:] if arguments is None else arguments))

@@ -1,0 +1,96 @@
+"""The command line: which commands there are, the global options, and how arguments reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evo.cli import doctor, files, history, loop, start
+from evo.cli.failures import guarded
+from evo.cli.options import Session
+from evo.cli.terminal import complain, out, prepare_streams
+from evo.errors import UsageError
+
+# The parser's usage errors have no public name of their own in typer.
+_ParserComplaint: type[Exception] = typer.BadParameter.__bases__[0]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+_COMMANDS: dict[str, Callable[..., int]] = {
+    "init": start.init,
+    "iterate": loop.iterate,
+    "check": files.check,
+    "bench": files.bench,
+    "try": files.attempt,
+    "compile": files.compile_file,
+    "operators": history.operators,
+    "doctor": doctor.doctor,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        out(f"evo {version('evo-kernels')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def evo(
+    context: typer.Context,
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", metavar="DIR", help="The folder with kernels/ (default: the nearest parent)."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Evolve CUDA kernels: one change at a time, correctness before speed, every step timed and kept in git."""
+    del version  # its callback has answered
+    context.obj = Session(root)
+    if context.invoked_subcommand is None:
+        out(context.get_help())
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return the exit code."""
+    prepare_streams()
+    return guarded(lambda: _parsed(_hoisted(arguments)))
+
+
+def _parsed(arguments: list[str]) -> int:
+    try:
+        code = app(args=arguments, prog_name="evo", standalone_mode=False)
+    except _ParserComplaint as problem:
+        context = getattr(problem, "ctx", None)
+        command = context.command_path if context is not None else "evo"
+        message = getattr(problem, "format_message", problem.__str__)()
+        complain(str(message).rstrip("."), f"`{command} --help` lists what it takes")
+        return UsageError.exit_code
+    except typer.Abort:
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _hoisted(arguments: list[str]) -> list[str]:
+    """Move --root to the front: a global option that is understood wherever it stands."""
+    front: list[str] = []
+    rest: list[str] = []
+    given = iter(arguments)
+    for word in given:
+        if word == "--":
+            return [*front, *rest, word, *given]
+        if word == "--root":
+            front += [word, *[value for value in [next(given, None)] if value is not None]]
+        elif word.startswith("--root="):
+            front.append(word)
+        else:
+            rest.append(word)
+    return [*front, *rest]

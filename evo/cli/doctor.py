@@ -1,0 +1,50 @@
+"""`evo doctor`: what this machine has, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from evo.cli.options import AsJson, session_of
+from evo.cli.terminal import out, out_json, paint
+
+if TYPE_CHECKING:
+    from evo.cli.examine import Finding
+    from evo.result import Json
+
+_COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
+
+
+def doctor(context: typer.Context, json: AsJson = False) -> int:
+    """Say what is here and what is missing. And what to do about it; exit code 0 where the simulator works."""
+    from evo.cli.examine import examine
+
+    findings = examine(session_of(context))
+    works = all(finding.state != "missing" for finding in findings if finding.needed)
+    if json:
+        rows: list[Json] = [finding.to_json() for finding in findings]
+        out_json({"simulator_works": works, "gpu_works": _state(findings, "gpu launch") == "ok", "findings": rows})
+    else:
+        _show(findings, works)
+    return 0 if works else 5
+
+
+def _state(findings: list[Finding], name: str) -> str | None:
+    return next((finding.state for finding in findings if finding.name == name), None)
+
+
+def _show(findings: list[Finding], works: bool) -> None:
+    longest = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        state = paint(f"{finding.state:<7}", _COLOURS[finding.state])
+        out(f"{state}  {finding.name:<{longest}}  {finding.found}")
+        if finding.to_do:
+            out(f"{'':7}  {'':{longest}}  {paint('->', 'cyan')} {finding.to_do}")
+    out()
+    gpu = _state(findings, "gpu launch") == "ok"
+    if works:
+        also = "and so does the GPU" if gpu else "(--device sim:l4); its times are modelled"
+        out(f"the simulator works {also}")
+    else:
+        out("the simulator does not work: see the rows marked missing")

@@ -1,0 +1,278 @@
+"""The examinations of `evo doctor`. Each looks at one thing and never raises: what it cannot find is its finding."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evo.cli.options import Session
+from evo.errors import EvoError
+
+if TYPE_CHECKING:
+    from evo.result import Json
+
+_CUDA12 = (
+    "the driver is older than CUDA 13: pip uninstall -y cupy-cuda13x, then pip install cupy-cuda12x "
+    "'cuda-bindings>=12.8,<13' nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 "
+    "nvidia-cuda-cccl-cu12; see the README, CUDA 12"
+)
+_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
+_ENOUGH_DISK_BYTES = 2 * 2**30  # compiled variants and records of a long run
+_SMOKE = """\
+// evo: launch doctor grid (1) block (32) shared 0
+extern "C" __global__ void doctor(float* out) { out[threadIdx.x] = 2.0f * threadIdx.x; }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """state: `ok`, `warn` (evo works, with less) or `missing`. `needed`: the simulator does not work without it."""
+
+    name: str
+    state: str
+    found: str
+    to_do: str | None = None
+    needed: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        shape: dict[str, Json] = {"name": self.name, "state": self.state, "found": self.found, "needed": self.needed}
+        if self.to_do is not None:
+            shape["to_do"] = self.to_do
+        return shape
+
+
+def examine(session: Session) -> list[Finding]:
+    """All findings, in the order in which a person would look."""
+    looks: list[Callable[[], Iterator[Finding]]] = [
+        _python,
+        _git,
+        _compiler,
+        _simulator,
+        _torch,
+        _gpu,
+        _cache,
+        lambda: _repository(session),
+    ]
+    return [finding for look in looks for finding in look()]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python() -> Iterator[Finding]:
+    fits = sys.version_info >= (3, 11)
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
+    yield Finding(
+        name="python",
+        state="ok" if fits else "missing",
+        found=found,
+        to_do=None if fits else "evo needs Python 3.11 or newer",
+        needed=True,
+    )
+
+
+def _git() -> Iterator[Finding]:
+    if shutil.which("git") is None:
+        yield Finding(
+            name="git", state="missing", found="not on PATH", to_do="install git; iterate keeps champions in it"
+        )
+        return
+    version = _output("git", "--version").removeprefix("git version ")
+    name, email = _output("git", "config", "user.name"), _output("git", "config", "user.email")
+    if name and email:
+        yield Finding(name="git", state="ok", found=f"{version}, commits as {name} <{email}>")
+    else:
+        to_do = "git config --global user.name NAME; git config --global user.email ADDRESS"
+        yield Finding(name="git", state="warn", found=f"{version}, no identity to commit as", to_do=to_do)
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return done.stdout.strip()
+
+
+def _compiler() -> Iterator[Finding]:
+    versions = {wheel: _version(wheel) or _version(f"{wheel}-cu12") for wheel in _WHEELS}
+    missing = [wheel for wheel, version in versions.items() if version is None and wheel != "nvidia-cuda-crt"]
+    found = ", ".join(
+        f"{wheel.removeprefix('nvidia-cuda-')} {version}" for wheel, version in versions.items() if version
+    )
+    to_do = f"pip install {' '.join(missing)}" if missing else None
+    yield Finding(
+        name="cuda wheels", state="missing" if missing else "ok", found=found or "none", to_do=to_do, needed=True
+    )
+    disassembler = _version("nvidia-cuda-nvdisasm")
+    yield Finding(
+        name="nvdisasm",
+        state="ok" if disassembler else "missing",
+        found=disassembler or "not installed",
+        to_do=None if disassembler else "pip install nvidia-cuda-nvdisasm",
+        needed=True,
+    )
+    yield _compiles()
+
+
+def _compiles() -> Finding:
+    from evo.compile import Binary, Cache, compile_source, toolkit_version
+
+    try:
+        built = compile_source(_SMOKE, name="doctor.cu", macros={}, cache=Cache(None))
+        if isinstance(built, Binary):
+            found = f"{toolkit_version()} compiled a kernel for sm_89 in {built.elapsed_s:.2f} s, no GPU used"
+            return Finding(name="compiler", state="ok", found=found, needed=True)
+        problem, hint = built.reason, "reinstall the CUDA wheels above"
+    except EvoError as error:
+        problem, hint = error.message, error.hint
+    return Finding(name="compiler", state="missing", found=problem, to_do=hint, needed=True)
+
+
+def _simulator() -> Iterator[Finding]:
+    llvmlite = _version("llvmlite")
+    if llvmlite is None:
+        yield Finding(name="simulator", state="missing", found="no llvmlite", to_do="pip install llvmlite", needed=True)
+        return
+    from evo.device import DeviceName
+    from evo.device.worker import Worker
+
+    try:
+        with Worker(DeviceName("sim", "l4")) as worker:
+            about: dict[str, str] = worker.call("describe", time_limit_s=60.0)
+        shown = ", ".join(f"{key} {value}" for key, value in sorted(about.items()))
+        found = f"sim:l4 answers; llvmlite {llvmlite}; {shown}"
+        yield Finding(name="simulator", state="ok", found=found, needed=True)
+    except EvoError as error:
+        yield Finding(name="simulator", state="missing", found=error.message, to_do=error.hint, needed=True)
+
+
+def _torch() -> Iterator[Finding]:
+    version = _version("torch")
+    yield Finding(
+        name="torch",
+        state="ok" if version else "missing",
+        found=f"{version}, for references and rivals" if version else "not installed",
+        to_do=None if version else "pip install 'torch>=2.6,<2.14'",
+        needed=True,
+    )
+
+
+def _gpu() -> Iterator[Finding]:
+    driver = _driver()
+    if isinstance(driver, str):
+        yield Finding(
+            name="gpu", state="warn", found=driver, to_do="nothing to do for --device sim:l4; times are modelled"
+        )
+        return
+    old = driver.cuda < (13, 0)
+    wanted = "cupy-cuda12x" if old else "cupy-cuda13x"
+    cuda = ".".join(map(str, driver.cuda))
+    yield Finding(name="gpu", state="ok", found=", ".join(driver.gpus))
+    uses12 = _version("nvidia-cuda-nvrtc") is None
+    yield Finding(
+        name="driver",
+        state="warn" if old and not uses12 else "ok",
+        found=f"{driver.version}, runs CUDA up to {cuda}; NVRTC here {_version('nvidia-cuda-nvrtc') or 'cu12'}",
+        to_do=_CUDA12 if old and not uses12 else None,
+    )
+    version = _version(wanted)
+    yield Finding(
+        name="cupy",
+        state="ok" if version else "missing",
+        found=f"{wanted} {version}" if version else f"{wanted} is not installed",
+        to_do=None if version else f"pip install {wanted}",
+    )
+    if version and importlib.util.find_spec("evo.device.gpu") is not None:
+        yield _launches()
+
+
+@dataclass(frozen=True, slots=True)
+class _Driver:
+    version: str
+    cuda: tuple[int, int]
+    gpus: tuple[str, ...]
+
+
+def _driver() -> _Driver | str:
+    """The NVIDIA driver and its GPUs, or why there are none."""
+    try:
+        import pynvml
+    except ImportError:
+        return "nvidia-ml-py is not installed, so no GPU can be seen"
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return f"none: {error}"
+    try:
+        number = int(pynvml.nvmlSystemGetCudaDriverVersion_v2())
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        gpus = tuple(f"gpu:{i} {pynvml.nvmlDeviceGetName(handle)}" for i, handle in enumerate(handles))
+        version = str(pynvml.nvmlSystemGetDriverVersion())
+    except pynvml.NVMLError as error:
+        return f"the driver answers with: {error}"
+    finally:
+        pynvml.nvmlShutdown()
+    return _Driver(version, (number // 1000, number % 1000 // 10), gpus) if gpus else "a driver, but no GPU"
+
+
+def _launches() -> Finding:
+    from evo.device import DeviceName
+    from evo.device.worker import Worker
+
+    try:
+        with Worker(DeviceName("gpu", "0")) as worker:
+            about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+    except EvoError as error:
+        return Finding(name="gpu launch", state="warn", found=error.message, to_do=error.hint)
+    return Finding(name="gpu launch", state="ok", found=", ".join(f"{k} {v}" for k, v in sorted(about.items())))
+
+
+def _cache() -> Iterator[Finding]:
+    from evo.compile import default_cache
+
+    folder = default_cache().folder
+    if folder is None:
+        yield Finding(name="cache", state="warn", found="off: every variant is compiled anew")
+        return
+    there = next((path for path in (folder, *folder.parents) if path.exists()), Path(tempfile.gettempdir()))
+    free = shutil.disk_usage(there).free
+    writable = os.access(there, os.W_OK)
+    state = "ok" if writable and free >= _ENOUGH_DISK_BYTES else "warn"
+    to_do = None if state == "ok" else "free some space, or choose another folder with EVO_CACHE"
+    found = f"{folder}, {free / 2**30:.1f} GiB free" + ("" if writable else ", not writable")
+    yield Finding(name="cache", state=state, found=found, to_do=to_do)
+
+
+def _repository(session: Session) -> Iterator[Finding]:
+    from evo.task import load_task, task_names
+
+    try:
+        root = session.root()
+    except EvoError as error:
+        yield Finding(name="repository", state="warn", found=error.message, to_do=error.hint)
+        return
+    names = task_names(root)
+    problems = []
+    for name in names:
+        try:
+            load_task(root, name)
+        except EvoError as error:
+            problems.append(error.message)
+    yield Finding(
+        name="repository",
+        state="warn" if problems or not names else "ok",
+        found=f"{root}: {', '.join(names) or 'no tasks'}" + "".join(f"; {problem}" for problem in problems),
+        to_do="fix the task files named here" if problems else None if names else "run `evo init`",
+    )

@@ -1,0 +1,163 @@
+"""The live view of the loop on a terminal: finished trials scroll by as a table, the running one moves below it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from evo.cli.terminal import duration, out, plain, verdict_colour
+from evo.cli.watch import Row, Tally, begin_line, done_line
+
+if TYPE_CHECKING:
+    from evo.evolve import Event
+    from evo.result import Json
+
+_REFRESH_PER_S = 8
+_OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 8, 9, 11, 7, 12
+_FIXED = 3 + _OPERATOR + _STATUS + _TIME + _GAIN + _VERDICT + 6 * 2
+_NARROWEST_CHANGE = 14
+
+
+class LiveView:
+    """Rich on stderr. Rows are printed once and stay; three lines at the bottom are redrawn."""
+
+    def __init__(self, headline: str, budget_s: float | None, *, quiet: bool = False) -> None:
+        self._tally = Tally(headline, budget_s)
+        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False, markup=False)
+        self._spinner = Spinner("dots", style="cyan")
+        self._doing = "starting"
+        self._since_s = time.monotonic()
+        self._stopping: str | None = None
+        self._begun = False
+        self._live = Live(
+            get_renderable=self._bottom, console=self._console, refresh_per_second=_REFRESH_PER_S, transient=True
+        )
+
+    def __enter__(self) -> LiveView:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def stopping(self, text: str) -> None:
+        self._stopping = text  # drawn at the next refresh
+
+    def see(self, event: Event) -> None:
+        match event.kind:
+            case "note":
+                self._console.print(Text(plain(event.text), style="dim"))
+            case "begin":
+                self._tally.begin(event.fields)
+                self._console.print(Text(begin_line(event.fields), style="bold"))
+                self._console.print(self._header())
+                self._begun = True
+            case "trial":
+                self._do(_trial_words(event))
+            case "stage":
+                self._stage = plain(event.text or str(event.fields.get("stage", "")))
+            case "result":
+                self._row(self._tally.count(event.fields))
+                self._do("choosing the next change")
+            case "done":
+                self._live.stop()
+                if not self._quiet:
+                    out(done_line(event.fields, self._tally))
+
+    _stage = ""
+
+    def _do(self, words: str) -> None:
+        self._doing, self._stage, self._since_s = words, "", time.monotonic()
+
+    # --- rows
+
+    def _line(self, cells: tuple[tuple[str, str], ...], change_style: str = "") -> Text:
+        """Seven (text, style) cells in fixed columns; the change takes what is left of the width."""
+        room = max(self._console.width - _FIXED, _NARROWEST_CHANGE)
+        widths = (3, _OPERATOR, room, _STATUS, _TIME, _GAIN, _VERDICT)
+        line = Text(no_wrap=True, overflow="ellipsis")
+        for index, ((text, style), size) in enumerate(zip(cells, widths, strict=True)):
+            cell = Text(text, style=change_style if index == 2 else style)
+            cell.truncate(size, overflow="ellipsis")
+            cell.align("right" if index in (0, 4, 5) else "left", size)
+            line.append_text(cell).append("  " if index < len(widths) - 1 else "")
+        return line
+
+    def _header(self) -> Text:
+        titles = ("#", "operator", "change", "status", f"{self._tally.timing} µs", "gain", "verdict")
+        return self._line(tuple((title, "dim") for title in titles), "dim")
+
+    def _row(self, row: Row) -> None:
+        passed = row.status in ("correct", "measured")
+        mark = "bold green" if row.kept else verdict_colour(row.verdict)
+        verdict = (
+            f"{row.verdict} {row.commit[:7]}" if row.kept and row.verdict == "keep" and row.commit else row.verdict
+        )
+        self._console.print(
+            self._line(
+                (
+                    (row.number, "dim"),
+                    (row.operator, ""),
+                    (row.change, ""),
+                    (row.status, verdict_colour(row.status)),
+                    (row.time, "bold" if row.kept else ""),
+                    (row.gain, "bold green" if row.kept else ""),
+                    (verdict, mark if passed else "dim"),
+                ),
+                "" if row.kept else "dim",
+            )
+        )
+        if row.reason and not passed:
+            reason = Text(f"{'':{3 + 2 + _OPERATOR + 2}}{row.reason}", style="dim")
+            reason.truncate(self._console.width, overflow="ellipsis")
+            self._console.print(reason)
+
+    # --- the bottom
+
+    def _bottom(self) -> Group:
+        doing = Text(self._doing, no_wrap=True, overflow="ellipsis")
+        if self._stage:
+            doing.append(f"  {self._stage}", style="cyan")
+        spent_s = time.monotonic() - self._since_s
+        if spent_s >= 1:
+            doing.append(f"  {duration(spent_s)}", style="dim")
+        self._spinner.update(text=doing)
+        lines: list[Spinner | Text | Table] = [self._spinner]
+        if self._begun:
+            lines += [Text(f"  {self._tally.champion_line()}", no_wrap=True, overflow="ellipsis"), self._bar()]
+        if self._stopping:
+            lines.append(Text(f"  {self._stopping}", style="yellow"))
+        return Group(*lines)
+
+    def _bar(self) -> Table:
+        tally = self._tally
+        words = f"{tally.trials} of {tally.iterations} trials  {tally.kept} kept  {duration(tally.elapsed_s)}"
+        if tally.left_s is not None:
+            words += f"  about {duration(tally.left_s)} left"
+        grid = Table.grid(padding=(0, 1))
+        bar = ProgressBar(
+            total=max(tally.iterations, 1),
+            completed=tally.trials,
+            width=24,
+            complete_style="cyan",
+            finished_style="green",
+        )
+        grid.add_row(" ", bar, Text(words, style="dim"))
+        return grid
+
+
+def _trial_words(event: Event) -> str:
+    fields: Mapping[str, Json] = event.fields
+    if not fields:
+        return plain(event.text)
+    number, operator, summary = fields.get("trial", ""), fields.get("operator", ""), fields.get("summary", "")
+    return plain(f"trial {number}  {operator}: {summary}")

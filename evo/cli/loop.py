@@ -1,0 +1,147 @@
+"""`evo iterate`: the loop, watched. The view is chosen here; the loop itself knows no terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.options import (
+    DEFAULT_ARCH,
+    ArchWord,
+    AsJson,
+    DeviceWord,
+    Seed,
+    Session,
+    choose_device,
+    choose_task,
+    seconds_of,
+    session_of,
+)
+from evo.cli.terminal import is_rich, out_json_line
+from evo.errors import UsageError
+
+if TYPE_CHECKING:
+    from evo.cli.watch import Watcher
+    from evo.evolve import Event
+    from evo.task import Task
+
+
+def iterate(
+    context: typer.Context,
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", show_default=False, help="Needed where there are several.")
+    ] = None,
+    device: DeviceWord = "auto",
+    arch: ArchWord = DEFAULT_ARCH,
+    iterations: Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most.")] = 12,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="TIME", help="Time at most: 90s, 30m, 1h30m.")
+    ] = None,
+    operators: Annotated[
+        str, typer.Option("--operators", metavar="NAMES", help="Where changes come from; see `evo operators`.")
+    ] = "ladder,rules",
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Begin anew from this file, e.g. ladder/00_scalar.cu.")
+    ] = None,
+    patch: Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")] = None,
+    branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")] = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> int:
+    """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
+    session = session_of(context)
+    root = session.root()
+    chosen = choose_task(root, task)
+    budget_s, names = seconds_of(budget), _operator_names(operators, patch)
+    start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
+    on = choose_device(device)
+
+    from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
+
+    settings = Settings(
+        task=chosen.name,
+        device=on,
+        arch=arch,
+        iterations=iterations,
+        budget_s=budget_s,
+        operators=names,
+        start=start,
+        branch=branch,
+        seed=seed,
+        patch=patch,
+    )
+    with _view(chosen, settings.budget_s, json) as view, _stoppable(view) as stop:
+
+        def watch(event: Event) -> None:
+            if json and event.kind in ("result", "done"):
+                out_json_line({"done": True, **event.fields} if event.kind == "done" else event.fields)
+            view.see(event)
+
+        evolve(settings, root, watch, stop=stop)
+    return 0
+
+
+def _operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in listed.split(",") if name.strip()))
+    if not names:
+        raise UsageError("--operators names none", hint="e.g. --operators ladder,rules; see `evo operators`")
+    return ("patch", *names) if patch is not None and "patch" not in names else names
+
+
+def _inside(session: Session, task: Task, file: Path | None) -> Path | None:
+    from evo.cli.options import find_file
+
+    return find_file(session, file, task.name).resolve() if file is not None else None
+
+
+def _view(task: Task, budget_s: float | None, json: bool) -> Watcher:
+    """The live table on a terminal; plain lines elsewhere, or where JSON lines go to the same terminal."""
+    if is_rich(sys.stderr) and not (json and sys.stdout.isatty()):
+        from evo.cli.live import LiveView
+
+        return LiveView(task.headline, budget_s, quiet=json)
+    from evo.cli.watch import PlainView
+
+    return PlainView(task.headline, quiet=json)
+
+
+@contextmanager
+def _stoppable(view: Watcher) -> Iterator[Stop]:
+    """The first SIGINT or SIGTERM asks the loop to stop after this step; the second ends the process at once."""
+    stop = Stop(view)
+    before = {number: signal.signal(number, stop.hear) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Stop:
+    """Whether the user has asked to stop."""
+
+    def __init__(self, view: Watcher) -> None:
+        self._view = view
+        self._asked = False
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        if self._asked:
+            # Workers end with their parent and the next run mends the ledger, so dying here is safe.
+            signal.signal(number, signal.SIG_DFL)
+            if sys.stderr.isatty():
+                os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view hides the cursor
+            os.kill(os.getpid(), number)
+        self._asked = True
+        self._view.stopping("stopping after this step; once more to stop at once")

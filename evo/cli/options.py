@@ -1,0 +1,128 @@
+"""What commands share: their common options, the repository they work in, and the file they are given."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.terminal import say
+from evo.errors import SyntaxInvalid, UsageError
+
+if TYPE_CHECKING:
+    from evo.device import DeviceName
+    from evo.task import Task
+    from evo.variant import Variant
+
+DEFAULT_ARCH = "sm_89"
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+DeviceWord = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, gpu:N, or sim:CHIP such as sim:l4.")]
+ArchWord = Annotated[str, typer.Option("--arch", metavar="ARCH", help="sm_NN, or native for the chip at hand.")]
+TaskWord = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Instead of the file's `// evo: task`.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of inputs and of the order of proposals.")]
+KernelFile = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")]
+
+_BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The global options of one command line."""
+
+    given_root: Path | None = None
+
+    def root(self, near: Path | None = None) -> Path:
+        """The repository's root: --root, else the nearest parent with kernels/ of here, else of `near`."""
+        from evo.task import find_root
+
+        if self.given_root is None:
+            try:
+                return find_root()
+            except UsageError:
+                if near is None or not near.exists():
+                    raise
+                return find_root(near.resolve().parent)
+        if not (self.given_root / "kernels").is_dir():
+            hint = "give the folder that holds kernels/, or run `evo init` there"
+            raise UsageError(f"--root {self.given_root}: no kernels/ folder in it", hint=hint)
+        return self.given_root.resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A FILE argument, read: the variant and the task that it is for."""
+
+    task: Task
+    variant: Variant
+    path: Path
+
+
+def session_of(context: typer.Context) -> Session:
+    found = context.find_root().obj
+    return found if isinstance(found, Session) else Session()
+
+
+def read_subject(session: Session, file: Path, task_word: str | None) -> Subject:
+    """Read FILE and its task. Raises UsageError where there is no such file or no task is named."""
+    from evo.task import load_task
+    from evo.variant import read_variant
+
+    path = find_file(session, file, task_word)
+    variant = read_variant(path)
+    name = task_word or variant.task
+    if name is None:
+        raise UsageError(f"{path} names no task", hint="add a line `// evo: task NAME` to it, or pass --task NAME")
+    return Subject(load_task(session.root(path), name), variant, path)
+
+
+def find_file(session: Session, file: Path, task_word: str | None) -> Path:
+    """FILE as given, else inside the task's folder, so that `ladder/00_scalar.cu` is enough with --task."""
+    if file.is_file():
+        return file
+    if task_word is not None and not file.is_absolute():
+        inside = session.root() / "kernels" / task_word / file
+        if inside.is_file():
+            return inside
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder", hint="give the path of one .cu file")
+    raise SyntaxInvalid(file, None, "no such file", hint="give the path of a .cu file")
+
+
+def choose_task(root: Path, word: str | None) -> Task:
+    """The task that is meant: by name, or the only one there is."""
+    from evo.task import load_task, task_names
+
+    names = task_names(root)
+    if word is None and len(names) != 1:
+        listed = ", ".join(names)
+        hint = f"name one of {listed}" if names else "run `evo init` to lay down the shipped tasks"
+        raise UsageError("which task?" if names else f"no task in {root / 'kernels'}", hint=hint)
+    return load_task(root, word or names[0])
+
+
+def choose_device(word: str) -> DeviceName:
+    """The device that is meant; says so in one line where `auto` falls back to the simulator."""
+    from evo.device import gpu_present, no_gpu, parse_device
+
+    device = parse_device(word)
+    if word == "auto" and device.kind == "sim":
+        say(f"no GPU here: running on the simulator {device}, where times are modelled, not measured")
+    if device.kind == "gpu" and not gpu_present():
+        raise no_gpu(device.which)
+    return device
+
+
+def seconds_of(budget: str | None) -> float | None:
+    """`90s`, `30m`, `1h30m` in seconds."""
+    if budget is None:
+        return None
+    match = _BUDGET.fullmatch(budget.strip().lower())
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
+    total = 3600 * hours + 60 * minutes + seconds
+    if total == 0:
+        raise UsageError(f"--budget {budget}: not a length of time", hint="write it like 90s, 30m or 1h30m")
+    return float(total)

@@ -1,0 +1,59 @@
+"""The tasks that come with evo: where they are, and laying them down in a repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import evo
+from evo.errors import HarnessFault, UsageError
+
+_EMPTY_LEADERBOARD = '{"version": 1, "entries": []}\n'
+_LEFT_OUT = {"champions", "__pycache__"}
+_SHOWN = 5
+
+
+def shipped_folder() -> Path:
+    """The shipped task folders: inside an installed package, or the checkout that evo is run from."""
+    package = Path(evo.__file__).parent
+    for folder in (package / "shipped", package.parent / "kernels"):
+        if any(folder.glob("*/task.yaml")):
+            return folder
+    raise HarnessFault("this installation of evo has no shipped tasks", hint="reinstall evo-kernels")
+
+
+def shipped_files() -> dict[str, bytes]:
+    """What `init` writes: contents by path below the root."""
+    folder = shipped_folder()
+    files = {"leaderboard.json": _EMPTY_LEADERBOARD.encode(), "population/.gitkeep": b""}
+    for path in sorted(folder.rglob("*")):
+        below = path.relative_to(folder)
+        if path.is_file() and not _LEFT_OUT & set(below.parts):
+            files[f"kernels/{below.as_posix()}"] = path.read_bytes()
+    return files
+
+
+def lay_down(root: Path) -> tuple[str, ...]:
+    """Write the shipped files below root; return the new ones. Raises UsageError, writing nothing, if one differs."""
+    files = shipped_files()
+    differing = [name for name, content in files.items() if _differs(root / name, content)]
+    if differing:
+        more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
+        message = f"will not overwrite {', '.join(differing[:_SHOWN])}{more}"
+        raise UsageError(
+            message, hint="move those files away, or run `evo init` in another folder; nothing was written"
+        )
+    written = []
+    for name, content in files.items():
+        path = root / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            written.append(name)
+    return tuple(written)
+
+
+def _differs(path: Path, content: bytes) -> bool:
+    if path.is_dir() or any(parent.is_file() for parent in path.parents):
+        return True
+    # A leaderboard grows with use; that there is one is enough.
+    return path.is_file() and path.name != "leaderboard.json" and path.read_bytes() != content

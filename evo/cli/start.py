@@ -1,0 +1,33 @@
+"""`evo init`: the shipped tasks in the user's own repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from evo.cli.options import session_of
+from evo.cli.terminal import out
+from evo.errors import LedgerUnclean
+
+
+def init(context: typer.Context) -> int:
+    """Lay down the shipped tasks in a git repository. With an empty population and leaderboard; overwrites nothing."""
+    from evo.cli.shipped import lay_down
+    from evo.task import task_names
+
+    root = (session_of(context).given_root or Path.cwd()).resolve()
+    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+        raise LedgerUnclean(
+            f"{root} is not in a git repository", hint="run `git init` first: evo keeps its history there"
+        )
+    written = lay_down(root)
+    names = task_names(root)
+    if not written:
+        out(f"nothing to do: the shipped tasks ({', '.join(names)}) are here already")
+        return 0
+    out(f"wrote {len(written)} files: kernels/ with {', '.join(names)}; population/; leaderboard.json")
+    out("next:")
+    out("  git add kernels population leaderboard.json && git commit -m 'Add evo tasks'")
+    out(f"  evo iterate {'attention' if 'attention' in names else names[0]}")
+    return 0

@@ -1,0 +1,142 @@
+"""Text on the two streams: data on stdout, progress on stderr, both legible without colour.
+
+Colours have fixed meanings: green passed or kept, red failed, yellow undecided or to be minded, cyan an id.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+_CODES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not steer the terminal
+_GOOD = frozenset({"correct", "measured", "compiled", "keep", "keep_neutral", "kept", "start", "ok"})
+_UNDECIDED = frozenset({"inconclusive", "revert", "reverted", "warn"})
+
+
+def prepare_streams() -> None:
+    """A terminal that cannot show a character gets a question mark, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if reconfigure := getattr(stream, "reconfigure", None):
+            reconfigure(errors="replace")
+
+
+def is_rich(stream: TextIO) -> bool:
+    """True where the stream is a terminal that takes colour and cursor movement, and the user did not say no."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
+    """The text in the given styles where the stream shows them, as it is elsewhere."""
+    if not styles or not text or not is_rich(stream or sys.stdout):
+        return text
+    return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
+
+
+def verdict_colour(word: str) -> str:
+    """The colour of a status or verdict word."""
+    if word in _GOOD:
+        return "green"
+    return "yellow" if word in _UNDECIDED else "red"
+
+
+def plain(text: str) -> str:
+    """Text from outside (a log, a file) without control characters."""
+    return _CONTROL.sub("", text)
+
+
+def out(text: str = "") -> None:
+    """One line of data."""
+    sys.stdout.write(f"{text}\n")
+
+
+def say(text: str) -> None:
+    """One line of progress."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+def complain(message: str, hint: str) -> None:
+    """An error as its two lines."""
+    say(f"{paint('error:', 'red', 'bold', stream=sys.stderr)} {plain(message)}")
+    say(f"{paint('hint:', 'cyan', stream=sys.stderr)} {plain(hint)}")
+
+
+def out_json(value: object) -> None:
+    """A whole answer as JSON, for people and programs."""
+    out(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def out_json_line(value: object) -> None:
+    """One object of a JSON Lines stream, visible to the reader at once."""
+    out(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    sys.stdout.flush()
+
+
+def width(text: str) -> int:
+    """Columns that the text takes, colour left out."""
+    return len(_ESCAPE.sub("", text))
+
+
+def clip(text: str, columns: int) -> str:
+    """The text, or its start and an ellipsis where it is longer."""
+    return text if len(text) <= columns else text[: max(columns - 1, 0)] + "…"
+
+
+def columns(stream: TextIO) -> int | None:
+    """The terminal's width; None for a pipe or a file, where nothing is cut."""
+    return shutil.get_terminal_size((100, 30)).columns if stream.isatty() else None
+
+
+def out_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, flexible: int | None = None) -> None:
+    """Aligned columns: right where the heading starts with `>`; the flexible one is cut on a narrow terminal."""
+    right = [title.startswith(">") for title in head]
+    titles = [title.lstrip(">") for title in head]
+    body = [list(row) for row in rows]
+    widths = [max(width(row[i]) for row in [titles, *body]) for i in range(len(titles))]
+    total = columns(sys.stdout)
+    if flexible is not None and total is not None:
+        spare = total - (sum(widths) + 2 * (len(widths) - 1))
+        widths[flexible] = max(widths[flexible] + min(spare, 0), 12)
+        for row in body:
+            if width(row[flexible]) > widths[flexible]:
+                row[flexible] = clip(_ESCAPE.sub("", row[flexible]), widths[flexible])
+    out(paint(_line(titles, widths, right), "dim"))
+    for row in body:
+        out(_line(row, widths, right))
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = []
+    for cell, size, to_right in zip(cells, widths, right, strict=True):
+        blank = " " * (size - width(cell))
+        padded.append(blank + cell if to_right else cell + blank)
+    return "  ".join(padded).rstrip()
+
+
+def microseconds(value: float) -> str:
+    """A time with about four digits, without its unit: 12.81, 812.4, 5,364."""
+    if value < 100:
+        return f"{value:.2f}"
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def ratio(value: float) -> str:
+    return f"{value:.2f}x" if value < 100 else f"{value:.0f}x"
+
+
+def duration(seconds: float) -> str:
+    """A wall-clock time as people say it: 0.8 s, 42 s, 3:07, 1:02:09."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,250 @@
+"""The shape of the code, held by walking its syntax trees: layers, owners, cold start, ceilings, words.
+
+Imports inside functions count: they are how layers are usually broken unseen.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "evo"
+
+# A room (a file or folder of evo/) imports only from rooms on the lines above its own. A new room needs a line here.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("hardware", "expr", "dtypes"),
+    ("variant",),
+    ("task",),
+    ("launch", "reference"),
+    ("result",),
+    ("source", "decide"),
+    ("decide_modelled",),
+    ("compile",),
+    ("population", "ledger"),
+    ("device",),
+    ("program", "gate", "bench"),
+    ("mutate", "leaderboard", "insights"),
+    ("evaluate",),
+    ("search", "journal"),
+    ("evolve",),
+    ("cli",),
+    ("__main__",),
+)
+RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
+
+# Who may know an outside thing. Each is one folder or file of evo/.
+OWNERS = {
+    "cupy": ("device",),
+    "cuda": ("compile",),
+    "llvmlite": ("device/sim",),
+    "git": ("ledger",),
+    "tree_sitter": ("source",),
+    "tree_sitter_cuda": ("source",),
+    "yaml": ("task",),
+    "typer": ("cli",),
+    "rich": ("cli",),
+    "scipy": ("decide",),
+    "ray": ("cluster",),
+    "openai": ("llm",),
+}
+# torch belongs to the tasks' own references; no room of evo needs it.
+NOBODY = ("torch",)
+HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "ray", "rich")
+
+FILE_LINES = 420
+FUNCTION_LINES = 60
+TABLES = ("evo/device/sim/isa/",)  # opcode tables: one row per opcode is one idea, however many rows
+BROAD_EXCEPTS = 12
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "core", "base", "manager"}
+
+
+def sources() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "shipped" not in path.parts)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Every imported module as (line, dotted name); `from evo import x` is `evo.x`."""
+    inside = path.relative_to(ROOT).with_suffix("").parts
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = inside[: -node.level] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            if module == "evo":
+                yield from ((node.lineno, f"evo.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, module
+
+
+def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def at(path: Path, line: int, problem: str) -> str:
+    return f"{name_of(path)}:{line}: {problem}"
+
+
+def is_table(path: Path) -> bool:
+    return name_of(path).startswith(TABLES)
+
+
+def test_every_room_has_a_layer() -> None:
+    rooms = {room_of(path) for path in sources()} - {"__init__"}
+    assert rooms <= set(RANK), f"give these a line in LAYERS: {sorted(rooms - set(RANK))}"
+
+
+def test_imports_point_upwards() -> None:
+    wrong = []
+    for path in sources():
+        room = room_of(path)
+        for line, module in imports_of(path):
+            parts = module.split(".")
+            if parts[0] != "evo" or len(parts) == 1 or parts[1] == room or room == "__init__":
+                continue
+            if RANK.get(parts[1], len(LAYERS)) >= RANK[room]:
+                wrong.append(at(path, line, f"{room} imports {module}"))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_outside_things_have_one_owner() -> None:
+    wrong = []
+    for path in sources():
+        here = path.relative_to(PACKAGE).as_posix()
+        for line, module in imports_of(path):
+            top = module.split(".")[0]
+            owners = OWNERS.get(top)
+            if top in NOBODY or (owners and not any(_within(here, owner) for owner in owners)):
+                wrong.append(at(path, line, f"imports {top}, which belongs to {owners or 'no room'}"))
+    assert not wrong, "\n".join(wrong)
+
+
+def _within(here: str, owner: str) -> bool:
+    return here == f"{owner}.py" or here.startswith(f"{owner}/")
+
+
+@pytest.mark.parametrize("statement", ["import evo.cli", "from evo.cli.app import run; run(['--version'])"])
+def test_the_command_starts_cold(statement: str) -> None:
+    probe = f"import sys; {statement}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split()) & set(HEAVY)
+    assert not loaded, f"{statement} loads {sorted(loaded)}"
+
+
+def test_files_and_functions_stay_small() -> None:
+    long = []
+    for path in sources():
+        if is_table(path):
+            continue
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > FILE_LINES:
+            long.append(at(path, 1, f"{lines} lines, more than {FILE_LINES}"))
+        for function in functions_of(path):
+            size = (function.end_lineno or function.lineno) - function.lineno + 1
+            if size > FUNCTION_LINES:
+                long.append(at(path, function.lineno, f"{function.name} has {size} lines, more than {FUNCTION_LINES}"))
+    assert not long, "\n".join(long)
+
+
+def test_only_the_cli_prints() -> None:
+    wrong = [
+        at(path, node.lineno, "print")
+        for path in sources()
+        if room_of(path) != "cli"
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_broad_excepts_stay_few() -> None:
+    found = [
+        at(path, node.lineno, "broad except")
+        for path in sources()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException")))
+    ]
+    assert len(found) <= BROAD_EXCEPTS, "\n".join(found)
+
+
+def test_nothing_is_left_for_later() -> None:
+    left = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
+    wrong = []
+    for path in sources():
+        with path.open("rb") as file:
+            for token in tokenize.tokenize(file.readline):
+                if token.type == tokenize.COMMENT and left.search(token.string):
+                    wrong.append(at(path, token.start[0], token.string))
+        wrong += [
+            at(path, node.lineno, "NotImplementedError")
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, ast.Raise)
+            and isinstance(called := node.exc.func if isinstance(node.exc, ast.Call) else node.exc, ast.Name)
+            and called.id == "NotImplementedError"
+        ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_names_say_something() -> None:
+    vague = [name_of(path) for path in sources() if path.stem in VAGUE_NAMES or path.parent.name in VAGUE_NAMES]
+    assert not vague
+
+
+def test_folders_with_code_are_packages() -> None:
+    # setup.py finds packages by their __init__.py; a folder without one would be left out of an installed evo.
+    bare = {name_of(path.parent) for path in sources() if not (path.parent / "__init__.py").exists()}
+    assert not bare
+
+
+def test_modules_say_what_they_are() -> None:
+    silent = [
+        name_of(path)
+        for path in sources()
+        if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(tree_of(path))
+    ]
+    assert not silent
+
+
+def test_the_readme_names_files_that_exist() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\bevo/[\w/]+\.py\b|\bdocs/[\w.-]+\b", text))
+    assert all((ROOT / name).exists() for name in named), sorted(n for n in named if not (ROOT / n).exists())
+
+
+def test_no_path_of_one_machine() -> None:
+    local = re.compile(r"(?<![\w.])/(home|Users|root|work|mnt)/\w")
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    wrong = []
+    for name in filter(None, files.split("\0")):
+        path = ROOT / name
+        if path.suffix in (".py", ".md", ".toml", ".yaml", ".yml", ".cu", ".cuh", ".json") and path.is_file():
+            for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+                if local.search(line) and path != Path(__file__):
+                    wrong.append(at(path, number, line.strip()))
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,501 @@
+"""Every command from outside: stdout, stderr and exit code, in a temporary repository with one small task."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TASK_YAML = """\
+name: scale
+axes: {N: int}
+tensors:
+  - {name: x, role: in, dtype: float32, shape: [N]}
+  - {name: y, role: out, dtype: float32, shape: [N]}
+tolerance: {rtol: 1e-6, atol: 1e-6, rival_error_factor: 2, because: one rounding}
+check:
+  - {name: even, N: 256}
+  - {name: ragged, N: 77}
+bench:
+  small: {N: 2048}
+work: {flop: N, bytes: 8 * N}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal(case["N"], dtype=np.float32)}
+
+
+def expected(inputs):
+    return {"y": 2.0 * inputs["x"].astype(np.float64)}
+"""
+HEAD = """\
+// {idea}
+// evo: task   scale
+// evo: knob   THREADS in 32, 64, 128
+// evo: launch scale grid (ceil_div(N, THREADS * {each})) block (THREADS) shared 0
+#define THREADS {threads}
+
+extern "C" __global__ void scale(const float* x, float* y, int n) {{
+"""
+SLOW = (
+    HEAD.format(idea="One thread, sixteen elements, one after the other.", each=16, threads=32)
+    + """\
+    const int first = (blockIdx.x * THREADS + threadIdx.x) * 16;
+    for (int i = first; i < first + 16 && i < n; ++i) y[i] = 2.0f * x[i];
+}
+"""
+)
+FAST = (
+    HEAD.format(idea="One thread per element: neighbours read neighbours.", each=1, threads=128)
+    + """\
+    const int i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < n) y[i] = 2.0f * x[i];
+}
+"""
+)
+WRONG = FAST.replace("2.0f * x[i]", "3.0f * x[i]")
+UNSAFE = FAST.replace("if (i < n) ", "")
+BROKEN = FAST.replace("blockIdx.x", "blockIdx.w")
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Ran:
+    """Run `evo` as a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "evo", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(env),
+        timeout=240,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "EVO_TRACEBACK"))}
+    identity = {
+        f"GIT_{who}_{what}": "tester@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+    }
+    return kept | identity | dict(more or {})
+
+
+def git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, env=environment())
+    return done.stdout.strip()
+
+
+def commit_all(root: Path, message: str = "change") -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", message)
+
+
+def write_task(root: Path) -> None:
+    folder = root / "kernels" / "scale"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(TASK_YAML)
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "ladder" / "00_slow.cu").write_text(SLOW)
+    (folder / "ladder" / "10_fast.cu").write_text(FAST)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "mine"
+    root.mkdir()
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    write_task(root)
+    (root / "wrong.cu").write_text(WRONG)
+    (root / "unsafe.cu").write_text(UNSAFE)
+    (root / "broken.cu").write_text(BROKEN)
+    commit_all(root, "a task")
+    return root
+
+
+@pytest.fixture(scope="module")
+def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """A repository after one run of the loop, and what that run printed. Read only."""
+    root = tmp_path_factory.mktemp("evolved")
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    write_task(root)
+    commit_all(root, "a task")
+    return root, evo("iterate", "scale", "--device", "sim:l4", "--iterations", 4, "--json", cwd=root)
+
+
+def fails(ran: Ran, code: int, *words: str) -> None:
+    """One error line and one hint line on stderr, nothing on stdout, the right exit code."""
+    assert ran.code == code, ran.err
+    assert ran.out == ""
+    errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    hints = [line for line in ran.err.splitlines() if line.startswith("hint: ")]
+    assert len(errors) == 1
+    assert len(hints) == 1
+    assert "Traceback" not in ran.err
+    for word in words:
+        assert word in ran.err
+
+
+# --- the command itself
+
+
+def test_help_lists_the_commands_fast(tmp_path: Path) -> None:
+    quickest_s = 9.0
+    for _ in range(3):
+        started = time.monotonic()
+        ran = evo("--help", cwd=tmp_path)
+        quickest_s = min(quickest_s, time.monotonic() - started)
+    assert ran.code == 0
+    for command in ("init", "iterate", "leaderboard", "check", "bench", "try", "compile", "doctor", "replay"):
+        assert f"\n  {command} " in ran.out
+    assert quickest_s < 0.3
+
+
+def test_version_and_bare_command(tmp_path: Path) -> None:
+    assert evo("--version", cwd=tmp_path).out.startswith("evo ")
+    assert "Commands:" in evo(cwd=tmp_path).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["iterat"], ["iterate"]),
+        (["check"], ["FILE"]),
+        (["check", "--frobnicate", "x.cu"], ["--frobnicate"]),
+        (["iterate", "--iterations", "many"], ["--iterations"]),
+        (["iterate", "--iterations", "-1"], ["--iterations"]),
+        (["iterate", "--budget", "soon"], ["soon", "30m"]),
+        (["iterate", "--operators", ","], ["--operators"]),
+        (["iterate", "nothing"], ["nothing", "scale"]),
+        (["iterate", "--device", "tpu:0"], ["tpu:0", "sim:CHIP"]),
+        (["--root", "no/such/folder", "iterate"], ["no/such/folder", "evo init"]),
+    ],
+)
+def test_usage_errors(repository: Path, arguments: list[str], words: list[str]) -> None:
+    fails(evo(*arguments, cwd=repository), 2, *words)
+
+
+def test_root_is_understood_anywhere(repository: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for arguments in (
+        ["--root", repository, "leaderboard", "--json"],
+        ["leaderboard", "--json", f"--root={repository}"],
+    ):
+        assert evo(*arguments, cwd=elsewhere).json == {"version": 1, "entries": []}
+
+
+def test_no_repository_above(tmp_path: Path) -> None:
+    fails(evo("iterate", cwd=tmp_path), 2, "kernels/", "evo init")
+
+
+# --- bad files
+
+
+def test_a_malformed_task_names_file_line_and_field(repository: Path) -> None:
+    path = repository / "kernels" / "scale" / "task.yaml"
+    path.write_text(TASK_YAML.replace("role: out", "role: sideways"))
+    fails(evo("check", "wrong.cu", cwd=repository), 3, "task.yaml:5:", "role", "sideways")
+    path.write_text("name: [")
+    fails(evo("check", "wrong.cu", cwd=repository), 3, "task.yaml:")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("// evo: lunch scale grid (1) block (1) shared 0", ["bad.cu:1:", "lunch"]),
+        ("// evo: knob THREADS is 3", ["bad.cu:1:", "knob"]),
+        ("// evo:", ["bad.cu:1:"]),
+    ],
+)
+def test_a_malformed_evo_line_names_file_and_line(repository: Path, line: str, words: list[str]) -> None:
+    (repository / "bad.cu").write_text(f"{line}\n{FAST}")
+    fails(evo("check", "bad.cu", cwd=repository), 3, *words)
+
+
+def test_files_that_are_not_there_or_not_text(repository: Path) -> None:
+    fails(evo("check", "nowhere.cu", cwd=repository), 3, "nowhere.cu")
+    fails(evo("check", "kernels", cwd=repository), 2, "folder")
+    (repository / "binary.cu").write_bytes(b"\xff\xfe\x00")
+    fails(evo("check", "binary.cu", cwd=repository), 3, "binary.cu")
+    (repository / "taskless.cu").write_text(FAST.replace("// evo: task   scale\n", ""))
+    fails(evo("check", "taskless.cu", cwd=repository), 2, "--task")
+
+
+def test_a_gpu_where_there_is_none(repository: Path) -> None:
+    from evo.device import gpu_present
+
+    if gpu_present():
+        fails(evo("check", "wrong.cu", "--device", "gpu:99", cwd=repository), 4, "99")
+    else:
+        fails(evo("check", "wrong.cu", "--device", "gpu:0", cwd=repository), 4, "sim:l4")
+
+
+def test_an_unexpected_fault_is_one_line_and_a_traceback_on_request(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from evo.cli.failures import guarded
+
+    def stumble() -> int:
+        raise KeyError("lost")
+
+    assert guarded(stumble) == 5
+    quiet = capsys.readouterr().err
+    path = Path(quiet.split("the traceback is in ")[1].split(";")[0])
+    assert "KeyError" in path.read_text()
+    path.unlink()
+    assert "Traceback" not in quiet
+    monkeypatch.setenv("EVO_TRACEBACK", "1")
+    assert guarded(stumble) == 5
+    assert "Traceback" in capsys.readouterr().err
+
+
+# --- init and doctor
+
+
+def test_init_lays_down_tasks_once_and_overwrites_nothing(tmp_path: Path) -> None:
+    fails(evo("init", cwd=tmp_path), 6, "git init")
+    git(tmp_path, "init", "--quiet")
+    first = evo("init", cwd=tmp_path)
+    assert first.code == 0
+    assert "evo iterate attention" in first.out
+    assert json.loads((tmp_path / "leaderboard.json").read_text()) == {"version": 1, "entries": []}
+    assert (tmp_path / "kernels" / "attention" / "task.yaml").is_file()
+    assert not list((tmp_path / "kernels").glob("*/champions/*.cu"))
+    assert "nothing to do" in evo("init", cwd=tmp_path).out
+    changed = tmp_path / "kernels" / "attention" / "task.yaml"
+    changed.write_text("name: mine\n")
+    fails(evo("init", cwd=tmp_path), 2, "kernels/attention/task.yaml")
+    assert changed.read_text() == "name: mine\n"
+
+
+def test_doctor_says_whether_the_simulator_works(repository: Path) -> None:
+    ran = evo("doctor", "--json", cwd=repository)
+    assert ran.code == 0
+    assert ran.json["simulator_works"] is True
+    names = {finding["name"] for finding in ran.json["findings"]}
+    assert {"python", "git", "compiler", "simulator", "gpu", "cache", "repository"} <= names
+    assert all(finding["state"] in ("ok", "warn", "missing") for finding in ran.json["findings"])
+
+
+# --- one file
+
+
+def test_check_passes_a_correct_variant(repository: Path) -> None:
+    ran = evo("check", "ladder/10_fast.cu", "--task", "scale", "--json", "--device", "sim:l4", cwd=repository)
+    assert ran.code == 0
+    shape = ran.json
+    assert shape["status"] == "correct"
+    assert shape["task"] == "scale"
+    assert shape["device"] == "sim:l4"
+    assert [case["status"] for case in shape["cases"]] == ["correct"] * len(shape["cases"])
+    assert {"name", "max_error", "rms_error", "budget"} <= set(shape["cases"][0])
+    assert shape["faults"] == []
+
+
+def test_check_fails_a_wrong_one_with_exit_code_1(repository: Path) -> None:
+    ran = evo("check", "wrong.cu", "--device", "sim:l4", cwd=repository)
+    assert ran.code == 1
+    assert "wrong" in ran.out
+    assert "allclose" in ran.out
+    assert "checking" in ran.err
+
+
+def test_check_names_the_line_and_thread_of_a_fault(repository: Path) -> None:
+    ran = evo("check", "unsafe.cu", "--json", "--device", "sim:l4", cwd=repository)
+    assert ran.code == 1
+    assert ran.json["status"] == "unsafe"
+    (fault, *_) = ran.json["faults"]
+    line = 1 + UNSAFE.splitlines().index("    y[i] = 2.0f * x[i];")
+    assert fault["kind"] == "out_of_bounds"
+    assert fault["source_line"] == line
+    assert {"block", "thread", "address", "message", "kernel"} <= set(fault)
+    shown = evo("check", "unsafe.cu", "--device", "sim:l4", cwd=repository).out
+    assert f"unsafe.cu:{line}" in shown
+    assert "thread (" in shown
+
+
+def test_check_shows_counters_by_source_line(repository: Path) -> None:
+    ran = evo("check", "ladder/10_fast.cu", "--task", "scale", "--counters", "--device", "sim:l4", cwd=repository)
+    assert ran.code == 0
+    assert "counter" in ran.out
+    assert "y[i] = 2.0f * x[i]" in ran.out
+
+
+def test_compile_reports_resources_without_a_device(repository: Path) -> None:
+    ran = evo("compile", "kernels/scale/ladder/10_fast.cu", "--json", cwd=repository)
+    assert ran.code == 0
+    shape = ran.json
+    assert shape["status"] == "compiled"
+    assert shape["arch"] == "sm_89"
+    assert shape["warnings"] == []
+    assert {"name", "axes", "registers", "spill_store_bytes", "shared_bytes", "sass"} <= set(shape["kernels"][0])
+    failed = evo("compile", "broken.cu", "--json", cwd=repository)
+    assert failed.code == 1
+    assert failed.json["status"] == "uncompiled"
+    assert failed.json["warnings"]
+
+
+def test_bench_says_modelled_and_compares(repository: Path) -> None:
+    fast, slow = "kernels/scale/ladder/10_fast.cu", "kernels/scale/ladder/00_slow.cu"
+    ran = evo("bench", fast, "--against", slow, "--device", "sim:l4", "--json", cwd=repository)
+    assert ran.code == 0
+    assert ran.json["timing"] == "modelled"
+    (case,) = ran.json["cases"]
+    assert case["modelled_us"] > 0
+    assert "model_version" in case
+    assert not {"p50_us", "p90_us", "warm"} & set(case)
+    assert ran.json["decision"]["verdict"] == "keep"
+    assert ran.json["gain"]["ratio"] > 1
+    shown = evo("bench", fast, "--device", "sim:l4", cwd=repository)
+    assert "modelled" in shown.out
+    assert "measured" not in shown.out
+
+
+def test_try_judges_without_writing(repository: Path) -> None:
+    ran = evo("try", "kernels/scale/ladder/10_fast.cu", "--device", "sim:l4", "--json", cwd=repository)
+    assert ran.code == 0
+    assert evo("try", "wrong.cu", "--device", "sim:l4", cwd=repository).code == 1
+    assert git(repository, "status", "--porcelain") == ""
+
+
+# --- the loop and its history
+
+
+def test_iterate_writes_json_lines_and_commits(evolved: tuple[Path, Ran]) -> None:
+    root, ran = evolved
+    assert ran.code == 0, ran.err
+    *trials, done = ran.lines
+    assert done["done"] is True
+    assert {"trials", "kept", "champion", "start", "end", "elapsed_s"} <= set(done)
+    for trial in trials:
+        assert {"trial", "variant", "operator", "kind", "summary", "status", "timing", "elapsed_s"} <= set(trial)
+        assert trial["timing"] == "modelled"
+    kept = [trial for trial in trials if trial.get("commit")]
+    assert kept
+    subjects = git(root, "log", "--format=%H")
+    assert all(trial["commit"][:7] in subjects for trial in kept)
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_leaderboard_is_the_file(evolved: tuple[Path, Ran]) -> None:
+    root, ran = evolved
+    assert evo("leaderboard", "--json", cwd=root).json == json.loads((root / "leaderboard.json").read_text())
+    shown = evo("leaderboard", cwd=root)
+    assert "modelled" in shown.out
+    assert ran.lines[-1]["champion"] in shown.out
+
+
+def test_log_show_and_diff(evolved: tuple[Path, Ran]) -> None:
+    root, ran = evolved
+    trials = evo("log", "--json", cwd=root).json
+    assert len(trials) >= len(ran.lines) - 1
+    variant = ran.lines[-1]["champion"]
+    assert variant in evo("show", variant, cwd=root).out
+    assert evo("show", variant, "--json", cwd=root).json["variant"] == variant
+    fails(evo("show", "nothing-like-it", cwd=root), 2, "evo log")
+    first = "kernels/scale/ladder/00_slow.cu"
+    differing = evo("diff", first, variant, cwd=root)
+    assert differing.code == 0
+    assert differing.out.startswith("--- ")
+    assert evo("diff", first, first, cwd=root).out == ""
+
+
+def test_replay_repeats_a_trial(evolved: tuple[Path, Ran]) -> None:
+    root, ran = evolved
+    replayed = evo("replay", ran.lines[-1]["champion"], "--json", cwd=root)
+    assert replayed.code == 0, replayed.err
+    assert replayed.json["same"] is True
+
+
+def test_insights_and_operators(evolved: tuple[Path, Ran]) -> None:
+    root, _ = evolved
+    assert evo("insights", cwd=root).code == 0
+    assert isinstance(evo("insights", "--json", cwd=root).json, list)
+    operators = evo("operators", "--json", cwd=root).json
+    assert {"ladder", "patch"} <= {operator["name"] for operator in operators}
+    assert all(operator["sentence"] for operator in operators)
+    assert "ladder" in evo("operators", cwd=root).out
+
+
+def test_plain_lines_say_modelled_and_stdout_ends_with_one_sentence(repository: Path) -> None:
+    ran = evo("iterate", "--from", "ladder/00_slow.cu", "--device", "sim:l4", "--iterations", 2, cwd=repository)
+    assert ran.code == 0, ran.err
+    assert "modelled" in ran.err
+    assert "\x1b" not in ran.err
+    assert len(ran.out.splitlines()) == 1
+    assert "modelled" in ran.out
+
+
+def test_uncommitted_changes_where_evo_writes(repository: Path) -> None:
+    champions = repository / "kernels" / "scale" / "champions"
+    champions.mkdir()
+    (champions / "sim-l4-sm_89.cu").write_text(FAST)
+    fails(evo("iterate", "--device", "sim:l4", cwd=repository), 6, "champions")
+
+
+def test_a_corrupt_leaderboard_is_named(repository: Path) -> None:
+    (repository / "leaderboard.json").write_text('{"version": 1, "entries": [')
+    commit_all(repository)
+    fails(evo("leaderboard", cwd=repository), 5, "leaderboard.json")
+
+
+def test_outside_git(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    fails(evo("iterate", "--device", "sim:l4", cwd=tmp_path), 6, "git")
+
+
+def test_a_closed_pipe_is_silent(evolved: tuple[Path, Ran]) -> None:
+    root, _ = evolved
+    command = f"'{sys.executable}' -m evo operators --json | head -c 1"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=root, capture_output=True, text=True, check=False, env=environment()
+    )
+    assert done.stdout == "["
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_after_the_step(repository: Path, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evo", "iterate", "--device", "sim:l4", "--iterations", "500", "--json"],
+        cwd=repository,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    process.send_signal(number)
+    rest, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert "stopping" in err
+    assert json.loads((first + rest).splitlines()[-1])["done"] is True
+    assert git(repository, "status", "--porcelain") == ""

@@ -1,6 +1,6 @@
 """A task's `reference.py`, called with care: inputs, float64 expectation, trusted implementation, rivals.
 
-Knows the module's contract; knows no device. A reference that breaks its contract is a TaskInvalid, never a wrong variant.
+Knows the contract, no device. A reference that breaks it is a TaskInvalid, never a wrong variant.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Arrays = dict[str, NDArray[np.generic]]
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one case must give: inputs as the kernel sees them, float64 outputs, and a trusted implementation's outputs."""
+    """One case: inputs as the kernel sees them, float64 outputs, and the outputs of a trusted implementation."""
 
     inputs: Arrays
     expected: Arrays
@@ -41,6 +41,7 @@ class Reference:
     task: Task
     module: ModuleType
     _cache: dict[tuple[str, int], Expectation] = field(default_factory=dict)
+    _inputs: dict[tuple[str, int], Arrays] = field(default_factory=dict)
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
@@ -53,9 +54,13 @@ class Reference:
         return self._cache[key]
 
     def inputs(self, case: Case, seed: int) -> Arrays:
-        rng = np.random.default_rng([seed, int.from_bytes(case.name.encode()[:8], "little")])
-        arrays = self._call("inputs", dict(case.axes), rng)
-        return {tensor.name: self._shaped("inputs", arrays, tensor, case) for tensor in self.task.inputs}
+        """The input tensors of one case, as the kernel sees them; the same arrays for the same seed."""
+        key = (case.name, seed)
+        if key not in self._inputs:
+            rng = np.random.default_rng([seed, int.from_bytes(case.name.encode()[:8], "little")])
+            arrays = self._call("inputs", dict(case.axes), rng)
+            self._inputs[key] = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
+        return self._inputs[key]
 
     def literal(self) -> tuple[dict[str, int], Arrays, Arrays] | None:
         """The hand-computed case of the module, where it has one: axes, inputs, outputs."""

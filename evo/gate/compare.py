@@ -1,14 +1,11 @@
-"""Correctness before speed: the checks that a variant passes before anything is timed.
+"""Numbers against the float64 reference: classes of NaN and Inf, allclose, and an error budget.
 
-Order is cost: static rules, launch limits and compile (`evo.evaluate` prepares them), then every check case under the
-simulator's or the GPU's memory checks with two poisons, then numbers against the float64 reference: classes of NaN and
-Inf, allclose, and the error budget taken from a trusted implementation's own error.
-Sources: FlashAttention's test rule (error at most twice that of a trusted implementation in the same precision).
+The budget is taken from a trusted implementation's own error in the same precision.
+Source: the rule of FlashAttention's tests (error at most twice that of the trusted implementation).
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,55 +14,8 @@ from numpy.typing import NDArray
 from evo.device import POISON_NAN, Array, Arrays
 from evo.dtypes import ROUNDOFF, is_float
 from evo.reference import Expectation
-from evo.result import CaseCheck, Fault, Status
+from evo.result import CaseCheck, Status
 from evo.task import Task, Tolerance
-
-_BANNED = [
-    (r"\bclock(?:64)?\s*\(|%clock|%globaltimer|\bglobaltimer\b", "reads a clock"),
-    (r"\bcreatepolicy\b|\bevict_last\b|\bL2::cache_hint\b", "steers the L2 eviction policy"),
-    (r"\b__?nanosleep\b|\bnanosleep\.", "sleeps"),
-    (r"\b(?:malloc|free)\s*\(|\bnew\s+\w|\bcudaMalloc", "allocates memory on the device"),
-    (r"\bprintf\s*\(|\bvprintf\b", "prints from the device"),
-    (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", "launches work from the device"),
-]
-_GLOBAL = re.compile(
-    r"^\s*(?:static\s+|extern\s+|volatile\s+)*(?:__device__|__managed__)"
-    r"(?![^;{(]*\()(?!\s+(?:const|constexpr)\b)(?!\s*__constant__)[^;{(]*[;={]",
-    re.MULTILINE,
-)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class StaticProblem:
-    line: int
-    what: str
-
-
-def static_problem(text: str) -> StaticProblem | None:
-    """The first construct that no variant may hold: clocks, eviction hints, allocation, mutable module globals."""
-    code = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-    found: list[StaticProblem] = []
-    for pattern, what in _BANNED:
-        for match in re.finditer(pattern, code):
-            found.append(StaticProblem(code.count("\n", 0, match.start()) + 1, what))
-    for match in _GLOBAL.finditer(code):
-        start = match.start() + len(match[0]) - len(match[0].lstrip())
-        found.append(StaticProblem(code.count("\n", 0, start) + 1, "keeps state in a mutable __device__ global"))
-    return min(found, key=lambda problem: problem.line) if found else None
-
-
-_FAULT_STATUS = {"budget": Status.TIMED_OUT, "trap": Status.CRASHED, "launch": Status.REFUSED, "unsupported": Status.REFUSED}
-
-
-def fault_status(fault: Fault) -> Status:
-    return _FAULT_STATUS.get(fault.kind, Status.UNSAFE)
-
-
-def fault_reason(fault: Fault) -> str:
-    """One line: what happened, and where in the source."""
-    where = f"line {fault.source_line}: " if fault.source_line is not None else ""
-    return f"{where}{fault.kind.replace('_', ' ')}: {fault.message}"
 
 
 def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation) -> CaseCheck:

@@ -1,0 +1,143 @@
+"""The first half of the pipeline: parse, static rules, launch plan, compile, bind. Needs no device."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from dataclasses import dataclass, field
+
+from evo import compile as compiler
+from evo.device import Program
+from evo.errors import SyntaxInvalid, UsageError
+from evo.gate.rules import static_problem
+from evo.hardware import Chip
+from evo.launch import Plan, Refusal, macros_of, plan
+from evo.program import build, signature_problem
+from evo.result import Check, Json, Status, drop_absent
+from evo.source import kernel_signatures
+from evo.task import Task
+from evo.variant import Variant, parse_variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A variant that compiled and may launch: one Program per check and bench case."""
+
+    variant: Variant
+    programs: dict[str, Program]
+    compile_json: dict[str, Json]
+    code_hash: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A variant that went no further, as data."""
+
+    status: Status
+    reason: str
+    variant: str
+    compile_json: dict[str, Json] = field(default_factory=dict)
+    check: Check | None = None
+
+
+def prepare(task: Task, text: str, *, chip: Chip, arch: str, path: str = "<variant>") -> Prepared | Failed:
+    """Parse, hold to the static rules, plan, compile and bind one variant for all cases of its task."""
+    variant_id = ""
+    try:
+        variant = parse_variant(text, path=path)
+    except SyntaxInvalid as error:
+        return Failed(status=Status.REFUSED, reason=error.message, variant=variant_id)
+    if variant.task is not None and variant.task != task.name:
+        hint = f"use --task {variant.task}, or change the line"
+        raise UsageError(f"{path}: `// evo: task {variant.task}`, but the task is {task.name}", hint=hint)
+
+    def refused(reason: str) -> Failed:
+        return Failed(status=Status.REFUSED, reason=reason, variant=variant.id)
+
+    if problem := static_problem(text):
+        return refused(f"line {problem.line}: {problem.what}")
+    signatures = kernel_signatures(text)
+    if reason := signature_problem(variant, task, signatures):
+        return refused(reason)
+    plans: dict[str, Plan] = {}
+    for case in (*task.check, *task.bench):
+        planned = plan(variant, task, case, chip)
+        if isinstance(planned, Refusal):
+            return refused(f"case {case.name}: {planned.reason}")
+        plans[case.name] = planned
+    counts = {name: len(parameters) for name, parameters in signatures.items()}
+    return _compile_and_bind(task, variant, plans, counts, chip, arch)
+
+
+def _compile_and_bind(
+    task: Task, variant: Variant, plans: dict[str, Plan], counts: dict[str, int], chip: Chip, arch: str
+) -> Prepared | Failed:
+    binaries: dict[tuple[tuple[str, int], ...], compiler.Binary] = {}
+    programs: dict[str, Program] = {}
+    started = time.monotonic()
+    for case in (*task.check, *task.bench):
+        key = tuple(sorted(macros_of(variant, case).items()))
+        if key not in binaries:
+            built = compiler.compile_source(
+                variant.text,
+                name=f"{task.name}.cu",
+                macros=dict(key),
+                flags=variant.flags,
+                headers=task.headers,
+                arch=arch,
+            )
+            if isinstance(built, compiler.Diagnostics):
+                shape = compile_json(variant, arch, built.status, (), [built.reason], time.monotonic() - started)
+                return Failed(status=built.status, reason=built.reason, variant=variant.id, compile_json=shape)
+            binaries[key] = built
+        program = build(variant, task, case, plans[case.name], binaries[key], counts, chip)
+        if isinstance(program, Refusal):
+            return Failed(status=Status.REFUSED, reason=f"case {case.name}: {program.reason}", variant=variant.id)
+        programs[case.name] = program
+    elapsed_s = time.monotonic() - started
+    shape = compile_json(variant, arch, Status.CORRECT, tuple(binaries.values()), [], elapsed_s)
+    code = "+".join(binary.code_hash for _, binary in sorted(binaries.items()))
+    launched = repr([(case, [b.launch for b in p.launches], p.scratch) for case, p in programs.items()])
+    return Prepared(
+        variant=variant,
+        programs=programs,
+        compile_json=shape,
+        code_hash=f"{code}|{hashlib.sha256(launched.encode()).hexdigest()[:16]}",
+    )
+
+
+def compile_json(
+    variant: Variant,
+    arch: str,
+    status: Status,
+    binaries: tuple[compiler.Binary, ...],
+    warnings: list[str],
+    elapsed_s: float,
+) -> dict[str, Json]:
+    """The shape of `evo compile --json`; status is `compiled`, or how compiling failed."""
+    launched = {line.kernel for line in variant.launches}
+    kernels: list[Json] = [
+        drop_absent(
+            {
+                "name": report.name,
+                "axes": dict(binary.macros),
+                "registers": report.registers,
+                "spill_store_bytes": report.spill_store_bytes,
+                "spill_load_bytes": report.spill_load_bytes,
+                "stack_bytes": report.stack_bytes,
+                "shared_bytes": report.shared_bytes,
+                "sass": dict(report.sass),
+            }
+        )
+        for binary in binaries
+        for report in binary.kernels
+        if report.name in launched
+    ]
+    return {
+        "variant": variant.id,
+        "arch": arch,
+        "status": "compiled" if binaries else status.value,
+        "warnings": list(warnings),
+        "kernels": kernels,
+        "elapsed_s": round(elapsed_s, 4),
+    }

@@ -123,6 +123,11 @@ class Worker:
                     hint="is the machine out of memory? run again with fewer --jobs",
                 ) from None
 
+    def recycle(self) -> None:
+        """Let the next call start a fresh process, as a confirming measurement wants one."""
+        with self._lock:
+            self._drop()
+
     def close(self) -> None:
         """Kill the child. A call in flight in another thread ends with WorkerLost."""
         self._closed = True

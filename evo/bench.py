@@ -1,0 +1,155 @@
+"""Measuring a variant on a GPU, alone or against its parent: two stages in two processes, and one decision.
+
+The measurement itself is `evo.device.gpu_timing`, in the worker's child; the statistics are `evo.decide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+from evo.decide import Comparison, NoiseFloor, confirm, judge, noise_floor, too_fast
+from evo.device import Arrays, BenchCase
+from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
+from evo.device.worker import Worker
+from evo.hardware import Chip
+from evo.result import CaseBench, Decision, Fault, Json, Timing, Verdict
+
+__all__ = ["BenchOptions", "BenchRequest", "Measurement", "control", "measure", "time_rivals"]
+
+CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
+_SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
+_CONTROL_PAIRS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """What was measured. `divergence` is the variant's failure, and leaves no figures; no parent, no decision."""
+
+    child: tuple[CaseBench, ...] = ()
+    parent: tuple[CaseBench, ...] = ()
+    decision: Decision | None = None
+    divergence: Fault | None = None
+    loaded: str = "cubin"
+    clocks: dict[str, Json] = field(default_factory=dict)
+    launches_per_sample: dict[str, int] = field(default_factory=dict)
+
+
+def measure(
+    worker: Worker, request: BenchRequest, *, chip: Chip, fresh: Callable[[], BenchRequest] | None = None
+) -> Measurement:
+    """Time the request's cases; with a parent, decide, and confirm a gain in a fresh process.
+
+    fresh gives the same programs on newly drawn inputs for the confirming stage; without it the same inputs serve.
+    Raises TimedOut or Crashed for the variant, EvoError for the harness.
+    """
+    first = _bench(worker, request)
+    if first.divergence:
+        return Measurement(divergence=first.divergence, loaded=first.loaded)
+    decision = _judged(first, request, chip)
+    if decision is None or decision.verdict is not Verdict.KEEP:
+        return _measurement(first, decision, first.child)
+    worker.recycle()
+    again = fresh() if fresh else request
+    samples = max(request.options.samples, CHAMPION_SAMPLES)
+    second = _bench(
+        worker,
+        replace(
+            again,
+            options=replace(
+                request.options, samples=samples, swap=not request.options.swap, rule=request.options.rule.confirming()
+            ),
+        ),
+    )
+    if second.divergence:
+        return Measurement(divergence=second.divergence, loaded=second.loaded)
+    if reason := _impossible(second.child, again.child, chip):
+        return _measurement(second, _fault(reason), second.child)
+    final = confirm(decision, _comparison(second), _score(request), request.options.rule)
+    return _measurement(second, final, _pooled(first, second))
+
+
+def control(worker: Worker, cases: tuple[BenchCase, ...], *, options: BenchOptions) -> tuple[NoiseFloor, Decision]:
+    """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP)."""
+    watched = replace(options, rule=replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS))
+    request = BenchRequest(child=cases, parent=cases, options=watched)
+    result = _bench(worker, request)
+    score = _score(request)
+    return noise_floor(result.pairs, score), judge(_comparison(result), score, options.rule)
+
+
+def time_rivals(
+    worker: Worker, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions | None = None
+) -> dict[str, Timing | str]:
+    """Times of the task's library baselines at one case, or why one cannot run here."""
+    options = options or BenchOptions()
+    limit = options.budget_s + _SLACK_S
+    found = worker.call("rivals", str(folder), axes, inputs, options, time_limit_s=limit)
+    return cast("dict[str, Timing | str]", found)
+
+
+def _bench(worker: Worker, request: BenchRequest) -> BenchResult:
+    limit = request.options.budget_s + _SLACK_S
+    return cast(BenchResult, worker.call("bench", request, time_limit_s=limit))
+
+
+def _judged(result: BenchResult, request: BenchRequest, chip: Chip) -> Decision | None:
+    if reason := _impossible(result.child, request.child, chip):
+        return _fault(reason)
+    if not request.parent:
+        return None
+    return judge(_comparison(result), _score(request), request.options.rule)
+
+
+def _fault(reason: str) -> Decision:
+    return Decision(verdict=Verdict.REVERT, reason=f"measurement fault, too fast to be true: {reason}")
+
+
+def _impossible(rows: tuple[CaseBench, ...], cases: tuple[BenchCase, ...], chip: Chip) -> str | None:
+    for row, case in zip(rows, cases, strict=True):
+        narrow = any(array.dtype.itemsize == 1 for array in case.inputs.values())
+        program = case.program
+        if reason := too_fast(row, flop=program.flop, bytes_moved=program.bytes, chip=chip, narrow=narrow):
+            return reason
+    return None
+
+
+def _comparison(result: BenchResult) -> Comparison:
+    return Comparison(
+        pairs=result.pairs, child=result.child, parent=result.parent, dropped=result.dropped, clocks=result.clocks
+    )
+
+
+def _score(request: BenchRequest) -> dict[str, float]:
+    """Weights of the timed cases; equal ones where the request names none."""
+    names = [case.program.case for case in request.child]
+    given = {name: request.score.get(name, 0.0) for name in names}
+    return given if any(given.values()) else dict.fromkeys(names, 1.0)
+
+
+def _pooled(first: BenchResult, second: BenchResult) -> tuple[CaseBench, ...]:
+    """The second stage's figures over the samples of both processes, where a sample means the same in both."""
+    rows: list[CaseBench] = []
+    for row in second.child:
+        parts: list[Samples] = [second.samples[row.name]]
+        if first.launches_per_sample.get(row.name) == second.launches_per_sample.get(row.name):
+            parts.append(first.samples[row.name])
+        warm = timing_of(np.concatenate(parts))
+        work = row.tflop_per_s * row.warm.p50_us if row.tflop_per_s and row.warm else None
+        rows.append(replace(row, warm=warm, tflop_per_s=work / warm.p50_us if work else None))
+    return tuple(rows)
+
+
+def _measurement(result: BenchResult, decision: Decision | None, child: tuple[CaseBench, ...]) -> Measurement:
+    return Measurement(
+        child=child,
+        parent=result.parent,
+        decision=decision,
+        loaded=result.loaded,
+        clocks=result.clocks,
+        launches_per_sample=result.launches_per_sample,
+    )

@@ -1,0 +1,193 @@
+"""The `gpu:` device, over CuPy: runs Programs under guards and poison, and times them. Lives in the worker's child."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy.cuda import runtime
+from cupy.cuda.runtime import CUDARuntimeError
+
+from evo.device import Arrays, DeviceName, Program, RunRequest, RunResult, no_gpu
+from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing
+from evo.device.gpu_memory import Arena, Tools
+from evo.device.nvml import Monitor
+from evo.device.samples import BenchOptions, BenchRequest, BenchResult
+from evo.dtypes import NUMPY
+from evo.errors import HarnessFault
+from evo.hardware import CHIPS, Chip, chip_by_name
+from evo.result import Timing
+
+LOCK_LIMIT_S = 3600.0
+_MAX_MODULES = 64
+_PERSISTING_L2 = 6  # cudaLimitPersistingL2CacheSize
+
+
+class GpuDevice:
+    """One GPU. `spent` is set once its context is lost: the worker then replaces the process."""
+
+    def __init__(self, name: DeviceName) -> None:
+        self.name = name
+        self.spent = False
+        self.notify: Callable[[str], object] = str  # the worker puts its own here
+        index = int(name.which)
+        try:
+            count = runtime.getDeviceCount()
+        except CUDARuntimeError as error:  # no driver, or one that is too old
+            raise missing(f"CUDA does not start: {' '.join(str(error).split())}") from None
+        if index >= count:
+            raise no_gpu(name.which)
+        cupy.cuda.Device(index).use()
+        properties: dict[str, Any] = runtime.getDeviceProperties(index)
+        product = bytes(properties["name"]).decode()
+        row = chip_by_name(product)
+        if row is None:
+            raise missing(
+                f"{product} is not in the chip table (known: {', '.join(sorted(CHIPS))}); add it to evo/hardware"
+            )
+        self.chip: Chip = row
+        self.product = product
+        self.uuid = _uuid(properties)
+        self.capability = int(properties["major"]) * 10 + int(properties["minor"])
+        self.stream = cupy.cuda.Stream(non_blocking=True)
+        with contextlib.suppress(Exception):  # not every chip has it, and device code cannot set it
+            runtime.deviceSetLimit(_PERSISTING_L2, 0)
+        l2_bytes = int(properties["l2CacheSize"])
+        self.tools = Tools(
+            int(properties["multiProcessorCount"]), l2_bytes, int(properties["sharedMemPerBlockOptin"]), self.stream
+        )
+        self.monitor = Monitor(self.uuid)
+        self._modules: dict[str, Loaded] = {}
+
+    def describe(self) -> dict[str, str]:
+        return {
+            "chip": self.chip.slug,
+            "gpu": self.product,
+            "uuid": self.uuid,
+            "capability": f"sm_{self.capability}",
+            "cupy": cupy.__version__,
+            "cuda_driver": _version(runtime.driverGetVersion()),
+            **self.monitor.describe(),
+        }
+
+    def health(self) -> str:
+        """A known kernel on fresh memory. Raises HarnessFault when the answer is wrong."""
+        arena = Arena({"probe": 4096}, self.tools, key=1)
+        data = np.arange(1024, dtype=np.uint32)
+        arena.upload("probe", data)
+        if not np.array_equal(arena.download("probe", data.dtype, data.shape), data) or arena.broken():
+            raise HarnessFault(f"{self.product} returns wrong data", hint="check the GPU's ECC counters and Xid log")
+        return "ok"
+
+    def load(self, program: Program) -> Loaded:
+        key = program.binary.key
+        if key not in self._modules:
+            if len(self._modules) >= _MAX_MODULES:
+                self._modules.clear()
+            self._modules[key] = load(program.binary, self.capability)
+        return self._modules[key]
+
+    def run(self, request: RunRequest) -> RunResult:
+        """Run a program `repeats` times on poisoned memory, and look at what it touched."""
+        with self.locked(exclusive=False):
+            try:
+                return self._run(request)
+            except KernelFault as error:
+                self.spent = self.spent or error.sticky
+                return RunResult(outputs=(), faults=(error.fault,))
+
+    def bench(self, request: BenchRequest) -> BenchResult:
+        from evo.device.gpu_timing import Bench
+
+        with self.locked(exclusive=True):
+            try:
+                return Bench(self, request).measure()
+            except BaseException:
+                self.spent = True  # whatever broke in the middle of a measurement, the next starts in a fresh process
+                raise
+
+    def rivals(
+        self, folder: str, axes: dict[str, int], inputs: Arrays, options: BenchOptions | None = None
+    ) -> dict[str, Timing | str]:
+        from evo.device.gpu_rivals import time_rivals
+
+        with self.locked(exclusive=True):
+            return time_rivals(self, Path(folder), axes, inputs, options or BenchOptions())
+
+    def _run(self, request: RunRequest) -> RunResult:
+        program = request.program
+        outputs = {buffer.name: buffer for buffer in program.outputs}
+        sizes = {name: array.nbytes for name, array in request.inputs.items()}
+        sizes |= {name: _size(b.dims, b.dtype) for name, b in outputs.items()}
+        sizes |= {space.name: space.size_bytes for space in program.scratch}
+        arena = Arena(sizes, self.tools, key=secrets.randbits(63), offset_bytes=request.offset_bytes)
+        sequence = Sequence(program, self.load(program), {name: arena.address(name) for name in sizes})
+        repeats: list[Arrays] = []
+        overwritten: set[str] = set()
+        with self.stream:
+            for _ in range(request.repeats):
+                for name, array in request.inputs.items():
+                    arena.upload(name, array)
+                for name in (*outputs, *(space.name for space in program.scratch)):
+                    arena.fill(name, request.poison)
+                before = {name: arena.digest(name) for name in request.inputs}
+                self.tools.dirty_shared(request.poison)
+                self.stream.synchronize()
+                try:
+                    sequence.execute(self.stream)
+                except KernelFault as error:
+                    self.spent = self.spent or error.sticky
+                    return RunResult(outputs=tuple(repeats), faults=(error.fault,))
+                overwritten |= {name for name, digest in before.items() if arena.digest(name) != digest}
+                repeats.append({n: arena.download(n, NUMPY[b.dtype], b.dims) for n, b in outputs.items()})
+        return RunResult(outputs=tuple(repeats), overwritten=tuple(sorted(overwritten)), broken_guards=arena.broken())
+
+    @contextlib.contextmanager
+    def locked(self, *, exclusive: bool) -> Iterator[None]:
+        """Hold the GPU against other evo processes: any number may check at once, one alone may time."""
+        path = Path(tempfile.gettempdir()) / f"evo-{self.uuid}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self._wait(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _wait(self, descriptor: int, mode: int) -> None:
+        started, waiting = time.monotonic(), False
+        while True:
+            try:
+                fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    self.notify("waiting")
+                    waiting = True
+                if time.monotonic() - started > LOCK_LIMIT_S:
+                    hint = "another evo is timing on this GPU; wait for it or use another GPU"
+                    raise HarnessFault(f"{self.name} was busy for {LOCK_LIMIT_S:g} s", hint=hint) from None
+                time.sleep(0.05)
+        if waiting:
+            self.notify("running")
+
+
+def _size(dims: tuple[int, ...], dtype: str) -> int:
+    return int(np.prod(dims, dtype=np.int64)) * NUMPY[dtype].itemsize
+
+
+def _uuid(properties: dict[str, Any]) -> str:
+    raw = bytes(properties["uuid"])[:16].hex()
+    return f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"

@@ -1,0 +1,181 @@
+"""Loading a Binary on the GPU at hand, launching a Program, and CUDA's error codes in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from cupy.cuda import driver, runtime
+from cupy.cuda.runtime import CUDARuntimeError
+
+from evo.compile import Binary
+from evo.device import Argument, Program
+from evo.dtypes import NUMPY
+from evo.errors import DeviceMissing, HarnessFault
+from evo.launch import Launch
+from evo.result import Fault
+
+_DEFAULT_SHARED = 48 * 1024
+_OUT_OF_MEMORY = 2
+_CANNOT_LOAD = {200, 209, 218, 220, 221, 222, 223}  # invalid image, no binary, invalid or unsupported PTX, no JIT
+
+# CUDA code -> (fault kind, words). From 700 on, but for 701, the context is lost and the process with it.
+_FAULTS = {
+    1: ("launch", "the driver refuses the launch (invalid value)"),
+    9: ("launch", "the driver refuses the launch (invalid configuration)"),
+    98: ("launch", "the driver refuses the launch (invalid device function)"),
+    700: ("out_of_bounds", "illegal memory access"),
+    701: ("launch", "the launch needs more registers or shared memory than the chip has"),
+    702: ("budget", "launch timed out"),
+    710: ("trap", "device-side assertion"),
+    714: ("stack_overflow", "hardware stack error"),
+    715: ("trap", "illegal instruction, or a trap"),
+    716: ("misaligned", "misaligned address"),
+    717: ("out_of_bounds", "address in the wrong memory space"),
+    718: ("trap", "the program counter left the kernel"),
+    719: ("trap", "launch failure, or a trap"),
+}
+
+
+class KernelFault(Exception):
+    """A CUDA error that a variant caused, as a Fault. `sticky`: the context is lost."""
+
+    def __init__(self, fault: Fault, sticky: bool) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+        self.sticky = sticky
+
+
+@contextlib.contextmanager
+def blamed_on(kernel: str) -> Iterator[None]:
+    """CUDA errors inside are the kernel's. Raises KernelFault, or HarnessFault for errors that no kernel causes."""
+    try:
+        yield
+    except (CUDARuntimeError, driver.CUDADriverError) as error:
+        code = int(error.status)
+        if code not in _FAULTS:
+            raise cuda_trouble(error) from error
+        kind, message = _FAULTS[code]
+        fault = Fault(kind=kind, kernel=kernel, message=f"{message} in {kernel}")
+        raise KernelFault(fault, sticky=code >= 700 and code != 701) from None
+
+
+def cuda_trouble(error: Exception) -> HarnessFault:
+    """A CUDA error that is not a variant's doing."""
+    text = " ".join(str(error).split())
+    if getattr(error, "status", None) == _OUT_OF_MEMORY:
+        return HarnessFault(f"out of GPU memory: {text}", hint="free the GPU (see nvidia-smi), or time fewer cases")
+    return HarnessFault(f"CUDA: {text}", hint="run `evo doctor`")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A module in the context. how: `cubin` or `ptx_jit`."""
+
+    module: Any
+    how: str
+    binary_version: int
+
+    def kernel(self, name: str) -> Any:
+        return self.module.get_function(name)
+
+
+def loads_as_is(arch: str, capability: int) -> bool:
+    """Whether machine code for `arch` runs on a chip: same major version, and not newer."""
+    digits = arch.partition("_")[2]
+    if digits.endswith(("a", "f")):
+        return digits[:-1] == str(capability)
+    return int(digits) // 10 == capability // 10 and int(digits) <= capability
+
+
+def load(binary: Binary, capability: int) -> Loaded:
+    """Load machine code where the chip runs it, else its PTX. Raises HarnessFault where neither loads."""
+    as_is = bool(binary.cubin) and loads_as_is(binary.arch, capability)
+    data = binary.cubin if as_is else binary.ptx.encode()
+    # CuPy remembers modules by path, so a path never gets other content; one of its own per load cannot be raced.
+    folder = Path(tempfile.mkdtemp(prefix="evo-module-"))
+    path = folder / (hashlib.sha256(data).hexdigest() + (".cubin" if as_is else ".ptx"))
+    try:
+        path.write_bytes(data)
+        module = cupy.RawModule(path=str(path))
+        version = int(module.get_function(binary.kernels[0].name).binary_version)
+    except (CUDARuntimeError, driver.CUDADriverError) as error:
+        if int(error.status) not in _CANNOT_LOAD:
+            raise cuda_trouble(error) from error
+        hint = "the driver may be older than the compiler; `evo doctor` says which wheels to use"
+        raise HarnessFault(f"the driver cannot load {binary.arch} {path.suffix[1:]}: {error}", hint=hint) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if as_is and version != int("".join(c for c in binary.arch if c.isdigit())):
+        hint = "an override such as CUDA_FORCE_PTX_JIT may be set; unset it"
+        raise HarnessFault(f"asked for {binary.arch}, but the driver runs sm_{version}", hint=hint)
+    return Loaded(module, "cubin" if as_is else "ptx_jit", version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    name: str
+    kernel: Any
+    launch: Launch
+    arguments: tuple[Any, ...]
+
+
+class Sequence:
+    """A program's launches bound to addresses: one timed unit, with the clearing of `zero` workspaces in it."""
+
+    def __init__(self, program: Program, loaded: Loaded, addresses: Mapping[str, int]) -> None:
+        self.names = ", ".join(dict.fromkeys(bound.launch.kernel for bound in program.launches))
+        self._clears = [(addresses[s.name], s.size_bytes) for s in program.scratch if s.init == "zero"]
+        self._steps = [
+            _Step(
+                bound.launch.kernel,
+                loaded.kernel(bound.launch.kernel),
+                bound.launch,
+                tuple(_packed(argument, addresses) for argument in bound.arguments),
+            )
+            for bound in program.launches
+        ]
+        largest: dict[str, int] = {}
+        for step in self._steps:
+            largest[step.name] = max(largest.get(step.name, 0), step.launch.shared_bytes)
+        for step in self._steps:
+            wanted = largest[step.name]
+            if wanted and wanted + step.kernel.shared_size_bytes > _DEFAULT_SHARED:
+                with blamed_on(step.name):
+                    step.kernel.max_dynamic_shared_size_bytes = wanted
+
+    def enqueue(self, stream: Any) -> None:
+        """Put the whole sequence on the stream; nothing is waited for."""
+        for address, size in self._clears:
+            runtime.memsetAsync(address, 0, size, stream.ptr)
+        for step in self._steps:
+            step.kernel(step.launch.grid, step.launch.block, step.arguments, shared_mem=step.launch.shared_bytes)
+
+    def execute(self, stream: Any) -> None:
+        """Run launch by launch, so that a fault has the name of its kernel. Raises KernelFault."""
+        for address, size in self._clears:
+            runtime.memsetAsync(address, 0, size, stream.ptr)
+        for step in self._steps:
+            with blamed_on(step.name):
+                step.kernel(step.launch.grid, step.launch.block, step.arguments, shared_mem=step.launch.shared_bytes)
+                stream.synchronize()
+
+
+def _packed(argument: Argument, addresses: Mapping[str, int]) -> Any:
+    """One argument as an unsigned integer of its size: CuPy passes NumPy scalars as they are."""
+    if argument.is_buffer:
+        return np.uint64(addresses[argument.name])
+    value = np.asarray([argument.value], NUMPY[argument.dtype])
+    return value.view(f"u{value.itemsize}")[0]
+
+
+def missing(message: str) -> DeviceMissing:
+    return DeviceMissing(message, hint="use --device sim:l4, or run `evo doctor`")

@@ -1,0 +1,76 @@
+"""What a measurement is asked for and what it gives back: the data that crosses the worker's pipe for `bench`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.decide import DEFAULT_RULE, Rule
+from evo.device import Arrays, BenchCase
+from evo.result import CaseBench, Fault, Json, Timing
+
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchOptions:
+    """How to measure. samples: per case and side at least, warm; a champion's percentiles need 1,000.
+
+    swap loads and allocates the child before the parent, so that a second stage differs from the first in that too.
+    """
+
+    rule: Rule = DEFAULT_RULE
+    samples: int = 64
+    cold_samples: int = 48
+    budget_s: float = 120.0
+    warm_up_s: float = 2.0
+    swap: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchRequest:
+    """Time child cases, against the parent's where given; cases of both sides are in the same order.
+
+    others: more inputs by case, of other values; the timed launches rotate over all of them. expected: the verified
+    outputs by case for the first inputs; without them the first launch in this process is the yardstick.
+    """
+
+    child: tuple[BenchCase, ...]
+    parent: tuple[BenchCase, ...] = ()
+    score: dict[str, float] = field(default_factory=dict)
+    others: dict[str, tuple[Arrays, ...]] = field(default_factory=dict)
+    expected: dict[str, Arrays] = field(default_factory=dict)
+    options: BenchOptions = field(default_factory=BenchOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchResult:
+    """Times and pairs of one process. `divergence`: the child gave other outputs while it was timed."""
+
+    child: tuple[CaseBench, ...]
+    parent: tuple[CaseBench, ...] = ()
+    pairs: tuple[dict[str, float], ...] = ()  # ln(child / parent) of block medians, by case
+    dropped: int = 0
+    clocks: dict[str, Json] = field(default_factory=dict)
+    loaded: str = "cubin"
+    divergence: Fault | None = None
+    samples: dict[str, Samples] = field(default_factory=dict)  # raw warm samples of the child in microseconds
+    launches_per_sample: dict[str, int] = field(default_factory=dict)
+
+
+def timing_of(samples: Sequence[float] | Samples) -> Timing:
+    """Percentiles, mean and deviation of untrimmed samples in microseconds."""
+    values = np.asarray(samples, np.float64)
+    p50, p90, p99 = (float(value) for value in np.percentile(values, [50, 90, 99]))
+    return Timing(
+        p50_us=p50,
+        p90_us=p90,
+        p99_us=p99,
+        mean_us=float(values.mean()),
+        std_us=float(values.std()),
+        samples=len(values),
+    )

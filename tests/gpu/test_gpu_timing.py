@@ -1,0 +1,170 @@
+"""Times that can be believed: resolution, no false keep, planted changes found, cheats caught."""
+
+from pathlib import Path
+
+import pytest
+from conftest import case_of, fma, inputs, program
+
+from evo.bench import BenchOptions, BenchRequest, control, measure, time_rivals
+from evo.device.worker import Crashed, Worker
+from evo.hardware import CHIPS, Chip
+from evo.reference import load_reference
+from evo.result import Timing, Verdict
+from evo.task import load_task
+
+pytestmark = pytest.mark.gpu
+
+QUICK = BenchOptions(budget_s=20, warm_up_s=1.0)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def chip(worker: Worker) -> Chip:
+    return CHIPS[worker.call("describe", time_limit_s=60)["chip"]]
+
+
+def shown(timing: Timing | None) -> str:
+    assert timing is not None
+    return (
+        f"p50 {timing.p50_us:.3f} p90 {timing.p90_us:.3f} p99 {timing.p99_us:.3f} "
+        f"sd {timing.std_us:.3f} us, {timing.samples} samples"
+    )
+
+
+def test_an_empty_kernel_takes_less_than_two_microseconds(worker: Worker, chip: Chip) -> None:
+    empty = program("if (n < 0) y[i] = x[i];", name="empty", grid=1, block=32)
+    result = measure(worker, BenchRequest(child=(case_of(empty),), options=QUICK), chip=chip)
+    assert result.divergence is None
+    row = result.child[0]
+    print("empty warm:", shown(row.warm), "x", result.launches_per_sample, "| cold:", shown(row.cold), result.clocks)
+    assert row.warm is not None
+    assert row.warm.p50_us < 2.0
+
+
+@pytest.mark.parametrize("iterations", [1_000, 10_000, 100_000])
+def test_time_grows_with_work(worker: Worker, chip: Chip, iterations: int) -> None:
+    result = measure(worker, BenchRequest(child=(case_of(fma(iterations)),), options=QUICK), chip=chip)
+    warm, per_sample = result.child[0].warm, result.launches_per_sample["c"]
+    print(f"fma {iterations}:", shown(warm), "x", per_sample, result.loaded)
+    assert warm is not None
+    assert warm.p90_us <= 1.2 * warm.p50_us
+    assert (per_sample == 1) == (warm.p50_us >= 50)
+
+
+def test_cold_is_slower_than_warm_for_a_memory_bound_kernel(worker: Worker, chip: Chip) -> None:
+    n = 1 << 20
+    copy = program("y[i] = x[i];", name="copy", n=n)
+    row = measure(worker, BenchRequest(child=(case_of(copy),), options=QUICK), chip=chip).child[0]
+    print("copy 4 MiB warm:", shown(row.warm), "| cold:", shown(row.cold))
+    assert row.warm is not None
+    assert row.cold is not None
+    assert row.cold.p50_us > row.warm.p50_us
+
+
+def test_a_program_against_itself_is_not_kept_and_shows_the_noise_floor(worker: Worker) -> None:
+    for iterations in (1_000, 20_000):
+        floor, decision = control(worker, (case_of(fma(iterations)),), options=QUICK)
+        print(f"A/A fma {iterations}: sd {floor.sd:.5f} over {floor.pairs} pairs;", decision.reason)
+        assert decision.verdict is not Verdict.KEEP
+        assert floor.sd < 0.02
+
+
+def test_repeated_a_a_trials_keep_nothing(worker: Worker, chip: Chip) -> None:
+    kept, pairs = 0, []
+    cases = (case_of(fma(1_000)),)
+    options = BenchOptions(budget_s=10, warm_up_s=0.1, cold_samples=0)
+    for _ in range(12):
+        decision = measure(worker, BenchRequest(child=cases, parent=cases, options=options), chip=chip).decision
+        assert decision is not None
+        kept += decision.verdict is Verdict.KEEP
+        pairs.append(decision.evidence["pairs"])
+    print("A/A trials: kept", kept, "pairs", pairs)
+    assert kept == 0
+
+
+def test_a_planted_slowdown_is_reverted_and_its_mirror_image_kept(worker: Worker, chip: Chip) -> None:
+    fast, slow = fma(10_000, name="fast"), fma(11_000, name="slow")
+    more = {"c": (inputs(1), inputs(2))}
+    request = BenchRequest(child=(case_of(slow),), parent=(case_of(fast),), others=more, options=QUICK)
+    reverted = measure(worker, request, chip=chip).decision
+    assert reverted is not None
+    print("slowdown:", reverted.verdict, reverted.reason)
+    assert reverted.verdict is Verdict.REVERT
+
+    def fresh() -> BenchRequest:
+        return BenchRequest(child=(case_of(fast, 5),), parent=(case_of(slow, 5),), options=QUICK)
+
+    request = BenchRequest(child=(case_of(fast),), parent=(case_of(slow),), others=more, options=QUICK)
+    before = worker.starts
+    result = measure(worker, request, chip=chip, fresh=fresh)
+    assert result.decision is not None
+    print("speed-up:", result.decision.verdict, result.decision.reason, shown(result.child[0].warm), result.clocks)
+    assert result.decision.verdict is Verdict.KEEP
+    assert result.decision.gain is not None
+    assert result.decision.gain.confirmed
+    assert 1.07 < result.decision.gain.ratio < 1.12
+    assert worker.starts == before + 1
+    assert result.child[0].warm is not None
+    assert result.child[0].warm.samples >= 1000
+
+
+def test_two_cases_decide_together_and_a_losing_one_reverts(worker: Worker, chip: Chip) -> None:
+    parent = (case_of(fma(8_000, case="a")), case_of(fma(8_000, case="b")))
+    child = (case_of(fma(4_000, case="a", name="w")), case_of(fma(8_800, case="b", name="w")))
+    decision = measure(worker, BenchRequest(child=child, parent=parent, options=QUICK), chip=chip).decision
+    assert decision is not None
+    print("two cases:", decision.reason)
+    assert decision.verdict is Verdict.REVERT
+    assert "case b loses" in decision.reason
+
+
+def test_a_kernel_that_trusts_what_it_finds_in_its_output_is_caught(worker: Worker, chip: Chip) -> None:
+    lazy = program("if (y[i] == y[i]) return; y[i] = x[i] * 3.0f;", name="lazy")
+    request = BenchRequest(child=(case_of(lazy),), others={"c": (inputs(1), inputs(2))}, options=QUICK)
+    result = measure(worker, request, chip=chip)
+    assert result.divergence is not None
+    print("divergence:", result.divergence.message)
+    assert result.divergence.kind == "timing_divergence"
+    assert result.child == ()
+
+
+def test_outputs_unlike_the_verified_ones_are_caught(worker: Worker, chip: Chip) -> None:
+    good = program("y[i] = x[i];", name="good")
+    wrong = {"c": {"y": inputs(9)["x"]}}
+    result = measure(worker, BenchRequest(child=(case_of(good),), expected=wrong, options=QUICK), chip=chip)
+    assert result.divergence is not None
+    right = {"c": {"y": inputs(0)["x"]}}
+    result = measure(worker, BenchRequest(child=(case_of(good),), expected=right, options=QUICK), chip=chip)
+    assert result.divergence is None
+
+
+def test_a_crash_while_timed_is_the_variants(worker: Worker, chip: Chip) -> None:
+    bad = program("y[i + (1LL << 40)] = x[i];", name="bad")
+    with pytest.raises(Crashed, match="illegal memory access in k"):
+        measure(worker, BenchRequest(child=(case_of(bad),), options=QUICK), chip=chip)
+    again = measure(worker, BenchRequest(child=(case_of(fma(1_000)),), options=QUICK), chip=chip)
+    assert again.child
+
+
+def test_library_baselines_are_timed_or_explained(worker: Worker, tmp_path: Path) -> None:
+    (tmp_path / "reference.py").write_text(
+        "def rivals():\n"
+        "    def broken(tensors, case): raise RuntimeError('not on this chip')\n"
+        "    return {'add': lambda tensors, case: tensors['x'] + case['K'], 'broken': broken}\n"
+    )
+    times = time_rivals(worker, tmp_path, {"K": 2}, inputs(), QUICK)
+    print("rivals:", times)
+    assert isinstance(times["add"], Timing)
+    assert times["add"].p50_us < 10
+    assert "not on this chip" in str(times["broken"])
+
+
+def test_attention_baselines(worker: Worker) -> None:
+    if not (ROOT / "kernels/attention/task.yaml").exists():
+        pytest.skip("no attention task here")
+    task = load_task(ROOT, "attention")
+    case = task.case(task.headline)
+    times = time_rivals(worker, task.folder, case.axes, load_reference(task).inputs(case, 0), QUICK)
+    for name, timing in times.items():
+        print(f"attention {case.name} {name}:", shown(timing) if isinstance(timing, Timing) else timing)
+    assert any(isinstance(timing, Timing) for timing in times.values())

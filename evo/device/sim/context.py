@@ -1,0 +1,153 @@
+"""The structures of one launch in host memory, as layout.py describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device.sim import layout
+from evo.device.sim.counters import Counters
+from evo.device.sim.flow import BLOCK_COUNTER, Kernel
+from evo.device.sim.layout import CTX, REC, REC_SIZE, ROW, WARP
+from evo.device.sim.memory import SLACK, Buffer
+from evo.hardware import Chip
+
+_PAD = 4096
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    """Zeroed bytes that start on a 64-byte boundary."""
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+class Context:
+    """Owns every array that generated code touches during one launch."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        chip: Chip,
+        buffers: Sequence[Buffer],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        ids: NDArray[np.int64],
+        params: NDArray[np.uint8],
+        *,
+        shared: int,
+        dynamic: int,
+        local: int,
+        race: bool,
+        budget: int,
+    ) -> None:
+        self.kernel, self.buffers = kernel, list(buffers)
+        self.shared, self.dynamic = shared, dynamic
+        self.raw = _aligned(layout.CTX_SIZE)
+        self.fields = self.raw.view(np.int64)
+        self.kept: dict[str, NDArray[np.uint8]] = {}
+        threads = block[0] * block[1] * block[2]
+        warps = -(-threads // 32)
+        self._rows()
+        self._records()
+        words = shared // 4 + 1
+        room = shared + 2 * _PAD
+        self._array("shared", room, _PAD // 2)
+        self._array("state", room, _PAD // 2)
+        if race:
+            self._array("writer", 8 * (words + 16))
+            self._array("reader", 4 * layout.MAX_WARPS * (words + 16))
+        self._array("clocks", 4 * layout.MAX_WARPS**2)
+        self._array("fence_clock", 4 * layout.MAX_WARPS)
+        self._array("barriers", layout.BARRIERS * 256)
+        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        self._array("params", params.size + 256)[: params.size] = params
+        self._array("local", local * warps * 32 + 64)
+        self._array("local_state", local * warps * 32 + 64)
+        sets = _tag_sets(chip, shared)
+        self._array("tags", 128 * sets)
+        self._array("queue", warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY)
+        self._warps(kernel, block, threads, warps)
+        self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
+        self._set("block_ids", self.kept["block_ids"].ctypes.data)
+        for axis, at in zip("xyz", range(3), strict=True):
+            self._set(f"ntid_{axis}", block[at])
+            self._set(f"nctaid_{axis}", grid[at])
+        sizes = {
+            "budget": budget, "shared_size": shared, "shared_clear": words + 64, "param_size": params.size, "tag_sets": sets,
+            "warp_stride": kernel.warp_stride, "warp_count": warps, "threads": threads, "blocks": ids.size,
+            "local_size": local, "race": int(race), "dynamic_shared": dynamic, "queue_size": layout.QUEUE_LENGTH,
+        }  # fmt: skip
+        for name, value in sizes.items():
+            self._set(name, value)
+
+    @property
+    def address(self) -> int:
+        return int(self.raw.ctypes.data)
+
+    def field(self, name: str) -> int:
+        return int(self.fields[CTX[name] // 8])
+
+    def _set(self, name: str, value: int) -> None:
+        self.fields[CTX[name] // 8] = value
+
+    def _array(self, name: str, size: int, lead: int = 0) -> NDArray[np.uint8]:
+        data = _aligned(max(64, size))
+        self.kept[name] = data
+        self._set(name, data.ctypes.data + lead)
+        return data
+
+    def _rows(self) -> None:
+        table = self._array("buffers", layout.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)
+        self.touched = []
+        for index, buffer in enumerate(self.buffers):
+            sectors = ((buffer.address & 31) + buffer.size_bytes) // 32 + 8
+            touched = np.zeros(sectors, np.uint8)
+            self.touched.append(touched)
+            at = index * layout.ROW_SIZE // 8
+            flags = (layout.WRITABLE if buffer.writable else 0) | (layout.TRACKED if buffer.state is not None else 0)
+            values = {
+                "low": buffer.address, "size": buffer.size_bytes, "delta": buffer.data.ctypes.data + SLACK - buffer.address,
+                "flags": flags, "touched": touched.ctypes.data,
+                "state": buffer.state.ctypes.data if buffer.state is not None else 0,
+            }  # fmt: skip
+            for name, value in values.items():
+                table[at + ROW[name] // 8] = value
+        self._set("buffer_count", len(self.buffers))
+
+    def _records(self) -> None:
+        sites = len(self.kernel.sites)
+        size = sites * REC_SIZE + len(self.kernel.blocks) * BLOCK_COUNTER
+        data = self._array("counters", size + 64)
+        self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
+        start = sites * REC_SIZE
+        self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)
+        self.records[:, REC["low"] // 8] = np.int64(layout.NO_BUFFER - (1 << 64))
+
+    def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
+        stride = kernel.warp_stride
+        data = self._array("warps", stride * warps)
+        linear = np.arange(warps * 32)
+        tid = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+        for index in range(warps):
+            row = data[index * stride : (index + 1) * stride]
+            words = row[: layout.WARP_TID].view(np.int64)
+            words[WARP["index"] // 8] = index
+            live = min(32, threads - 32 * index)
+            words[WARP["frame"] // 8] = (1 << live) - 1
+            lanes = row[layout.WARP_TID : layout.WARP_TID + 384].view(np.int32).reshape(3, 32)
+            for axis in range(3):
+                lanes[axis] = tid[axis][32 * index : 32 * index + 32]
+
+    def collect(self, counters: Counters) -> None:
+        """Copy what was counted."""
+        counters.fill(self.records, self.block_counts, self.touched)
+
+
+def _tag_sets(chip: Chip, shared: int) -> int:
+    """Sets of the L1 model: what shared memory leaves, divided among the blocks that fit, as a power of two."""
+    fit = max(1, min(8, chip.shared_per_sm // max(1, shared + chip.shared_reserved_per_block)))
+    left = max(16 * 1024, chip.l1_bytes - fit * (shared + chip.shared_reserved_per_block)) // fit
+    return 1 << max(3, (left // (128 * layout.L1_WAYS)).bit_length() - 1)

@@ -1,0 +1,134 @@
+"""Fault records of generated code -> evo.result.Fault, with buffer names, coordinates and one plain sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evo.device.sim.layout import FAULT, FAULT_SIZE, GLOBAL_BASE, KINDS, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
+from evo.device.sim.memory import Buffer
+from evo.device.sim.program import Instr
+from evo.result import Fault
+
+if TYPE_CHECKING:
+    from evo.device.sim.context import Context
+    from evo.device.sim.flow import Kernel
+
+_SPACES = {2: "shared", 3: "local"}
+
+
+def decode_faults(
+    context: Context, kernel: Kernel, name: str, grid: tuple[int, int, int], block: tuple[int, int, int]
+) -> tuple[Fault, ...]:
+    """Every fault of a launch, at most one per kind and instruction."""
+    table = context.kept["faults"].view(np.int64).reshape(-1, FAULT_SIZE // 8)
+    seen: set[tuple[str, int]] = set()
+    out = []
+    for row in table[: context.field("fault_count")]:
+        values = {field: int(row[at // 8]) for field, at in FAULT.items()}
+        kind = KINDS[values["kind"]]
+        if (kind, values["instruction"]) in seen:
+            continue
+        seen.add((kind, values["instruction"]))
+        out.append(_decode(values, kind, context, kernel.sites[values["instruction"]], name, grid, block))
+    return tuple(out)
+
+
+def _decode(
+    values: dict[str, int],
+    kind: str,
+    context: Context,
+    ins: Instr,
+    name: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+) -> Fault:
+    thread = _thread(values["warp"], values["lane"], block)
+    where = values["block"]
+    place = (where % grid[0], where // grid[0] % grid[1], where // (grid[0] * grid[1]))
+    located = kind in ("out_of_bounds", "misaligned", "uninitialised", "race", "read_only", "pending")
+    return Fault(
+        kind={"pending": "uninitialised"}.get(kind, kind),
+        kernel=name,
+        message=_sentence(values, kind, context, ins, block),
+        source_line=ins.loc or None,
+        block=place,
+        thread=thread,
+        address=values["address"] if located else None,
+    )
+
+
+def _thread(warp: int, lane: int, block: tuple[int, int, int]) -> tuple[int, int, int]:
+    linear = 32 * warp + lane
+    return (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+
+
+def _action(ins: Instr) -> str:
+    if ins.name == "cp":
+        return "cp.async"
+    return {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic", "ldmatrix": "ldmatrix"}.get(ins.name, ins.name)
+
+
+def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, block: tuple[int, int, int]) -> str:
+    width, address = values["width"], values["address"]
+    what = f"{width}-byte {_action(ins)}" if width else _action(ins)
+    place = _place(address, values["extra"], ins, context)
+    sentences = {
+        "out_of_bounds": f"{what} outside its memory: {place}",
+        "misaligned": f"{what} at address {address:#x} is not a multiple of its width: {place}",
+        "uninitialised": f"{what} reads bytes that were never written: {place}",
+        "pending": f"{what} touches bytes that an unfinished cp.async still writes; wait for its group first: {place}",
+        "read_only": f"{what} to read-only memory: {place}",
+        "trap": "the kernel executed trap",
+        "budget": "the instruction budget is used up: an endless loop, or too much work",
+        "barrier": f"{ins.spelling} reached while thread {_thread(values['warp'], values['extra'], block)} of the same warp is elsewhere",
+        "deadlock": f"every live warp waits; this one at barrier {address}, which the others never reach",
+        "race": _race(values, what, place, block),
+    }
+    return sentences.get(kind, kind)
+
+
+def _race(values: dict[str, int], what: str, place: str, block: tuple[int, int, int]) -> str:
+    extra = values["extra"]
+    if extra == -1:
+        return f"two lanes of one warp store different values to one address in one {what}: {place}"
+    warp, lane = extra >> 8 & 255, extra & 255
+    if extra >> 16 == 1:
+        other = f"the write of thread {_thread(warp, lane, block)}"
+    else:
+        other = f"a read by warp {warp}"
+    return f"{what} and {other} are not ordered by a barrier: {place}"
+
+
+def _place(address: int, extra: int, ins: Instr, context: Context) -> str:
+    spaces = [m.split("::")[0] for m in ins.mods]
+    if extra == 2 or ("shared" in spaces and address < WINDOW_SIZE):
+        static = context.shared - context.dynamic
+        return f"shared offset {address} of {context.shared} bytes ({static} static, {context.dynamic} dynamic)"
+    if extra == 3 or ("local" in spaces and address < WINDOW_SIZE):
+        return f"local offset {address} of {context.field('local_size')} bytes per thread"
+    return _global_place(address, context.buffers)
+
+
+def _global_place(address: int, buffers: list[Buffer]) -> str:
+    near = _nearest(address, buffers)
+    if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
+        return f"shared offset {address - SHARED_WINDOW} through a generic address"
+    if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
+        return f"local offset {address - LOCAL_WINDOW} through a generic address"
+    if near is None or address < GLOBAL_BASE // 2:
+        return f"address {address:#x} belongs to no buffer"
+    offset = address - near.address
+    if 0 <= offset < near.size_bytes:
+        return f"byte {offset} of buffer {near.name} ({near.size_bytes} bytes)"
+    if offset < 0:
+        return f"{-offset} bytes before buffer {near.name} ({near.size_bytes} bytes)"
+    return f"byte {offset} of buffer {near.name}, which has {near.size_bytes} bytes"
+
+
+def _nearest(address: int, buffers: list[Buffer]) -> Buffer | None:
+    def distance(buffer: Buffer) -> int:
+        return max(buffer.address - address, address - buffer.address - buffer.size_bytes, 0)
+
+    return min(buffers, key=distance, default=None)

@@ -1,0 +1,208 @@
+"""Device functions are inlined at their call sites; the call's param space becomes registers. Recursion is refused."""
+
+from __future__ import annotations
+
+import copy
+
+from evo.device.sim.errors import UnsupportedInstruction
+from evo.device.sim.program import (
+    WIDTH,
+    Function,
+    Instr,
+    Label,
+    Mem,
+    Not,
+    Operand,
+    Pair,
+    Program,
+    Reg,
+    Sym,
+    Variable,
+    Vec,
+)
+
+_MAX_BODY = 200_000
+
+
+def inline_calls(program: Program, kernel: Function) -> Function:
+    """A copy of the kernel without call instructions."""
+    work = _Inliner(program, kernel)
+    body = work.expand(kernel, (kernel.name,))
+    out = copy.copy(kernel)
+    out.registers = work.registers
+    out.variables = work.variables
+    out.tables = work.tables
+    out.body = body
+    return out
+
+
+class _Inliner:
+    def __init__(self, program: Program, kernel: Function) -> None:
+        self.program = program
+        self.kernel = kernel
+        self.registers = dict(kernel.registers)
+        self.variables: dict[str, Variable] = {}
+        self.tables = dict(kernel.tables)
+        self.sites = 0
+        self.size = 0
+        self.slots: dict[tuple[str, int], int] = {}
+
+    def expand(
+        self, function: Function, stack: tuple[str, ...], prefix: str = "", end: str = ""
+    ) -> list[Instr | Label]:
+        """The body with calls expanded; `prefix` renames registers, labels and variables of an inlined function."""
+        out: list[Instr | Label] = []
+        rename = _Renamer(function, prefix)
+        own = {p.name for p in (*function.params, *function.results)} if prefix else set()
+        own |= {name for name, variable in function.variables.items() if variable.space == "param"}
+        for name, variable in function.variables.items():
+            if variable.space == "param":
+                continue
+            moved = copy.copy(variable)
+            moved.name = prefix + name
+            self.variables[moved.name] = moved
+        for name, kind in function.registers.items():
+            self.registers.setdefault(prefix + name, kind)
+        for name, labels in function.tables.items():
+            self.tables[prefix + name] = [prefix + label for label in labels]
+        for item in function.body:
+            self.size += 1
+            if self.size > _MAX_BODY:
+                raise UnsupportedInstruction("call", why="the program is too large after inlining")
+            if isinstance(item, Label):
+                out.append(Label(prefix + item.name, item.line))
+            elif item.name == "call":
+                out += self._call(item, rename, stack)
+            elif prefix and item.name == "ret":
+                out.append(_moved(item, "bra", (), (Sym(end),), rename))
+            elif _param_access(item, own):
+                out += self._access(item, rename)
+            else:
+                out.append(_moved(item, item.name, item.mods, tuple(rename(arg) for arg in item.args), rename))
+        return out
+
+    def _call(self, call: Instr, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
+        results, target, arguments = call.args
+        assert isinstance(results, Vec)
+        assert isinstance(arguments, Vec)
+        if not isinstance(target, Sym):
+            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="indirect call")
+        function = self.program.functions.get(target.name)
+        if function is None or not function.body:
+            raise UnsupportedInstruction(
+                f"call {target.name}", line=call.line, text=call.text, why="function has no body"
+            )
+        if target.name in stack or len(stack) > 16:
+            raise UnsupportedInstruction(f"call {target.name}", line=call.line, text=call.text, why="recursion")
+        self.sites += 1
+        prefix, end = f"@{self.sites}.", f"@{self.sites}.end"
+        out: list[Instr | Label] = []
+        if call.guard is not None:
+            out.append(
+                Instr("bra", (), (Sym(end),), call.line, call.loc, call.text, rename.reg(call.guard), not call.negated)
+            )
+        out += self._copy_params(call, arguments, function, rename, prefix)
+        out += self.expand(function, (*stack, target.name), prefix, end)
+        out.append(Label(end, call.line))
+        for formal, actual in zip(function.results, results.items, strict=False):
+            out += self._copy_slots(call, prefix + formal.name, _plain(rename(actual), call), into_site=False)
+        return out
+
+    def _copy_params(
+        self, call: Instr, arguments: Vec, function: Function, rename: _Renamer, prefix: str
+    ) -> list[Instr | Label]:
+        out: list[Instr | Label] = []
+        if len(arguments.items) != len(function.params):
+            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="argument count differs")
+        for formal, actual in zip(function.params, arguments.items, strict=True):
+            out += self._copy_slots(call, _plain(rename(actual), call), prefix + formal.name, into_site=True)
+        return out
+
+    def _copy_slots(self, call: Instr, source: str, target: str, *, into_site: bool) -> list[Instr | Label]:
+        del into_site
+        out: list[Instr | Label] = []
+        for (name, offset), width in list(self.slots.items()):
+            if name == source:
+                dest, origin = self._slot(call, target, offset, width), self._slot(call, source, offset, width)
+                out.append(Instr("mov", (f"b{width}",), (dest, origin), call.line, call.loc, call.text))
+        return out
+
+    def _slot(self, item: Instr, name: str, offset: int, width: int) -> Reg:
+        known = self.slots.setdefault((name, offset), width)
+        if known != width:
+            raise UnsupportedInstruction(
+                item.spelling, line=item.line, text=item.text, why="parameter accessed with two widths"
+            )
+        register = f"{name}+{offset}"
+        self.registers[register] = f"b{width}"
+        return Reg(register)
+
+    def _access(self, item: Instr, rename: _Renamer) -> list[Instr | Label]:
+        """ld.param / st.param of a call parameter: a move from or to its slot."""
+        kind = item.mods[-1]
+        width = WIDTH[kind]
+        value, memory = item.args if item.name == "ld" else (item.args[1], item.args[0])
+        assert isinstance(memory, Mem)
+        base = rename(memory.base) if memory.base is not None else None
+        assert isinstance(base, Sym)
+        parts = value.items if isinstance(value, Vec) else (value,)
+        out: list[Instr | Label] = []
+        for index, part in enumerate(parts):
+            slot = self._slot(item, base.name, memory.offset + index * width // 8, width)
+            pair: tuple[Operand, ...] = (rename(part), slot) if item.name == "ld" else (slot, rename(part))
+            # The register may be wider than the parameter: sub-word loads extend, as ld does.
+            move = _moved(item, "mov" if width >= 32 else "cvt", (f"b{width}",), pair, rename)
+            if width < 32:
+                move.name, move.mods = "mov", (f"b{width}",)
+            out.append(move)
+        return out
+
+
+class _Renamer:
+    """Renames what belongs to the function; module names stay."""
+
+    def __init__(self, function: Function, prefix: str) -> None:
+        self.prefix = prefix
+        labels = {item.name for item in function.body if isinstance(item, Label)}
+        parameters = {p.name for p in (*function.params, *function.results)}
+        self.names = labels | parameters | set(function.variables) | set(function.tables)
+
+    def reg(self, reg: Reg) -> Reg:
+        return Reg(self.prefix + reg.name) if self.prefix else reg
+
+    def __call__(self, arg: Operand) -> Operand:  # noqa: PLR0911 one line per operand class
+        if not self.prefix:
+            return arg
+        if isinstance(arg, Reg):
+            return self.reg(arg)
+        if isinstance(arg, Sym):
+            return Sym(self.prefix + arg.name, arg.offset) if arg.name in self.names else arg
+        if isinstance(arg, Mem):
+            base = self(arg.base) if arg.base is not None else None
+            assert base is None or isinstance(base, Reg | Sym)
+            return Mem(base, arg.offset)
+        if isinstance(arg, Vec):
+            return Vec(tuple(self(item) for item in arg.items))
+        if isinstance(arg, Pair):
+            return Pair(self(arg.first), self(arg.second))
+        if isinstance(arg, Not):
+            return Not(self.reg(arg.reg))
+        return arg
+
+
+def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, ...], rename: _Renamer) -> Instr:
+    guard = rename.reg(item.guard) if item.guard is not None else None
+    return Instr(name, mods, args, item.line, item.loc, item.text, guard, item.negated)
+
+
+def _plain(arg: Operand, call: Instr) -> str:
+    if not isinstance(arg, Sym):
+        raise UnsupportedInstruction("call", line=call.line, text=call.text, why="argument is not a parameter variable")
+    return arg.name
+
+
+def _param_access(item: Instr, own: set[str]) -> bool:
+    if item.name not in ("ld", "st") or "param" not in item.mods:
+        return False
+    memory = item.args[1] if item.name == "ld" else item.args[0]
+    return isinstance(memory, Mem) and isinstance(memory.base, Sym) and memory.base.name in own

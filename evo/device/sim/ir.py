@@ -1,0 +1,408 @@
+"""A small writer of LLVM IR text: values are (type, text) pairs, methods append one instruction and name its result.
+
+Vectors are always 32 lanes. Integer arithmetic is plain (no nsw, nuw), so nothing that a kernel does is undefined.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import NamedTuple
+
+LANES = 32
+
+
+class V(NamedTuple):
+    """An IR value: its type and how it is written."""
+
+    t: str
+    s: str
+
+
+@lru_cache(maxsize=4096)
+def vec(t: str) -> str:
+    return t if t[0] == "<" else f"<32 x {t}>"
+
+
+@lru_cache(maxsize=4096)
+def elem(t: str) -> str:
+    return t.split(" x ", 1)[1][:-1] if t[0] == "<" else t
+
+
+def is_vec(t: str) -> bool:
+    return t[0] == "<"
+
+
+@lru_cache(maxsize=65536)
+def const(t: str, value: int) -> V:
+    """An integer constant, splat for a vector type."""
+    e = elem(t)
+    if e == "i1":
+        text = "true" if value & 1 else "false"
+    elif e in ("float", "double", "half", "bfloat"):
+        return fconst(t, float(value))
+    else:
+        bits = int(e[1:])
+        value &= (1 << bits) - 1
+        if value >= 1 << (bits - 1):
+            value -= 1 << bits
+        text = str(value)
+    return V(t, _splat(t, e, text))
+
+
+def _splat(t: str, e: str, text: str) -> str:
+    if not is_vec(t):
+        return text
+    if text in ("0", "false") or (text.startswith("0x") and int(text.lstrip("0xHRL") or "0", 16) == 0):
+        return "zeroinitializer"
+    count = int(t[1:].split(" ", 1)[0])
+    return "<" + ", ".join([f"{e} {text}"] * count) + ">"
+
+
+@lru_cache(maxsize=65536)
+def fconst(t: str, value: float) -> V:
+    """A float constant by value."""
+    e = elem(t)
+    if e == "half":
+        text = f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
+    elif e == "bfloat":
+        text = f"0xR{struct.unpack('<I', struct.pack('<f', value))[0] >> 16:04X}"
+    else:
+        stored = struct.unpack("<f", struct.pack("<f", value))[0] if e == "float" else value
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', stored))[0]:016X}"
+    return V(t, _splat(t, e, text))
+
+
+def iconsts(t: str, values: Sequence[int]) -> V:
+    e = elem(t)
+    return V(t, "<" + ", ".join(f"{e} {v}" for v in values) + ">")
+
+
+IOTA32 = iconsts("<32 x i32>", range(32))
+IOTA64 = iconsts("<32 x i64>", range(32))
+
+
+class Var:
+    """A mutable variable of a function under construction (an alloca that the optimiser promotes)."""
+
+    def __init__(self, code: Code, t: str, name: str) -> None:
+        self.code, self.t, self.name = code, t, name
+
+    def get(self) -> V:
+        return self.code.op(self.t, f"load {self.t}, ptr {self.name}")
+
+    def set(self, value: V | int) -> None:
+        v = value if isinstance(value, V) else const(self.t, value)
+        self.code.raw(f"store {self.t} {v.s}, ptr {self.name}")
+
+
+class Code:
+    """One function being written."""
+
+    def __init__(self, ret: str, name: str, params: Sequence[tuple[str, str]], attributes: str = "") -> None:
+        self.ret, self.name, self.attributes = ret, name, attributes
+        self.params = params
+        self.head: list[str] = []
+        self.lines: list[str] = []
+        self.count = 0
+        self.here = "entry"
+        self.needs: set[str] = set()
+
+    def text(self) -> str:
+        args = ", ".join(f"{t} %{n}" for t, n in self.params)
+        head = [f"define internal {self.ret} @{self.name}({args}) {self.attributes} {{", "entry:"]
+        return "\n".join([*head, *self.head, *self.lines, "}"])
+
+    def arg(self, index: int) -> V:
+        t, n = self.params[index]
+        return V(t.split(" ")[0] if not is_vec(t) else t, "%" + n)
+
+    def raw(self, line: str) -> None:
+        self.lines.append(line)
+
+    def name_(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def op(self, t: str, text: str) -> V:
+        self.count += 1
+        name = f"%v{self.count}"
+        self.lines.append(f"{name} = {text}")
+        return V(t, name)
+
+    def var(self, t: str, init: V | int | None = None) -> Var:
+        self.count += 1
+        name = f"%a{self.count}"
+        self.head.append(f"{name} = alloca {t}, align 64" if is_vec(t) else f"{name} = alloca {t}")
+        out = Var(self, t, name)
+        if init is not None:
+            out.set(init)
+        return out
+
+    def buffer(self, size: int) -> V:
+        self.count += 1
+        name = f"%a{self.count}"
+        self.head.append(f"{name} = alloca [{size} x i8], align 64")
+        return V("ptr", name)
+
+    # Arithmetic ---------------------------------------------------------------------------------------------
+
+    def same(self, x: V, y: V | int) -> tuple[V, V]:
+        """Both operands with one shape; an int becomes a constant, a scalar is broadcast."""
+        if not isinstance(y, V):
+            return x, const(x.t, y)
+        if is_vec(x.t) == is_vec(y.t):
+            return x, y
+        return (x, self.splat(y)) if is_vec(x.t) else (self.splat(x), y)
+
+    def bin(self, opcode: str, x: V, y: V | int) -> V:
+        x, y = self.same(x, y)
+        return self.op(x.t, f"{opcode} {x.t} {x.s}, {y.s}")
+
+    def add(self, x: V, y: V | int) -> V:
+        return self.bin("add", x, y)
+
+    def sub(self, x: V, y: V | int) -> V:
+        return self.bin("sub", x, y)
+
+    def mul(self, x: V, y: V | int) -> V:
+        return self.bin("mul", x, y)
+
+    def and_(self, x: V, y: V | int) -> V:
+        return self.bin("and", x, y)
+
+    def or_(self, x: V, y: V | int) -> V:
+        return self.bin("or", x, y)
+
+    def xor(self, x: V, y: V | int) -> V:
+        return self.bin("xor", x, y)
+
+    def shl(self, x: V, y: V | int) -> V:
+        return self.bin("shl", x, y)
+
+    def lshr(self, x: V, y: V | int) -> V:
+        return self.bin("lshr", x, y)
+
+    def ashr(self, x: V, y: V | int) -> V:
+        return self.bin("ashr", x, y)
+
+    def not_(self, x: V) -> V:
+        return self.bin("xor", x, -1)
+
+    def neg(self, x: V) -> V:
+        zero = const(x.t, 0)
+        return self.op(x.t, f"sub {x.t} {zero.s}, {x.s}")
+
+    def icmp(self, how: str, x: V, y: V | int) -> V:
+        x, y = self.same(x, y)
+        return self.op(_like(x.t, "i1"), f"icmp {how} {x.t} {x.s}, {y.s}")
+
+    def fcmp(self, how: str, x: V, y: V) -> V:
+        x, y = self.same(x, y)
+        return self.op(_like(x.t, "i1"), f"fcmp {how} {x.t} {x.s}, {y.s}")
+
+    def select(self, c: V, x: V, y: V | int) -> V:
+        x, y = self.same(x, y)
+        if is_vec(c.t) and not is_vec(x.t):
+            x, y = self.splat(x), self.splat(y)
+        return self.op(x.t, f"select {c.t} {c.s}, {x.t} {x.s}, {y.t} {y.s}")
+
+    def cast(self, opcode: str, x: V, e: str) -> V:
+        t = _like(x.t, e)
+        return x if t == x.t else self.op(t, f"{opcode} {x.t} {x.s} to {t}")
+
+    def zext(self, x: V, e: str) -> V:
+        return self.cast("zext", x, e)
+
+    def sext(self, x: V, e: str) -> V:
+        return self.cast("sext", x, e)
+
+    def trunc(self, x: V, e: str) -> V:
+        return self.cast("trunc", x, e)
+
+    def bitcast(self, x: V, t: str) -> V:
+        return x if t == x.t else self.op(t, f"bitcast {x.t} {x.s} to {t}")
+
+    def bits(self, x: V, e: str) -> V:
+        """Bitcast element-wise to element type e of the same width."""
+        return self.bitcast(x, _like(x.t, e))
+
+    def call(self, t: str, name: str, *args: V) -> V:
+        self.needs.add(name)
+        text = ", ".join(f"{a.t} {a.s}" for a in args)
+        if t == "void":
+            self.raw(f"call void @{name}({text})")
+            return V("void", "")
+        return self.op(t, f"call {t} @{name}({text})")
+
+    def intrinsic(self, name: str, x: V, *more: V | int) -> V:
+        """An overloaded intrinsic whose result and operands share x's type; ints become i1 flags."""
+        suffix = f"v32{_suffix(elem(x.t))}" if is_vec(x.t) else _suffix(x.t)
+        args = [x, *(m if isinstance(m, V) else V("i1", "true" if m else "false") for m in more)]
+        args = [
+            self.splat(a) if isinstance(a, V) and is_vec(x.t) and not is_vec(a.t) and a.t != "i1" else a for a in args
+        ]
+        return self.call(x.t, f"llvm.{name}.{suffix}", *args)
+
+    # Vectors ------------------------------------------------------------------------------------------------
+
+    def splat(self, x: V) -> V:
+        t = vec(x.t)
+        if not x.s.startswith("%"):
+            return V(t, _splat(t, x.t, x.s))
+        one = self.op(t, f"insertelement {t} poison, {x.t} {x.s}, i64 0")
+        return self.op(t, f"shufflevector {t} {one.s}, {t} poison, <32 x i32> zeroinitializer")
+
+    def extract(self, x: V, index: V | int) -> V:
+        i = index if isinstance(index, V) else const("i32", index)
+        return self.op(elem(x.t), f"extractelement {x.t} {x.s}, {i.t} {i.s}")
+
+    def insert(self, x: V, value: V, index: V | int) -> V:
+        i = index if isinstance(index, V) else const("i32", index)
+        return self.op(x.t, f"insertelement {x.t} {x.s}, {value.t} {value.s}, {i.t} {i.s}")
+
+    def shuffle(self, x: V, y: V | None, picks: Sequence[int]) -> V:
+        t = f"<{len(picks)} x {elem(x.t)}>"
+        other = y.s if y is not None else "poison"
+        mask = ", ".join(f"i32 {p}" for p in picks)
+        return self.op(t, f"shufflevector {x.t} {x.s}, {x.t} {other}, <{len(picks)} x i32> <{mask}>")
+
+    def mask_bits(self, x: V) -> V:
+        """<32 x i1> -> i32."""
+        return self.op("i32", f"bitcast <32 x i1> {x.s} to i32")
+
+    def mask_vec(self, x: V) -> V:
+        """i32 -> <32 x i1>."""
+        return self.op("<32 x i1>", f"bitcast i32 {x.s} to <32 x i1>")
+
+    # Memory -------------------------------------------------------------------------------------------------
+
+    def at(self, base: V, offset: V | int) -> V:
+        o = offset if isinstance(offset, V) else const("i64", offset)
+        if o.s == "0":
+            return base
+        return self.op("ptr", f"getelementptr i8, ptr {base.s}, {o.t} {o.s}")
+
+    def load(self, t: str, base: V, offset: V | int = 0, align: int = 1) -> V:
+        p = self.at(base, offset)
+        return self.op(t, f"load {t}, ptr {p.s}, align {align}")
+
+    def store(self, value: V, base: V, offset: V | int = 0, align: int = 1) -> None:
+        p = self.at(base, offset)
+        self.raw(f"store {value.t} {value.s}, ptr {p.s}, align {align}")
+
+    def bump(self, base: V, offset: int, amount: V | int = 1) -> None:
+        """Add to a 64-bit counter."""
+        old = self.load("i64", base, offset, 8)
+        self.store(self.add(old, amount), base, offset, 8)
+
+    def to_ptr(self, x: V) -> V:
+        return self.op("ptr", f"inttoptr i64 {x.s} to ptr")
+
+    def to_int(self, x: V) -> V:
+        return self.op("i64", f"ptrtoint ptr {x.s} to i64")
+
+    # Control ------------------------------------------------------------------------------------------------
+
+    def new_label(self, hint: str = "L") -> str:
+        self.count += 1
+        return f"{hint}{self.count}"
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.here = name
+
+    def br(self, target: str) -> None:
+        self.lines.append(f"br label %{target}")
+
+    def cbr(self, c: V, yes: str, no: str, likely: bool | None = None) -> None:
+        weight = "" if likely is None else f", !prof !{0 if likely else 1}"
+        self.lines.append(f"br i1 {c.s}, label %{yes}, label %{no}{weight}")
+
+    def ret_(self, x: V | None = None) -> None:
+        self.lines.append(f"ret {x.t} {x.s}" if x is not None else "ret void")
+
+    @contextmanager
+    def if_(self, c: V, likely: bool | None = None) -> Iterator[None]:
+        yes, done = self.new_label("then"), self.new_label("fi")
+        self.cbr(c, yes, done, likely)
+        self.label(yes)
+        yield
+        self.br(done)
+        self.label(done)
+
+    @contextmanager
+    def if_else(self, c: V, likely: bool | None = None) -> Iterator[_Else]:
+        yes, no, done = self.new_label("then"), self.new_label("else"), self.new_label("fi")
+        self.cbr(c, yes, no, likely)
+        self.label(yes)
+        yield _Else(self, no, done)
+        self.br(done)
+        self.label(done)
+
+    @contextmanager
+    def while_(self) -> Iterator[_Loop]:
+        head, done = self.new_label("loop"), self.new_label("done")
+        self.br(head)
+        self.label(head)
+        yield _Loop(self, head, done)
+        self.br(head)
+        self.label(done)
+
+    @contextmanager
+    def each_lane(self, mask: V) -> Iterator[V]:
+        """Loop over the set bits of an i32, lowest first; yields the lane as i32."""
+        rest = self.var("i32", mask)
+        with self.while_() as loop:
+            now = rest.get()
+            loop.until(self.icmp("eq", now, 0))
+            lane = self.intrinsic("cttz", now, True)
+            yield lane
+            again = rest.get()
+            rest.set(self.and_(again, self.sub(again, 1)))
+
+    @contextmanager
+    def times(self, count: V | int) -> Iterator[V]:
+        """Loop with an i64 index from 0 to count - 1."""
+        limit = count if isinstance(count, V) else const("i64", count)
+        index = self.var("i64", 0)
+        with self.while_() as loop:
+            now = index.get()
+            loop.until(self.icmp("uge", now, limit))
+            yield now
+            index.set(self.add(index.get(), 1))
+
+
+class _Else:
+    def __init__(self, code: Code, no: str, done: str) -> None:
+        self.code, self.no, self.done = code, no, done
+
+    def otherwise(self) -> None:
+        self.code.br(self.done)
+        self.code.label(self.no)
+
+
+class _Loop:
+    def __init__(self, code: Code, head: str, done: str) -> None:
+        self.code, self.head, self.done = code, head, done
+
+    def until(self, c: V) -> None:
+        on = self.code.new_label("body")
+        self.code.cbr(c, self.done, on)
+        self.code.label(on)
+
+
+def _like(t: str, e: str) -> str:
+    if t[0] != "<":
+        return e
+    return f"<{t[1:].split(' ', 1)[0]} x {e}>"
+
+
+def _suffix(e: str) -> str:
+    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(e, e)
+
+
+def declare(name: str, ret: str, args: Sequence[str]) -> str:
+    return f"declare {ret} @{name}({', '.join(args)})"

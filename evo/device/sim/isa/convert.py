@@ -1,0 +1,245 @@
+"""mov, cvt and cvta: copies, packing, and conversions between all register types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.device.sim.ir import V, const, elem, fconst, is_vec
+from evo.device.sim.isa.rounding import directed, flush, narrow, narrow_toward_zero, saturate, widen
+from evo.device.sim.isa.table import opcode, refuse
+from evo.device.sim.layout import LOCAL_WINDOW, SHARED_WINDOW
+from evo.device.sim.program import WIDTH, Instr, Operand, Sym, Vec
+
+if TYPE_CHECKING:
+    from evo.device.sim.emit import Emitter
+
+_ALL = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32"
+_FLOAT = {"f16", "bf16", "f32", "f64"}
+
+
+@opcode("mov", _ALL, "mov", operands=(2, 2))
+def move(e: Emitter, ins: Instr) -> None:
+    kind = ins.mods[-1]
+    target, source = ins.args
+    if isinstance(target, Vec) and isinstance(source, Vec):
+        raise refuse(ins)
+    if isinstance(target, Vec):
+        _unpack(e, ins, target, source, kind)
+    elif isinstance(source, Vec):
+        _pack(e, ins, target, source, kind)
+    elif isinstance(source, Sym):
+        e.dst(target, const(f"i{WIDTH[kind]}", _symbol(e, source)))
+    else:
+        e.dst(target, e.src(source, kind if kind not in ("f16", "bf16") else "b16"))
+
+
+def _symbol(e: Emitter, source: Sym) -> int:
+    return e.address_of(source)
+
+
+def _unpack(e: Emitter, ins: Instr, target: Vec, source: Operand, kind: str) -> None:
+    width = WIDTH[kind] // len(target.items)
+    value = e.src(source, kind)
+    if width not in (8, 16, 32, 64):
+        raise refuse(ins)
+    value = e.c.bits(value, f"i{WIDTH[kind]}")
+    for index, item in enumerate(target.items):
+        e.dst(item, e.c.trunc(e.c.lshr(value, index * width) if index else value, f"i{width}"))
+
+
+def _pack(e: Emitter, ins: Instr, target: Operand, source: Vec, kind: str) -> None:
+    width = WIDTH[kind] // len(source.items)
+    if width not in (8, 16, 32, 64):
+        raise refuse(ins)
+    values = [e.c.zext(e.src(item, f"b{width}"), f"i{WIDTH[kind]}") for item in source.items]
+    total = values[0]
+    for index, value in enumerate(values[1:], 1):
+        shifted = e.c.shl(value, index * width)
+        total = e.c.or_(*e.c.same(total, shifted))
+    e.dst(target, total)
+
+
+@opcode("cvta", "to global shared local const param shared::cta u32 u64", "int", operands=(2, 2))
+def convert_address(e: Emitter, ins: Instr) -> None:
+    """Generic <-> space: global and const are the identity, shared and local have windows."""
+    kind, c = ins.mods[-1], e.c
+    if kind != "u64" or "param" in ins.mods:
+        raise refuse(ins)
+    base = 0
+    if "shared" in ins.mods or "shared::cta" in ins.mods:
+        base = SHARED_WINDOW
+    elif "local" in ins.mods:
+        base = LOCAL_WINDOW
+    value = e.src(ins.args[1], kind)
+    if base:
+        # A null pointer stays null in both directions only by accident of the program; PTX defines neither.
+        value = c.sub(value, base) if "to" in ins.mods else c.add(value, base)
+    e.dst(ins.args[0], value)
+
+
+@opcode("cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite {_ALL}", "cvt", operands=(2, 3))
+def convert(e: Emitter, ins: Instr) -> None:
+    types = [m for m in ins.mods if m in WIDTH]
+    if len(types) == 1 and len(ins.args) == 2 and types[0][0] == "b":
+        e.dst(ins.args[0], e.src(ins.args[1], types[0]))
+        return
+    if len(types) != 2:
+        raise refuse(ins)
+    to, source = types
+    if to in ("f16x2", "bf16x2"):
+        _pack_halves(e, ins, to, source)
+        return
+    if len(ins.args) != 2 or "satfinite" in ins.mods or to in ("e4m3x2", "e5m2x2"):
+        raise refuse(ins)
+    if to == "tf32":
+        _to_tf32(e, ins, source)
+        return
+    value = _load(e, ins, source)
+    if to in _FLOAT:
+        out = _to_float(e, ins, value, source, to)
+    elif source in _FLOAT:
+        out = _float_to_int(e, ins, value, to)
+    else:
+        out = _int_to_int(e, ins, value, source, to)
+    e.dst(ins.args[0], out, signed=to[0] == "s")
+
+
+def _load(e: Emitter, ins: Instr, source: str) -> V:
+    """The source; 16-bit floats become f32 at once."""
+    if source in ("f16", "bf16"):
+        return widen(e, e.src(ins.args[1], "b16"), source)
+    value = e.src(ins.args[1], source)
+    if "ftz" in ins.mods and source == "f32":
+        value = flush(e, value, always=True)
+    return value
+
+
+def _mode(ins: Instr) -> str:
+    return next((m for m in ins.mods if m in ("rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi")), "rn")
+
+
+def _int_to_int(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
+    c = e.c
+    have, want = WIDTH[source], WIDTH[to]
+    is_signed = source[0] == "s"
+    if "sat" in ins.mods:
+        wide = max(have, want) * 2
+        big = c.sext(value, f"i{wide}") if is_signed else c.zext(value, f"i{wide}")
+        low = -(1 << (want - 1)) if to[0] == "s" else 0
+        high = (1 << (want - 1)) - 1 if to[0] == "s" else (1 << want) - 1
+        big = c.intrinsic("smin", c.intrinsic("smax", big, const(big.t, low)), const(big.t, high))
+        return c.trunc(big, f"i{want}")
+    if have > want:
+        return c.trunc(value, f"i{want}")
+    if have < want:
+        return c.sext(value, f"i{want}") if is_signed else c.zext(value, f"i{want}")
+    return value
+
+
+def _round_whole(e: Emitter, value: V, mode: str) -> V:
+    name = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}[mode]
+    return e.c.intrinsic("rint" if name == "roundeven" else name, value)
+
+
+def _float_to_int(e: Emitter, ins: Instr, value: V, to: str) -> V:
+    """Saturating; NaN gives 0 below 64 bits and the sign-bit pattern for 64, as the hardware does."""
+    c = e.c
+    mode = _mode(ins)
+    if mode not in ("rni", "rzi", "rmi", "rpi"):
+        raise refuse(ins, "needs an integer rounding")
+    whole = _round_whole(e, value, mode)
+    width = WIDTH[to]
+    t = f"i{width}" if not is_vec(value.t) else f"<32 x i{width}>"
+    op = "fptosi.sat" if to[0] == "s" else "fptoui.sat"
+    prefix = "v32" if is_vec(value.t) else ""
+    letters = {"float": "f32", "double": "f64"}[elem(value.t)]
+    out = c.call(t, f"llvm.{op}.{prefix}i{width}.{prefix}{letters}", whole)
+    if width == 64:
+        out = c.select(c.fcmp("uno", value, value), const(t, 1 << 63), out)
+    return out
+
+
+def _to_float(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
+    c = e.c
+    mode = _mode(ins)
+    if source not in _FLOAT:
+        value = _int_to_float(e, ins, value, source, to, mode)
+        return _saturated(e, ins, value)
+    if mode in ("rni", "rzi", "rmi", "rpi"):
+        value = _round_whole(e, value, mode)
+        mode = "rn"
+    have = "f64" if elem(value.t) == "double" else "f32"
+    if to == "f64":
+        return _saturated(e, ins, c.cast("fpext", value, "double") if have == "f32" else value)
+    if have == "f64":
+        if mode == "rn":
+            value = c.cast("fptrunc", value, "float")
+        else:
+            value = directed(e, value, fconst(value.t, 0.0), mode)
+        if to != "f32":
+            raise refuse(ins, "from f64")
+    if "ftz" in ins.mods and to == "f32":
+        value = flush(e, value, always=True)
+    value = _saturated(e, ins, value)
+    if to == "f32":
+        return value
+    if mode not in ("rn", "rz"):
+        raise refuse(ins, f".{mode}")
+    out = narrow(e, value, to) if mode == "rn" else narrow_toward_zero(e, value, to)
+    if "relu" in ins.mods:
+        out = c.select(c.icmp("slt", out, 0), const(out.t, 0), out)
+    return out
+
+
+def _saturated(e: Emitter, ins: Instr, value: V) -> V:
+    return saturate(e, value) if "sat" in ins.mods else value
+
+
+def _int_to_float(e: Emitter, ins: Instr, value: V, source: str, to: str, mode: str) -> V:
+    c = e.c
+    op = "sitofp" if source[0] == "s" else "uitofp"
+    if to in ("f16", "bf16"):
+        if mode != "rn" or WIDTH[source] > 16 and to == "bf16":
+            raise refuse(ins)
+        # Up to 24 bits are exact in f32; wider integers overflow f16 or need the exact double.
+        if WIDTH[source] > 16:
+            bound = 70_000
+            limit = const(value.t, bound)
+            value = c.intrinsic("smin" if op == "sitofp" else "umin", value, limit)
+            if op == "sitofp":
+                value = c.intrinsic("smax", value, const(value.t, -bound))
+        return narrow(e, c.cast(op, value, "float"), to)
+    if mode == "rn":
+        return c.cast(op, value, "double" if to == "f64" else "float")
+    if to == "f64" or WIDTH[source] > 32:
+        raise refuse(ins, f".{mode}")
+    exact = c.cast(op, value, "double")
+    return directed(e, exact, fconst(exact.t, 0.0), mode)
+
+
+def _pack_halves(e: Emitter, ins: Instr, to: str, source: str) -> None:
+    """cvt.rn.f16x2.f32 d, a, b: a is the upper half."""
+    c = e.c
+    if source != "f32" or len(ins.args) != 3 or _mode(ins) not in ("rn", "rz") or "satfinite" in ins.mods:
+        raise refuse(ins)
+    base = to.removesuffix("x2")
+    halves = []
+    for arg in ins.args[1:3]:
+        value = e.src(arg, "f32")
+        out = narrow(e, value, base) if _mode(ins) == "rn" else narrow_toward_zero(e, value, base)
+        if "relu" in ins.mods:
+            out = c.select(c.icmp("slt", out, 0), const(out.t, 0), out)
+        halves.append(c.zext(out, "i32"))
+    high, low = c.same(*halves)
+    e.dst(ins.args[0], c.or_(c.shl(high, 16), low))
+
+
+def _to_tf32(e: Emitter, ins: Instr, source: str) -> None:
+    c = e.c
+    if source != "f32" or ins.mods[0] not in ("rna", "rn"):
+        raise refuse(ins)
+    bits = e.src(ins.args[1], "b32")
+    half = const(bits.t, 0x1000) if ins.mods[0] == "rna" else c.add(c.and_(c.lshr(bits, 13), 1), 0xFFF)
+    rounded = c.and_(c.add(bits, half), 0xFFFFE000)
+    special = c.icmp("eq", c.and_(bits, 0x7F800000), 0x7F800000)
+    e.dst(ins.args[0], c.select(special, bits, rounded))

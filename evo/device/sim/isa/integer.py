@@ -1,0 +1,375 @@
+"""Integer arithmetic, logic, shifts and bit fields. Everything wraps; shifts clamp as PTX says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.device.sim.ir import V, const, elem, is_vec
+from evo.device.sim.isa.table import Emit, opcode, refuse
+from evo.device.sim.program import WIDTH, Imm, Instr, Pair
+
+if TYPE_CHECKING:
+    from evo.device.sim.emit import Emitter
+
+INTS = "u16 u32 u64 s16 s32 s64"
+BITS = "b16 b32 b64"
+
+
+def sources(e: Emitter, ins: Instr, kind: str, count: int = 2) -> list[V]:
+    return [e.src(arg, kind) for arg in ins.args[1 : 1 + count]]
+
+
+def signed(kind: str) -> bool:
+    return kind[0] == "s"
+
+
+def wide(kind: str) -> str:
+    return f"i{2 * WIDTH[kind]}"
+
+
+def extend(e: Emitter, x: V, t: str, kind: str) -> V:
+    return e.c.sext(x, t) if signed(kind) else e.c.zext(x, t)
+
+
+def add_sub(e: Emitter, ins: Instr) -> None:
+    kind, name = ins.mods[-1], ins.name
+    a, b = sources(e, ins, kind)
+    c = e.c
+    if "cc" in ins.mods:
+        _carry_out(e, a, b, name)
+    if "sat" in ins.mods:
+        if kind != "s32":
+            raise refuse(ins, ".sat is for .s32")
+        a, b = c.same(a, b)
+        e.dst(ins.args[0], c.intrinsic(f"s{name}.sat", a, b))
+        return
+    e.dst(ins.args[0], c.bin(name, a, b), signed=signed(kind))
+
+
+def _carry_out(e: Emitter, a: V, b: V, name: str) -> None:
+    c = e.c
+    a, b = c.same(a, b)
+    total = c.bin(name, a, b)
+    flag = c.icmp("ult", total, a) if name == "add" else c.icmp("ult", a, b)
+    e.cache["carry"] = flag
+
+
+def add_carry(e: Emitter, ins: Instr) -> None:
+    """addc, subc: add with the carry of the preceding .cc instruction of the same block."""
+    kind = ins.mods[-1]
+    a, b = sources(e, ins, kind)
+    c = e.c
+    if "carry" not in e.cache:
+        raise refuse(ins, "no carry was set in this basic block")
+    flag = e.cache["carry"]
+    if is_vec(flag.t) or is_vec(a.t) or is_vec(b.t):
+        a, b, flag = e.vector(a), e.vector(b), e.vector(flag)
+    t = elem(a.t)
+    carry = c.zext(flag, t)
+    if ins.name == "addc":
+        first = c.add(a, b)
+        total = c.add(first, carry)
+        out = c.or_(c.icmp("ult", first, a), c.icmp("ult", total, first))
+    else:
+        first = c.sub(a, b)
+        total = c.sub(first, carry)
+        out = c.or_(c.icmp("ult", a, b), c.icmp("ult", first, carry))
+    if "cc" in ins.mods:
+        e.cache["carry"] = out
+    e.dst(ins.args[0], total)
+
+
+def multiply(e: Emitter, ins: Instr) -> None:
+    kind = ins.mods[-1]
+    a, b = sources(e, ins, kind)
+    e.dst(ins.args[0], product(e, ins, a, b), signed=signed(kind))
+
+
+def product(e: Emitter, ins: Instr, a: V, b: V) -> V:
+    kind, c = ins.mods[-1], e.c
+    if "lo" in ins.mods:
+        return c.mul(a, b)
+    big = c.mul(extend(e, a, wide(kind), kind), extend(e, b, wide(kind), kind))
+    if "wide" in ins.mods:
+        return big
+    if "hi" in ins.mods:
+        return c.trunc(c.lshr(big, WIDTH[kind]), f"i{WIDTH[kind]}")
+    raise refuse(ins, "needs .lo, .hi or .wide")
+
+
+def multiply_add(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, b = sources(e, ins, kind)
+    p = product(e, ins, a, b)
+    third = f"{kind[0]}{2 * WIDTH[kind]}" if "wide" in ins.mods else kind
+    addend = e.src(ins.args[3], third)
+    p, addend = c.same(p, addend)
+    if ins.name == "madc":
+        if "carry" not in e.cache:
+            raise refuse(ins, "no carry was set in this basic block")
+        flag = e.cache["carry"]
+        if is_vec(flag.t) or is_vec(p.t):
+            p, addend, flag = e.vector(p), e.vector(addend), e.vector(flag)
+        first = c.add(p, addend)
+        total = c.add(first, c.zext(flag, elem(p.t)))
+        out = c.or_(c.icmp("ult", first, p), c.icmp("ult", total, first))
+    else:
+        total = c.add(p, addend)
+        out = c.icmp("ult", total, p)
+    if "cc" in ins.mods:
+        e.cache["carry"] = out
+    if "sat" in ins.mods:
+        raise refuse(ins)
+    e.dst(ins.args[0], total, signed=signed(kind))
+
+
+def mul24(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    if "lo" not in ins.mods:
+        raise refuse(ins)
+    parts = []
+    for x in sources(e, ins, kind):
+        high = c.shl(x, 8)
+        parts.append(c.ashr(high, 8) if signed(kind) else c.lshr(high, 8))
+    total = c.mul(*parts)
+    if ins.name == "mad24":
+        total = c.add(total, e.src(ins.args[3], kind))
+    e.dst(ins.args[0], total)
+
+
+def divide(e: Emitter, ins: Instr) -> None:
+    """Integer div and rem; division by zero gives all ones (rem: the dividend), as the hardware sequence does."""
+    kind, c = ins.mods[-1], e.c
+    a, b = c.same(*sources(e, ins, kind))
+    zero = c.icmp("eq", b, 0)
+    safe = c.select(zero, const(b.t, 1), b)
+    op = "s" if signed(kind) else "u"
+    if signed(kind):
+        # The most negative number by -1 would trap on the host: divide by 1 and negate instead.
+        minus = c.icmp("eq", safe, -1)
+        safe = c.select(minus, const(b.t, 1), safe)
+        q = c.bin("sdiv", a, safe)
+        q = c.select(minus, c.neg(q), q)
+        r = c.select(minus, const(b.t, 0), c.bin("srem", a, safe))
+    else:
+        q, r = c.bin(op + "div", a, safe), c.bin(op + "rem", a, safe)
+    out = c.select(zero, const(b.t, -1), q) if ins.name == "div" else c.select(zero, a, r)
+    e.dst(ins.args[0], out, signed=signed(kind))
+
+
+def extremum(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, b = c.same(*sources(e, ins, kind))
+    out = c.intrinsic(f"{'s' if signed(kind) else 'u'}{ins.name}", a, b)
+    if "relu" in ins.mods:
+        out = c.intrinsic("smax", out, const(out.t, 0))
+    e.dst(ins.args[0], out, signed=signed(kind))
+
+
+def negate(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    (a,) = sources(e, ins, kind, 1)
+    e.dst(ins.args[0], c.neg(a) if ins.name == "neg" else c.intrinsic("abs", a, False), signed=True)
+
+
+@opcode("sad", INTS, "int", operands=(4, 4))
+def sad(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, b = c.same(*sources(e, ins, kind))
+    less = c.icmp("slt" if signed(kind) else "ult", a, b)
+    gap = c.select(less, c.sub(b, a), c.sub(a, b))
+    e.dst(ins.args[0], c.add(gap, e.src(ins.args[3], kind)))
+
+
+@opcode("and or xor", BITS + " pred", "int", operands=(3, 3))
+def logic(e: Emitter, ins: Instr) -> None:
+    a, b = sources(e, ins, ins.mods[-1])
+    e.dst(ins.args[0], e.c.bin(ins.name, a, b))
+
+
+@opcode("not", BITS + " pred", "int", operands=(2, 2))
+def invert(e: Emitter, ins: Instr) -> None:
+    e.dst(ins.args[0], e.c.not_(e.src(ins.args[1], ins.mods[-1])))
+
+
+@opcode("cnot", BITS, "int", operands=(2, 2))
+def cnot(e: Emitter, ins: Instr) -> None:
+    a = e.src(ins.args[1], ins.mods[-1])
+    e.dst(ins.args[0], e.c.zext(e.c.icmp("eq", a, 0), elem(a.t)))
+
+
+@opcode("lop3", "b32", "int", operands=(5, 7))
+def lop3(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    table = ins.args[4]
+    if not isinstance(table, Imm) or len(ins.args) != 5:
+        raise refuse(ins)
+    a, b, d = sources(e, ins, "b32", 3)
+    if any(is_vec(x.t) for x in (a, b, d)):
+        a, b, d = e.vector(a), e.vector(b), e.vector(d)
+    total: V | None = None
+    for row in range(8):
+        if not table.value >> row & 1:
+            continue
+        terms = [x if row & bit else c.not_(x) for x, bit in ((a, 4), (b, 2), (d, 1))]
+        term = c.and_(c.and_(terms[0], terms[1]), terms[2])
+        total = term if total is None else c.or_(total, term)
+    e.dst(ins.args[0], total if total is not None else const(a.t, 0))
+
+
+@opcode("shl shr", f"{BITS} {INTS}", "int", operands=(3, 3))
+def shift(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, n = e.src(ins.args[1], kind), e.src(ins.args[2], "u32")
+    width = WIDTH[kind]
+    e.dst(ins.args[0], shift_by(e, ins.name, a, n, width, signed(kind)), signed=signed(kind))
+
+
+def shift_by(e: Emitter, name: str, a: V, n: V, width: int, arithmetic: bool) -> V:
+    """Shift by an amount that clamps at the width."""
+    c = e.c
+    if is_vec(a.t) or is_vec(n.t):
+        a, n = e.vector(a), e.vector(n)
+    t = elem(a.t)
+    limit = width - 1
+    big = c.icmp("ugt", n, limit)
+    amount = c.intrinsic("umin", n, const(n.t, limit))
+    amount = c.zext(amount, t) if width > 32 else c.trunc(amount, t) if width < 32 else amount
+    if name == "shr" and arithmetic:
+        return c.ashr(a, amount)
+    out = c.shl(a, amount) if name == "shl" else c.lshr(a, amount)
+    return c.select(big, const(out.t, 0), out)
+
+
+@opcode("shf", "l r clamp wrap b32", "int", operands=(4, 4))
+def funnel(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    low, high, n = e.src(ins.args[1], "b32"), e.src(ins.args[2], "b32"), e.src(ins.args[3], "u32")
+    n = c.and_(n, 31) if "wrap" in ins.mods else c.intrinsic("umin", n, const(n.t, 32))
+    if any(is_vec(x.t) for x in (low, high, n)):
+        low, high, n = e.vector(low), e.vector(high), e.vector(n)
+    pair = c.or_(c.shl(c.zext(high, "i64"), 32), c.zext(low, "i64"))
+    amount = c.zext(n, "i64")
+    out = c.lshr(c.shl(pair, amount), 32) if "l" in ins.mods else c.lshr(pair, amount)
+    e.dst(ins.args[0], c.trunc(out, "i32"))
+
+
+@opcode("bfe", "u32 s32 u64 s64", "int", operands=(4, 4))
+def field_extract(e: Emitter, ins: Instr) -> None:
+    """Position and length are 8-bit; beyond the width, zeros or the sign bit are read."""
+    kind, c = ins.mods[-1], e.c
+    width = WIDTH[kind]
+    a = e.src(ins.args[1], kind)
+    pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[2:4])
+    if any(is_vec(x.t) for x in (a, pos, length)):
+        a, pos, length = e.vector(a), e.vector(pos), e.vector(length)
+    t = f"i{2 * width}"
+    big = c.sext(a, t) if signed(kind) else c.zext(a, t)
+    amount = (
+        c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
+        if width == 64
+        else c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
+    )
+    moved = c.ashr(big, amount) if signed(kind) else c.lshr(big, amount)
+    drop = c.zext(c.sub(const(length.t, width), c.intrinsic("umin", length, const(length.t, width))), t)
+    high = c.shl(moved, c.add(drop, width))
+    out = c.ashr(high, c.add(drop, width)) if signed(kind) else c.lshr(high, c.add(drop, width))
+    out = c.select(c.icmp("eq", length, 0), const(out.t, 0), out)
+    e.dst(ins.args[0], c.trunc(out, f"i{width}"))
+
+
+@opcode("bfi", "b32 b64", "int", operands=(5, 5))
+def field_insert(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    width = WIDTH[kind]
+    a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
+    pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[3:5])
+    if any(is_vec(x.t) for x in (a, b, pos, length)):
+        a, b, pos, length = e.vector(a), e.vector(b), e.vector(pos), e.vector(length)
+    ones = shift_by(e, "shl", const(a.t, 1), length, width, False)
+    mask = c.sub(ones, 1)
+    mask = shift_by(e, "shl", mask, pos, width, False)
+    moved = shift_by(e, "shl", a, pos, width, False)
+    e.dst(ins.args[0], c.or_(c.and_(moved, mask), c.and_(b, c.not_(mask))))
+
+
+@opcode("popc clz brev", "b32 b64", "int", operands=(2, 2))
+def count_bits(e: Emitter, ins: Instr) -> None:
+    a, c = e.src(ins.args[1], ins.mods[-1]), e.c
+    if ins.name == "brev":
+        e.dst(ins.args[0], c.intrinsic("bitreverse", a))
+        return
+    out = c.intrinsic("ctpop", a) if ins.name == "popc" else c.intrinsic("ctlz", a, False)
+    e.dst(ins.args[0], c.trunc(out, "i32"))
+
+
+@opcode("bfind", "shiftamt u32 s32 u64 s64", "int", operands=(2, 2))
+def find_top(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a = e.src(ins.args[1], kind)
+    width = WIDTH[kind]
+    if signed(kind):
+        a = c.xor(a, c.ashr(a, width - 1))
+    zeros = c.intrinsic("ctlz", a, False)
+    found = zeros if "shiftamt" in ins.mods else c.sub(const(zeros.t, width - 1), zeros)
+    out = c.select(c.icmp("eq", a, 0), const(found.t, -1), found)
+    e.dst(ins.args[0], c.trunc(out, "i32"))
+
+
+@opcode("fns", "", "int", operands=(4, 4))
+def fns(e: Emitter, ins: Instr) -> None:
+    raise refuse(ins)
+
+
+@opcode("prmt", "b32 f4e b4e rc8 ecl ecr rc16", "int", operands=(4, 4))
+def permute(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    if ins.mods != ("b32",):
+        raise refuse(ins, "permute mode")
+    a, b, s = sources(e, ins, "b32", 3)
+    if any(is_vec(x.t) for x in (a, b, s)):
+        a, b, s = e.vector(a), e.vector(b), e.vector(s)
+    pair = c.or_(c.shl(c.zext(b, "i64"), 32), c.zext(a, "i64"))
+    total: V | None = None
+    for byte in range(4):
+        pick = c.lshr(s, 4 * byte)
+        amount = c.zext(c.shl(c.and_(pick, 7), 3), "i64")
+        value = c.trunc(c.lshr(pair, amount), "i8")
+        value = c.select(c.icmp("ne", c.and_(pick, 8), 0), c.ashr(value, 7), value)
+        term = c.shl(c.zext(value, "i32"), 8 * byte)
+        total = term if total is None else c.or_(total, term)
+    assert total is not None
+    e.dst(ins.args[0], total)
+
+
+@opcode("dp4a dp2a", "u32 s32 lo hi", "int", operands=(4, 4))
+def dot(e: Emitter, ins: Instr) -> None:
+    types = [m for m in ins.mods if m in ("u32", "s32")]
+    c = e.c
+    if len(types) != 2:
+        raise refuse(ins)
+    a, b, total = sources(e, ins, "b32", 3)
+    step, parts = (8, 4) if ins.name == "dp4a" else (16, 2)
+    for part in range(parts):
+        x = _piece(e, a, part * step, step, signed(types[0]))
+        offset = part * 8 + (16 if "hi" in ins.mods else 0)
+        y = _piece(e, b, offset, 8, signed(types[1]))
+        total = c.add(total, c.mul(x, y))
+    e.dst(ins.args[0], total)
+
+
+def _piece(e: Emitter, x: V, at: int, width: int, is_signed: bool) -> V:
+    c = e.c
+    high = c.shl(x, 32 - at - width)
+    return c.ashr(high, 32 - width) if is_signed else c.lshr(high, 32 - width)
+
+
+INTEGER: dict[str, Emit] = {
+    "add": add_sub, "sub": add_sub, "min": extremum, "max": extremum, "neg": negate, "abs": negate,
+    "mul": multiply, "mad": multiply_add, "div": divide, "rem": divide,
+}  # fmt: skip
+opcode("addc subc", "cc u32 s32 u64 s64", "int", operands=(3, 3))(add_carry)
+opcode("madc", "lo hi cc u32 s32 u64 s64", "int", operands=(4, 4))(multiply_add)
+opcode("rem", INTS, "int", operands=(3, 3))(divide)
+opcode("mul24 mad24", "lo hi u32 s32", "int", operands=(3, 4))(mul24)
+_ = Pair

@@ -1,0 +1,278 @@
+"""Modules and launches: PTX text to machine code, argument checks, running a grid, collecting faults and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device.sim import jit
+from evo.device.sim.context import Context
+from evo.device.sim.counters import Counters
+from evo.device.sim.errors import PtxError, UnsupportedInstruction
+from evo.device.sim.faults import decode_faults
+from evo.device.sim.flow import Flow, Kernel
+from evo.device.sim.inline import inline_calls
+from evo.device.sim.memory import Buffer, Memory
+from evo.device.sim.parse import parse
+from evo.device.sim.program import Function, Param, Program, Variable
+from evo.device.sim.run import Runtime
+from evo.hardware import CHIPS, Chip
+from evo.result import Fault
+
+MODULE_BASE = 0x0000_0600_0000_0000
+DEFAULT_BUDGET = 4_000_000_000  # warp instructions
+Arg = Buffer | np.generic | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """What a launch did. With faults, the outputs are whatever was written before the first one."""
+
+    faults: tuple[Fault, ...]
+    counters: Counters
+    blocks_run: int
+    blocks_total: int
+
+
+class _Loaded:
+    """One kernel, emitted and compiled on first use."""
+
+    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
+        self.function = function
+        flow = Flow(function, symbols)
+        self.kernel: Kernel = flow.emit()
+        self.ftz = flow.e.hardware_ftz
+        runtime = Runtime()
+        runtime.require({"launch", *self.kernel.code.needs}, {"kernel"})
+        main = self.kernel.code.text()
+        text = "\n".join((runtime.text(), main))
+        self.text = _finish(text, self.ftz)
+
+
+def _finish(text: str, ftz: bool) -> str:
+    text = text.replace("define internal void @launch(", "define void @launch_inner(", 1)
+    wrap = ["define void @launch(ptr %ctx) {"]
+    if ftz:
+        wrap += ["%old = alloca i32", "%new = alloca i32", "call void @llvm.x86.sse.stmxcsr(ptr %old)",
+                 "%v = load i32, ptr %old", "%w = or i32 %v, 32832", "store i32 %w, ptr %new",
+                 "call void @llvm.x86.sse.ldmxcsr(ptr %new)"]  # fmt: skip
+    wrap.append("call void @launch_inner(ptr %ctx)")
+    if ftz:
+        wrap.append("call void @llvm.x86.sse.ldmxcsr(ptr %old)")
+    declared = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n" if ftz else ""
+    return "\n".join((declared, text, *wrap, "ret void", "}", ""))
+
+
+class Module:
+    """Loaded PTX. Kernels are translated when the module is loaded, compiled when first launched."""
+
+    def __init__(self, program: Program, chip: Chip, opt_level: int, cache: Path | None) -> None:
+        self.program = program
+        self.chip = chip
+        self.opt_level = opt_level
+        self.cache = cache
+        self.memory = Memory(MODULE_BASE)
+        self.globals: dict[str, Buffer] = {}
+        self._place_globals()
+        self.kernels: dict[str, _Loaded] = {}
+        self.layouts: dict[str, tuple[int, int]] = {}  # static shared bytes, local bytes
+        for name, function in program.functions.items():
+            if function.entry:
+                self.kernels[name] = self._load(function)
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        return tuple(self.kernels)
+
+    def static_shared_bytes(self, kernel: str) -> int:
+        return self.layouts[kernel][0]
+
+    def local_bytes(self, kernel: str) -> int:
+        return self.layouts[kernel][1]
+
+    def compile(self, kernel: str) -> jit.Compiled:
+        """Machine code of a kernel; the first call takes the time."""
+        return jit.compile_ir(self.kernels[kernel].text, self.opt_level, self.cache)
+
+    def _place_globals(self) -> None:
+        for variable in self.program.variables.values():
+            if variable.space in ("global", "const") and not variable.extern:
+                self._place_global(variable)
+        for variable in self.program.variables.values():
+            for offset, symbol, addend in variable.patches:
+                if symbol not in self.globals:
+                    raise PtxError(f"initialiser of {variable.name} names unknown {symbol}")
+                value = np.array([self.globals[symbol].address + addend], np.int64)
+                self.memory.write(self.globals[variable.name], value, at=offset)
+
+    def _place_global(self, variable: Variable) -> None:
+        buffer = self.memory.allocate(
+            max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0"
+        )
+        if variable.init:
+            self.memory.write(buffer, np.frombuffer(variable.init, np.uint8))
+        self.globals[variable.name] = buffer
+
+    def _load(self, function: Function) -> _Loaded:
+        function = inline_calls(self.program, function)
+        symbols: dict[str, tuple[str, int]] = {n: ("global", b.address) for n, b in self.globals.items()}
+        shared, local = 0, 0
+        everything = [*self.program.variables.values(), *function.variables.values()]
+        for variable in everything:
+            if variable.space == "shared" and not variable.extern:
+                if variable.name not in _mentioned(function):
+                    continue
+                shared = _align(shared, variable.align)
+                symbols[variable.name] = ("shared", shared)
+                shared += variable.size
+            elif variable.space == "local":
+                local = _align(local, variable.align)
+                symbols[variable.name] = ("local", local)
+                local += variable.size
+            elif variable.space in ("global", "const") and variable.name not in symbols:
+                if variable.extern:
+                    raise UnsupportedInstruction(f".extern .{variable.space} {variable.name}")
+                self._place_global(variable)
+                symbols[variable.name] = ("global", self.globals[variable.name].address)
+        dynamic = [v for v in everything if v.space == "shared" and v.extern]
+        start = _align(shared, max([v.align for v in dynamic], default=16))
+        for variable in dynamic:
+            symbols[variable.name] = ("shared", start)
+        self.layouts[function.name] = (shared if not dynamic else start, _align(local, 16))
+        at = 0
+        for param in function.params:
+            at = _align(at, param.align)
+            symbols[param.name] = ("param", at)
+            at += param.size
+        return _Loaded(function, symbols)
+
+    def launch(
+        self,
+        kernel: str,
+        *,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Arg],
+        memory: Memory,
+        shared_bytes: int = 0,
+        blocks: Sequence[int] | None = None,
+        race: bool = True,
+        budget: int = DEFAULT_BUDGET,
+        threads: int = 1,
+    ) -> LaunchResult:
+        """Run a kernel over a grid, or over the listed linear block ids of it.
+
+        A launch that the chip could not start is a fault of kind `launch`; wrong arguments are a ValueError.
+        """
+        del threads
+        if kernel not in self.kernels:
+            raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
+        loaded = self.kernels[kernel]
+        grid3, block3 = _three(grid), _three(block)
+        params = pack_arguments(loaded.function.params, args, kernel)
+        total = int(np.prod(grid3, dtype=object))
+        ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
+        static, local = self.layouts[kernel]
+        counters = Counters(loaded.kernel, loaded.function)
+        problem = self._refused(loaded.function, grid3, block3, static + shared_bytes)
+        if problem:
+            return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)
+        if ids.size and (ids.min() < 0 or ids.max() >= total):
+            raise ValueError(f"block ids must lie in 0..{total - 1}")
+        context = Context(
+            loaded.kernel, self.chip, [*memory.buffers, *self.memory.buffers], grid3, block3, ids, params,
+            shared=static + shared_bytes, dynamic=shared_bytes, local=local, race=race, budget=budget,
+        )  # fmt: skip
+        compiled = self.compile(kernel)
+        compiled.launch(context.address)
+        context.collect(counters)
+        faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
+        return LaunchResult(faults, counters, int(context.field("blocks_done")), total)
+
+    def _refused(self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str:
+        chip = self.chip
+        threads = block[0] * block[1] * block[2]
+        if min(*grid, *block) < 1:
+            return f"empty launch: grid {grid}, block {block}"
+        if threads > chip.threads_per_block or block[0] > 1024 or block[1] > 1024 or block[2] > 64:
+            return f"a block of {block} threads is more than {chip.name} allows ({chip.threads_per_block})"
+        if grid[0] > 2**31 - 1 or grid[1] > 65535 or grid[2] > 65535:
+            return f"a grid of {grid} blocks is larger than the hardware allows"
+        if shared > chip.shared_per_block_optin:
+            return f"{shared} bytes of shared memory per block are more than {chip.name} has ({chip.shared_per_block_optin})"
+        limit = function.max_threads
+        if limit and threads > limit[0] * limit[1] * limit[2]:
+            return f"{threads} threads per block are more than the kernel's launch bounds ({limit[0] * limit[1] * limit[2]})"
+        if limit and function.exact_threads and block != limit:
+            return f"the kernel requires blocks of {limit} threads, not {block}"
+        return ""
+
+
+def _mentioned(function: Function) -> set[str]:
+    found: set[str] = set(function.variables)
+    for item in function.body:
+        for arg in getattr(item, "args", ()):
+            found.add(getattr(getattr(arg, "base", None), "name", ""))
+            found.add(getattr(arg, "name", ""))
+    return found
+
+
+def _align(value: int, to: int) -> int:
+    return (value + max(1, to) - 1) // max(1, to) * max(1, to)
+
+
+def _three(size: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*[int(v) for v in size], 1, 1)[:3]
+    return x, y, z
+
+
+_KINDS = {"f32": np.float32, "f64": np.float64}
+
+
+def pack_arguments(params: Sequence[Param], args: Sequence[Arg], kernel: str) -> NDArray[np.uint8]:
+    """The parameter block of a launch. Raises ValueError when count or sizes differ from the kernel's."""
+    if len(args) != len(params):
+        names = ", ".join(f"{p.name}: {p.type}" for p in params)
+        raise ValueError(f"{kernel} takes {len(params)} arguments ({names}), got {len(args)}")
+    out = bytearray()
+    for index, (param, arg) in enumerate(zip(params, args, strict=True)):
+        raw = _raw(param, arg)
+        if len(raw) != param.size:
+            raise ValueError(f"{kernel}: argument {index} ({param.name}) has {param.size} bytes, got {len(raw)}: {arg!r}")
+        out += bytes(_align(len(out), param.align) - len(out)) + raw
+    return np.frombuffer(bytes(out), np.uint8)
+
+
+def _raw(param: Param, arg: Arg) -> bytes:
+    if isinstance(arg, Buffer):
+        return arg.address.to_bytes(8, "little")
+    if isinstance(arg, np.generic | np.ndarray):
+        if param.type in ("f32", "f64") and arg.dtype.kind in "iub":
+            raise ValueError(f"parameter {param.name} is {param.type}, got {arg.dtype}")
+        return arg.tobytes()
+    if isinstance(arg, int | float) and param.type != "bytes":
+        if param.type in _KINDS:
+            return _KINDS[param.type](arg).tobytes()
+        if isinstance(arg, int):
+            return (arg & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
+    raise ValueError(f"parameter {param.name} ({param.type}) cannot take {arg!r}")
+
+
+def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | None = None) -> Module:
+    """Parse and translate PTX. Raises UnsupportedInstruction or PtxError before anything runs.
+
+    cache: folder for machine code; by default $EVO_CACHE or ~/.cache/evo.
+    """
+    if opt_level not in (0, 1, 2, 3):
+        raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
+    directory = cache if cache is not None else jit.cache_directory()
+    try:
+        return Module(parse(ptx), chip or CHIPS["l4"], opt_level, directory)
+    except (KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
+        raise PtxError(f"malformed PTX ({type(error).__name__}: {error})") from error
+
+

@@ -1,0 +1,105 @@
+"""Local memory (per thread) and generic addresses."""
+
+from __future__ import annotations
+
+import re
+
+from evo.device.sim.ir import Code, V, const
+from evo.device.sim.layout import LOCAL_WINDOW, REC, SHARED_WINDOW, WARP, WARP_SCRATCH, WINDOW_SIZE
+from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
+from evo.device.sim.run.registry import runtime
+
+
+@runtime(r"(ld|st)_local_(\d+)")
+def _local(m: re.Match[str]) -> Code:
+    store, width = m[1] == "st", int(m[2])
+    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    place = spill(c, addr, 256)
+    size = ctx(c, context, "local_size")
+    data, states = ctx(c, context, "local", "ptr"), ctx(c, context, "local_state", "ptr")
+    warp = c.shl(c.load("i64", w, WARP["index"], 8), 5)
+    t = f"i{8 * width}"
+    ones = const(t, int.from_bytes(b"\x01" * width, "little"))
+    c.bump(rec, REC["requests"])
+    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    # Local memory is interleaved by lane in hardware: one word of all lanes is one line.
+    c.bump(rec, REC["sectors"], width)
+    c.bump(rec, REC["lines"], max(1, width // 4))
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        room = c.and_(c.icmp("uge", size, width), c.icmp("ule", address, c.sub(size, width)))
+        straight = c.icmp("eq", c.and_(address, width - 1), 0)
+        with c.if_else(c.and_(room, straight), likely=True) as inside:
+            base = c.add(c.mul(c.add(warp, c.zext(lane, "i64")), size), address)
+            host, state = c.at(data, base), c.at(states, base)
+            if store:
+                c.store(c.load(t, packed), host)
+                c.store(ones, state)
+            else:
+                with c.if_(c.icmp("ne", c.load(t, state), ones), likely=False):
+                    report(c, "uninitialised", rec, w, lane, address, extra=3, width=width)
+                c.store(c.load(t, host), packed)
+            inside.otherwise()
+            with c.if_else(straight) as beyond:
+                report(c, "out_of_bounds", rec, w, lane, address, extra=3, width=width)
+                beyond.otherwise()
+                report(c, "misaligned", rec, w, lane, address, extra=3, width=width)
+            if not store:
+                c.store(const(t, 0), packed)
+    if store:
+        c.ret_()
+    else:
+        c.ret_(scratch)
+    return c
+
+
+def _window(c: Code, addr: V, base: int) -> V:
+    return c.icmp("ult", c.sub(addr, base), WINDOW_SIZE)
+
+
+@runtime(r"(ld|st)_generic_(\d+)")
+def _generic(m: re.Match[str]) -> Code:
+    """Sort lanes by the window their address lies in; all lanes in one window is the common case."""
+    store, width = m[1] == "st", int(m[2])
+    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    shared = c.and_(c.mask_bits(_window(c, addr, SHARED_WINDOW)), mask)
+    local = c.and_(c.mask_bits(_window(c, addr, LOCAL_WINDOW)), mask)
+    rest = c.and_(mask, c.not_(c.or_(shared, local)))
+    gathered = c.buffer(32 * width)
+    with c.if_(c.icmp("ne", rest, mask)):
+        with c.if_(c.icmp("ne", shared, 0)):
+            near = c.trunc(c.sub(addr, SHARED_WINDOW), "i32")
+            _part(c, m[1], "shared", width, near, shared, gathered)
+        with c.if_(c.icmp("ne", local, 0)):
+            _part(c, m[1], "local", width, c.sub(addr, LOCAL_WINDOW), local, gathered)
+        with c.if_(c.icmp("ne", rest, 0)):
+            _part(c, m[1], "global", width, addr, rest, gathered)
+        if store:
+            c.ret_()
+        else:
+            c.call("void", "llvm.memcpy.p0.p0.i64", scratch, gathered, const("i64", 32 * width), V("i1", "false"))
+            c.ret_(scratch)
+        c.label(c.new_label("dead"))
+    if store:
+        c.call("void", f"st_global_{width}", context, w, rec, addr, mask)
+        c.ret_()
+    else:
+        c.ret_(c.call("ptr", f"ld_global_{width}", context, w, rec, addr, mask))
+    return c
+
+
+def _part(c: Code, kind: str, space: str, width: int, addr: V, mask: V, gathered: V) -> None:
+    context, w, rec = (c.arg(i) for i in range(3))
+    if kind == "st":
+        c.call("void", f"st_{space}_{width}", context, w, rec, addr, mask)
+        return
+    data = c.call("ptr", f"ld_{space}_{width}", context, w, rec, addr, mask)
+    t = f"i{8 * width}"
+    with c.each_lane(mask) as lane:
+        offset = c.mul(c.zext(lane, "i64"), width)
+        c.store(c.load(t, c.at(data, offset)), c.at(gathered, offset))

@@ -1,0 +1,246 @@
+"""The block scheduler: prepares a block, runs its warps round robin, opens barriers, finds deadlocks."""
+
+from __future__ import annotations
+
+import re
+
+from evo.device.sim.ir import V, Code, const
+from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND
+from evo.device.sim.run.base import ctx, report
+from evo.device.sim.run.race import own_clocks
+from evo.device.sim.run.registry import runtime
+
+CLOCKS = f"<{MAX_WARPS} x i32>"
+BARRIER_SIZE = 256  # arrived threads, then the joined clocks of those that only arrived
+BARRIER_CLOCKS = 128
+SYNC, POPC, AND, OR = range(4)
+
+
+@runtime("launch")
+def _launch(_: re.Match[str]) -> Code:
+    """Run every listed block until one faults."""
+    c = Code("void", "launch", [("ptr", "ctx")], "noinline")
+    context = c.arg(0)
+    ids = ctx(c, context, "block_ids", "ptr")
+    with c.times(ctx(c, context, "blocks")) as index:
+        with c.if_(c.icmp("sge", ctx(c, context, "budget"), 0), likely=True):
+            block = c.load("i64", ids, c.shl(index, 3), 8)
+            c.call("void", "prepare_block", context, block)
+            c.call("void", "run_block", context)
+            done = c.zext(c.icmp("sge", ctx(c, context, "budget"), 0), "i64")
+            c.store(c.add(ctx(c, context, "blocks_done"), done), context, CTX["blocks_done"], 8)
+    c.ret_()
+    return c
+
+
+@runtime("prepare_block")
+def _prepare(_: re.Match[str]) -> Code:
+    c = Code("void", "prepare_block", [("ptr", "ctx"), ("i64", "block")], "noinline")
+    context, block = c.arg(0), c.arg(1)
+    c.store(block, context, CTX["block_linear"], 8)
+    gx, gy = ctx(c, context, "nctaid_x"), ctx(c, context, "nctaid_y")
+    c.store(c.bin("urem", block, gx), context, CTX["ctaid_x"], 8)
+    rows = c.bin("udiv", block, gx)
+    c.store(c.bin("urem", rows, gy), context, CTX["ctaid_y"], 8)
+    c.store(c.bin("udiv", rows, gy), context, CTX["ctaid_z"], 8)
+    c.store(const("i64", -1), context, CTX["last_sector"], 8)
+    _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), 128), 255)
+    _clear(c, ctx(c, context, "state", "ptr"), ctx(c, context, "shared_clear"), 0)
+    _clear(c, ctx(c, context, "barriers", "ptr"), const("i64", BARRIERS * BARRIER_SIZE), 0)
+    local = c.mul(ctx(c, context, "local_size"), c.shl(ctx(c, context, "warp_count"), 5))
+    _clear(c, ctx(c, context, "local_state", "ptr"), local, 0)
+    stride = ctx(c, context, "warp_stride")
+    count = ctx(c, context, "warp_count")
+    with c.times(count) as index:
+        w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, stride))
+        for name in ("state", "resume", "pending", "queue_head", "queue_tail", "group_committed", "group_open"):
+            c.store(const("i64", 0), w, WARP[name], 8)
+        c.store(c.load("i64", w, WARP["frame"], 8), w, WARP["live"], 8)
+        _clear(c, c.at(w, WARP_PEND), c.sub(stride, WARP_PEND), 0)
+    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+        c.call("void", "join_all", context)
+    c.ret_()
+    return c
+
+
+def _clear(c: Code, place: V, size: V, value: int) -> None:
+    c.call("void", "llvm.memset.p0.i64", place, const("i8", value), size, V("i1", "false"))
+
+
+@runtime("join_all")
+def _join_all(_: re.Match[str]) -> Code:
+    """A new block: all that came before happens before all that follows."""
+    c = Code("void", "join_all", [("ptr", "ctx")], "noinline")
+    context = c.arg(0)
+    joined = c.var(CLOCKS, const(CLOCKS, 0))
+    count = const("i64", MAX_WARPS)
+    with c.times(count) as index:
+        row = c.load(CLOCKS, own_clocks(c, context, index), 0, 4)
+        joined.set(c.intrinsic("umax", joined.get(), row))
+    all_ = joined.get()
+    with c.times(count) as index:
+        mine = own_clocks(c, context, index)
+        c.store(all_, mine, 0, 4)
+        place = c.at(mine, c.shl(index, 2))
+        c.store(c.add(c.load("i32", place), 1), place)
+    c.ret_()
+    return c
+
+
+@runtime("run_block")
+def _run_block(_: re.Match[str]) -> Code:
+    c = Code("void", "run_block", [("ptr", "ctx")], "noinline")
+    context = c.arg(0)
+    warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
+    count = ctx(c, context, "warp_count")
+    on = c.var("i1", V("i1", "true"))
+    with c.while_() as loop:
+        loop.until(c.not_(on.get()))
+        ready, done = c.var("i64", 0), c.var("i64", 0)
+        ready.set(0)
+        done.set(0)
+        with c.times(count) as index:
+            w = c.at(warps, c.mul(index, stride))
+            state = c.load("i64", w, WARP["state"], 8)
+            runs = c.and_(c.icmp("eq", state, READY), c.icmp("sge", ctx(c, context, "budget"), 0))
+            with c.if_(runs):
+                code = c.call("i32", "kernel", context, w)
+                ready.set(c.add(ready.get(), 1))
+                waits = c.icmp("eq", code, 1)
+                again = c.select(c.icmp("eq", code, 3), const("i64", READY), const("i64", DONE))
+                c.store(c.select(waits, const("i64", WAITING), again), w, WARP["state"], 8)
+            finished = c.icmp("eq", c.load("i64", w, WARP["state"], 8), DONE)
+            done.set(c.add(done.get(), c.zext(finished, "i64")))
+        stopped = c.icmp("slt", ctx(c, context, "budget"), 0)
+        over = c.or_(stopped, c.icmp("eq", done.get(), count))
+        with c.if_else(over) as end:
+            on.set(V("i1", "false"))
+            end.otherwise()
+            opened = c.call("i64", "open_barriers", context)
+            with c.if_(c.icmp("eq", c.add(opened, ready.get()), 0)):
+                c.call("void", "deadlock", context)
+    c.ret_()
+    return c
+
+
+@runtime("deadlock")
+def _deadlock(_: re.Match[str]) -> Code:
+    c = Code("void", "deadlock", [("ptr", "ctx")], "noinline cold")
+    context = c.arg(0)
+    warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
+    told = c.var("i64", 0)
+    with c.times(ctx(c, context, "warp_count")) as index:
+        w = c.at(warps, c.mul(index, stride))
+        waits = c.icmp("eq", c.load("i64", w, WARP["state"], 8), WAITING)
+        with c.if_(c.and_(waits, c.icmp("eq", told.get(), 0))):
+            told.set(1)
+            live = c.trunc(c.load("i64", w, WARP["live"], 8), "i32")
+            site = c.load("ptr", w, WARP["barrier_site"], 8)
+            barrier = c.load("i64", w, WARP["barrier_id"], 8)
+            report(c, "deadlock", site, w, c.intrinsic("cttz", live, False), barrier)
+    c.ret_()
+    return c
+
+
+@runtime("open_barriers")
+def _open(_: re.Match[str]) -> Code:
+    """Open every barrier whose threads have all arrived. Returns how many warps became ready."""
+    c = Code("i64", "open_barriers", [("ptr", "ctx")], "noinline")
+    context = c.arg(0)
+    total = c.var("i64", 0)
+    with c.times(const("i64", BARRIERS)) as ident:
+        total.set(c.add(total.get(), c.call("i64", "open_barrier", context, ident)))
+    c.ret_(total.get())
+    return c
+
+
+@runtime("open_barrier")
+def _open_one(_: re.Match[str]) -> Code:
+    c = Code("i64", "open_barrier", [("ptr", "ctx"), ("i64", "ident")], "noinline")
+    context, ident = c.arg(0), c.arg(1)
+    warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
+    count = ctx(c, context, "warp_count")
+    barrier = c.at(ctx(c, context, "barriers", "ptr"), c.mul(ident, BARRIER_SIZE))
+    waiting, gone, wanted = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
+    joined = c.var(CLOCKS, c.load(CLOCKS, barrier, BARRIER_CLOCKS, 4))
+    votes = [c.var("i64", 0), c.var("i64", 1), c.var("i64", 0)]
+    with c.times(count) as index:
+        w = c.at(warps, c.mul(index, stride))
+        state = c.load("i64", w, WARP["state"], 8)
+        gone.set(c.add(gone.get(), c.zext(c.icmp("eq", state, DONE), "i64")))
+        here = _waits(c, w, state, ident)
+        with c.if_(here):
+            waiting.set(c.add(waiting.get(), 1))
+            wanted.set(c.intrinsic("umax", wanted.get(), c.load("i64", w, WARP["barrier_count"], 8)))
+            joined.set(c.intrinsic("umax", joined.get(), c.load(CLOCKS, own_clocks(c, context, index), 0, 4)))
+            _vote(c, w, votes)
+    arrived = c.add(c.load("i64", barrier, 0, 8), c.shl(waiting.get(), 5))
+    everyone = c.shl(c.sub(count, gone.get()), 5)
+    need = c.select(c.icmp("eq", wanted.get(), 0), everyone, wanted.get())
+    opens = c.and_(c.icmp("ne", waiting.get(), 0), c.icmp("uge", arrived, need))
+    woken = c.var("i64", 0)
+    with c.if_(opens):
+        with c.times(count) as index:
+            w = c.at(warps, c.mul(index, stride))
+            with c.if_(_waits(c, w, c.load("i64", w, WARP["state"], 8), ident)):
+                c.store(const("i64", READY), w, WARP["state"], 8)
+                woken.set(c.add(woken.get(), 1))
+                _answer(c, w, votes)
+                mine = own_clocks(c, context, index)
+                c.store(joined.get(), mine, 0, 4)
+                place = c.at(mine, c.shl(index, 2))
+                c.store(c.add(c.load("i32", place), 1), place)
+        c.store(const("i64", 0), barrier, 0, 8)
+        c.store(const(CLOCKS, 0), barrier, BARRIER_CLOCKS, 4)
+    c.ret_(woken.get())
+    return c
+
+
+def _waits(c: Code, w: V, state: V, ident: V) -> V:
+    return c.and_(c.icmp("eq", state, WAITING), c.icmp("eq", c.load("i64", w, WARP["barrier_id"], 8), ident))
+
+
+def _vote(c: Code, w: V, votes: list[object]) -> None:
+    """bar.red: count the true predicates of the live lanes."""
+    live = c.load("i64", w, WARP["live"], 8)
+    value = c.and_(c.load("i64", w, WARP["barrier_value"], 8), live)
+    total, every, some = votes
+    total.set(c.add(total.get(), c.intrinsic("ctpop", value)))  # type: ignore[attr-defined]
+    same = c.zext(c.icmp("eq", value, live), "i64")
+    every.set(c.and_(every.get(), same))  # type: ignore[attr-defined]
+    some.set(c.or_(some.get(), c.zext(c.icmp("ne", value, 0), "i64")))  # type: ignore[attr-defined]
+
+
+def _answer(c: Code, w: V, votes: list[object]) -> None:
+    kind = c.load("i64", w, WARP["barrier_kind"], 8)
+    total, every, some = (v.get() for v in votes)  # type: ignore[attr-defined]
+    value = c.select(c.icmp("eq", kind, AND), every, c.select(c.icmp("eq", kind, OR), some, total))
+    c.store(value, w, WARP["barrier_value"], 8)
+
+
+@runtime("bar_arrive")
+def _arrive(_: re.Match[str]) -> Code:
+    """bar.arrive: count the warp's threads and publish its clocks, without waiting."""
+    c = Code("void", "bar_arrive", [("ptr", "ctx"), ("ptr", "w"), ("i64", "ident")], "noinline")
+    context, w, ident = (c.arg(i) for i in range(3))
+    barrier = c.at(ctx(c, context, "barriers", "ptr"), c.mul(c.and_(ident, BARRIERS - 1), BARRIER_SIZE))
+    c.bump(barrier, 0, 32)
+    me = c.load("i64", w, WARP["index"], 8)
+    mine = own_clocks(c, context, me)
+    both = c.intrinsic("umax", c.load(CLOCKS, mine, 0, 4), c.load(CLOCKS, barrier, BARRIER_CLOCKS, 4))
+    c.store(both, barrier, BARRIER_CLOCKS, 4)
+    place = c.at(mine, c.shl(me, 2))
+    c.store(c.add(c.load("i32", place), 1), place)
+    c.ret_()
+    return c
+
+
+@runtime("out_of_budget")
+def _budget(_: re.Match[str]) -> Code:
+    """The budget ran below zero: report it, unless another fault set it there."""
+    c = Code("void", "out_of_budget", [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("i32", "mask")], "noinline cold")
+    context, w, rec, mask = (c.arg(i) for i in range(4))
+    with c.if_(c.icmp("sgt", ctx(c, context, "budget"), -(1 << 61))):
+        report(c, "budget", rec, w, c.intrinsic("cttz", mask, False), const("i64", 0))
+    c.ret_()
+    return c

@@ -1,0 +1,259 @@
+"""Shared loads and stores of a warp: bounds, alignment, initialised and pending bits, wavefronts, moving the bytes.
+
+Every 4-byte word has one state byte: low nibble, its bytes that were written; high nibble, bytes that an unfinished
+cp.async will still write.
+"""
+
+from __future__ import annotations
+
+import re
+
+from evo.device.sim.ir import V, Code, const
+from evo.device.sim.layout import REC, REC_MEMO, WARP_SCRATCH
+from evo.device.sim.run.base import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
+from evo.device.sim.run.registry import runtime
+
+
+@runtime(r"(ld|st)_shared_(\d+)")
+def _shared(m: re.Match[str]) -> Code:
+    store, width = m[1] == "st", int(m[2])
+    c = memory_code("void" if store else "ptr", m[0], "<32 x i32>")
+    w = c.arg(1)
+    scratch = c.at(w, WARP_SCRATCH)
+    result = c.var("ptr", scratch)
+    mask = checked_mask(c, width)
+    with c.if_(c.icmp("ne", mask, 0)):
+        rec = c.arg(2)
+        c.bump(rec, REC["requests"])
+        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+        if width >= 4:
+            _shaped(c, store, width, mask, scratch, result)
+        else:
+            _scattered(c, store, width, mask, scratch)
+    if store:
+        c.ret_()
+    else:
+        c.ret_(result.get())
+    return c
+
+
+@runtime(r"uniform_ld_shared_(\d+)")
+def _uniform(m: re.Match[str]) -> Code:
+    """One address for the whole warp. Returns where its bytes are."""
+    width = int(m[1])
+    c = memory_code("ptr", m[0], "i32")
+    context, w, rec, address, mask = (c.arg(i) for i in range(5))
+    result = c.var("ptr", c.at(w, WARP_SCRATCH))
+    total = c.trunc(ctx(c, context, "shared_size"), "i32")
+    inside = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
+    good = c.and_(inside, c.icmp("eq", c.and_(address, width - 1), 0))
+    with c.if_else(c.and_(good, c.icmp("ne", mask, 0)), likely=True) as fine:
+        wide = c.zext(address, "i64")
+        bits = 8 * max(1, width // 4)
+        t = f"i{bits}"
+        old = c.load(t, c.at(ctx(c, context, "state", "ptr"), c.lshr(wide, 2)))
+        if width >= 4:
+            plain = c.icmp("eq", old, int.from_bytes(bytes([15] * (bits // 8)), "little"))
+        else:
+            need = c.trunc(c.shl(const("i32", (1 << width) - 1), c.and_(address, 3)), "i8")
+            plain = c.icmp("eq", c.and_(old, c.or_(need, 0xF0)), need)
+        checked = c.and_(plain, c.icmp("eq", ctx(c, context, "race"), 0))
+        with c.if_(c.not_(checked), likely=False):
+            lead = c.and_(mask, c.sub(const("i32", 0), mask))
+            c.call("void", f"demand_{width}", context, w, rec, c.splat(address), lead)
+        c.bump(rec, REC["requests"])
+        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+        c.bump(rec, REC["wavefronts"])
+        c.bump(rec, REC["ideal"])
+        result.set(c.at(ctx(c, context, "shared", "ptr"), wide))
+        fine.otherwise()
+        c.store(const("i128", 0), c.at(w, WARP_SCRATCH))
+        c.call("i32", f"check_shared_{width}", context, w, rec, c.splat(address), mask)
+    c.ret_(result.get())
+    return c
+
+
+@runtime(r"check_shared_(\d+)")
+def _check(m: re.Match[str]) -> Code:
+    c = memory_code("i32", m[0], "<32 x i32>", "noinline cold")
+    c.ret_(checked_mask(c, int(m[1])))
+    return c
+
+
+def checked_mask(c: Code, width: int, size: int | None = None) -> V:
+    """The lanes whose access is in bounds and aligned; the others are reported."""
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    size = size or width
+    total = c.trunc(ctx(c, context, "shared_size"), "i32")
+    fits = c.icmp("uge", total, size)
+    limit = c.select(fits, c.sub(total, size), 0)
+    aligned = c.icmp("eq", c.and_(addr, width - 1), 0)
+    good = c.and_(c.icmp("ule", addr, c.splat(limit)), aligned)
+    bits = c.and_(c.select(fits, c.mask_bits(good), 0), mask)
+    bad = c.and_(mask, c.not_(bits))
+    with c.if_(c.icmp("ne", bad, 0), likely=False):
+        place = spill(c, addr, 128)
+        lead = c.intrinsic("cttz", bad, True)
+        address = lane_of(c, place, lead, "i32")
+        wide = c.zext(address, "i64")
+        with c.if_else(c.icmp("ne", c.and_(address, width - 1), 0)) as crooked:
+            report(c, "misaligned", rec, w, lead, wide, width=size, extra=2)
+            crooked.otherwise()
+            report(c, "out_of_bounds", rec, w, lead, wide, width=size, extra=2)
+    return bits
+
+
+def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: object) -> None:
+    """Adjacent lanes on adjacent initialised words take the short way, everything else goes lane by lane."""
+    context, w, rec, addr = (c.arg(i) for i in range(4))
+    place = spill(c, addr, 128)
+    lead = c.intrinsic("cttz", mask, True)
+    first = lane_of(c, place, lead, "i32")
+    states = ctx(c, context, "state", "ptr")
+    straight = c.and_(all_of(c, consecutive(c, addr, first, lead, width), mask), c.icmp("eq", mask, -1))
+    word = c.zext(c.lshr(first, 2), "i64")
+    count = 8 * width
+    where = c.at(states, word)
+    known = c.load(f"<{count} x i8>", where) if not store else None
+    if known is not None:
+        ready = c.op(f"<{count} x i1>", f"icmp eq <{count} x i8> {known.s}, {const(known.t, 15).s}")
+        whole = c.op(f"i{count}", f"bitcast <{count} x i1> {ready.s} to i{count}")
+    else:
+        old = c.load(f"<{count} x i8>", where)
+        idle = c.op(f"<{count} x i1>", f"icmp ult <{count} x i8> {old.s}, {const(old.t, 16).s}")
+        whole = c.op(f"i{count}", f"bitcast <{count} x i1> {idle.s} to i{count}")
+    straight = c.and_(straight, c.icmp("eq", whole, -1))
+    with c.if_else(straight, likely=True) as shape:
+        host = c.at(ctx(c, context, "shared", "ptr"), c.zext(first, "i64"))
+        c.bump(rec, REC["wavefronts"], width // 4)
+        c.bump(rec, REC["ideal"], width // 4)
+        with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
+            c.call("void", f"race_{'st' if store else 'ld'}_run", context, w, rec, word, const("i64", count))
+        if store:
+            c.store(const(f"<{count} x i8>", 15), where)
+            c.call("void", "llvm.memcpy.p0.p0.i64", host, scratch, const("i64", 32 * width), V("i1", "false"))
+        else:
+            result.set(host)  # type: ignore[attr-defined]
+        shape.otherwise()
+        _scattered(c, store, width, mask, scratch, place)
+
+
+def _scattered(c: Code, store: bool, width: int, mask: V, scratch: V, place: V | None = None) -> None:
+    context, w, rec, addr = (c.arg(i) for i in range(4))
+    place = place or spill(c, addr, 128)
+    t = f"i{8 * width}"
+    data = ctx(c, context, "shared", "ptr")
+    c.call("void", f"waves_{max(4, width)}", rec, addr, mask)
+    c.call("void", f"{'mark' if store else 'demand'}_{width}", context, w, rec, addr, mask)
+    with c.each_lane(mask) as lane:
+        host = c.at(data, c.zext(lane_of(c, place, lane, "i32"), "i64"))
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        if store:
+            c.store(c.load(t, packed), host)
+        else:
+            c.store(c.load(t, host), packed)
+    if store:
+        with c.each_lane(mask) as lane:
+            address = lane_of(c, place, lane, "i32")
+            host = c.at(data, c.zext(address, "i64"))
+            packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+            with c.if_(c.icmp("ne", c.load(t, packed), c.load(t, host)), likely=False):
+                report(c, "race", rec, w, lane, c.zext(address, "i64"), extra=-1, width=width)
+
+
+@runtime(r"(mark|demand)_(\d+)")
+def _state(m: re.Match[str]) -> Code:
+    """Per lane: set (mark) or demand the initialised bits, refuse pending words, then the race check."""
+    store, width = m[1] == "mark", int(m[2])
+    c = memory_code("void", m[0], "<32 x i32>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    place = spill(c, addr, 128)
+    states = ctx(c, context, "state", "ptr")
+    bits = 8 * max(1, width // 4)
+    t = f"i{bits}"
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane, "i32")
+        where = c.at(states, c.zext(c.lshr(address, 2), "i64"))
+        if width >= 4:
+            need = const(t, int.from_bytes(bytes([15] * (bits // 8)), "little"))
+        else:
+            need = c.trunc(c.shl(const("i32", (1 << width) - 1), c.and_(address, 3)), "i8")
+        old = c.load(t, where)
+        waiting = c.and_(old, c.shl(need, 4))
+        with c.if_(c.icmp("ne", waiting, 0), likely=False):
+            report(c, "pending", rec, w, lane, c.zext(address, "i64"), extra=int(store), width=width)
+        if store:
+            c.store(c.or_(old, need), where)
+        else:
+            with c.if_(c.icmp("ne", c.and_(c.or_(old, c.lshr(old, 4)), need), need), likely=False):
+                report(c, "uninitialised", rec, w, lane, c.zext(address, "i64"), extra=2, width=width)
+                c.store(c.or_(old, need), where)
+    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
+        with c.each_lane(mask) as lane:
+            address = lane_of(c, place, lane, "i32")
+            word = c.zext(c.lshr(address, 2), "i64")
+            for step in range(max(1, width // 4)):
+                bytes_ = const("i32", 15)
+                if width < 4:
+                    bytes_ = c.shl(const("i32", (1 << width) - 1), c.and_(address, 3))
+                c.call("void", f"race_{'st' if store else 'ld'}", context, w, rec, c.add(word, step), lane, bytes_)
+    c.ret_()
+    return c
+
+
+@runtime(r"waves_(\d+)")
+def _waves(m: re.Match[str]) -> Code:
+    """Count wavefronts of a shared access; the last pattern of each instruction is remembered.
+
+    Lanes are served 32, 16 or 8 at a time (4, 8, 16 bytes each); one wavefront serves one unit per bank group.
+    """
+    unit = int(m[1])
+    c = Code("void", m[0], [("ptr", "rec"), ("<32 x i32>", "addr"), ("i32", "mask")], "noinline")
+    rec, addr, mask = (c.arg(i) for i in range(3))
+    units = c.lshr(addr, unit.bit_length() - 1)
+    base = c.call("i32", "llvm.vector.reduce.umin.v32i32", c.select(c.mask_vec(mask), units, -1))
+    relative = c.select(c.mask_vec(mask), c.sub(units, c.splat(base)), 0)
+    seen = c.load("<32 x i32>", rec, REC_MEMO, 4)
+    same = c.icmp("eq", c.mask_bits(c.icmp("eq", relative, seen)), -1)
+    same = c.and_(same, c.icmp("eq", c.load("i64", rec, REC["memo_mask"], 8), c.zext(mask, "i64")))
+    with c.if_(c.not_(same)):
+        c.store(relative, rec, REC_MEMO, 4)
+        c.store(c.zext(mask, "i64"), rec, REC["memo_mask"], 8)
+        waves, ideal = _rounds(c, relative, mask, unit)
+        c.store(waves, rec, REC["memo_waves"], 8)
+        c.store(ideal, rec, REC["memo_ideal"], 8)
+    c.bump(rec, REC["wavefronts"], c.load("i64", rec, REC["memo_waves"], 8))
+    c.bump(rec, REC["ideal"], c.load("i64", rec, REC["memo_ideal"], 8))
+    c.ret_()
+    return c
+
+
+def _rounds(c: Code, units: V, mask: V, unit: int) -> tuple[V, V]:
+    """Rounds until every lane was served, and the least possible number for as many distinct units."""
+    place = spill(c, units, 128)
+    group, banks = 128 // unit, 128 // unit
+    waves, ideal = c.var("i64", 0), c.var("i64", 0)
+    table = c.buffer(128)
+    for start in range(0, 32, group):
+        part = ((1 << group) - 1) << start
+        rest = c.var("i32", c.and_(mask, part))
+        distinct = c.var("i64", 0)
+        with c.while_() as loop:
+            now = rest.get()
+            loop.until(c.icmp("eq", now, 0))
+            waves.set(c.add(waves.get(), 1))
+            with c.each_lane(now) as lane:
+                value = lane_of(c, place, lane, "i32")
+                c.store(value, c.at(table, c.zext(c.shl(c.and_(value, banks - 1), 2), "i64")))
+            used = c.var("i32", 0)
+            with c.each_lane(now) as lane:
+                value = lane_of(c, place, lane, "i32")
+                bank = c.and_(value, banks - 1)
+                winner = c.load("i32", table, c.zext(c.shl(bank, 2), "i64"))
+                with c.if_(c.icmp("eq", winner, value)):
+                    rest.set(c.and_(rest.get(), c.not_(c.shl(const("i32", 1), lane))))
+                    used.set(c.or_(used.get(), c.shl(const("i32", 1), bank)))
+            distinct.set(c.add(distinct.get(), c.zext(c.intrinsic("ctpop", used.get()), "i64")))
+        least = c.lshr(c.add(distinct.get(), banks - 1), banks.bit_length() - 1)
+        ideal.set(c.add(ideal.get(), least))
+    return waves.get(), ideal.get()

@@ -71,7 +71,9 @@ class Diagnostics:
 _DIAGNOSTIC = re.compile(
     r"^(?P<file>[^()\n]*)\((?P<line>\d+)\): (?P<kind>warning|error|catastrophic error|internal error)\b(?P<rest>.*)$"
 )
-_TOOL = re.compile(r"^\s*(?P<tool>ptxas|nvrtc|NVVM|nvlink)\b.*?\b(?P<kind>error|fatal|warning)\b\s*:?\s*(?P<rest>.*)$")
+_TOOL = re.compile(
+    r"^\s*(?P<tool>ptxas|nvrtc|NVVM|nvlink|nvdisasm)\b.*?\b(?P<kind>error|fatal|warning)\b\s*:?\s*(?P<rest>.*)$"
+)
 _OWN_MACRO = f" of {PRELUDE_NAME})"  # a redefinition of a prelude macro is our doing, not the variant's
 
 

@@ -19,7 +19,8 @@ import sys
 import threading
 from typing import Any  # the JSON of one message
 
-_ADDRESS_SPACE_BYTES = 6 << 30  # a normal compile maps under 1 GiB; a bomb is stopped before it hurts the host
+_ADDRESS_SPACE_BYTES = 4 << 30  # a normal compile maps under 1 GiB; a bomb is stopped before it hurts the host
+_CUBIN_LIMIT_BYTES = 64 << 20  # initialised globals end up in the image
 _WATCH_PERIOD_S = 1.0
 _COMPILATION, _OUT_OF_MEMORY, _INVALID_OPTION = 6, 1, 5  # nvrtcResult
 
@@ -67,8 +68,13 @@ def _compile(nvrtc: Any, job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         cubin = _bytes_of(nvrtc, "CUBIN", program)
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    answer = {"result": 0, "log": log, "ptx": ptx, "sass": _instruction_mix(job["nvdisasm"], cubin) if cubin else {}}
-    return answer, cubin
+    if len(cubin) > _CUBIN_LIMIT_BYTES:
+        return {"result": _COMPILATION, "log": f"nvrtc error: machine code of {len(cubin)} bytes"}, b""
+    try:
+        sass = _instruction_mix(job["nvdisasm"], cubin) if cubin else {}
+    except _Unreadable as error:
+        return {"result": _COMPILATION, "log": f"nvdisasm error: {error}"}, b""
+    return {"result": 0, "log": log, "ptx": ptx, "sass": sass}, cubin
 
 
 def _bytes_of(nvrtc: Any, what: str, program: Any) -> bytes:
@@ -77,6 +83,10 @@ def _bytes_of(nvrtc: Any, what: str, program: Any) -> bytes:
     if size:
         getattr(nvrtc, f"nvrtcGet{what}")(program, data)
     return data
+
+
+class _Unreadable(Exception):
+    """The disassembler refuses this machine code."""
 
 
 def _instruction_mix(nvdisasm: str, cubin: bytes) -> dict[str, dict[str, int]]:
@@ -89,7 +99,9 @@ def _instruction_mix(nvdisasm: str, cubin: bytes) -> dict[str, dict[str, int]]:
     finally:
         os.close(image)
     if done.returncode:
-        raise RuntimeError(f"nvdisasm: {done.stderr.decode('utf-8', 'replace').strip() or done.returncode}")
+        # A tool that works but cannot read this image (a 4 GiB global, say) is the text's doing; a broken tool is ours.
+        subprocess.run([nvdisasm, "--version"], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+        raise _Unreadable(done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.returncode}")
     mix: dict[str, dict[str, int]] = {}
     for function in json.loads(done.stdout)[1]:
         counts = mix.setdefault(function["function-name"], {})
@@ -125,7 +137,7 @@ def main() -> None:
             answer, cubin = _compile(nvrtc, job)
         except MemoryError:
             answer, cubin = {"result": _OUT_OF_MEMORY, "log": "out of memory"}, b""
-        except (OSError, RuntimeError, ValueError, KeyError, IndexError) as error:
+        except (OSError, RuntimeError, ValueError, LookupError, subprocess.SubprocessError) as error:
             answer, cubin = {"fault": f"{type(error).__name__}: {error}"}, b""
         _send(sink, answer, cubin)
 

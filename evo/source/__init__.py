@@ -4,15 +4,15 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 """
 
 from evo.source.difference import Change, Classification, Region, classify, tree_difference
-from evo.source.spans import Call, Define, Division, Edit, Function, Loop, Param, Problem, SharedArray, Span
+from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span
 from evo.source.tree import Source, kernel_signatures, parse, replace, syntax_errors
 
 __all__ = [
+    "Binary",
     "Call",
     "Change",
     "Classification",
     "Define",
-    "Division",
     "Edit",
     "Function",
     "Loop",

@@ -85,9 +85,10 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
-    """`left / right`, or `left /= right` (is_assignment). right_type and type as far as the text tells."""
+class Binary:
+    """`left + right`, with + - * or /; is_assignment for `left += right`. The types as far as the text tells."""
 
+    operator: str
     span: Span
     left: Span
     right: Span

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from tree_sitter import Language, Node, Parser
 
 from evo.source.nodes import function_of, is_read, is_value, span_of
-from evo.source.spans import Call, Define, Division, Edit, Function, Loop, Param, Problem, SharedArray, Span
+from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span
 from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of, walk
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
@@ -126,27 +126,36 @@ class Source:
         return tuple(found)
 
     @functools.cached_property
-    def divisions(self) -> tuple[Division, ...]:
+    def binaries(self) -> tuple[Binary, ...]:
+        """Sums, differences, products and quotients, the outer one first; compound assignments too."""
         found = []
         for node, function in self._inside():
             operator = text_of(node.child_by_field_name("operator"))
-            if (node.type, operator) not in (("binary_expression", "/"), ("assignment_expression", "/=")):
+            is_assignment = node.type == "assignment_expression"
+            if not (node.type == "binary_expression" and operator in "+-*/") and not (
+                is_assignment and operator in ("+=", "-=", "*=", "/=")
+            ):
                 continue
             left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
             if left is not None and right is not None:
                 names = self._names[function]
                 found.append(
-                    Division(
+                    Binary(
+                        operator=operator[0],
                         span=span_of(node),
                         left=span_of(left),
                         right=span_of(right),
                         left_type=expression_type(left, names),
                         right_type=expression_type(right, names),
-                        is_assignment=operator == "/=",
+                        is_assignment=is_assignment,
                         function=function,
                     )
                 )
         return tuple(found)
+
+    @property
+    def divisions(self) -> tuple[Binary, ...]:
+        return tuple(binary for binary in self.binaries if binary.operator == "/")
 
     @functools.cached_property
     def shared_arrays(self) -> tuple[SharedArray, ...]:
@@ -166,16 +175,6 @@ class Source:
                     element = text_of(node.child_by_field_name("type"))
                     found.append(SharedArray(name=name, element=element, dims=tuple(dims), function=function))
         return tuple(found)
-
-    def multiplied(self, inner: Span) -> tuple[Span, Span] | None:
-        """For `a * b` that is exactly this span: its two factors."""
-        node = self._root.descendant_for_byte_range(inner.start, inner.end)
-        if node is None or node.type != "binary_expression" or span_of(node) != inner:
-            return None
-        left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
-        if text_of(node.child_by_field_name("operator")) != "*" or left is None or right is None:
-            return None
-        return span_of(left), span_of(right)
 
     def is_simple(self, span: Span) -> bool:
         """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""
@@ -202,6 +201,21 @@ class Source:
             if is_use and not is_read(node):
                 return True
         return False
+
+    def uses(self, function: str, name: str) -> tuple[str, ...]:
+        """For each use of a name in a function: the whole expression of subscripts it starts, e.g. `tile[i][j]`."""
+        body = next(f.body for f in self.functions if f.name == function)
+        found = []
+        for node in walk(self._root):
+            if node.type == "identifier" and text_of(node) == name and body.holds(span_of(node)):
+                outer = node
+                while (parent := outer.parent) is not None and parent.type == "subscript_expression":
+                    if parent.child_by_field_name("argument") != outer:
+                        break
+                    outer = parent
+                if outer.parent is None or "declarator" not in outer.parent.type or outer is not node:
+                    found.append(text_of(outer))
+        return tuple(found)
 
     def reads_of(self, function: Function, name: str) -> tuple[Span, ...]:
         """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same."""

@@ -274,6 +274,36 @@ def test_bomb_times_out_and_the_next_compile_works() -> None:
     assert binary(TINY).cubin
 
 
+@pytest.mark.parametrize("array", ["big[1u << 30]", pytest.param("big[1u << 26] = {1}", marks=pytest.mark.long)])
+def test_monstrous_globals_are_the_texts_fault(array: str) -> None:
+    failed = failure(f"__device__ int {array};\n" + TINY.replace("1.0f", "big[threadIdx.x]"))
+    assert failed.status is Status.UNCOMPILED
+    assert failed.reason.startswith("k.cu: ")
+
+
+def test_compiler_crash_is_the_texts_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    from evo.compile import pool
+
+    def crash(self: pool._Worker, job: object, time_limit_s: float) -> None:
+        os.kill(self.process.pid, 11)
+        raise EOFError
+
+    monkeypatch.setattr(pool._Worker, "run", crash)
+    failed = failure(TINY)
+    assert (failed.status, failed.reason) == (Status.UNCOMPILED, "k.cu: the compiler crashed (signal 11)")
+    monkeypatch.undo()
+    assert binary(TINY).cubin
+
+
+def test_forked_child_compiles_too() -> None:
+    binary(TINY)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if isinstance(build(TINY), Binary) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert binary(TINY).cubin
+
+
 def test_dead_worker_is_replaced() -> None:
     from evo.compile.pool import shared_pool
 

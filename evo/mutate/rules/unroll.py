@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.source import Edit, Loop, Span
 
-_FACTORS = (1, 2, 4, 8, 16)
+_DELIBERATE = 6
 _FULL_LIMIT = 64  # a full unroll of more trips than this only fills the instruction cache
 
 
 def _find(scene: Scene) -> Iterator[Application]:
     for loop in scene.source.loops:
+        if loop.factor and not loop.factor.isdigit():
+            continue  # a knob decides, and moving it is the knob rule's business
         line = scene.source.line(loop.span.start)
         now = _name(loop.factor)
         for rank, wanted in enumerate(_wanted(loop)):
@@ -22,7 +24,8 @@ def _find(scene: Scene) -> Iterator[Application]:
                 edits=(_edit(scene, loop, wanted),),
                 summary=f"loop over {loop.variable} (line {line}): unroll {now} -> {_name(wanted)}",
                 arguments={"function": loop.function, "line": line, "from": now, "to": _name(wanted)},
-                rank=rank,
+                # A full unroll is mostly there to keep an array in registers: try the other loops first.
+                rank=rank + (_DELIBERATE if loop.factor == "" else 0),
             )
 
 

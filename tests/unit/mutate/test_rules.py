@@ -176,6 +176,7 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
         ("fma", "  o[0] = x + y;\n"),
         ("distribute", "  int i = (n - 1) * n;\n"),
         ("unroll", "  while (n) n--;\n"),
+        ("unroll", "#define U 4\n  #pragma unroll U\n  for (int i = 0; i < 8; ++i) o[i] = x;\n"),
         ("unroll", "  for (int i = n; i; i >>= 1) o[i] = x;\n"),
         ("row_pad", "  __shared__ half t[8][8];\n  half* p = &t[0][0]; half* q = t[1]; o[0] = p[0] + q[0];\n"),
         ("row_pad", "  extern __shared__ float t[];\n  o[0] = t[0];\n"),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evo.cli import doctor, files, history, loop, start
+from evo.cli import doctor, files, history, lists, loop, start
 from evo.cli.failures import guarded
 from evo.cli.options import Session
 from evo.cli.terminal import complain, out, prepare_streams
@@ -26,7 +26,11 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "bench": files.bench,
     "try": files.attempt,
     "compile": files.compile_file,
-    "operators": history.operators,
+    "operators": lists.operators,
+    "log": history.log,
+    "show": history.show,
+    "diff": history.diff,
+    "replay": history.replay,
     "doctor": doctor.doctor,
 }
 for _name, _command in _COMMANDS.items():

@@ -21,13 +21,18 @@ from evo.cli.options import (
     read_subject,
     session_of,
 )
-from evo.cli.terminal import out_json, say
+from evo.cli.terminal import out_json, say, stage
+from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.evaluate import Workbench
+    from evo.hardware import Chip
     from evo.result import Evaluation, Json
+    from evo.task import Case
 
 FAILED = 1
+
+LineCounters = dict[int, dict[str, int]]
 
 
 def check(
@@ -37,18 +42,28 @@ def check(
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,
-    counters: Annotated[bool, typer.Option("--counters", help="Also print the simulator's event counters.")] = False,
+    counters: Annotated[bool, typer.Option("--counters", help="Also count events by source line.")] = False,
+    case: Annotated[
+        str | None, typer.Option("--case", metavar="NAME", help="Count at this case (default: the first check case).")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Check that a variant is correct. Runs the gate: every check case, memory faults, races, error budget."""
     subject = read_subject(session_of(context), file, task)
-    evaluation = _evaluated(subject, device, arch, seed, upto="check")
+    counted = _case(subject, counters, case)
+    with _workbench(device, arch) as workbench:
+        say(f"checking {subject.path} on {workbench.device}")
+        evaluation = _evaluated(subject, workbench, seed, upto="check")
+        by_line = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else {}
     if json:
-        out_json(check_json(subject, evaluation))
-    else:
-        views.show_check(evaluation, subject.path)
-        if counters:
-            views.show_counters(evaluation, subject.variant.text)
+        shape = check_json(subject, evaluation)
+        if counted is not None:
+            shape["counters_by_line"] = {str(line): dict(events) for line, events in by_line.items()}
+        out_json(shape)
+        return 0 if evaluation.status.passed else FAILED
+    views.show_check(evaluation, subject.path)
+    if counted is not None:
+        views.show_counters(counted.name, by_line, subject.variant.text)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -68,7 +83,9 @@ def bench(
     session = session_of(context)
     subject = read_subject(session, file, task)
     rival = read_subject(session, against, task or subject.task.name).variant.text if against else None
-    evaluation = _evaluated(subject, device, arch, seed, rival=rival)
+    with _workbench(device, arch) as workbench:
+        say(f"checking and timing {subject.path} on {workbench.device}")
+        evaluation = _evaluated(subject, workbench, seed, rival=rival)
     if json:
         out_json(bench_json(subject, evaluation))
     else:
@@ -86,19 +103,16 @@ def attempt(
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would. Checks it, times it against the champion and decides; writes nothing."""
-    from evo.evaluate import Job, Workbench, evaluate
-
     subject = read_subject(session_of(context), file, task)
-    with Workbench(choose_device(device), arch=arch) as workbench:
+    with _workbench(device, arch) as workbench:
         champion = subject.task.champion_path(workbench.chip_slug, workbench.arch)
         rival = champion.read_text(encoding="utf-8") if champion.is_file() else None
         if rival is None:
             say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet: nothing to beat")
-        say(f"trying {file} on {workbench.device}")
-        job = Job(task=subject.task, text=subject.variant.text, path=str(subject.path), seed=seed, rival=rival)
-        evaluation = evaluate(job, workbench)
+        say(f"trying {subject.path} on {workbench.device}")
+        evaluation = _evaluated(subject, workbench, seed, rival=rival)
     if json:
-        out_json(bench_json(subject, evaluation) | check_json(subject, evaluation))
+        out_json(bench_json(subject, evaluation) | {"check": check_json(subject, evaluation)})
     else:
         views.show_check(evaluation, subject.path)
         views.show_bench(evaluation, subject.path, headed=False)
@@ -113,18 +127,16 @@ def compile_file(
     json: AsJson = False,
 ) -> int:
     """Compile a variant and report. Registers, spills, shared bytes, instruction mix; needs no GPU."""
-    from evo.device import parse_device
-    from evo.evaluate import Failed, Workbench, prepare
+    from evo.prepare import Failed, prepare
 
     subject = read_subject(session_of(context), file, task)
-    with Workbench(parse_device("sim"), arch=arch) as workbench:
-        prepared = prepare(subject.task, subject.variant.text, workbench, path=str(subject.path))
-    failed = isinstance(prepared, Failed)
+    prepared = prepare(subject.task, subject.variant.text, chip=_chip_of(arch), arch=arch, path=str(subject.path))
+    failed = prepared if isinstance(prepared, Failed) else None
     report: dict[str, Json] = {
         "variant": subject.variant.id,
-        "arch": workbench.arch,
-        "status": prepared.status.value if isinstance(prepared, Failed) else "compiled",
-        "warnings": [prepared.reason] if isinstance(prepared, Failed) else [],
+        "arch": arch,
+        "status": failed.status.value if failed else "compiled",
+        "warnings": [failed.reason] if failed else [],
         "kernels": [],
         **prepared.compile_json,
     }
@@ -135,23 +147,52 @@ def compile_file(
     return FAILED if failed else 0
 
 
-def _evaluated(
-    subject: Subject, device: str, arch: str, seed: int, *, upto: str = "bench", rival: str | None = None
-) -> Evaluation:
-    from evo.evaluate import Job, evaluate
+def _chip_of(arch: str) -> Chip:
+    """A chip of that arch, whose limits the launch plan is held to; the L4 where evo knows none."""
+    from evo.hardware import CHIPS, chip
 
-    with _workbench(device, arch) as workbench:
-        say(f"{'checking' if upto == 'check' else 'timing'} {subject.path} on {workbench.device}")
-        job = Job(
-            task=subject.task, text=subject.variant.text, path=str(subject.path), seed=seed, rival=rival, upto=upto
-        )
-        return evaluate(job, workbench)
+    return next((known for known in CHIPS.values() if known.arch == arch), chip("l4"))
 
 
 def _workbench(device: str, arch: str) -> Workbench:
     from evo.evaluate import Workbench
 
-    return Workbench(choose_device(device), arch=arch)
+    return Workbench(choose_device(device), arch=arch, on_stage=stage)
+
+
+def _evaluated(
+    subject: Subject, workbench: Workbench, seed: int, *, upto: str = "bench", rival: str | None = None
+) -> Evaluation:
+    from evo.evaluate import Job, evaluate
+
+    job = Job(task=subject.task, text=subject.variant.text, path=str(subject.path), seed=seed, rival=rival, upto=upto)
+    try:
+        return evaluate(job, workbench)
+    finally:
+        stage("")
+
+
+def _case(subject: Subject, counters: bool, name: str | None) -> Case | None:
+    if name is not None and not counters:
+        raise UsageError("--case chooses where to count", hint="add --counters")
+    if not counters:
+        return None
+    return subject.task.case(name) if name is not None else subject.task.check[0]
+
+
+def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> LineCounters:
+    """What each source line did at one case, from one more run on the simulator."""
+    from evo.device import RunRequest, RunResult
+    from evo.prepare import Failed
+
+    prepared = workbench.prepare(subject.task, subject.variant.text, path=str(subject.path))
+    assert not isinstance(prepared, Failed)  # it has just passed the gate
+    inputs = workbench.reference(subject.task).inputs(case, seed)
+    request = RunRequest(program=prepared.programs[case.name], inputs=inputs, check_races=False)
+    stage(f"count {case.name}")
+    result: RunResult = workbench.checker.call("run", request, time_limit_s=120.0)
+    stage("")
+    return result.counters_by_line
 
 
 def check_json(subject: Subject, evaluation: Evaluation) -> dict[str, Json]:

@@ -1,37 +1,197 @@
-"""Commands that read what there is and what has happened: operators."""
+"""Commands on what has happened: log, show, diff, replay. They read the population; only replay runs anything."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict
+import difflib
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from evo.cli.options import AsJson
-from evo.cli.terminal import columns, out, out_json, paint
+import typer
+
+from evo.cli import views
+from evo.cli.options import AsJson, Seed, Session, choose_device, choose_task, session_of
+from evo.cli.recorded import bench_cells, headline_text, padded, record_json, show_record, verdict_word
+from evo.cli.terminal import clip, out, out_json, out_table, paint, plain, say, stage, verdict_colour
+
+if TYPE_CHECKING:
+    from evo.population import Record
+    from evo.result import Evaluation, Json
+    from evo.task import Task
+
+DIFFERS = 1
+
+Id = Annotated[
+    str, typer.Argument(metavar="ID", show_default=False, help="The beginning of a trial's or variant's id.")
+]
+Side = Annotated[str, typer.Argument(show_default=False, help="A file, or the beginning of an id.")]
 
 
-def operators(json: AsJson = False) -> int:
-    """List where changes come from. Each operator and rule with what it does and an example."""
-    from evo.mutate import operator_docs
+def log(
+    context: typer.Context,
+    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="Only this task.")] = None,
+    kept: Annotated[bool, typer.Option("--kept", help="Only what was kept.")] = False,
+    json: AsJson = False,
+) -> int:
+    """List the trials of all runs. With their outcome, oldest first."""
+    from evo.population import load_records
 
-    docs = operator_docs()
+    root = session_of(context).root()
+    name = choose_task(root, task).name if task is not None else None
+    records = [record for record in load_records(root, name) if record.kept or not kept]
     if json:
-        out_json([asdict(doc) for doc in docs])
+        out_json([record_json(record) for record in records])
         return 0
-    for doc in docs:
-        out(paint(doc.name, "bold"))
-        _wrapped(doc.sentence)
-        if doc.before or doc.after:
-            _example(doc.before, "-", "red")
-            _example(doc.after, "+", "green")
+    if not records:
+        say("no trials yet: `evo iterate` makes some")
+    for index, (run, group) in enumerate(groupby(records, key=lambda record: (record.task, record.run))):
+        if index:
+            out()
+        _log_run(run[1], list(group), _headline(root, run[0]))
     return 0
 
 
-def _wrapped(sentence: str) -> None:
-    import textwrap
+def _headline(root: Path, task: str) -> str | None:
+    """The task's headline case; None for a task that is no longer there."""
+    from evo.errors import EvoError
+    from evo.task import load_task
 
-    out(textwrap.fill(sentence, width=columns(sys.stdout) or 100, initial_indent="  ", subsequent_indent="  "))
+    try:
+        return load_task(root, task).headline
+    except EvoError:
+        return None
 
 
-def _example(text: str, mark: str, colour: str) -> None:
-    for line in text.strip("\n").splitlines():
-        out(paint(f"    {mark} {line}", colour))
+def _log_run(run: str, records: list[Record], headline: str | None) -> None:
+    first = records[0]
+    chip, arch, _ = first.place
+    out(f"{paint(run, 'bold')}  {first.task}  {chip} {arch}  {first.timing} times")
+    rows = [_log_row(record, headline) for record in records]
+    head = [">#", "variant", "operator", "status", f">{headline or ''} µs", ">gain", "verdict", "change"]
+    out_table(head, rows, flexible=7)
+
+
+def _log_row(record: Record, headline: str | None) -> list[str]:
+    verdict = verdict_word(record)
+    return [
+        str(record.number),
+        paint(record.variant, "cyan"),
+        record.operator,
+        paint(record.status.value, verdict_colour(record.status.value)),
+        headline_text(record.bench, headline),
+        views.gain_text(record.gain, interval=False) if record.gain else "",
+        paint(verdict, verdict_colour(verdict)),
+        plain(record.summary),
+    ]
+
+
+def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
+    """Show one trial. What was proposed and why, what became of it, and its diff."""
+    from evo.population import find
+
+    record = find(session_of(context).root(), id)
+    if json:
+        out_json(record.to_json())
+    else:
+        show_record(record)
+        out()
+        _print_diff(record.diff.splitlines() if record.parent is not None else [])
+    return 0
+
+
+def diff(context: typer.Context, a: Side, b: Side) -> int:
+    """Compare the texts of two variants. Each is a file, or the beginning of a trial's or variant's id."""
+    session = session_of(context)
+    (old_name, old), (new_name, new) = _text_of(session, a), _text_of(session, b)
+    _print_diff(difflib.unified_diff(old.splitlines(), new.splitlines(), old_name, new_name, lineterm=""))
+    return 0
+
+
+def _text_of(session: Session, side: str) -> tuple[str, str]:
+    """A name to show and the text: of a file where there is one, else of a trial or variant."""
+    path = Path(side)
+    if path.is_file():
+        return side, path.read_text(encoding="utf-8", errors="replace")
+    from evo.population import find_among, load_records, rebuild_text
+
+    records = load_records(session.root())
+    record = find_among(records, side)
+    return f"{record.variant} ({record.trial})", rebuild_text(records, record.trial)
+
+
+def _print_diff(lines: Iterator[str] | list[str]) -> None:
+    styles = {"+": "green", "-": "red", "@": "cyan"}
+    for line in lines:
+        style = styles.get(line[:1])
+        bold = ("bold",) if line.startswith(("+++ ", "--- ")) else ()
+        shown = plain(line)
+        out(paint(shown, *(bold or ((style,) if style else ()))))
+
+
+def replay(
+    context: typer.Context,
+    id: Id,
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="NAME", help="Instead of the device of the record.")
+    ] = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> int:
+    """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
+    from evo.evaluate import Job, Workbench, evaluate
+    from evo.population import find_among, load_records, rebuild_text
+
+    root = session_of(context).root()
+    records = load_records(root)
+    record = find_among(records, id)
+    task = choose_task(root, record.task)
+    text = rebuild_text(records, record.trial)
+    rival = None
+    if record.parent is not None:
+        earlier = [other for other in records if (other.run, other.number) < (record.run, record.number)]
+        rival = rebuild_text(records, find_among(earlier, record.parent).trial)
+    _warn_of_change(record, task)
+    where = choose_device(device or str(record.environment["device"]))
+    with Workbench(where, arch=str(record.environment["arch"]), on_stage=stage) as workbench:
+        say(f"replaying trial {record.trial} on {workbench.device}")
+        evaluation = evaluate(Job(task=task, text=text, path=record.trial, seed=seed, rival=rival), workbench)
+    stage("")
+    return _compare(record, evaluation, json)
+
+
+def _warn_of_change(record: Record, task: Task) -> None:
+    if record.environment.get("task_hash") != task.hash:
+        say(f"the task {task.name} has changed since: its reference, cases or tolerance are not those of the record")
+
+
+def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
+    verdict = evaluation.decision.verdict if evaluation.decision else None
+    same = (evaluation.status, verdict) == (record.status, record.verdict)
+    if json:
+        shape: dict[str, Json] = {
+            "trial": record.trial,
+            "variant": record.variant,
+            "same": same,
+            "recorded": dict(record.evaluation),
+            "now": evaluation.to_json(),
+        }
+        out_json(shape)
+        return 0 if same else DIFFERS
+    now = bench_cells(evaluation.to_json())
+    rows = [
+        [
+            "recorded",
+            views.coloured(record.status.value),
+            views.coloured(verdict_word(record)),
+            *bench_cells(record.evaluation),
+        ],
+        ["now", views.coloured(evaluation.status.value), views.coloured(verdict.value if verdict else ""), *now],
+    ]
+    names = [clip(str(case["name"]), 12) for case in record.bench]
+    out_table(["", "status", "verdict", *(f">{name} µs" for name in names)], padded(rows))
+    out()
+    out(paint("the same outcome", "green") if same else paint("another outcome", "red"))
+    if not same and evaluation.reason:
+        out(plain(evaluation.reason))
+    return 0 if same else DIFFERS

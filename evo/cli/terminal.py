@@ -62,6 +62,13 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
+def stage(text: str) -> None:
+    """What is being done just now, on one line that is overwritten; nothing where the terminal cannot."""
+    if is_rich(sys.stderr):
+        sys.stderr.write(f"\r\x1b[K{paint(text, 'dim', stream=sys.stderr)}")
+        sys.stderr.flush()
+
+
 def complain(message: str, hint: str) -> None:
     """An error as its two lines."""
     say(f"{paint('error:', 'red', 'bold', stream=sys.stderr)} {plain(message)}")

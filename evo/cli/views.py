@@ -140,11 +140,20 @@ def show_decision(decision: Decision) -> None:
     out(f"{'  '.join(words)}: {plain(decision.reason)}")
 
 
-def gain_text(gain: Mapping[str, Json]) -> str:
+def case_us(case: Json | Mapping[str, Json]) -> float | None:
+    """The time that stands for one case's JSON: modelled, or the median when warm; None where there is none."""
+    if not isinstance(case, Mapping):
+        return None
+    warm = case.get("warm")
+    value = case.get("modelled_us", (warm if isinstance(warm, dict) else case).get("p50_us"))
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def gain_text(gain: Mapping[str, Json], *, interval: bool = True) -> str:
     """`1.27x`, with its interval where it was measured."""
     text = ratio(float(cast(float, gain["ratio"])))
     low, high = gain.get("low"), gain.get("high")
-    if isinstance(low, (int, float)) and isinstance(high, (int, float)):
+    if interval and isinstance(low, (int, float)) and isinstance(high, (int, float)):
         text += f" [{ratio(low)}, {ratio(high)}]"
     return text
 
@@ -153,7 +162,7 @@ def show_compile(report: Mapping[str, Json], path: Path) -> None:
     """Resources per kernel and compiled-in axes, then the instruction mix, most frequent first."""
     status = str(report["status"])
     out(f"{paint(str(report['variant']), 'cyan')}  {coloured(status)}  {report['arch']}  {path}")
-    kernels = cast(list[dict[str, Json]], report["kernels"])
+    kernels = cast("list[dict[str, Json]]", report["kernels"])
     if kernels:
         out()
         out_table(
@@ -172,7 +181,7 @@ def show_compile(report: Mapping[str, Json], path: Path) -> None:
 
 
 def _axes(kernel: Mapping[str, Json]) -> str:
-    axes = cast(dict[str, Json], kernel.get("axes") or {})
+    axes = cast("dict[str, Json]", kernel.get("axes") or {})
     return " " + " ".join(f"{name}={value}" for name, value in axes.items()) if axes else ""
 
 
@@ -188,19 +197,20 @@ def _kernel_row(kernel: Mapping[str, Json]) -> list[str]:
     return [str(kernel["name"]), _axes(kernel).strip(), "" if registers is None else str(registers), spilled, *rest]
 
 
-def show_counters(evaluation: Evaluation, text: str) -> None:
-    """The simulator's totals, then what each source line did, hottest first."""
-    check = evaluation.check
-    if check is None or not check.counters:
-        out()
-        out("no counters: nothing ran on the simulator")
-        return
+def show_counters(case: str, by_line: Mapping[int, Mapping[str, int]], text: str) -> None:
+    """What the simulator counted at one case: the totals, then each source line, hottest first."""
     out()
-    out_table(["counter", ">total"], [[name, f"{value:,}"] for name, value in sorted(check.counters.items())])
-    by_line = cast(dict[int, dict[str, int]], getattr(check, "counters_by_line", {}))
-    if by_line:
-        out()
-        _lines_table(by_line, text.splitlines())
+    if not by_line:
+        out("no counters: the variant did not run to its end on the simulator")
+        return
+    totals: dict[str, int] = {}
+    for events in by_line.values():
+        for name, value in events.items():
+            totals[name] = totals.get(name, 0) + value
+    ranked = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    out_table([f"events at {case}", ">total"], [[name, f"{value:,}"] for name, value in ranked if value])
+    out()
+    _lines_table(by_line, text.splitlines())
 
 
 def _lines_table(by_line: Mapping[int, Mapping[str, int]], lines: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from evo.cli.terminal import clip, columns, duration, microseconds, out, plain, ratio, say
+from evo.cli.views import case_us
 
 if TYPE_CHECKING:
     from evo.evolve import Event
@@ -112,13 +113,7 @@ class Tally:
 
 def headline_time(cases: Json, headline: str) -> float | None:
     """The headline case's microseconds out of a trial's `cases`, modelled or measured."""
-    case = cases.get(headline) if isinstance(cases, dict) else None
-    if not isinstance(case, dict):
-        return None
-    warm = case.get("warm")
-    measured = warm if isinstance(warm, dict) else case
-    value = case.get("modelled_us", measured.get("p50_us"))
-    return float(value) if isinstance(value, (int, float)) else None
+    return case_us(cases.get(headline)) if isinstance(cases, dict) else None
 
 
 def verdict_of(fields: Fields) -> str:

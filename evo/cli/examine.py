@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evo.cli.options import Session
-from evo.errors import EvoError
+from evo.errors import EvoError, HarnessFault
 
 if TYPE_CHECKING:
+    from evo.compile import Binary
     from evo.result import Json
 
 _CUDA12 = (
@@ -28,6 +29,9 @@ _CUDA12 = (
 )
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
 _ENOUGH_DISK_BYTES = 2 * 2**30  # compiled variants and records of a long run
+_CPU_FEATURES = ("sse4_2", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "asimd", "fphp", "sve")
+_ARCH = "sm_89"
+_LIMIT_S = 120.0
 _SMOKE = """\
 // evo: launch doctor grid (1) block (32) shared 0
 extern "C" __global__ void doctor(float* out) { out[threadIdx.x] = 2.0f * threadIdx.x; }
@@ -127,17 +131,25 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _compiles() -> Finding:
-    from evo.compile import Binary, Cache, compile_source, toolkit_version
+    from evo.compile import toolkit_version
 
+    started_s = time.perf_counter()
     try:
-        built = compile_source(_SMOKE, name="doctor.cu", macros={}, cache=Cache(None))
-        if isinstance(built, Binary):
-            found = f"{toolkit_version()} compiled a kernel for sm_89 in {built.elapsed_s:.2f} s, no GPU used"
-            return Finding(name="compiler", state="ok", found=found, needed=True)
-        problem, hint = built.reason, "reinstall the CUDA wheels above"
+        _smoke_binary()
     except EvoError as error:
-        problem, hint = error.message, error.hint
-    return Finding(name="compiler", state="missing", found=problem, to_do=hint, needed=True)
+        return Finding(name="compiler", state="missing", found=error.message, to_do=error.hint, needed=True)
+    elapsed_s = time.perf_counter() - started_s
+    found = f"{toolkit_version()} compiled a kernel for {_ARCH} in {elapsed_s:.2f} s, no GPU used"
+    return Finding(name="compiler", state="ok", found=found, needed=True)
+
+
+def _smoke_binary() -> Binary:
+    from evo.compile import Cache, Diagnostics, compile_source
+
+    built = compile_source(_SMOKE, name="doctor.cu", macros={}, arch=_ARCH, cache=Cache(None))
+    if isinstance(built, Diagnostics):
+        raise HarnessFault(built.reason, hint="reinstall the CUDA wheels named above")
+    return built
 
 
 def _simulator() -> Iterator[Finding]:
@@ -145,17 +157,52 @@ def _simulator() -> Iterator[Finding]:
     if llvmlite is None:
         yield Finding(name="simulator", state="missing", found="no llvmlite", to_do="pip install llvmlite", needed=True)
         return
-    from evo.device import DeviceName
-    from evo.device.worker import Worker
-
     try:
-        with Worker(DeviceName("sim", "l4")) as worker:
-            about: dict[str, str] = worker.call("describe", time_limit_s=60.0)
-        shown = ", ".join(f"{key} {value}" for key, value in sorted(about.items()))
-        found = f"sim:l4 answers; llvmlite {llvmlite}; {shown}"
-        yield Finding(name="simulator", state="ok", found=found, needed=True)
+        shown = _launched("sim", "l4")
     except EvoError as error:
         yield Finding(name="simulator", state="missing", found=error.message, to_do=error.hint, needed=True)
+        return
+    yield Finding(name="simulator", state="ok", found=f"{shown}; llvmlite {llvmlite}; {_cpu()}", needed=True)
+
+
+def _cpu() -> str:
+    """The CPU's vector features that make the simulator fast, where the system tells."""
+    try:
+        words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        return platform.processor() or "CPU features unknown"
+    found = [feature for feature in _CPU_FEATURES if feature in words]
+    return f"CPU has {' '.join(found)}" if found else "CPU without vector features"
+
+
+def _launched(kind: str, which: str) -> str:
+    """Run a kernel of one warp on a device and compare its output. Raises EvoError where that fails."""
+    import numpy as np
+
+    from evo.device import Argument, BoundLaunch, Buffer, DeviceName, Program, RunRequest, RunResult
+    from evo.device.worker import Crashed, TimedOut, Worker
+    from evo.launch import Launch
+
+    name = DeviceName(kind, which)
+    launch = Launch(kernel="doctor", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0)
+    program = Program(
+        variant="doctor",
+        case="doctor",
+        binary=_smoke_binary(),
+        launches=(BoundLaunch(launch=launch, arguments=(Argument(name="out", dtype="float32"),)),),
+        outputs=(Buffer(name="out", dtype="float32", dims=(32,)),),
+        scratch=(),
+    )
+    with Worker(name) as worker:
+        about: dict[str, str] = worker.call("describe", time_limit_s=_LIMIT_S)
+        try:
+            result: RunResult = worker.call("run", RunRequest(program=program, inputs={}), time_limit_s=_LIMIT_S)
+        except (TimedOut, Crashed) as failure:
+            raise HarnessFault(f"{name}: a trivial kernel failed: {failure}", hint="reinstall evo-kernels") from None
+    if result.faults or not np.array_equal(result.outputs[0]["out"], 2.0 * np.arange(32)):
+        said = result.faults[0].message if result.faults else "its output is not what was computed"
+        raise HarnessFault(f"{name}: a trivial kernel failed: {said}", hint="reinstall evo-kernels")
+    return ", ".join([f"{name} ran a kernel", *(f"{key} {value}" for key, value in sorted(about.items()))])
 
 
 def _torch() -> Iterator[Finding]:
@@ -194,7 +241,7 @@ def _gpu() -> Iterator[Finding]:
         found=f"{wanted} {version}" if version else f"{wanted} is not installed",
         to_do=None if version else f"pip install {wanted}",
     )
-    if version and importlib.util.find_spec("evo.device.gpu") is not None:
+    if version:
         yield _launches()
 
 
@@ -228,15 +275,10 @@ def _driver() -> _Driver | str:
 
 
 def _launches() -> Finding:
-    from evo.device import DeviceName
-    from evo.device.worker import Worker
-
     try:
-        with Worker(DeviceName("gpu", "0")) as worker:
-            about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+        return Finding(name="gpu launch", state="ok", found=_launched("gpu", "0"))
     except EvoError as error:
         return Finding(name="gpu launch", state="warn", found=error.message, to_do=error.hint)
-    return Finding(name="gpu launch", state="ok", found=", ".join(f"{k} {v}" for k, v in sorted(about.items())))
 
 
 def _cache() -> Iterator[Finding]:

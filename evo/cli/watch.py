@@ -119,7 +119,8 @@ def headline_time(cases: Json, headline: str) -> float | None:
 def verdict_of(fields: Fields) -> str:
     decision = fields.get("decision")
     verdict = decision.get("verdict") if isinstance(decision, dict) else decision
-    return str(verdict or ("start" if fields.get("kind") == "start" and "commit" in fields else ""))
+    passed = fields.get("status") in ("correct", "measured")
+    return str(verdict or ("start" if fields.get("kind") == "start" and passed else ""))
 
 
 def row_of(fields: Fields, headline: str) -> Row:

@@ -1,0 +1,105 @@
+"""What people see of the loop: rows, totals, plain lines, and the live view on a terminal that is only a string."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio
+from evo.cli.watch import PlainView, Tally, row_of
+from evo.evolve import Event
+
+BEGIN: dict[str, Any] = {"task": "scale", "device": "sim:l4", "arch": "sm_89", "iterations": 4}
+
+
+def trial(number: int, **fields: Any) -> dict[str, Any]:
+    shape = {
+        "trial": number,
+        "variant": f"v{number}",
+        "operator": "ladder",
+        "kind": "rung",
+        "summary": f"change {number}",
+    }
+    return {**shape, "status": "correct", "timing": "modelled", **fields}
+
+
+START = trial(1, kind="start", cases={"b2": {"modelled_us": 100.0}}, commit="c0ffee12345")
+KEPT = trial(
+    2, cases={"b2": {"modelled_us": 25.0}}, gain={"ratio": 4.0}, decision={"verdict": "keep"}, commit="beef1234567"
+)
+FAILED = trial(3, status="wrong", reason="case ragged: allclose: y[3] is 1\nand more")
+
+
+def test_a_row_holds_what_a_trial_says_and_nothing_that_it_does_not() -> None:
+    row = row_of(KEPT, "b2")
+    assert (row.time, row.gain, row.verdict, row.commit) == ("25.00", "4.00x", "keep", "beef1234")
+    failed = row_of(FAILED, "b2")
+    assert (failed.time, failed.gain, failed.verdict) == ("", "", "revert")
+    assert failed.reason == "case ragged: allclose: y[3] is 1"
+    measured = row_of(trial(4, cases={"b2": {"warm": {"p50_us": 7.0}}}), "b2")
+    assert measured.time == "7.00"
+
+
+def test_the_tally_knows_the_champion_and_the_time_left() -> None:
+    tally = Tally("b2")
+    tally.begin(BEGIN)
+    assert tally.left_s is None
+    for fields in (START, KEPT, FAILED):
+        tally.count(fields)
+    assert (tally.trials, tally.kept) == (2, 1)
+    assert tally.champion_line() == "champion v2  25.00 µs modelled at b2  4.00x since the start"
+    assert tally.left_s is not None
+
+
+def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainView("b2") as view:
+        view.see(Event(kind="begin", fields=BEGIN))
+        for fields in (START, KEPT, FAILED):
+            view.see(Event(kind="result", fields=fields))
+        view.see(Event(kind="done", fields={"trials": 2, "kept": 1}))
+    shown = capsys.readouterr()
+    assert "modelled" in shown.err
+    assert "measured" not in shown.err
+    assert "allclose" in shown.err
+    assert shown.out.startswith("2 trials, 1 kept in ")
+    assert "\x1b" not in shown.err + shown.out
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100, 200])
+def test_the_live_view_keeps_to_the_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    from rich.console import Console
+
+    from evo.cli import live
+
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, color_system=None, width=columns, legacy_windows=False)
+    monkeypatch.setattr(live, "Console", lambda **_: console)
+    view = live.LiveView("b2", None, quiet=True)
+    view.see(Event(kind="begin", fields=BEGIN))
+    for fields in (START, KEPT, FAILED, trial(4, operator="rules.exponent", summary="long " * 40)):
+        view.see(Event(kind="trial", fields={k: fields[k] for k in ("trial", "operator", "summary")}))
+        view.see(Event(kind="stage", text="check ragged"))
+        view.see(Event(kind="result", fields=fields))
+    lines = screen.getvalue().splitlines()
+    assert any("4.00x" in line for line in lines)
+    if columns >= 80:
+        assert all(len(line) <= columns for line in lines)
+
+
+def test_numbers_read_well() -> None:
+    assert [microseconds(x) for x in (0.754, 12.812, 812.44, 5364.2)] == ["0.75", "12.81", "812.4", "5,364"]
+    assert [ratio(x) for x in (1.0, 11.2, 250.0)] == ["1.00x", "11.20x", "250x"]
+    assert [duration(x) for x in (0.84, 42.4, 187, 3729)] == ["0.8 s", "42 s", "3:07", "1:02:09"]
+    assert clip("abcdef", 4) == "abc…"
+
+
+def test_text_from_outside_cannot_steer_the_terminal() -> None:
+    assert plain("\x1b[2Jwiped\x07") == "[2Jwiped"
+
+
+def test_colour_stays_out_of_pipes_and_tables_align(capsys: pytest.CaptureFixture[str]) -> None:
+    assert paint("kept", "green") == "kept"
+    out_table(["name", ">value"], [["a", "1"], ["longer", "1,000"]])
+    assert capsys.readouterr().out == "name    value\na           1\nlonger  1,000\n"

@@ -1,8 +1,8 @@
 // Tiles of K and V are staged in shared memory as fp32, and GROUP neighbouring lanes split one query row between them.
 // Roadmap step 1: shared memory with a conflict-free layout.
 // Hypothesis: each key is fetched from global memory once per block instead of once per row, and converted once; with
-// D / GROUP elements per lane the registers allow several blocks on an SM. Lanes of one row read GROUP consecutive words
-// and rows of one warp read the same words, so shared reads are broadcasts without bank conflicts. Expect over 1.3x.
+// D / GROUP elements per lane the registers allow several blocks on an SM. Lanes of a row read GROUP consecutive words
+// and the rows of a warp read the same ones, so shared reads are broadcasts without bank conflicts. Expect over 1.3x.
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

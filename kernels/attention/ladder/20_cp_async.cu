@@ -1,8 +1,8 @@
 // The next tile of K and V travels into shared memory by 16-byte cp.async while the current one is computed on.
 // Roadmap step 2: asynchronous copies into a ring of STAGES buffers.
-// Hypothesis: the wait for global memory at the top of each tile disappears behind arithmetic, copies need no registers,
-// and fp16 tiles take half the shared memory of fp32 ones. The conversions move into the inner loop, which costs some of
-// the gain back. Expect at least 1.1x, more where few blocks are resident.
+// Hypothesis: the wait for global memory at the top of each tile disappears behind arithmetic, copies take no register,
+// and fp16 tiles need half the shared memory of fp32 ones. The conversions move into the inner loop, which costs some
+// of the gain back. Expect at least 1.1x, more where few blocks are resident.
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

@@ -76,8 +76,10 @@ extern "C" __global__ void attention(const __half* q, const __half* k, const __h
             row_max = new_max;
             weights = weights * keep + weight;
 #pragma unroll
-            for (int i = 0; i < SHARE; ++i)
-                sum[i] = __float2half(__half2float(sum[i]) * keep + weight * v_tile[j * D + i * GROUP + lane]);
+            for (int i = 0; i < SHARE; ++i) {
+                const float value = v_tile[j * D + i * GROUP + lane];
+                sum[i] = __float2half(__half2float(sum[i]) * keep + weight * value);
+            }
         }
     }
 

@@ -1,0 +1,25 @@
+// expect: wrong, allclose
+// The squares are summed in fp16, where the sum of a long row stops growing.
+// evo: task   rmsnorm
+// evo: knob   THREADS in 32, 64, 128, 256
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch rmsnorm grid (ceil_div(ROWS, THREADS)) block (THREADS) shared 0
+#include <cuda_fp16.h>
+
+#define THREADS 64
+#define UNROLL 1
+
+extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, float eps, int rows, int cols) {
+    const int row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= rows) return;
+    const __half* in = x + (long long)row * cols;
+    __half* out = y + (long long)row * cols;
+
+    __half squares = __float2half(0.0f);
+#pragma unroll UNROLL
+    for (int i = 0; i < cols; ++i) squares = __hfma(in[i], in[i], squares);
+
+    const float root = sqrtf(__half2float(squares) / cols + eps);
+#pragma unroll UNROLL
+    for (int i = 0; i < cols; ++i) out[i] = __float2half(__half2float(in[i]) / root * __half2float(w[i]));
+}

@@ -325,6 +325,8 @@ def words(gain: Gain) -> str:
     factor, side = (gain.ratio, "faster") if gain.ratio >= 1 else (1 / gain.ratio, "slower")
     if gain.low is None or gain.high is None:
         return f"{factor:.3f}x {side}"
+    if gain.low <= 1 <= gain.high:
+        return f"no difference shown ({gain.ratio:.3f}x [{gain.low:.3f}, {gain.high:.3f}])"
     low, high = (gain.low, gain.high) if gain.ratio >= 1 else (1 / gain.high, 1 / gain.low)
     return f"{factor:.3f}x {side} [{low:.3f}, {high:.3f}]"
 

@@ -56,7 +56,6 @@ class GpuDevice:
             )
         self.chip: Chip = row
         self.product = product
-        self.uuid = _uuid(properties)
         self.capability = int(properties["major"]) * 10 + int(properties["minor"])
         self.stream = cupy.cuda.Stream(non_blocking=True)
         with contextlib.suppress(Exception):  # not every chip has it, and device code cannot set it
@@ -65,7 +64,9 @@ class GpuDevice:
         self.tools = Tools(
             int(properties["multiProcessorCount"]), l2_bytes, int(properties["sharedMemPerBlockOptin"]), self.stream
         )
-        self.monitor = Monitor(self.uuid)
+        bus = str(runtime.deviceGetPCIBusId(index))
+        self.monitor = Monitor(bus)  # CuPy cuts a UUID short at its first zero byte
+        self.uuid = self.monitor.uuid or bus
         self._modules: dict[str, Loaded] = {}
 
     def describe(self) -> dict[str, str]:
@@ -75,7 +76,7 @@ class GpuDevice:
             "uuid": self.uuid,
             "capability": f"sm_{self.capability}",
             "cupy": cupy.__version__,
-            "cuda_driver": _version(runtime.driverGetVersion()),
+            "driver": f"CUDA {_version(runtime.driverGetVersion())}",  # NVML knows it more exactly
             **self.monitor.describe(),
         }
 
@@ -182,11 +183,6 @@ class GpuDevice:
 
 def _size(dims: tuple[int, ...], dtype: str) -> int:
     return int(np.prod(dims, dtype=np.int64)) * NUMPY[dtype].itemsize
-
-
-def _uuid(properties: dict[str, Any]) -> str:
-    raw = bytes(properties["uuid"])[:16].hex()
-    return f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}"
 
 
 def _version(number: int) -> str:

@@ -19,6 +19,7 @@ from evo.result import Timing
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice
 
+TRIAL = BenchOptions(samples=8, warm_up_s=0.05)
 _COPIES = 3  # input sets that the captured calls rotate over, as for variants
 
 
@@ -53,15 +54,10 @@ def _samples(
         for tensors in sets:  # creates handles and workspaces, which a capture must not do
             call(tensors, axes)
         stream.synchronize()
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for tensors in sets:
-            call(tensors, axes)
-        end.record()
-        stream.synchronize()
-        each_us = max(start.elapsed_time(end) * 1000 / len(sets), 1.0)
+    # Eager times of short calls are all host, so the number of calls per sample comes from a graph too.
+    trial = _graph(torch, call, sets, axes, stream)
+    each_us = max(min(_replays(torch, [trial], len(sets), stream, TRIAL)), 0.1)
     if each_us >= SINGLE_US:
-        # Eager time may be all host; a graph of one still shows the device's. Each input set gets its own graph.
         graphs, per_graph = [_graph(torch, call, [tensors], axes, stream) for tensors in sets], 1
     else:
         count = math.ceil(SAMPLE_US / each_us / len(sets)) * len(sets)

@@ -18,17 +18,19 @@ class Reading:
 
 
 class Monitor:
-    """NVML's view of one GPU. Never changes a setting."""
+    """NVML's view of the GPU at one PCI bus id. Never changes a setting."""
 
-    def __init__(self, uuid: str) -> None:
+    def __init__(self, bus: str) -> None:
+        self.uuid: str | None = None
         self._nvml: Any = None
         self._handle: Any = None
         with contextlib.suppress(Exception):  # a container without NVML measures all the same, and says so
             import pynvml
 
             pynvml.nvmlInit()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(bus)
             self._nvml = pynvml
+            self.uuid = _text(pynvml.nvmlDeviceGetUUID(self._handle))
 
     def read(self) -> Reading:
         reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")

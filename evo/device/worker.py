@@ -131,7 +131,13 @@ class Worker:
     def close(self) -> None:
         """Kill the child. A call in flight in another thread ends with WorkerLost."""
         self._closed = True
-        self._drop()
+        if (child := self._child) is not None:
+            child.process.kill()  # first the process alone: a call in flight still reads from the child's files
+        if self._lock.acquire(timeout=5.0):
+            try:
+                self._drop()
+            finally:
+                self._lock.release()
 
     @property
     def _kind(self) -> str:

@@ -13,10 +13,10 @@ from evo.launch import Launch, Workspace
 
 N = 1 << 16
 
-HEAD = 'extern "C" __global__ void k(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; (void)i; '
+HEAD = 'extern "C" __global__ void k(const float* x, float* y, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; '
 SCRATCH_HEAD = (
     'extern "C" __global__ void k(const float* x, float* y, float* s, int n) '
-    "{ int i = blockIdx.x * blockDim.x + threadIdx.x; (void)i; "
+    "{ int i = blockIdx.x * blockDim.x + threadIdx.x; "
 )
 
 
@@ -35,10 +35,11 @@ def program(
     shared: int = 0,
     scratch: Workspace | None = None,
     flop: float | None = None,
+    arch: str = "sm_89",
 ) -> Program:
     """One kernel `k(x, y[, s], n)` of the given body."""
     text = (SCRATCH_HEAD if scratch else HEAD) + body + " }\n"
-    binary = compile_source(text, name=f"{name}.cu", macros={})
+    binary = compile_source(text, name=f"{name}.cu", macros={}, arch=arch)
     assert isinstance(binary, Binary), binary
     launch = Launch(kernel="k", grid=(grid or -(-n // block), 1, 1), block=(block, 1, 1), shared_bytes=shared)
     buffers = [Argument(name=b, dtype="float32") for b in ("x", "y", *([scratch.name] if scratch else []))]
@@ -54,10 +55,10 @@ def program(
     )
 
 
-def fma(iterations: int, *, name: str = "fma", case: str = "c", n: int = N) -> Program:
+def fma(iterations: int, *, name: str = "fma", case: str = "c", n: int = N, arch: str = "sm_89") -> Program:
     """A kernel whose time is in proportion to `iterations`."""
     body = f"float a = x[i]; for (int j = 0; j < {iterations}; ++j) a = fmaf(a, 0.999f, 0.001f); y[i] = a;"
-    return program(body, name=name, case=case, n=n)
+    return program(body, name=name, case=case, n=n, arch=arch)
 
 
 @pytest.fixture(scope="session")

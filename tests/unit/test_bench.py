@@ -1,0 +1,130 @@
+"""measure(): two stages in two processes and one decision, on made-up measurements."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure
+from evo.device import BenchCase
+from evo.device.samples import BenchResult, timing_of
+from evo.device.worker import Crashed, Worker
+from evo.hardware import L4
+from evo.result import CaseBench, Fault, Verdict
+
+
+@dataclass
+class FakeProgram:
+    case: str = "a"
+    variant: str = "v"
+    flop: float | None = None
+    bytes: float | None = None
+
+
+@dataclass
+class FakeWorker:
+    """Answers `bench` from a list of ratios (child / parent), one a call, and notes what it was asked."""
+
+    ratios: list[float]
+    requests: list[BenchRequest] = field(default_factory=list)
+    recycled: int = 0
+    divergence: Fault | None = None
+
+    def recycle(self) -> None:
+        self.recycled += 1
+
+    def call(self, method: str, request: BenchRequest, time_limit_s: float) -> BenchResult:
+        assert method == "bench"
+        assert time_limit_s > request.options.budget_s
+        self.requests.append(request)
+        if self.divergence:
+            return BenchResult(child=(), divergence=self.divergence)
+        ratio = self.ratios[len(self.requests) - 1]
+        rng = np.random.default_rng(len(self.requests))
+        samples = np.asarray(10 * ratio * np.exp(rng.normal(0, 0.004, request.options.samples)), np.float32)
+        pairs = tuple({"a": float(np.log(ratio) + d)} for d in rng.normal(0, 0.003, 30))
+        row = CaseBench(name="a", warm=timing_of(samples), tflop_per_s=None)
+        parent = (replace(row, warm=timing_of(samples / ratio)),) if request.parent else ()
+        return BenchResult(
+            child=(row,), parent=parent, pairs=pairs, samples={"a": samples}, launches_per_sample={"a": 6}
+        )
+
+
+def cases(**work: float) -> tuple[BenchCase, ...]:
+    return (BenchCase(program=cast(Any, FakeProgram(**cast(Any, work))), inputs={"x": np.zeros(4, np.float32)}),)
+
+
+def run(worker: FakeWorker, request: BenchRequest, **more: Any) -> Any:
+    return measure(cast(Worker, worker), request, chip=L4, **more)
+
+
+PAIRED = BenchRequest(child=cases(), parent=cases(), score={"a": 1.0, "another": 2.0})
+
+
+def test_without_a_parent_there_are_figures_and_no_decision() -> None:
+    worker = FakeWorker([0.9])
+    result = run(worker, BenchRequest(child=cases()))
+    assert result.decision is None
+    assert result.child[0].warm.samples == 64
+    assert worker.recycled == 0
+
+
+def test_a_gain_is_confirmed_in_a_fresh_process_with_the_order_swapped() -> None:
+    worker = FakeWorker([0.8, 0.85])
+    fresh = replace(PAIRED, child=cases(), parent=cases())
+    result = run(worker, PAIRED, fresh=lambda: fresh)
+    assert result.decision.verdict is Verdict.KEEP
+    assert result.decision.gain.confirmed
+    assert result.decision.gain.ratio == pytest.approx(1 / 0.85, rel=0.01)
+    assert worker.recycled == 1
+    first, second = worker.requests
+    assert second.child is fresh.child
+    assert (first.options.swap, second.options.swap) == (False, True)
+    assert second.options.rule.alpha == 0.05
+    assert second.options.samples == CHAMPION_SAMPLES
+    assert result.child[0].warm.samples == CHAMPION_SAMPLES + 64  # both processes, none trimmed
+
+
+def test_no_gain_ends_after_one_stage_and_a_lucky_one_after_two() -> None:
+    worker = FakeWorker([1.0])
+    assert run(worker, PAIRED).decision.verdict is Verdict.REVERT
+    assert worker.recycled == 0
+    worker = FakeWorker([0.9, 1.0])
+    decision = run(worker, PAIRED).decision
+    assert decision.verdict is Verdict.REVERT
+    assert "not confirmed" in decision.reason
+
+
+def test_a_time_that_cannot_be_true_is_never_kept() -> None:
+    decision = run(FakeWorker([0.5, 0.5]), replace(PAIRED, child=cases(flop=1e12))).decision
+    assert decision.verdict is Verdict.REVERT
+    assert "too fast to be true" in decision.reason
+    alone = run(FakeWorker([0.5]), BenchRequest(child=cases(flop=1e12))).decision
+    assert "too fast to be true" in alone.reason
+
+
+def test_divergence_leaves_no_figures() -> None:
+    fault = Fault(kind="timing_divergence", kernel="k", message="case a: child: other outputs")
+    result = run(FakeWorker([], divergence=fault), PAIRED)
+    assert result.divergence is fault
+    assert result.child == ()
+    assert result.decision is None
+
+
+def test_a_control_run_gives_the_noise_floor_and_no_keep() -> None:
+    worker = FakeWorker([1.0])
+    floor, decision = control(cast(Worker, worker), cases(), options=BenchOptions())
+    assert floor.pairs == 30
+    assert floor.sd == pytest.approx(0.003, rel=0.5)
+    assert decision.verdict is Verdict.REVERT
+    assert worker.requests[0].options.rule.futility == float("inf")
+
+
+def test_crashes_pass_through() -> None:
+    class Crashing(FakeWorker):
+        def call(self, method: str, request: BenchRequest, time_limit_s: float) -> BenchResult:
+            raise Crashed("illegal memory access in k")
+
+    with pytest.raises(Crashed):
+        run(Crashing([]), PAIRED)

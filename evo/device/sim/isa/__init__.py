@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.device.sim.isa import control, convert, floating, integer, memory
+from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, tensor, warp
 from evo.device.sim.isa.table import TABLE, Spec, check, defs, uses
 
-__all__ = ["TABLE", "Spec", "check", "control", "convert", "defs", "floating", "integer", "memory", "uses"]
+__all__ = ["TABLE", "Spec", "atomic", "check", "control", "convert", "copy", "defs", "floating", "integer", "memory", "tensor", "uses", "warp"]

@@ -103,3 +103,16 @@ def _part(c: Code, kind: str, space: str, width: int, addr: V, mask: V, gathered
     with c.each_lane(mask) as lane:
         offset = c.mul(c.zext(lane, "i64"), width)
         c.store(c.load(t, c.at(data, offset)), c.at(gathered, offset))
+
+
+@runtime("permute")
+def _permute(_: re.Match[str]) -> Code:
+    """scratch[256..] = scratch[0..] picked by the lane numbers at scratch[128..]."""
+    c = Code("void", "permute", [("ptr", "w")], "noinline")
+    scratch = c.at(c.arg(0), WARP_SCRATCH)
+    with c.times(const("i64", 32)) as lane:
+        at = c.shl(lane, 2)
+        source = c.zext(c.load("i32", c.at(scratch, c.add(at, 128)), 0, 4), "i64")
+        c.store(c.load("i32", c.at(scratch, c.shl(source, 2)), 0, 4), c.at(scratch, c.add(at, 256)), 0, 4)
+    c.ret_()
+    return c

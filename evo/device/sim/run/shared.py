@@ -80,9 +80,10 @@ def _check(m: re.Match[str]) -> Code:
     return c
 
 
-def checked_mask(c: Code, width: int, size: int | None = None) -> V:
+def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -> V:
     """The lanes whose access is in bounds and aligned; the others are reported."""
     context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    mask = c.and_(mask, only)
     size = size or width
     total = c.trunc(ctx(c, context, "shared_size"), "i32")
     fits = c.icmp("uge", total, size)

@@ -1,0 +1,108 @@
+"""ldmatrix, stmatrix and mma.sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.device.sim.ir import const
+from evo.device.sim.isa.memory import shared_address
+from evo.device.sim.isa.table import opcode, refuse
+from evo.device.sim.layout import WARP_SCRATCH
+from evo.device.sim.program import Instr, Operand, Vec
+from evo.device.sim.run.base import report
+from evo.device.sim.run.tensor import MMA_A, MMA_B, MMA_C
+
+if TYPE_CHECKING:
+    from evo.device.sim.emit import Emitter
+
+_TRANSPOSE = [8 * (i % 8) + i // 8 for i in range(64)]
+
+
+@opcode("ldmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", uniform="never", operands=(2, 2))
+def load_matrix(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    count = next((int(m[1]) for m in ins.mods if m in ("x1", "x2", "x4")), 0)
+    targets = ins.args[0].items if isinstance(ins.args[0], Vec) else (ins.args[0],)
+    if len(targets) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
+        raise refuse(ins)
+    addr = e.vector(shared_address(e, ins.args[1]))
+    c.call("void", f"ldmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
+    for index, target in enumerate(targets):
+        at = WARP_SCRATCH + 128 * index
+        if "trans" in ins.mods:
+            value = c.shuffle(c.load("<64 x i16>", e.warp, at, 64), None, _TRANSPOSE)
+            e.dst(target, c.bitcast(value, "<32 x i32>"))
+        else:
+            e.dst(target, c.load("<32 x i32>", e.warp, at, 64))
+
+
+@opcode("stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", results=0, operands=(2, 2))
+def store_matrix(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    count = next((int(m[1]) for m in ins.mods if m in ("x1", "x2", "x4")), 0)
+    sources = ins.args[1].items if isinstance(ins.args[1], Vec) else (ins.args[1],)
+    if len(sources) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
+        raise refuse(ins)
+    addr = e.vector(shared_address(e, ins.args[0]))
+    for index, source in enumerate(sources):
+        value = e.vector(e.src(source, "b32"))
+        if "trans" in ins.mods:
+            value = c.bitcast(c.shuffle(c.bitcast(value, "<64 x i16>"), None, _TRANSPOSE), "<32 x i32>")
+        c.store(value, e.warp, WARP_SCRATCH + 128 * index, 64)
+    c.call("void", f"stmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
+
+
+_DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16}
+
+
+@opcode("mma", "sync aligned m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col f16 bf16 tf32 f32 s8 u8 s32", "mma", uniform="never", operands=(4, 4))
+def multiply(e: Emitter, ins: Instr) -> None:
+    """mma.sync.aligned.shape.row.col.d.a.b.c"""
+    if len(ins.mods) != 9 or ins.mods[:2] != ("sync", "aligned") or ins.mods[3:5] != ("row", "col"):
+        raise refuse(ins)
+    d, a, b, acc = ins.mods[5:]
+    depth = int(ins.mods[2].removeprefix("m16n8k"))
+    if a not in _DEPTH or b not in _DEPTH or depth % _DEPTH[a] or depth // _DEPTH[a] not in (1, 2) or d != acc:
+        raise refuse(ins)
+    blocks = depth // _DEPTH[a]
+    legal = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",)}
+    if d not in legal[a] or (a != b and not {a, b} <= {"s8", "u8"}):
+        raise refuse(ins)
+    outs = _items(ins, 0, 2 if d == "f16" else 4)
+    _put(e, _items(ins, 1, 2 * blocks), MMA_A)
+    _put(e, _items(ins, 2, blocks), MMA_B)
+    _put(e, _items(ins, 3, len(outs)), MMA_C)
+    _demand_warp(e, ins)
+    e.c.call("void", f"mma_{a}_{b}_{blocks}_{d}", e.warp)
+    for index, out in enumerate(outs):
+        e.dst(out, e.c.load("<32 x i32>", e.warp, MMA_C + 128 * index, 64))
+
+
+def _items(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
+    arg = ins.args[index]
+    items = arg.items if isinstance(arg, Vec) else (arg,)
+    if len(items) != count:
+        raise refuse(ins, "fragment length")
+    return items
+
+
+def _put(e: Emitter, items: tuple[Operand, ...], at: int) -> None:
+    for index, item in enumerate(items):
+        e.c.store(e.vector(e.src(item, "b32")), e.warp, at + 128 * index, 64)
+
+
+def _demand_warp(e: Emitter, ins: Instr) -> None:
+    """mma needs every lane of the warp; in divergent code its result would be undefined."""
+    assert e.block is not None
+    c = e.c
+    if "mma_whole" in e.cache or (not e.block.partial and e.guard is None):
+        return
+    torn = c.icmp("ne", e.active(), const("i32", -1))
+    with c.if_(torn, likely=False):
+        absent = c.zext(c.intrinsic("cttz", c.not_(e.active()), True), "i64")
+        lead = c.intrinsic("cttz", e.active(), False)
+        report_here(e, ins, lead, absent)
+
+
+def report_here(e: Emitter, ins: Instr, lead: object, absent: object) -> None:
+    report(e.c, "barrier", e.site(ins), e.warp, lead, const("i64", 0), extra=absent)  # type: ignore[arg-type]

@@ -1,0 +1,183 @@
+"""Instructions across the lanes of a warp: shuffles, votes, matches, reductions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.device.sim.ir import IOTA32, V, const, iconsts
+from evo.device.sim.isa.table import opcode, refuse
+from evo.device.sim.layout import WARP_SCRATCH
+from evo.device.sim.program import Imm, Instr, Operand, Pair
+
+if TYPE_CHECKING:
+    from evo.device.sim.emit import Emitter
+
+
+def permute(e: Emitter, values: V, index: V) -> V:
+    """values[index[lane]] for every lane, by way of memory: any pattern costs the same."""
+    c = e.c
+    c.store(values, e.warp, WARP_SCRATCH, 64)
+    c.store(index, e.warp, WARP_SCRATCH + 128, 64)
+    c.call("void", "permute", e.warp)
+    return c.load("<32 x i32>", e.warp, WARP_SCRATCH + 256, 64)
+
+
+def _source_lanes(mode: str, b: int, control: int) -> tuple[list[int], list[bool]]:
+    """Source lane and validity per lane when distance and control are known, as PTX defines them."""
+    clamp, segment, b = control & 31, control >> 8 & 31, b & 31
+    sources, valid = [], []
+    for lane in range(32):
+        top = lane & segment | clamp & ~segment & 31
+        bottom = lane & segment
+        at = {"up": lane - b, "down": lane + b, "bfly": lane ^ b, "idx": bottom | b & ~segment & 31}[mode]
+        inside = at >= top if mode == "up" else at <= top
+        sources.append(at if inside else lane)
+        valid.append(inside)
+    return sources, valid
+
+
+def _fixed(e: Emitter, ins: Instr, mode: str, value: V) -> tuple[V, V] | None:
+    c = e.c
+    b, control = ins.args[2], ins.args[3]
+    if not (isinstance(b, Imm) and isinstance(control, Imm)):
+        return None
+    sources, valid = _source_lanes(mode, b.value, control.value)
+    result = c.shuffle(value, None, sources)
+    assert e.block is not None
+    if e.block.partial or e.guard is not None:
+        running = c.shuffle(c.mask_vec(e.active()), None, sources)
+        result = c.select(running, result, value)
+    return result, iconsts("<32 x i1>", [int(v) for v in valid])
+
+
+@opcode("shfl", "sync up down bfly idx b32", "shuffle", uniform="never", operands=(4, 5))
+def shuffle(e: Emitter, ins: Instr) -> None:
+    """The source lane must be active; reading an inactive lane is undefined in PTX and gives the lane's own value."""
+    c = e.c
+    if "sync" not in ins.mods or len(ins.args) != 5:
+        raise refuse(ins, "only .sync")
+    mode = next(m for m in ins.mods if m in ("up", "down", "bfly", "idx"))
+    value = e.vector(e.src(ins.args[1], "b32"))
+    fixed = _fixed(e, ins, mode, value)
+    if fixed is not None:
+        _write(e, ins, *fixed)
+        return
+    b, control = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:4])
+    clamp = c.and_(control, 31)
+    segment = c.and_(c.lshr(control, 8), 31)
+    b = c.and_(b, 31)
+    top = c.or_(c.and_(IOTA32, segment), c.and_(clamp, c.not_(segment)))
+    bottom = c.and_(IOTA32, segment)
+    if mode == "up":
+        lane = c.sub(IOTA32, b)
+        inside = c.icmp("sge", lane, top)
+    elif mode == "down":
+        lane = c.add(IOTA32, b)
+        inside = c.icmp("sle", lane, top)
+    elif mode == "bfly":
+        lane = c.xor(IOTA32, b)
+        inside = c.icmp("sle", lane, top)
+    else:
+        lane = c.or_(bottom, c.and_(b, c.not_(segment)))
+        inside = c.icmp("sle", lane, top)
+    lane = c.select(inside, lane, IOTA32)
+    running = c.lshr(c.splat(e.active()), c.and_(lane, 31))
+    lane = c.select(c.icmp("ne", c.and_(running, 1), 0), lane, IOTA32)
+    _write(e, ins, permute(e, value, c.and_(lane, 31)), inside)
+
+
+def _write(e: Emitter, ins: Instr, result: V, inside: V) -> None:
+    if isinstance(ins.args[0], Pair):
+        e.dst(ins.args[0].first, result)
+        e.dst(ins.args[0].second, inside)
+    else:
+        e.dst(ins.args[0], result)
+
+
+def members(e: Emitter, arg: Operand) -> V:
+    """The running lanes that the membership mask names, as i32 (the mask of the first running lane)."""
+    c = e.c
+    mask = e.src(arg, "u32")
+    if mask.t != "i32":
+        mask = c.extract(mask, c.and_(c.intrinsic("cttz", e.bits(), False), 31))
+    return c.and_(mask, e.active())
+
+
+def _predicate_bits(e: Emitter, arg: Operand) -> V:
+    return e.c.mask_bits(e.vector(e.src(arg, "pred")))
+
+
+@opcode("vote", "sync all any uni ballot pred b32", "shuffle", uniform="always", operands=(2, 3))
+def vote(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    if "sync" not in ins.mods or len(ins.args) != 3:
+        raise refuse(ins, "only .sync")
+    who = members(e, ins.args[2])
+    bits = c.and_(_predicate_bits(e, ins.args[1]), who)
+    if "ballot" in ins.mods:
+        e.dst(ins.args[0], bits)
+        return
+    every, some = c.icmp("eq", bits, who), c.icmp("ne", bits, 0)
+    if "all" in ins.mods:
+        e.dst(ins.args[0], every)
+    elif "any" in ins.mods:
+        e.dst(ins.args[0], some)
+    else:
+        e.dst(ins.args[0], c.or_(every, c.not_(some)))
+
+
+@opcode("activemask", "b32", "int", uniform="always", operands=(1, 1))
+def active_mask(e: Emitter, ins: Instr) -> None:
+    e.dst(ins.args[0], e.bits())
+
+
+@opcode("elect", "sync", "int", uniform="never", operands=(2, 2))
+def elect(e: Emitter, ins: Instr) -> None:
+    """The lowest member is elected."""
+    c = e.c
+    if not isinstance(ins.args[0], Pair):
+        raise refuse(ins)
+    leader = c.intrinsic("cttz", members(e, ins.args[1]), False)
+    e.dst(ins.args[0].first, leader)
+    e.dst(ins.args[0].second, c.icmp("eq", IOTA32, c.splat(leader)))
+
+
+@opcode("redux", "sync add min max and or xor u32 s32 b32", "shuffle", uniform="always", operands=(3, 3))
+def reduce(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    op = ins.mods[1]
+    is_signed = ins.mods[-1] == "s32"
+    value = e.vector(e.src(ins.args[1], "b32"))
+    who = c.mask_vec(members(e, ins.args[2]))
+    name = {"min": "smin" if is_signed else "umin", "max": "smax" if is_signed else "umax"}.get(op, op)
+    neutral = {"smin": 2**31 - 1, "umin": -1, "smax": -(2**31), "and": -1}.get(name, 0)
+    chosen = c.select(who, value, neutral)
+    e.dst(ins.args[0], c.call("i32", f"llvm.vector.reduce.{name}.v32i32", chosen))
+
+
+@opcode("match", "any all sync b32 b64", "shuffle", uniform="never", operands=(3, 3))
+def match(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    kind = ins.mods[-1]
+    value = e.vector(e.src(ins.args[1], kind))
+    who = members(e, ins.args[2])
+    place = c.var(value.t, value)
+    t = "i64" if kind == "b64" else "i32"
+    width = 8 if kind == "b64" else 4
+    result = c.var("<32 x i32>", const("<32 x i32>", 0))
+    base = V("ptr", place.name)
+    equal = c.var("i32", who)
+    with c.each_lane(who) as lane:
+        mine = c.load(t, base, c.mul(c.zext(lane, "i64"), width), width)
+        same = c.and_(c.mask_bits(c.icmp("eq", value, c.splat(mine))), who)
+        equal.set(c.and_(equal.get(), same))
+        result.set(c.insert(result.get(), same, lane))
+    e.cache = {k: v for k, v in e.cache.items() if k in ("bits", "lanes")}
+    if "any" in ins.mods:
+        e.dst(ins.args[0], result.get())
+        return
+    full = c.icmp("eq", equal.get(), who)
+    target = ins.args[0].first if isinstance(ins.args[0], Pair) else ins.args[0]
+    e.dst(target, c.splat(c.select(full, who, 0)))
+    if isinstance(ins.args[0], Pair):
+        e.dst(ins.args[0].second, c.splat(full))

@@ -1,4 +1,4 @@
-"""The loop: ask an operator, evaluate, decide, record, commit or revert. It only calls; every step lives in its own room.
+"""The loop: ask an operator, evaluate, decide, record, commit or revert. It only calls; each step has its own room.
 
 What happens is told through events (`Event`), so that a terminal, a JSON stream and a test can all watch one loop.
 """
@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.device import DeviceName
-from evo.evaluate import Failed, Job, Workbench, evaluate, prepare
-from evo.journal import Run, open_run
-from evo.mutate import Proposal
-from evo.result import Evaluation, Json, Verdict, drop_absent
+from evo.errors import TaskInvalid
+from evo.evaluate import Job, Workbench, evaluate
+from evo.mutate import Context, Proposal, operators
+from evo.notebook import Notebook, Trial, open_notebook
+from evo.prepare import Failed
+from evo.result import CaseBench, Evaluation, Json, Verdict, drop_absent
 from evo.search import Search
 from evo.task import Task, load_task
-from evo.variant import read_variant
+from evo.variant import Variant, parse_variant, read_variant
+
+_DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +55,6 @@ class Event:
 Observer = Callable[[Event], None]
 
 
-class Interrupted(Exception):
-    """The user asked to stop; raised between steps only, so that nothing is left half done."""
-
-
 def evolve(
     settings: Settings,
     root: Path,
@@ -63,24 +63,247 @@ def evolve(
     stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
 ) -> dict[str, Json]:
-    """Run the loop and return the last line of `iterate --json`. Raises EvoError for harness failures."""
+    """Run the loop and return the fields of its last line. Raises EvoError for harness failures."""
     task = load_task(root, settings.task)
     started = clock()
-    with Workbench(settings.device, arch=settings.arch) as bench, open_run(root, task, bench, settings.branch) as run:
-        for sentence in run.recovered:
+
+    def on_stage(stage: str) -> None:
+        watch(Event(kind="stage", text=stage))
+
+    with (
+        open_notebook(root, task, branch=settings.branch) as notebook,
+        Workbench(settings.device, arch=settings.arch, on_stage=on_stage) as bench,
+    ):
+        for sentence in notebook.recovered:
             watch(Event(kind="note", text=sentence))
-        watch(Event(kind="begin", fields={"task": task.name, "device": str(settings.device), "arch": bench.arch,
-                                          "chip": bench.chip_slug, "run": run.id, "iterations": settings.iterations}))
-        loop = _Loop(task, settings, bench, run, watch, random.Random(settings.seed))
-        loop.begin()
-        while loop.trials < settings.iterations and not stop():
-            if settings.budget_s is not None and clock() - started > settings.budget_s:
-                watch(Event(kind="note", text="the time budget is spent"))
-                break
-            if not loop.step():
-                watch(Event(kind="note", text="no operator has a proposal left"))
-                break
-        run.finish()
+        loop = _Loop(task, settings, bench, notebook, watch)
+        try:
+            loop.begin()
+            while loop.trials < settings.iterations and not stop():
+                if settings.budget_s is not None and clock() - started > settings.budget_s:
+                    watch(Event(kind="note", text="the time budget is spent"))
+                    break
+                if not loop.step():
+                    watch(Event(kind="note", text="no operator has a proposal left"))
+                    break
+        finally:
+            notebook.finish()
         summary = loop.summary(clock() - started)
         watch(Event(kind="done", fields=summary))
         return summary
+
+
+class _Loop:
+    """The state of one run: the champion, what was tried, and the bandit."""
+
+    def __init__(self, task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer) -> None:
+        self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
+        self.trials = 0
+        self.kept = 0
+        rng = random.Random(settings.seed)
+        self.search = Search(operators(settings.operators, patch=settings.patch), rng)
+        self.path = task.champion_path(bench.chip_slug, bench.arch)
+        self.champion: Variant
+        self.start: dict[str, Json] = {}  # bench figures by case, of the first and of the last champion
+        self.end: dict[str, Json] = {}
+        self.rung: str | None = None
+        self.rungs_tried: set[str] = set()
+        self.tried: set[str] = set()
+        self.code_seen: set[str] = set()
+
+    def begin(self) -> None:
+        """Take up the champion, or make a first one from `--from` or the first rung."""
+        fields: dict[str, Json] = {
+            "task": self.task.name,
+            "device": str(self.bench.device),
+            "arch": self.bench.arch,
+            "chip": self.bench.chip_slug,
+            "run": self.notebook.run,
+            "branch": self.settings.branch,
+            "iterations": self.settings.iterations,
+        }
+        if self.path.is_file() and self.settings.start is None:
+            self._take_up(fields)
+            return
+        self.watch(Event(kind="begin", fields=drop_absent(fields)))
+        source = self.settings.start or _first_rung(self.task)
+        variant = read_variant(source)
+        self._first(variant, source)
+
+    def _take_up(self, fields: dict[str, Json]) -> None:
+        self.champion = read_variant(self.path)
+        descent = self.notebook.descent(self.path, self.champion)
+        self.rung, self.rungs_tried = descent.rung, set(descent.rungs_tried)
+        self.tried = set(descent.tried) | {self.champion.id}
+        prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
+        if isinstance(prepared, Failed):
+            raise TaskInvalid(
+                f"{self.path}: the champion does not run here: {prepared.reason}",
+                hint="start anew with --from ladder/00_scalar.cu",
+            )
+        self.code_seen.add(prepared.code_hash)
+        self.end = self.start = _named(descent.bench)
+        known = {**fields, "champion": self.champion.id, "cases": self.start or None}
+        self.watch(Event(kind="begin", fields=drop_absent(known)))
+
+    def _first(self, variant: Variant, source: Path) -> None:
+        proposal = Proposal(
+            operator="start",
+            kind="start",
+            text=variant.text,
+            summary=f"start from {source.name}",
+            reason=variant.headline,
+            expected="the baseline of this run; claims no gain",
+            risk="none",
+        )
+        self.champion = variant
+        if source.parent == self.task.folder / "ladder":
+            self.rung = source.name
+        evaluation = self._try(proposal, None)
+        if not evaluation.status.passed:
+            raise TaskInvalid(
+                f"{source}: the first champion is {evaluation.status}: {evaluation.reason}",
+                hint=f"see `evo check {source}`; start from a file that passes",
+            )
+
+    def step(self) -> bool:
+        """One trial; False when no operator has a proposal left."""
+        proposal = self._ask()
+        if proposal is None:
+            return False
+        self.trials += 1
+        evaluation = self._try(proposal, self.champion)
+        decision = evaluation.decision
+        kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
+        gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
+        self.search.tell(proposal.operator, gain)
+        return True
+
+    def _ask(self) -> Proposal | None:
+        """The next proposal whose machine code has not been evaluated yet."""
+        for _ in range(_DUPLICATES):
+            context = Context(
+                task=self.task, chip=self.bench.chip, tried=self.tried, rung=self.rung, rungs_tried=self.rungs_tried
+            )
+            proposal = self.search.ask(self.champion, context)
+            if proposal is None:
+                return None
+            self.tried.add(parse_variant(proposal.text).id)
+            prepared = self.bench.prepare(self.task, proposal.text)
+            if isinstance(prepared, Failed) or prepared.code_hash not in self.code_seen:
+                if not isinstance(prepared, Failed):
+                    self.code_seen.add(prepared.code_hash)
+                return proposal
+        return None
+
+    def _try(self, proposal: Proposal, parent: Variant | None) -> Evaluation:
+        """One trial: write the champion file, evaluate, then commit it or put the old one back."""
+        variant = parse_variant(proposal.text)
+        trial = self.notebook.begin(self.path, proposal, variant, parent)
+        start: dict[str, Json] = {
+            "trial": trial.number,
+            "id": trial.id,
+            "operator": proposal.operator,
+            "kind": proposal.kind,
+        }
+        self.watch(Event(kind="trial", text=proposal.summary, fields={**start, "summary": proposal.summary}))
+        job = Job(
+            task=self.task,
+            text=proposal.text,
+            path=str(self.path),
+            seed=self.notebook.seed,
+            rival=parent.text if parent else None,
+            margin=self.settings.margin,
+            neutral=self.settings.neutral,
+            champion=parent is None,
+        )
+        try:
+            evaluation = evaluate(job, self.bench)
+        except BaseException:
+            self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
+            raise
+        kept = _is_kept(evaluation, parent)
+        commit: str | None = None
+        if kept:
+            commit = self.notebook.keep(trial, evaluation)
+        else:
+            self.notebook.revert(trial, evaluation)
+        self._learn(proposal, variant, evaluation, kept)
+        self.watch(Event(kind="result", fields=_result_line(trial, proposal, parent, evaluation, commit)))
+        return evaluation
+
+    def _learn(self, proposal: Proposal, variant: Variant, evaluation: Evaluation, kept: bool) -> None:
+        self.tried.add(variant.id)
+        rung = proposal.arguments.get("rung")
+        if isinstance(rung, str):
+            self.rungs_tried.add(rung)
+        if not kept:
+            return
+        self.champion, self.end = variant, _cases(evaluation.bench)
+        if isinstance(rung, str):
+            self.rung = rung
+        if proposal.kind == "start":
+            self.start = self.end
+        else:
+            self.kept += 1
+
+    def summary(self, elapsed_s: float) -> dict[str, Json]:
+        return {
+            "done": True,
+            "trials": self.trials,
+            "kept": self.kept,
+            "champion": self.champion.id,
+            "start": self.start,
+            "end": self.end,
+            "elapsed_s": round(elapsed_s, 3),
+        }
+
+
+def _is_kept(evaluation: Evaluation, parent: Variant | None) -> bool:
+    if parent is None:
+        return evaluation.status.passed
+    decision = evaluation.decision
+    return decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
+
+
+def _first_rung(task: Task) -> Path:
+    rungs = task.ladder()
+    if not rungs:
+        raise TaskInvalid(
+            f"{task.folder / 'ladder'}: no rung to start from", hint="add a .cu file, or pass --from FILE"
+        )
+    return rungs[0]
+
+
+def _cases(bench: tuple[CaseBench, ...]) -> dict[str, Json]:
+    return _named([case.to_json() for case in bench])
+
+
+def _named(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """Bench figures by case name, without the name inside."""
+    return {str(row["name"]): {key: value for key, value in row.items() if key != "name"} for row in rows}
+
+
+def _result_line(
+    trial: Trial, proposal: Proposal, parent: Variant | None, evaluation: Evaluation, commit: str | None
+) -> dict[str, Json]:
+    decision = evaluation.decision
+    return drop_absent(
+        {
+            "trial": trial.number,
+            "id": trial.id,
+            "variant": evaluation.variant,
+            "parent": parent.id if parent else None,
+            "operator": proposal.operator,
+            "kind": proposal.kind,
+            "summary": proposal.summary,
+            "status": evaluation.status.value,
+            "reason": evaluation.reason or (decision.reason if decision else None),
+            "decision": decision.verdict.value if decision else None,
+            "timing": evaluation.environment.timing if evaluation.bench else None,
+            "cases": _cases(evaluation.bench) or None,
+            "gain": decision.gain.to_json() if decision and decision.gain else None,
+            "commit": commit,
+            "elapsed_s": round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
+        }
+    )

@@ -1,8 +1,8 @@
 """Which operator is asked next: a bandit over measured effect.
 
-Each operator is an arm. Its reward is the logarithm of the gain where a proposal was kept and 0 where it was not, so an
-operator that finds big gains seldom and one that finds small ones often are weighed on one scale. Untried arms are drawn
-optimistically (UCB1, Auer et al. 2002); ties are broken by the generator that is passed in.
+Each operator is an arm. Its reward is the logarithm of the gain where a proposal was kept and 0 where it was not, so
+that big gains found seldom and small ones found often are weighed on one scale. Untried arms are drawn optimistically
+(UCB1, Auer et al. 2002); ties are broken by the generator that is passed in.
 """
 
 from __future__ import annotations

@@ -1,0 +1,167 @@
+"""One run's book-keeping: records in the population, keeps and reverts in the ledger, under one set of calls.
+
+Order matters for `kill -9`: a rejected trial's record is on disk before the champion's file is put back, and a kept one
+is one journalled step of the ledger.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from evo import leaderboard
+from evo.ledger import Kept, Ledger
+from evo.mutate import Proposal
+from evo.population import Record, RunFile, kept_message, load_records, make_diff, run_id
+from evo.result import Evaluation, Json
+from evo.task import Task
+from evo.variant import Variant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A trial in progress: its variant stands in the champion's file."""
+
+    id: str
+    number: int
+    path: Path
+    proposal: Proposal
+    variant: Variant
+    parent: Variant | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descent:
+    """What earlier runs say about a champion: variants and rungs tried since its start, and its last figures."""
+
+    tried: frozenset[str] = frozenset()
+    rung: str | None = None
+    rungs_tried: frozenset[str] = frozenset()
+    bench: tuple[dict[str, Json], ...] = ()
+
+
+class Notebook:
+    """The records of one run, and the only caller of the ledger."""
+
+    def __init__(self, root: Path, task: Task, ledger: Ledger) -> None:
+        self.root, self.task = root, task
+        self._ledger = ledger
+        self.run = run_id(datetime.now(UTC), secrets.token_hex(2))
+        self.seed = secrets.randbelow(2**31)  # hidden from variants: nothing in the repository predicts the inputs
+        self._file = RunFile(root, task.name, self.run)
+        self.recovered: list[str] = []
+
+    def begin(self, path: Path, proposal: Proposal, variant: Variant, parent: Variant | None) -> Trial:
+        """Let a variant stand in the champion's file for the time of its trial."""
+        trial = Trial(
+            id=self._file.next_trial,
+            number=self._file.next_number,
+            path=path,
+            proposal=proposal,
+            variant=variant,
+            parent=parent,
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._ledger.place(path, variant.text)
+        return trial
+
+    def keep(self, trial: Trial, evaluation: Evaluation) -> str:
+        """Commit the champion, its record and the leaderboard; the commit's hash."""
+        record = self._record(trial, evaluation)
+        commit = self._ledger.keep(
+            Kept(
+                task=self.task.name,
+                chip=evaluation.environment.chip,
+                trial=trial.id,
+                champion=trial.path,
+                text=trial.variant.text,
+                lines=self._file.line(record),
+                message=kept_message(record),
+                date=record.date,
+            )
+        )
+        self._file.added()
+        return commit
+
+    def revert(self, trial: Trial, evaluation: Evaluation) -> None:
+        """Record a rejected trial, then put the champion's file back byte for byte."""
+        self._file.append(self._record(trial, evaluation))
+        self._ledger.revert()
+
+    def abandon(self) -> None:
+        """Put the champion's file back after a harness failure; such a trial leaves no record."""
+        self._ledger.revert()
+
+    def finish(self) -> None:
+        """Commit the records that no keep has committed."""
+        self._ledger.finish(date=_now())
+
+    def descent(self, path: Path, variant: Variant) -> Descent:
+        """The line of descent of the champion that stands in `path`, back to its start."""
+        place = path.stem
+        records = [r for r in load_records(self.root, self.task.name) if f"{r.place[0]}-{r.place[1]}" == place]
+        starts = [index for index, record in enumerate(records) if record.kind == "start" and record.kept]
+        line = records[starts[-1] :] if starts else records
+        rungs = [str(record.arguments["rung"]) for record in line if "rung" in record.arguments]
+        kept_rungs = [str(r.arguments["rung"]) for r in line if r.kept and "rung" in r.arguments]
+        own = [record for record in line if record.kept and record.variant == variant.id]
+        return Descent(
+            tried=frozenset(record.variant for record in line),
+            rung=kept_rungs[-1] if kept_rungs else None,
+            rungs_tried=frozenset(rungs),
+            bench=tuple(own[-1].bench) if own else (),
+        )
+
+    def _record(self, trial: Trial, evaluation: Evaluation) -> Record:
+        proposal, parent = trial.proposal, trial.parent
+        return Record(
+            trial=trial.id,
+            run=self.run,
+            number=trial.number,
+            task=self.task.name,
+            variant=trial.variant.id,
+            parent=parent.id if parent else None,
+            operator=proposal.operator,
+            kind=proposal.kind,
+            summary=proposal.summary,
+            evaluation=evaluation.to_json(),
+            diff=make_diff(parent.text, trial.variant.text) if parent else trial.variant.text,
+            date=_now(),
+            reason=proposal.reason,
+            expected=proposal.expected,
+            success=proposal.success,
+            risk=proposal.risk,
+            next_if_kept=proposal.next_if_kept,
+            next_if_reverted=proposal.next_if_reverted,
+            arguments=proposal.arguments,
+            elapsed_s=round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
+        )
+
+
+@contextmanager
+def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Iterator[Notebook]:
+    """Lock the ledger, mend what a killed evo left, refuse foreign changes, and begin a run.
+
+    Raises LedgerUnclean; RecordCorrupt for records or a leaderboard that cannot be read.
+    """
+
+    def render(commits: Mapping[str, str]) -> str:
+        return leaderboard.render(load_records(root), commits)
+
+    with Ledger.open(root, render) as ledger:
+        recovered = ledger.recover(date=_now())
+        ledger.prepare(branch)
+        leaderboard.load(root / "leaderboard.json")  # a corrupt one is the user's to look at before it is replaced
+        notebook = Notebook(root, task, ledger)
+        notebook.recovered = recovered
+        load_records(root, task.name)
+        ledger.begin(task=task.name, run=notebook.run, run_file=notebook._file.path)
+        yield notebook
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -22,11 +22,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 _COMMANDS: dict[str, Callable[..., int]] = {
     "init": start.init,
     "iterate": loop.iterate,
+    "leaderboard": lists.leaderboard,
     "check": files.check,
     "bench": files.bench,
     "try": files.attempt,
     "compile": files.compile_file,
     "operators": lists.operators,
+    "insights": lists.insights,
     "log": history.log,
     "show": history.show,
     "diff": history.diff,

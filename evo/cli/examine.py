@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,7 @@ _CUDA12 = (
     "nvidia-cuda-cccl-cu12; see the README, CUDA 12"
 )
 _WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
+_OLDEST_GIT = (2, 31)  # what the ledger relies on
 _ENOUGH_DISK_BYTES = 2 * 2**30  # compiled variants and records of a long run
 _CPU_FEATURES = ("sse4_2", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "asimd", "fphp", "sve")
 _ARCH = "sm_89"
@@ -96,6 +98,9 @@ def _git() -> Iterator[Finding]:
         )
         return
     version = _output("git", "--version").removeprefix("git version ")
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_GIT:
+        yield Finding(name="git", state="warn", found=version, to_do="install git 2.31 or later")
+        return
     name, email = _output("git", "config", "user.name"), _output("git", "config", "user.email")
     if name and email:
         yield Finding(name="git", state="ok", found=f"{version}, commits as {name} <{email}>")

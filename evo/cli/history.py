@@ -12,7 +12,16 @@ import typer
 
 from evo.cli import views
 from evo.cli.options import AsJson, Seed, Session, choose_device, choose_task, session_of
-from evo.cli.recorded import bench_cells, headline_text, padded, record_json, show_record, verdict_word
+from evo.cli.recorded import (
+    bench_cells,
+    commits_of,
+    headline_of,
+    headline_text,
+    padded,
+    record_json,
+    show_record,
+    verdict_word,
+)
 from evo.cli.terminal import clip, out, out_json, out_table, paint, plain, say, stage, verdict_colour
 
 if TYPE_CHECKING:
@@ -41,26 +50,16 @@ def log(
     name = choose_task(root, task).name if task is not None else None
     records = [record for record in load_records(root, name) if record.kept or not kept]
     if json:
-        out_json([record_json(record) for record in records])
+        commits = commits_of(root)
+        out_json([record_json(record, commits.get(record.trial)) for record in records])
         return 0
     if not records:
         say("no trials yet: `evo iterate` makes some")
     for index, (run, group) in enumerate(groupby(records, key=lambda record: (record.task, record.run))):
         if index:
             out()
-        _log_run(run[1], list(group), _headline(root, run[0]))
+        _log_run(run[1], list(group), headline_of(root, run[0]))
     return 0
-
-
-def _headline(root: Path, task: str) -> str | None:
-    """The task's headline case; None for a task that is no longer there."""
-    from evo.errors import EvoError
-    from evo.task import load_task
-
-    try:
-        return load_task(root, task).headline
-    except EvoError:
-        return None
 
 
 def _log_run(run: str, records: list[Record], headline: str | None) -> None:
@@ -90,11 +89,13 @@ def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
     """Show one trial. What was proposed and why, what became of it, and its diff."""
     from evo.population import find
 
-    record = find(session_of(context).root(), id)
+    root = session_of(context).root()
+    record = find(root, id)
+    commit = commits_of(root).get(record.trial)
     if json:
-        out_json(record.to_json())
+        out_json(record.to_json() | ({"commit": commit} if commit else {}))
     else:
-        show_record(record)
+        show_record(record, commit)
         out()
         _print_diff(record.diff.splitlines() if record.parent is not None else [])
     return 0

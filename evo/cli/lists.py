@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
-from evo.cli.options import AsJson
-from evo.cli.terminal import columns, out, out_json, paint
+import typer
+
+from evo.cli.options import AsJson, choose_task, session_of
+from evo.cli.recorded import commits_of, headline_of
+from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
+from evo.cli.views import case_us, gain_text
+
+if TYPE_CHECKING:
+    from evo.insights import Insight, Unsuccessful
+    from evo.leaderboard import Entry
+    from evo.result import Json
+
+OnlyTask = Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="Only this task.")]
 
 
 def operators(json: AsJson = False) -> int:
@@ -38,3 +52,106 @@ def _example(before: str, after: str) -> None:
     for line in difflib.ndiff(before.strip("\n").splitlines(), after.strip("\n").splitlines()):
         if line[0] in colours:
             out(paint(f"    {line.rstrip()}", *colours[line[0]]))
+
+
+def leaderboard(
+    context: typer.Context,
+    task: OnlyTask = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="First write the file anew from the records.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Show the champions. Of each task, chip and arch; measured and modelled ones apart."""
+    from evo.leaderboard import build, entries, load, write
+    from evo.population import load_records
+
+    root = session_of(context).root()
+    name = choose_task(root, task).name if task is not None else None
+    if rebuild:
+        write(root, build(load_records(root), commits_of(root)))
+        say("leaderboard.json is rebuilt from the records; commit it where it changed")
+    board = load(root)
+    shown = entries(board, task=name)
+    if json:
+        out_json(board if name is None else {**board, "entries": list[Json](shown)})
+        return 0
+    if not shown:
+        say("no champions yet: `evo iterate` makes some")
+    ordered = sorted(shown, key=lambda entry: str(entry["timing"]))
+    for index, (timing, group) in enumerate(groupby(ordered, key=lambda entry: str(entry["timing"]))):
+        if index:
+            out()
+        head = ["task", "chip", "arch", "variant", "case", f">{timing} µs", ">gain", "commit", "date", "change"]
+        out_table(head, [_board_row(root, entry) for entry in group], flexible=9)
+    return 0
+
+
+def _board_row(root: Path, entry: Entry) -> list[str]:
+    cases = cast("dict[str, Json]", entry["cases"])
+    headline = headline_of(root, str(entry["task"]))
+    case = headline if headline in cases else next(iter(cases), "")
+    us = case_us(cases.get(case or ""))
+    gain = entry.get("gain")
+    arch = str(entry["arch"]) + (" (ptx)" if entry["loaded"] == "ptx_jit" else "")
+    return [
+        str(entry["task"]),
+        str(entry["chip"]),
+        arch,
+        paint(str(entry["variant"]), "cyan"),
+        case or "",
+        microseconds(us) if us is not None else "",
+        gain_text(gain, interval=False) if isinstance(gain, dict) else "",
+        str(entry.get("commit", ""))[:7],
+        str(entry["date"])[:10],
+        plain(str(entry["name"])),
+    ]
+
+
+def insights(
+    context: typer.Context,
+    task: OnlyTask = None,
+    failed: Annotated[bool, typer.Option("--failed", help="What was not kept, and why, latest first.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Say what each kind of change has brought. From all records; with --failed, what was not kept and why."""
+    from evo.insights import summarise, unsuccessful
+    from evo.population import load_records
+
+    root = session_of(context).root()
+    records = load_records(root, choose_task(root, task).name if task is not None else None)
+    rows: list[Insight] | list[Unsuccessful] = unsuccessful(records) if failed else summarise(records)
+    if json:
+        out_json([row.to_json() for row in rows])
+    elif not rows:
+        say("nothing to learn from yet: `evo iterate` makes trials")
+    elif failed:
+        _show_unsuccessful(unsuccessful(records))
+    else:
+        _show_insights(summarise(records))
+    return 0
+
+
+def _show_insights(rows: list[Insight]) -> None:
+    for index, ((task, timing), group) in enumerate(groupby(rows, key=lambda row: (row.task, row.timing))):
+        if index:
+            out()
+        out(f"{paint(task, 'bold')}  {timing} effects")
+        table = [
+            [
+                row.operator,
+                plain(row.change),
+                row.chip,
+                ratio(row.median) if row.median is not None else "",
+                f"{ratio(row.low)} to {ratio(row.high)}" if row.low is not None and row.high is not None else "",
+                f"{row.kept} of {row.count}",
+            ]
+            for row in group
+        ]
+        out_table(["operator", "change", "chip", ">median", "range", ">kept"], table, flexible=1)
+
+
+def _show_unsuccessful(rows: list[Unsuccessful]) -> None:
+    table = [
+        [paint(row.variant, "cyan"), row.operator, plain(row.summary), row.status, plain(row.reason).split("\n")[0]]
+        for row in rows
+    ]
+    out_table(["variant", "operator", "change", "status", "why"], table, flexible=4)

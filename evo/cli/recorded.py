@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from evo.cli.terminal import microseconds, out, out_table, paint, plain, verdict_colour
 from evo.cli.views import case_us, coloured, gain_text
+from evo.errors import EvoError, LedgerUnclean
 
 if TYPE_CHECKING:
     from evo.population import Record
     from evo.result import Json
 
 
-def record_json(record: Record) -> dict[str, Json]:
+def record_json(record: Record, commit: str | None) -> dict[str, Json]:
     """A record in the shape of `iterate --json`, with its run and date; what was not there is left out."""
     shape: dict[str, Json] = {
         "trial": record.trial,
@@ -33,10 +35,35 @@ def record_json(record: Record) -> dict[str, Json]:
         "timing": record.timing,
         "cases": {str(case["name"]): {k: v for k, v in case.items() if k != "name"} for case in record.bench} or None,
         "gain": record.gain,
+        "commit": commit,
         "date": record.date,
         "elapsed_s": record.elapsed_s,
     }
     return {name: value for name, value in shape.items() if value is not None}
+
+
+def commits_of(root: Path) -> dict[str, str]:
+    """The commit that kept each trial; none where the records are not in a git repository."""
+    from evo.ledger import History
+
+    try:
+        history = History.open(root)
+    except LedgerUnclean:
+        return {}
+    try:
+        return history.commits()
+    finally:
+        history.close()
+
+
+def headline_of(root: Path, task: str) -> str | None:
+    """The task's headline case; None for a task that is no longer there or cannot be read."""
+    from evo.task import load_task
+
+    try:
+        return load_task(root, task).headline
+    except EvoError:
+        return None
 
 
 def verdict_word(record: Record) -> str:
@@ -64,7 +91,7 @@ def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [list(row) for row in zip(*zip_longest(*rows, fillvalue=""), strict=True)]
 
 
-def show_record(record: Record) -> None:
+def show_record(record: Record, commit: str | None) -> None:
     """A trial in full: the proposal as a hypothesis, then the evidence."""
     verdict = verdict_word(record)
     chip, arch, loaded = record.place
@@ -72,6 +99,7 @@ def show_record(record: Record) -> None:
     facts = {
         "trial": f"{record.trial}  {record.date}",
         "place": f"{record.task} on {chip} {arch}, {loaded}, {record.timing} times",
+        "commit": commit or "",
         "parent": record.parent or "none: a start",
         "operator": f"{record.operator} ({record.kind})",
         "change": record.summary,

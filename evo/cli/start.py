@@ -8,19 +8,16 @@ import typer
 
 from evo.cli.options import session_of
 from evo.cli.terminal import out
-from evo.errors import LedgerUnclean
 
 
 def init(context: typer.Context) -> int:
     """Lay down the shipped tasks in a git repository. With an empty population and leaderboard; overwrites nothing."""
     from evo.cli.shipped import lay_down
+    from evo.ledger import History
     from evo.task import task_names
 
     root = (session_of(context).given_root or Path.cwd()).resolve()
-    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
-        raise LedgerUnclean(
-            f"{root} is not in a git repository", hint="run `git init` first: evo keeps its history there"
-        )
+    History.open(root).close()  # raises where there is no repository that evo could commit to
     written = lay_down(root)
     names = task_names(root)
     if not written:

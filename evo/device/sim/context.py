@@ -143,6 +143,7 @@ class Context:
 
     def collect(self, counters: Counters) -> None:
         """Copy what was counted."""
+        counters.warps = self.field("blocks_done") * self.field("warp_count")
         counters.fill(self.records, self.block_counts, self.touched)
 
 

@@ -1,7 +1,11 @@
-"""What a launch counted: executions per basic block, and per memory instruction its requests, sectors and wavefronts."""
+"""What a launch counted: executions per basic block, and per memory instruction its requests, sectors and wavefronts.
+
+Instruction counts are the static mix of each block times its executions, so they cost nothing while a kernel runs.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,63 +13,141 @@ from numpy.typing import NDArray
 
 from evo.device.sim.isa.table import TABLE
 from evo.device.sim.layout import REC
-from evo.device.sim.program import WIDTH, Function, Instr, Vec
+from evo.device.sim.program import Instr
 
 if TYPE_CHECKING:
+    from evo.device.sim.cfg import Block
     from evo.device.sim.flow import Kernel
 
 _COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
+_HALF = ("f16", "f16x2", "bf16", "bf16x2")
+_MEMORY = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix")
 
 
 def unit_of(ins: Instr) -> str:
-    """The pipe an instruction occupies: fp, int, sfu, mma, fp64, half, shuffle, mem, barrier, branch, mov."""
+    """The pipe an instruction occupies: fp, int, sfu, mma, fp64, shuffle, mem, barrier, branch, cvt or mov."""
     unit = TABLE[ins.name].unit if ins.name in TABLE else "int"
     kind = ins.mods[-1] if ins.mods else ""
     if unit in ("alu", "fp"):
         if kind == "f64":
             return "fp64"
-        if ins.name == "div" and kind in ("f32", "f64"):
+        if ins.name in ("div", "rem"):
             return "sfu"
-        return "fp" if kind in ("f32", "f16", "f16x2", "bf16", "bf16x2") and ins.name not in ("selp", "setp") else "int"
-    return unit
+        return "fp" if kind in ("f32", *_HALF) and ins.name not in ("selp", "setp", "set", "min", "max") else "int"
+    return "fp64" if unit == "sfu" and kind == "f64" else unit
+
+
+def space_of_site(ins: Instr) -> str:
+    """shared, local, param, atomic or global (generic counts as global)."""
+    spaces = {m.split("::")[0] for m in ins.mods}
+    if ins.name in ("ldmatrix", "stmatrix"):
+        return "shared"
+    for space in ("local", "param"):
+        if space in spaces:
+            return space
+    if ins.name == "cp":
+        return "copy"
+    return "shared" if "shared" in spaces else "global"
+
+
+def mma_fma(ins: Instr) -> int:
+    """Multiply-adds of one warp-wide mma: m x n x k of its shape."""
+    for mod in ins.mods:
+        if mod.startswith("m16n8k"):
+            return 16 * 8 * int(mod[6:])
+    return 16 * 16 * 16
 
 
 class Counters:
     """Exact counts of one launch (of the blocks that ran)."""
 
-    def __init__(self, kernel: Kernel, function: Function) -> None:
-        self.kernel, self.function = kernel, function
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.warps = 0  # that ran
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in _COUNTED}
-        self.executions = np.zeros(len(kernel.blocks), np.int64)
+        self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
         self.lanes = np.zeros(len(kernel.blocks), np.int64)
         self.unique_read_sectors = 0
         self.unique_write_sectors = 0
 
     def fill(self, records: NDArray[np.int64], blocks: NDArray[np.int64], touched: list[NDArray[np.uint8]]) -> None:
+        """Take over the arrays of a finished launch."""
         for name in _COUNTED:
             self.records[name] = records[:, REC[name] // 8].copy()
         self.executions, self.lanes = blocks[:, 0].copy(), blocks[:, 1].copy()
         self.unique_read_sectors = int(sum(np.count_nonzero(t & 1) for t in touched))
         self.unique_write_sectors = int(sum(np.count_nonzero(t & 2) for t in touched))
-        self._uniform_loads()
-
-    def _uniform_loads(self) -> None:
-        """Loads with one address per warp are not counted as they run: the block's executions say it all."""
-        for site, (_, index, _) in enumerate(self._sites()):
-            if index in getattr(self.kernel.code, "uniform_sites", set()):
-                del site
-
-    def _sites(self) -> list[tuple[int, int, Instr]]:
-        return [(0, index, ins) for index, ins in enumerate(self.kernel.sites)]
+        for site, block in self.kernel.uniform_sites.items():
+            if block >= 0:
+                self.records["requests"][site] = self.executions[block]
+                self.records["lanes"][site] = self.lanes[block]
+            for name in ("sectors", "lines"):
+                self.records[name][site] = self.records["requests"][site]
 
     def by_instruction(self) -> list[dict[str, Any]]:
-        """Per memory or synchronisation instruction: PTX line, source line, spelling and its counts."""
+        """Per memory instruction: PTX line, source line, spelling and its counts."""
         out = []
         for index, ins in enumerate(self.kernel.sites):
+            if ins.name not in _MEMORY or space_of_site(ins) == "param":
+                continue
             row: dict[str, Any] = {"ptx_line": ins.line, "source_line": ins.loc, "instruction": ins.spelling}
             row |= {name: int(values[index]) for name, values in self.records.items()}
             out.append(row)
         return out
 
+    def by_line(self) -> dict[int, dict[str, int]]:
+        """Per source line (0 if unknown): warp instructions and memory counts."""
+        out: dict[int, Counter[str]] = {}
+        for block, executions in zip(self.kernel.blocks, self.executions, strict=True):
+            for ins in _all(block):
+                out.setdefault(ins.loc, Counter())["warp_instructions"] += int(executions)
+        for index, ins in enumerate(self.kernel.sites):
+            if ins.name in _MEMORY:
+                out.setdefault(ins.loc, Counter()).update(self._memory(index, ins))
+        return {line: {k: v for k, v in row.items() if v} for line, row in sorted(out.items())}
 
-__all__ = ["Counters", "Vec", "WIDTH"]
+    def _memory(self, index: int, ins: Instr) -> dict[str, int]:
+        count = {name: int(values[index]) for name, values in self.records.items()}
+        space = space_of_site(ins)
+        row: dict[str, int] = {}
+        if space in ("global", "copy"):
+            row |= {"global_requests": count["requests"], "global_sectors": count["sectors"], "global_lines": count["lines"]}
+            loads = ins.name in ("ld", "cp")
+            row["l1_hit_sectors"] = count["sectors"] - count["l1_misses"] if loads else 0
+            row["l2_sectors"] = count["l1_misses"] if loads else count["sectors"]
+            if ins.name in ("atom", "red"):
+                row["global_atomics"] = count["lanes"]
+        if space in ("shared", "copy"):
+            row["shared_requests"] = count["requests"]
+            row["shared_wavefronts"] = count["wavefronts"]
+            row["shared_wavefronts_ideal"] = count["ideal"]
+            row["bank_conflicts"] = count["wavefronts"] - count["ideal"]
+        if space == "local":
+            row |= {"local_requests": count["requests"], "local_sectors": count["sectors"]}
+        return row
+
+    def totals(self) -> dict[str, int]:
+        """Sums over the launch. Instruction counts are per warp; `thread_instructions` counts active lanes."""
+        out: Counter[str] = Counter()
+        for block, executions, lanes in zip(self.kernel.blocks, self.executions, self.lanes, strict=True):
+            code = _all(block)
+            out["warp_instructions"] += int(executions) * len(code)
+            out["thread_instructions"] += int(lanes) * len(code)
+            for ins in code:
+                unit = unit_of(ins)
+                out[f"{unit}_instructions"] += int(executions)
+                if unit == "mma":
+                    out["mma_fma"] += int(executions) * mma_fma(ins)
+        for index, ins in enumerate(self.kernel.sites):
+            if ins.name in _MEMORY:
+                out.update(self._memory(index, ins))
+        out["unique_read_bytes"] = 32 * self.unique_read_sectors
+        out["unique_write_bytes"] = 32 * self.unique_write_sectors
+        out["warps"] = self.warps
+        return {name: int(value) for name, value in sorted(out.items())}
+
+
+def _all(block: Block) -> list[Instr]:
+    """The instructions of a block that the hardware would issue."""
+    code = [*block.code, block.end] if block.end is not None else block.code
+    return [ins for ins in code if not (ins.name == "ld" and "param" in ins.mods)]

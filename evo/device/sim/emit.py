@@ -51,6 +51,7 @@ class Emitter:
         self.ctx = code.arg(0)
         self.warp = code.arg(1)
         self.sites: list[Instr] = []
+        self.uniform_sites: dict[int, int] = {}  # loads with one address per warp -> block, -1 if counted as they run
         self.records = V("ptr", "%records")
         self.live = code.var("i32")
         self.mask = code.var("i32")

@@ -35,6 +35,7 @@ class Kernel:
     sites: list[Instr]
     warp_stride: int
     code: Code
+    uniform_sites: dict[int, int]
 
 
 def uniform_registers(function: Function, blocks: list[Block]) -> set[str]:
@@ -162,7 +163,7 @@ class Flow:
         exits = f" i32 {_EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
         c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
         c.lines.insert(slot, f"{self.counter_at} = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
-        return Kernel(self.function.name, self.blocks, e.sites, self.stride, c)
+        return Kernel(self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites)
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e

@@ -177,7 +177,7 @@ class Module:
         total = int(np.prod(grid3, dtype=object))
         ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
         static, local = self.layouts[kernel]
-        counters = Counters(loaded.kernel, loaded.function)
+        counters = Counters(loaded.kernel)
         problem = self._refused(loaded.function, grid3, block3, static + shared_bytes)
         if problem:
             return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)

@@ -106,10 +106,24 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]
         return c.call("ptr", f"ld_shared_{width}", e.ctx, e.warp, rec, addr, e.active()), False
     addr = address(e, ins.args[1])
     if space in ("global", "const") and not is_vec(addr.t):
+        _note_uniform(e, rec)
         return _uniform(e, rec, addr, width), True
     helper = "global" if space == "const" else space
     place = c.call("ptr", f"ld_{helper}_{width}", e.ctx, e.warp, rec, e.vector(addr), e.active())
     return place, False
+
+
+def _note_uniform(e: Emitter, rec: V) -> None:
+    """Unguarded, such a load is counted by its block's executions; guarded, by what it does."""
+    c = e.c
+    assert e.block is not None
+    if e.guard is None:
+        e.uniform_sites[len(e.sites) - 1] = e.block.number
+        return
+    e.uniform_sites[len(e.sites) - 1] = -1
+    active = e.active()
+    c.bump(rec, REC["requests"], c.zext(c.icmp("ne", active, 0), "i64"))
+    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", active), "i64"))
 
 
 def _uniform(e: Emitter, rec: V, addr: V, width: int) -> V:

@@ -97,13 +97,14 @@ def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[s
 
     waves = math.ceil(part.blocks_total / chip.sms)  # blocks that the busiest SM runs
     units = {name: per_block(f"{name}_instructions") for name in ("fp", "int", "cvt", "mov", "sfu", "fp64", "shuffle")}
-    issue = per_block("warp_instructions") + _expanded(part.counters) / run
+    # ptxas removes nearly every mov, so they are not issued.
+    issue = per_block("warp_instructions") - units["mov"] + _expanded(part.counters) / run
     lsu = per_block("shared_wavefronts") + per_block("global_lines") + per_block("local_requests") + units["shuffle"]
     clocks = {
         "issue": issue / _SCHEDULERS,
         "fp": 32 * (units["fp"] + units["int"]) / chip.fp32_lanes,
-        "int": 32 * units["int"] / chip.int_lanes,
-        "sfu": 32 * (units["sfu"] + units["cvt"]) / chip.sfu_lanes,
+        "int": 32 * (units["int"] + units["cvt"]) / chip.int_lanes,
+        "sfu": 32 * units["sfu"] / chip.sfu_lanes,
         "fp64": 32 * units["fp64"] / chip.fp64_lanes,
         "lsu": lsu * 32 / chip.lsu_lanes,
         "mma": per_block("mma_fma") / chip.mma_f16_fma,

@@ -1,0 +1,211 @@
+"""Integer instructions against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from harness import DTYPES, one
+
+RNG = np.random.default_rng(7)
+WIDTHS = {"16": 16, "32": 32, "64": 64}
+
+
+def samples(kind: str, count: int = 160) -> np.ndarray:
+    dtype = DTYPES[kind]
+    info = np.iinfo(dtype)
+    edges = [0, 1, 2, 3, 7, 31, 32, 33, 63, 64, info.max, info.max - 1, info.min, info.min + 1]
+    if info.min < 0:
+        edges += [-1, -2, -31]
+    random = RNG.integers(info.min, info.max, count - len(edges), dtype=dtype, endpoint=True)
+    out = np.concatenate([np.array(edges, dtype), random])
+    RNG.shuffle(out)
+    return out
+
+
+def big(x: np.ndarray) -> list[int]:
+    return [int(v) for v in x]
+
+
+def wrap(values: list[int], kind: str) -> np.ndarray:
+    width = DTYPES[kind](0).itemsize * 8
+    raw = np.array([v & ((1 << width) - 1) for v in values], dtype=np.uint64)
+    return raw.astype(f"u{width // 8}").view(DTYPES[kind])
+
+
+@pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
+@pytest.mark.parametrize("op", ["add", "sub", "mul.lo", "mul.hi", "min", "max", "div", "rem"])
+def test_binary(op: str, kind: str) -> None:
+    a, b = samples(kind), samples(kind)
+    if op in ("div", "rem"):
+        b[b == 0] = 3
+    got = one(f"{op}.{kind} %o, %a, %b;", kind, (kind, a), (kind, b))
+    width = a.itemsize * 8
+
+    def trunc_div(x: int, y: int) -> int:
+        return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+    how = {
+        "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul.lo": lambda x, y: x * y,
+        "mul.hi": lambda x, y: x * y >> width, "min": min, "max": max, "div": trunc_div,
+        "rem": lambda x, y: x - y * trunc_div(x, y),
+    }[op]  # fmt: skip
+    assert (got == wrap([how(x, y) for x, y in zip(big(a), big(b), strict=True)], kind)).all()
+
+
+def test_division_by_zero_and_overflow_do_not_trap() -> None:
+    low = np.iinfo(np.int32).min
+    got = one("div.s32 %o, %a, %b;", "s32", ("s32", [low, 5, -5]), ("s32", [-1, 0, 0]))
+    assert got.tolist() == [low, -1, -1]
+    assert one("rem.s32 %o, %a, %b;", "s32", ("s32", [low, 5]), ("s32", [-1, 0])).tolist() == [0, 5]
+    assert one("div.u64 %o, %a, %b;", "u64", ("u64", [9]), ("u64", [0])).tolist() == [2**64 - 1]
+
+
+@pytest.mark.parametrize(("kind", "wide"), [("u16", "u32"), ("s16", "s32"), ("u32", "u64"), ("s32", "s64")])
+def test_wide_products(kind: str, wide: str) -> None:
+    a, b, c = samples(kind), samples(kind), samples(wide)
+    expect = [x * y for x, y in zip(big(a), big(b), strict=True)]
+    assert (one(f"mul.wide.{kind} %o, %a, %b;", wide, (kind, a), (kind, b)) == wrap(expect, wide)).all()
+    got = one(f"mad.wide.{kind} %o, %a, %b, %c;", wide, (kind, a), (kind, b), (wide, c))
+    assert (got == wrap([e + z for e, z in zip(expect, big(c), strict=True)], wide)).all()
+
+
+@pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64", "b32", "b64"])
+@pytest.mark.parametrize("op", ["shl", "shr"])
+def test_shifts_clamp(op: str, kind: str) -> None:
+    if op == "shl":
+        kind = "b" + kind[1:]
+    a = samples(kind)
+    n = np.array([0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 2**31, 2**32 - 1] * 12, np.uint32)[: len(a)]
+    got = one(f"{op}.{kind} %o, %a, %b;", kind, (kind, a), ("u32", n))
+    expect = [x << min(s, 64) if op == "shl" else x >> min(s, 64) for x, s in zip(big(a), big(n), strict=True)]
+    assert (got == wrap(expect, kind)).all()
+
+
+@pytest.mark.parametrize("side", ["l", "r"])
+@pytest.mark.parametrize("mode", ["clamp", "wrap"])
+def test_funnel_shift(side: str, mode: str) -> None:
+    low, high = samples("b32"), samples("b32")
+    n = np.array([0, 1, 8, 31, 32, 33, 40, 63, 64] * 20, np.uint32)[: len(low)]
+    got = one(f"shf.{side}.{mode}.b32 %o, %a, %b, %c;", "b32", ("b32", low), ("b32", high), ("u32", n))
+    expect = []
+    for x, y, s in zip(big(low), big(high), big(n), strict=True):
+        s = s & 31 if mode == "wrap" else min(s, 32)
+        pair = y << 32 | x
+        expect.append((pair << s) >> 32 if side == "l" else pair >> s)
+    assert (got == wrap(expect, "b32")).all()
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+def test_bit_fields(kind: str) -> None:
+    a, b = samples(kind), samples("b" + kind[1:])
+    width = a.itemsize * 8
+    pos = np.array([0, 1, 5, 16, 31, 32, 63, 64, 200] * 20, np.uint32)[: len(a)]
+    size = np.array([0, 1, 3, 8, 16, 32, 64, 255] * 20, np.uint32)[: len(a)]
+    got = one(f"bfe.{kind} %o, %a, %b, %c;", kind, (kind, a), ("u32", pos), ("u32", size))
+    expect = []
+    for x, p, n in zip(big(a), big(pos), big(size), strict=True):
+        bits = x & ((1 << width) - 1)
+        sign = 0 if kind[0] == "u" or n == 0 else bits >> min(p + n - 1, width - 1) & 1
+        expect.append(sum((bits >> (p + i) & 1 if i < n and p + i < width else sign) << i for i in range(width)))
+    assert (got == wrap(expect, kind)).all()
+    other = "b" + kind[1:]
+    got = one(f"bfi.{other} %o, %a, %b, %c, %d;", other, (other, a.view(b.dtype)), (other, b), ("u32", pos), ("u32", size))
+    expect = []
+    for x, y, p, n in zip(big(a.view(b.dtype)), big(b), big(pos), big(size), strict=True):
+        for i in range(n):
+            if p + i < width:
+                y = y & ~(1 << (p + i)) | (x >> i & 1) << (p + i)
+        expect.append(y)
+    assert (got == wrap(expect, other)).all()
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_bit_counts(width: int) -> None:
+    a = samples(f"b{width}")
+    a[:3] = [0, 1, 2**width - 1]
+    bins = [format(int(x), f"0{width}b") for x in a]
+    kind = (f"b{width}", a)
+    assert one(f"popc.b{width} %o, %a;", "u32", kind).tolist() == [b.count("1") for b in bins]
+    assert one(f"clz.b{width} %o, %a;", "u32", kind).tolist() == [len(b) - len(b.lstrip("0")) for b in bins]
+    assert one(f"brev.b{width} %o, %a;", f"b{width}", kind).tolist() == [int(b[::-1], 2) for b in bins]
+    tops = [int(x).bit_length() - 1 if x else 2**32 - 1 for x in a]
+    assert one(f"bfind.u{width} %o, %a;", "u32", (f"u{width}", a)).tolist() == tops
+    signed = a.view(f"i{width // 8}")
+    tops = [(int(x) if x >= 0 else ~int(x)).bit_length() - 1 & 0xFFFFFFFF for x in signed]
+    assert one(f"bfind.s{width} %o, %a;", "u32", (f"s{width}", signed)).tolist() == tops
+
+
+@pytest.mark.parametrize("table", [0x00, 0x80, 0xE8, 0x96, 0xCA, 0xFF, 0x1B])
+def test_lop3(table: int) -> None:
+    a, b, c = samples("b32"), samples("b32"), samples("b32")
+    got = one(f"lop3.b32 %o, %a, %b, %c, {table};", "b32", ("b32", a), ("b32", b), ("b32", c))
+    expect = np.zeros_like(a)
+    for bit in range(32):
+        index = (a >> bit & 1) << 2 | (b >> bit & 1) << 1 | (c >> bit & 1)
+        expect |= (np.uint32(table) >> index & 1) << np.uint32(bit)
+    assert (got == expect).all()
+
+
+def test_permute_and_dot() -> None:
+    a, b = samples("b32"), samples("b32")
+    s = RNG.integers(0, 1 << 16, len(a), dtype=np.uint32)
+    got = one("prmt.b32 %o, %a, %b, %c;", "b32", ("b32", a), ("b32", b), ("b32", s))
+    expect = []
+    for x, y, pick in zip(big(a), big(b), big(s), strict=True):
+        source = (y << 32 | x).to_bytes(8, "little")
+        out = []
+        for i in range(4):
+            p = pick >> 4 * i & 15
+            out.append((255 if source[p & 7] & 128 else 0) if p & 8 else source[p & 7])
+        expect.append(int.from_bytes(bytes(out), "little"))
+    assert got.tolist() == expect
+    c = samples("s32")
+    got = one("dp4a.s32.u32 %o, %a, %b, %c;", "s32", ("b32", a), ("b32", b), ("s32", c))
+    left, right = a.view(np.int8).reshape(-1, 4).astype(np.int64), b.view(np.uint8).reshape(-1, 4).astype(np.int64)
+    assert (got == wrap(big((left * right).sum(1) + c), "s32")).all()
+
+
+def test_carries() -> None:
+    a, b = samples("u64"), samples("u64")
+    body = """mov.b64 {%t, %u}, %a; { .reg .b32 l, h; mov.b64 {l, h}, %b; add.cc.u32 %t, %t, l; addc.u32 %u, %u, h; }
+    mov.b64 %o, {%t, %u};"""
+    assert (one(body, "u64", ("u64", a), ("u64", b)) == a + b).all()
+    body = body.replace("add.cc", "sub.cc").replace("addc", "subc")
+    assert (one(body, "u64", ("u64", a), ("u64", b)) == a - b).all()
+    with pytest.raises(Exception, match="carry"):
+        one("addc.u32 %o, %a, %b;", "u32", ("u32", [1]), ("u32", [2]))
+
+
+@pytest.mark.parametrize("how", ["eq", "ne", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("kind", ["u16", "s16", "u32", "s32", "u64", "s64"])
+def test_compare(how: str, kind: str) -> None:
+    a, b = samples(kind), samples(kind)
+    b[::3] = a[::3]
+    got = one(f"setp.{how}.{kind} %p, %a, %b; selp.u32 %o, 1, 0, %p;", "u32", (kind, a), (kind, b))
+    ufunc = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[how]
+    assert (got == ufunc(a, b)).all()
+
+
+def test_saturation_abs_neg_sad_slct_cnot() -> None:
+    a, b, c = samples("s32"), samples("s32"), samples("s32")
+    info = np.iinfo(np.int32)
+    pairs = list(zip(big(a), big(b), strict=True))
+    got = one("add.sat.s32 %o, %a, %b;", "s32", ("s32", a), ("s32", b))
+    assert got.tolist() == [min(max(x + y, info.min), info.max) for x, y in pairs]
+    assert (one("abs.s32 %o, %a;", "s32", ("s32", a)) == wrap([abs(x) for x in big(a)], "s32")).all()
+    assert (one("neg.s32 %o, %a;", "s32", ("s32", a)) == wrap([-x for x in big(a)], "s32")).all()
+    got = one("sad.s32 %o, %a, %b, %c;", "s32", ("s32", a), ("s32", b), ("s32", c))
+    assert (got == wrap([abs(x - y) + z for (x, y), z in zip(pairs, big(c), strict=True)], "s32")).all()
+    got = one("slct.b32.s32 %o, %a, %b, %c;", "s32", ("s32", a), ("s32", b), ("s32", c))
+    assert (got == np.where(c >= 0, a, b)).all()
+    assert (one("cnot.b32 %o, %a;", "b32", ("b32", a.view(np.uint32))) == (a == 0)).all()
+
+
+@pytest.mark.parametrize("to", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
+@pytest.mark.parametrize("source", ["u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"])
+def test_integer_conversions(source: str, to: str) -> None:
+    a = samples(source)
+    assert (one(f"cvt.{to}.{source} %o, %a;", to, (source, a)) == wrap(big(a), to)).all()
+    info = np.iinfo(DTYPES[to])
+    got = one(f"cvt.sat.{to}.{source} %o, %a;", to, (source, a))
+    assert (got == wrap([min(max(x, info.min), info.max) for x in big(a)], to)).all()

@@ -1,0 +1,8 @@
+"""The ledger: git as the memory of what was kept. `Ledger` writes, `History` reads; nothing else imports git."""
+
+from __future__ import annotations
+
+from evo.ledger.history import Commit, History
+from evo.ledger.ledger import Kept, Ledger, Render
+
+__all__ = ["Commit", "History", "Kept", "Ledger", "Render"]

@@ -1,0 +1,95 @@
+"""What git knows about kept trials, as plain data for the reading commands. Takes no lock and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evo.errors import UsageError
+from evo.ledger.git import Git, GitFailed
+from evo.result import Json, drop_absent
+
+TRIAL_TRAILER = "Evo-Trial"
+_FORMAT = "--format=%H%x00%aI%x00%s%x00%b%x00%(trailers:key=Evo-Trial,valueonly,separator=%x2C)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit of evo's. trial is None for a commit of records or of the leaderboard."""
+
+    commit: str
+    date: str
+    subject: str
+    body: str
+    trial: str | None
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent({name: getattr(self, name) for name in ("commit", "trial", "date", "subject", "body")})
+
+
+class History:
+    """Reads the commits around a root. Open it with `History.open(root)`, or take a ledger's."""
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+
+    @classmethod
+    def open(cls, root: Path) -> History:
+        """Raises LedgerUnclean where there is no git repository."""
+        return cls(Git.find(root))
+
+    def commits(self) -> dict[str, str]:
+        """Trial -> the commit that kept it. The first, where a trial was cherry-picked or reverted and picked again."""
+        found: dict[str, str] = {}
+        for trials, commit in self._git.trailers(TRIAL_TRAILER):
+            for trial in trials.split(","):
+                found.setdefault(trial.strip(), commit)
+        return found
+
+    def commit_of(self, trial: str) -> str | None:
+        """The commit that kept a trial; None where it was not kept, or not on this branch."""
+        return self.commits().get(trial)
+
+    def log(self, task: str) -> list[Commit]:
+        """The evolution of a task's champions, newest first."""
+        folder = self._in_git(f"kernels/{task}/champions")
+        return [_commit(row) for row in self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){folder}")]
+
+    def show(self, revision: str) -> tuple[Commit, str]:
+        """One commit and its diff. Raises UsageError for an unknown revision."""
+        row = self._git.log(_FORMAT, "-1", self._resolve(revision))[0]
+        return _commit(row), self._text("show", "--format=", "--no-color", "--no-ext-diff", "--no-textconv", row[0])
+
+    def diff(self, old: str, new: str, path: Path | None = None) -> str:
+        """The diff between two revisions, of one file or of all. Raises UsageError for an unknown revision."""
+        paths = (f":(top,literal){self._git.path(path)}",) if path is not None else ()
+        revisions = (self._resolve(old), self._resolve(new))
+        return self._text("diff", "--no-color", "--no-ext-diff", "--no-textconv", *revisions, "--", *paths)
+
+    def text_at(self, revision: str, path: Path) -> bytes | None:
+        """A file as committed at a revision; None where it was not there. Raises UsageError for an unknown revision."""
+        return self._git.read(self._resolve(revision), self._git.path(path))
+
+    def close(self) -> None:
+        self._git.close()
+
+    def _resolve(self, revision: str) -> str:
+        try:
+            return self._git.line("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+        except GitFailed:
+            raise UsageError(f"git knows no commit {revision!r}", hint="`evo log` lists the kept trials") from None
+
+    def _text(self, *arguments: str) -> str:
+        try:
+            return self._git.run(*arguments).decode("utf-8", "replace")
+        except GitFailed as failure:
+            raise failure.fault() from failure
+
+    def _in_git(self, path: str) -> str:
+        return f"{self._git.prefix}/{path}" if self._git.prefix else path
+
+
+def _commit(row: Sequence[str]) -> Commit:
+    commit, date, subject, body, trial = row
+    return Commit(commit=commit, date=date, subject=subject, body=body.strip(), trial=trial.strip() or None)

@@ -1,0 +1,369 @@
+"""The ledger: keeps and reverts as git commits that survive `kill -9` at any instant.
+
+Each step is written to the journal, then carried out by functions that may be repeated: whatever was done already is
+seen and left alone. Writes only `kernels/<task>/champions/`, `population/` and `leaderboard.json`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from evo.disk import TEMPORARY_SUFFIX, append, mend_tail, remove, write_atomic
+from evo.errors import HarnessFault, LedgerUnclean, UsageError
+from evo.ledger.git import Git, GitFailed
+from evo.ledger.history import TRIAL_TRAILER, History
+from evo.ledger.journal import Journal, RunNote, Step, pack, unpack
+from evo.ledger.lock import Lock
+
+RUN_TRAILER = "Evo-Run"
+
+# Trial -> commit, to the text of leaderboard.json.
+Render = Callable[[Mapping[str, str]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A variant to keep. lines: its record, to be added to the run's file. message: what, why, effect, chip.
+
+    date: ISO 8601, becomes the date of both commits.
+    """
+
+    task: str
+    chip: str
+    trial: str
+    champion: Path
+    text: str
+    lines: str
+    message: str
+    date: str
+
+
+class Ledger:
+    """The one writer of a working tree. `open`, `recover`, `prepare`, `begin`; then keep and revert; then `finish`."""
+
+    def __init__(self, root: Path, git: Git, lock: Lock, render: Render) -> None:
+        self.root = root.resolve()
+        self.history = History(git)
+        self._git, self._lock, self._render = git, lock, render
+        self._journal = Journal(git.folder)
+        self._note: RunNote | None = None
+
+    @classmethod
+    def open(cls, root: Path, render: Render) -> Self:
+        """Find the repository and lock it. Raises LedgerUnclean (none, bare, mid-merge, another evo at work)."""
+        git = Git.find(root)
+        lock = Lock(git.folder / "evo.lock")
+        if operation := git.interrupted_operation():
+            git.close()
+            lock.release()
+            hint = f"git {operation} --continue, or git {operation} --abort"
+            raise LedgerUnclean(f"{git.top}: a {operation} is in progress", hint=hint)
+        return cls(root, git, lock, render)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the next evo in. What is unfinished stays in the journal for it."""
+        self._git.close()
+        self._lock.release()
+
+    # --- at the start -----------------------------------------------------------------------------------------------
+
+    def recover(self, *, date: str) -> list[str]:
+        """Finish or take back what a killed evo was doing; one sentence for each thing done. date: for commits made."""
+        said = self._clear_leftovers()
+        step, note = self._journal.read_step(), self._journal.read_run()
+        for branch in {unfinished.branch for unfinished in (step, note) if unfinished is not None}:
+            self._require_branch(branch)
+        if step is not None:
+            since = self._journal.step_since()
+            locks = self._git.clear_ref_locks(step.branch, since)
+            said += [f"removed {lock}, left by a git command of an evo that was killed" for lock in locks]
+        if step is not None and step.kind == "place":
+            self._put_back(step)
+            said.append(f"put back {step.champion}: the trial that stood in it was not decided")
+        elif step is not None and step.kind == "keep":
+            commit = self._carry_out(step, again=True)
+            said.append(f"finished the interrupted keep of trial {step.trial}: commit {commit[:12]}")
+        if note is not None:
+            said += self._end_run(note, date=date)
+        if step is not None:
+            self._journal.end_step()
+        return said
+
+    def prepare(self, branch: str | None = None) -> None:
+        """Go to a branch (made from HEAD if new) and refuse foreign changes where evo writes. Raises LedgerUnclean."""
+        if branch is not None:
+            self._switch(branch)
+        if self._git.branch() is None:
+            hint = "name a branch: --branch NAME, or git switch NAME"
+            raise LedgerUnclean(f"{self._git.top}: HEAD is detached", hint=hint)
+        names = [path for _, path in self._status() if not self._is_harmless(path)]
+        if names:
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            hint = "evo writes there: commit them (git add, git commit), move them away, or git restore them"
+            raise LedgerUnclean(f"uncommitted changes that are not evo's: {shown}", hint=hint)
+
+    def begin(self, *, task: str, run: str, run_file: Path) -> None:
+        """Say whose records are being written, before the first is."""
+        note = RunNote(branch=self._branch(), task=task, run=run, run_file=self._own(run_file, "population"))
+        self._journal.write_run(note)
+        self._note = note
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    def place(self, champion: Path, text: str) -> None:
+        """Let a variant stand in the champion's file while it is tried; `keep` or `revert` ends it."""
+        path = self._own(champion, "kernels")
+        step = self._open_step("place", path)
+        self._journal.write_step(replace(step, after=pack(text.encode("utf-8"))))
+        write_atomic(self._file(path), text.encode("utf-8"))
+
+    def revert(self) -> None:
+        """Put the champion's file back byte for byte, if a variant stands in it."""
+        step = self._journal.read_step()
+        if step is not None and step.kind == "place":
+            self._put_back(step)
+            self._journal.end_step()
+
+    def keep(self, kept: Kept) -> str:
+        """Commit champion and record, then the leaderboard that names that commit; returns the first commit.
+
+        Raises HarnessFault where the disk is full: files are whole, and the next start finishes the step.
+        """
+        note = self._running()
+        path = self._own(kept.champion, "kernels")
+        self._require_branch(note.branch)
+        run_file = self._file(note.run_file)
+        step = replace(
+            self._open_step("keep", path),
+            after=pack(kept.text.encode("utf-8")),
+            run_file=note.run_file,
+            run_size=run_file.stat().st_size if run_file.exists() else 0,
+            lines=pack(kept.lines.encode("utf-8")),
+            trial=kept.trial,
+            message=f"{_message(kept.message)}\n\n{TRIAL_TRAILER}: {kept.trial}\n",
+            leaderboard_message=f"leaderboard: {kept.task} on {kept.chip}, trial {kept.trial}",
+            date=kept.date,
+        )
+        self._journal.write_step(step)
+        return self._carry_out(step)
+
+    def finish(self, *, date: str) -> str | None:
+        """Commit the records that no keep has committed, and end the run. None where there were none."""
+        note = self._running()
+        self._require_branch(note.branch)
+        pending = self._journal.read_step()
+        if pending is not None and pending.kind == "keep":  # it failed, on a full disk perhaps; now it may work
+            self._carry_out(pending, again=True)
+        self.revert()
+        self._journal.write_step(Step(kind="finish", branch=note.branch, date=date))
+        commit = self._commit_records(note, date)
+        self._journal.end_run()
+        self._journal.end_step()
+        self._note = None
+        return commit
+
+    # --- how steps are carried out; each part may be repeated -------------------------------------------------------
+
+    def _carry_out(self, step: Step, *, again: bool = False) -> str:
+        champion, run_file = self._file(step.champion), self._file(step.run_file)
+        self._require_known(step)
+        after = unpack(step.after)
+        if _read(champion) != after:
+            write_atomic(champion, after)
+        self._add_lines(step, run_file)
+        known = self.history.commit_of(step.trial) if again else None
+        files = {step.champion: after, step.run_file: run_file.read_bytes()}
+        made = self._git.commit(files, step.message, branch=step.branch, date=step.date)
+        commit = known or made or self.history.commit_of(step.trial)
+        if commit is None:
+            hint = "run `git log` and `git status`"
+            raise HarnessFault(f"trial {step.trial}: HEAD holds its files, but no commit names it", hint=hint)
+        self._commit_leaderboard(step, commit)
+        self._journal.end_step()
+        return commit
+
+    def _add_lines(self, step: Step, run_file: Path) -> None:
+        lines = unpack(step.lines)
+        added = (_read(run_file) or b"")[step.run_size :]
+        if not lines.startswith(added):
+            hint = f"restore it with git, or cut it back to its first {step.run_size} bytes"
+            raise LedgerUnclean(f"{run_file}: changed since evo was killed", hint=hint)
+        if added != lines:
+            append(run_file, lines[len(added) :])
+
+    def _commit_leaderboard(self, step: Step, commit: str) -> None:
+        file = self.root / "leaderboard.json"
+        data = self._render(self.history.commits()).encode("utf-8")
+        if _read(file) != data:
+            write_atomic(file, data)
+        message = f"{step.leaderboard_message}\n\nNames commit {commit}.\n"
+        self._git.commit({self._git.path(file): data}, message, branch=step.branch, date=step.date)
+
+    def _commit_records(self, note: RunNote, date: str) -> str | None:
+        data = _read(self._file(note.run_file))
+        if not data:
+            return None
+        message = f"{note.task}: records of run {note.run}\n\n{RUN_TRAILER}: {note.run}\n"
+        return self._git.commit({note.run_file: data}, message, branch=note.branch, date=date)
+
+    def _put_back(self, step: Step) -> None:
+        self._require_known(step)
+        file = self._file(step.champion)
+        if step.before is None:
+            remove(file)
+        elif _read(file) != unpack(step.before):
+            write_atomic(file, unpack(step.before))
+
+    def _require_known(self, step: Step) -> None:
+        file = self._file(step.champion)
+        now = _read(file)
+        known = {None if step.before is None else unpack(step.before), unpack(step.after)}
+        if now not in known:
+            hint = f"move your version away, `git restore {step.champion}`, and start again"
+            raise LedgerUnclean(f"{file}: changed by someone else while evo was at work on it", hint=hint)
+
+    def _end_run(self, note: RunNote, date: str) -> list[str]:
+        said = []
+        file = self._file(note.run_file)
+        torn = mend_tail(file) if file.exists() else None
+        if torn:
+            spare = self._git.folder / f"evo-torn-{note.run}"
+            write_atomic(spare, torn)
+            said.append(f"cut a torn last line of {len(torn)} bytes off {note.run_file}; they are in {spare}")
+        elif torn is not None:
+            said.append(f"added the newline that the last line of {note.run_file} lacked")
+        if file.exists() and not file.read_bytes():
+            remove(file)  # killed between creating it and its first line
+        if commit := self._commit_records(note, date):
+            said.append(f"committed the records of the interrupted run {note.run}: commit {commit[:12]}")
+        self._journal.end_run()
+        return said
+
+    def _clear_leftovers(self) -> list[str]:
+        self._git.clear_leftovers()
+        said = []
+        if self._git.clear_index_lock():
+            said.append("removed the index lock of an evo that was killed")
+        for folder, pattern in (
+            (self._git.folder, "."),
+            (self.root, "."),
+            (self.root, "kernels/*/champions"),
+            (self.root, "population/*/runs"),
+        ):
+            for place in folder.glob(pattern) if pattern != "." else [folder]:
+                for stray in place.glob(f".*{TEMPORARY_SUFFIX}"):
+                    remove(stray)
+                    said.append(f"removed {stray}, a file that was being written when evo was killed")
+        return said
+
+    # --- where things are -------------------------------------------------------------------------------------------
+
+    def _open_step(self, kind: str, champion: str) -> Step:
+        pending = self._journal.read_step()
+        if pending is None:
+            data = _read(self._file(champion))
+            before = pack(data) if data is not None else None
+        elif pending.kind == "place" and pending.champion == champion:
+            before = pending.before
+            self._put_back(pending)
+        else:
+            hint = "start evo again: it finishes the step first"
+            raise LedgerUnclean(f"an earlier {pending.kind} of {pending.champion} is unfinished", hint=hint)
+        return Step(kind=kind, branch=self._branch(), champion=champion, before=before)
+
+    def _running(self) -> RunNote:
+        if self._note is None:
+            raise ValueError("no run has begun")
+        return self._note
+
+    def _branch(self) -> str:
+        branch = self._git.branch()
+        if branch is None:
+            raise LedgerUnclean(f"{self._git.top}: HEAD is detached", hint="git switch NAME, and start again")
+        return branch
+
+    def _require_branch(self, branch: str) -> None:
+        now = self._git.branch()
+        if now != branch:
+            name, other = branch.removeprefix("refs/heads/"), (now or "a detached HEAD").removeprefix("refs/heads/")
+            hint = f"git switch {name}, and start again"
+            raise LedgerUnclean(f"an unfinished run belongs to branch {name}, but {other} is checked out", hint=hint)
+
+    def _file(self, path: str) -> Path:
+        return self._git.top / path
+
+    def _own(self, file: Path, folder: str) -> str:
+        """A file's path in git. Raises LedgerUnclean for one that evo may not write."""
+        file = self.root / file
+        try:
+            path = self._git.path(file)
+            (self._git.top / path).relative_to(self.root / folder)
+        except ValueError:
+            hint = f"{folder}/ must lie in the repository; a link that leads out of it cannot be committed"
+            raise LedgerUnclean(f"{file}: not in {self.root / folder}", hint=hint) from None
+        return path
+
+    def _status(self) -> list[tuple[str, str]]:
+        prefix = f"{self._git.prefix}/" if self._git.prefix else ""
+        escaped = "".join(f"\\{letter}" if letter in "*?[\\" else letter for letter in prefix)
+        try:
+            return self._git.status(
+                f":(top,glob){escaped}kernels/*/champions/**",
+                f":(top,literal){prefix}population",
+                f":(top,literal){prefix}leaderboard.json",
+            )
+        except GitFailed as failure:
+            raise failure.fault() from failure
+
+    def _is_harmless(self, path: str) -> bool:
+        """What `evo init` lays down, not yet committed: nothing in it can be lost."""
+        file = self._file(path)
+        if file.name == ".gitkeep":
+            return True
+        if file != self.root / "leaderboard.json" or self._git.read("HEAD", path) is not None:
+            return False
+        try:
+            return bool(json.loads(file.read_bytes())["entries"] == [])
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def _switch(self, name: str) -> None:
+        ref = f"refs/heads/{name}"
+        if self._git.branch() == ref:
+            return
+        if name.startswith("-") or not self._git.is_name(ref):
+            hint = "letters, digits, - and / (man git-check-ref-format)"
+            raise UsageError(f"{name!r} is not a branch name", hint=hint)
+        try:
+            if self._git.has(ref):
+                self._git.run("switch", "--quiet", "--no-guess", "--no-recurse-submodules", name)
+            else:
+                self._git.create_branch(ref)
+        except GitFailed as failure:
+            said = " ".join(failure.stderr.split())
+            hint = "commit or stash what is in the way, or name another branch"
+            raise LedgerUnclean(f"cannot switch to {name}: {said}", hint=hint) from failure
+
+
+def _read(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _message(text: str) -> str:
+    """A message whose last paragraph is never taken for trailers of evo's."""
+    lines = [line.rstrip() for line in text.strip().splitlines()]
+    forged = (TRIAL_TRAILER.lower(), RUN_TRAILER.lower())
+    return "\n".join(f"> {line}" if line.strip().lower().startswith(forged) else line for line in lines)

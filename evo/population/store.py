@@ -1,0 +1,175 @@
+"""Where records are: one append-only JSON Lines file per run, `population/<task>/runs/<run>.jsonl`.
+
+The files are the truth; git, the leaderboard and the insights are made from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from evo.disk import append, split_tail
+from evo.errors import RecordCorrupt, UsageError
+from evo.population.diff import DiffMismatch, apply_diff, parent_hash, text_hash
+from evo.population.record import Record, trial_id
+from evo.variant import variant_id
+
+
+def run_file(root: Path, task: str, run: str) -> Path:
+    """Where the records of one run are."""
+    return root / "population" / task / "runs" / f"{run}.jsonl"
+
+
+class RunFile:
+    """The records of the run in progress: numbers contiguous from 1, each flushed to disk as it is added."""
+
+    def __init__(self, root: Path, task: str, run: str) -> None:
+        self.path = run_file(root, task, run)
+        self.task, self.run = task, run
+        self.count = len(read_run(self.path)) if self.path.exists() else 0
+
+    @property
+    def next_number(self) -> int:
+        return self.count + 1
+
+    @property
+    def next_trial(self) -> str:
+        return trial_id(self.run, self.next_number)
+
+    def line(self, record: Record) -> str:
+        """The next record as a line, for the ledger to add with its commit; then call `added`."""
+        if (record.task, record.trial) != (self.task, self.next_trial):
+            raise ValueError(f"record {record.trial} of {record.task} is not the next one, {self.next_trial}")
+        return record.to_line()
+
+    def added(self) -> None:
+        """The line of the next record is on disk."""
+        self.count += 1
+
+    def append(self, record: Record) -> None:
+        """Add the next record. Raises HarnessFault, with the file as it was, where it cannot be written."""
+        append(self.path, self.line(record).encode("utf-8"))
+        self.added()
+
+
+def read_run(path: Path) -> list[Record]:
+    """The records of one run's file. Raises RecordCorrupt naming file and line.
+
+    Not: a torn last line, which a run that is still writing may show; it is mended when the next run starts.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        hint = "check the permissions of the file"
+        raise RecordCorrupt(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
+    whole, torn = split_tail(data)
+    if torn.endswith(b"\n"):
+        whole += torn  # a complete line that is no JSON was not torn by an append
+    lines = whole.split(b"\n")[:-1]
+    records = [Record.from_line(line, where=f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    for number, record in enumerate(records, start=1):
+        if (record.run, record.number) != (path.stem, number):
+            hint = "trials of a run are numbered from 1 without gaps; restore the file from git"
+            raise RecordCorrupt(f"{path}:{number}: trial {record.trial} is out of place", hint=hint)
+    return records
+
+
+def iterate(root: Path, task: str | None = None) -> Iterator[Record]:
+    """All records, of one task or of every task, in order of task, run and number."""
+    folder = root / "population"
+    names = [task] if task is not None else sorted(path.name for path in folder.glob("*") if path.is_dir())
+    for name in names:
+        for path in sorted((folder / name / "runs").glob("*.jsonl")):
+            for record in read_run(path):
+                if record.task != name:
+                    where = f"{path}:{record.number}"
+                    raise RecordCorrupt(f"{where}: a record of task {record.task}", hint="move it to its own task")
+                yield record
+
+
+def load_records(root: Path, task: str | None = None) -> list[Record]:
+    """All records, of one task or of every task, in order. Raises RecordCorrupt naming file and line."""
+    return list(iterate(root, task))
+
+
+def find(root: Path, prefix: str, task: str | None = None) -> Record:
+    """The record of a trial id, or the latest of a variant id, by unique prefix. Raises UsageError otherwise."""
+    return find_among(load_records(root, task), prefix)
+
+
+def find_among(records: Sequence[Record], prefix: str) -> Record:
+    """The record of a trial id, or the latest (kept before reverted) of a variant id, by unique prefix."""
+    hint = "`evo log` lists the trials"
+    if not prefix:
+        raise UsageError("an empty id", hint=hint)
+    for record in records:
+        if record.trial == prefix:
+            return record
+    found: dict[str, Record] = {}
+    for record in sorted(records, key=lambda record: (record.kept, record.run, record.number)):
+        if record.trial.startswith(prefix):
+            found[f"trial {record.trial}"] = record
+        elif record.variant.startswith(prefix):
+            found[f"variant {record.variant}"] = record
+    if not found:
+        raise UsageError(f"no trial or variant begins with {prefix!r}", hint=hint)
+    if len(found) > 1:
+        names = sorted(found)
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        raise UsageError(f"{prefix!r} is the beginning of {shown}", hint="give more of the id")
+    return next(iter(found.values()))
+
+
+def rebuild_text(records: Sequence[Record], trial: str) -> str:
+    """The exact text that was tried in a trial, from the chain of diffs that leads to it.
+
+    Raises UsageError for an unknown trial, RecordCorrupt where the chain is broken.
+    """
+    ordered = sorted(records, key=lambda record: (record.run, record.number))
+    at = next((index for index, record in enumerate(ordered) if record.trial == trial), None)
+    if at is None:
+        raise UsageError(f"no trial {trial!r}", hint="`evo log` lists the trials")
+    parents: dict[int, list[int]] = {}
+    waiting = [at]
+    while waiting:
+        index = waiting.pop()
+        if index not in parents:
+            parents[index] = _possible_parents(ordered, index)
+            waiting += parents[index]
+    texts: dict[int, str] = {}
+    problem = ""
+    for index in sorted(parents):  # a parent is earlier than its child
+        record = ordered[index]
+        try:
+            texts[index] = _text(record, [texts[parent] for parent in parents[index] if parent in texts])
+        except DiffMismatch as error:
+            problem = f"trial {record.trial}: cannot be rebuilt: {error}"
+    if at not in texts:
+        raise RecordCorrupt(problem, hint="fetch the whole population with git, or restore the record from its history")
+    return texts[at]
+
+
+def _possible_parents(ordered: Sequence[Record], index: int) -> list[int]:
+    """Earlier trials of the parent's id, latest first: several, as texts that differ in comments share an id."""
+    record = ordered[index]
+    if record.parent is None:
+        return []
+    return [
+        earlier
+        for earlier in range(index - 1, -1, -1)
+        if ordered[earlier].variant == record.parent and ordered[earlier].task == record.task
+    ]
+
+
+def _text(record: Record, parents: Sequence[str]) -> str:
+    if record.parent is None:
+        text = record.diff
+    else:
+        wanted = parent_hash(record.diff)
+        parent = next((text for text in parents if text_hash(text) == wanted), None)
+        if parent is None:
+            raise DiffMismatch(f"its parent {record.parent} is in no record with the text that its diff was made for")
+        text = apply_diff(parent, record.diff)
+    if record.variant and variant_id(text) != record.variant:
+        raise DiffMismatch(f"the text is variant {variant_id(text)}, not {record.variant}")
+    return text

@@ -28,7 +28,7 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
     args = list(end.args)
     result = args.pop(0) if "red" in mods else None
     value = args.pop() if "red" in mods else None
-    if not 1 <= len(args) <= 2 or result is not None and isinstance(result, Pair):
+    if not 1 <= len(args) <= 2 or (result is not None and isinstance(result, Pair)):
         raise refuse(end, "operands")
     site = e.site(end)
     guard = flow._guard(end)

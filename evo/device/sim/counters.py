@@ -111,7 +111,11 @@ class Counters:
         space = space_of_site(ins)
         row: dict[str, int] = {}
         if space in ("global", "copy"):
-            row |= {"global_requests": count["requests"], "global_sectors": count["sectors"], "global_lines": count["lines"]}
+            row |= {
+                "global_requests": count["requests"],
+                "global_sectors": count["sectors"],
+                "global_lines": count["lines"],
+            }
             loads = ins.name in ("ld", "cp")
             row["l1_hit_sectors"] = count["sectors"] - count["l1_misses"] if loads else 0
             row["l2_sectors"] = count["l1_misses"] if loads else count["sectors"]

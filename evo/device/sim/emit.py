@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from evo.device.sim.cfg import Block
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
-from evo.device.sim.ir import IOTA32, V, Code, const, elem, is_vec, vec
+from evo.device.sim.ir import IOTA32, Code, V, const, elem, is_vec, vec
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_TID
 from evo.device.sim.program import WIDTH, Imm, Instr, Not, Operand, Reg, Sink, Special, Sym
 

@@ -67,7 +67,9 @@ def _thread(warp: int, lane: int, block: tuple[int, int, int]) -> tuple[int, int
 def _action(ins: Instr) -> str:
     if ins.name == "cp":
         return "cp.async"
-    return {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic", "ldmatrix": "ldmatrix"}.get(ins.name, ins.name)
+    return {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic", "ldmatrix": "ldmatrix"}.get(
+        ins.name, ins.name
+    )
 
 
 def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, block: tuple[int, int, int]) -> str:

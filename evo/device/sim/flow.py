@@ -16,7 +16,7 @@ from evo.device.sim.cfg import (
 )
 from evo.device.sim.emit import Emitter, element, special_uniform, storage
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.isa.table import TABLE, check, defs, results, uses
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Mem, Not, Operand, Pair, Reg, Special, Vec

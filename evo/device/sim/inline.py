@@ -170,7 +170,7 @@ class _Renamer:
     def reg(self, reg: Reg) -> Reg:
         return Reg(self.prefix + reg.name) if self.prefix else reg
 
-    def __call__(self, arg: Operand) -> Operand:  # noqa: PLR0911 one line per operand class
+    def __call__(self, arg: Operand) -> Operand:
         if not self.prefix:
             return arg
         if isinstance(arg, Reg):

@@ -112,7 +112,7 @@ class Code:
 
     def text(self) -> str:
         args = ", ".join(f"{t} %{n}" for t, n in self.params)
-        head = [f"define internal {self.ret} @{self.name}({args}) {self.attributes} {{", "entry:"]
+        head = [f"define {self.ret} @{self.name}({args}) {self.attributes} {{", "entry:"]
         return "\n".join([*head, *self.head, *self.lines, "}"])
 
     def arg(self, index: int) -> V:

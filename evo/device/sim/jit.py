@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os
 import threading
@@ -15,6 +17,7 @@ from llvmlite import binding
 _LOCK = threading.RLock()
 _READY = False
 _CACHE: dict[str, Compiled] = {}
+_OBJECTS: dict[str, bytes] = {}
 
 _PROFILE = """!0 = !{!"branch_weights", i32 2000, i32 1}
 !1 = !{!"branch_weights", i32 1, i32 2000}
@@ -32,12 +35,9 @@ class Compiled:
 def _initialise() -> None:
     global _READY  # noqa: PLW0603 LLVM is initialised once per process
     if not _READY:
-        # Newer llvmlite initialises itself and refuses to be asked.
-        for name in ("initialize",):
-            try:
-                getattr(binding, name)()
-            except (RuntimeError, AttributeError):
-                pass
+        with contextlib.suppress(RuntimeError, AttributeError):
+            # Newer llvmlite initialises itself and refuses to be asked.
+            binding.initialize()
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
         _READY = True
@@ -56,38 +56,54 @@ def cache_directory() -> Path | None:
     return (Path(chosen) if chosen else Path.home() / ".cache" / "evo") / "sim"
 
 
-def key_of(text: str, opt_level: int) -> str:
-    parts = (llvmlite.__version__, str(binding.llvm_version_info), binding.get_host_cpu_name(), host_features(), str(opt_level), text)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+@functools.cache
+def _host() -> str:
+    parts = (llvmlite.__version__, str(binding.llvm_version_info), binding.get_host_cpu_name(), host_features())
+    return "\0".join(parts)
 
 
-def compile_ir(text: str, opt_level: int, directory: Path | None, *, salt: str = "") -> Compiled:
-    """Compile a module that defines `launch`. `salt` stands for the text in the cache key when given."""
+def _key(text: str, opt_level: int) -> str:
+    return hashlib.sha256("\0".join((_host(), str(opt_level), text)).encode()).hexdigest()
+
+
+def compile_ir(text: str, support: list[str], opt_level: int, directory: Path | None) -> Compiled:
+    """Machine code of a module that defines `launch`, linked with the support modules that it calls."""
     with _LOCK:
         _initialise()
-        key = key_of(salt or text, opt_level)
+        key = _key(text, opt_level)
         if key not in _CACHE:
-            _CACHE[key] = _build(text, opt_level, directory / f"{key}.o" if directory else None)
+            machine = _machine(opt_level)
+            engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+            for each in (*support, text):
+                data = _object(each, opt_level, machine, directory)
+                engine.add_object_file(binding.ObjectFileRef.from_data(data))
+            engine.finalize_object()
+            _CACHE[key] = Compiled(engine, engine.get_function_address("launch"))
         return _CACHE[key]
+
+
+def _object(text: str, opt_level: int, machine: Any, directory: Path | None) -> bytes:
+    """The object file of one module: from memory, from disk, or compiled now."""
+    key = _key(text, opt_level)
+    if key in _OBJECTS:
+        return _OBJECTS[key]
+    path = directory / key[:2] / f"{key}.o" if directory else None
+    data = _stored(path)
+    if data is None:
+        module = binding.parse_assembly(text + _PROFILE)
+        optimise(module, machine, opt_level)
+        data = bytes(machine.emit_object(module))
+        _keep(path, data)
+    _OBJECTS[key] = data
+    return data
 
 
 def _machine(opt_level: int) -> Any:
     target = binding.Target.from_default_triple()
     name, features = binding.get_host_cpu_name(), host_features()
-    return target.create_target_machine(cpu=name, features=features, opt=min(opt_level, 2), jit=True, codemodel="jitdefault")
-
-
-def _build(text: str, opt_level: int, path: Path | None) -> Compiled:
-    machine = _machine(opt_level)
-    stored = _stored(path)
-    module = binding.parse_assembly("define void @launch(ptr %c) { ret void }" if stored else text + _PROFILE)
-    if not stored:
-        optimise(module, machine, opt_level)
-    engine = binding.create_mcjit_compiler(module, machine)
-    if path is not None:
-        engine.set_object_cache(lambda _m, data: _keep(path, data), lambda _m: stored)
-    engine.finalize_object()
-    return Compiled(engine, engine.get_function_address("launch"))
+    return target.create_target_machine(
+        cpu=name, features=features, opt=min(opt_level, 2), jit=True, codemodel="jitdefault"
+    )
 
 
 def optimise(module: Any, machine: Any, opt_level: int) -> None:
@@ -116,8 +132,10 @@ def _stored(path: Path | None) -> bytes | None:
         return None
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _keep(path: Path | None, data: bytes) -> None:
     """Write beside and rename, so that a reader never sees half an object."""
+    if path is None:
+        return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}.tmp")

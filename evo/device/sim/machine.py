@@ -19,7 +19,7 @@ from evo.device.sim.inline import inline_calls
 from evo.device.sim.memory import Buffer, Memory
 from evo.device.sim.parse import parse
 from evo.device.sim.program import Function, Param, Program, Variable
-from evo.device.sim.run import Runtime
+from evo.device.sim.run import Runtime, declare
 from evo.hardware import CHIPS, Chip
 from evo.result import Fault
 
@@ -46,25 +46,29 @@ class _Loaded:
         flow = Flow(function, symbols)
         self.kernel: Kernel = flow.emit()
         self.ftz = flow.e.hardware_ftz
-        runtime = Runtime()
-        runtime.require({"launch", *self.kernel.code.needs}, {"kernel"})
-        main = self.kernel.code.text()
-        text = "\n".join((runtime.text(), main))
-        self.text = _finish(text, self.ftz)
+        code = self.kernel.code
+        self.runtime = Runtime()
+        self.runtime.require({"run_grid", *code.needs})
+        declared = [declare(name) for name in sorted({"run_grid", *code.needs})]
+        self.text = "\n".join((*declared, code.text(), _entry(self.ftz)))
 
 
-def _finish(text: str, ftz: bool) -> str:
-    text = text.replace("define internal void @launch(", "define void @launch_inner(", 1)
-    wrap = ["define void @launch(ptr %ctx) {"]
+def _entry(ftz: bool) -> str:
+    """The exported function: runs the grid, with denormals off where the kernel says .ftz throughout."""
+    before = after = declared = ""
     if ftz:
-        wrap += ["%old = alloca i32", "%new = alloca i32", "call void @llvm.x86.sse.stmxcsr(ptr %old)",
-                 "%v = load i32, ptr %old", "%w = or i32 %v, 32832", "store i32 %w, ptr %new",
-                 "call void @llvm.x86.sse.ldmxcsr(ptr %new)"]  # fmt: skip
-    wrap.append("call void @launch_inner(ptr %ctx)")
-    if ftz:
-        wrap.append("call void @llvm.x86.sse.ldmxcsr(ptr %old)")
-    declared = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n" if ftz else ""
-    return "\n".join((declared, text, *wrap, "ret void", "}", ""))
+        declared = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n"
+        before = """%old = alloca i32
+%new = alloca i32
+call void @llvm.x86.sse.stmxcsr(ptr %old)
+%v = load i32, ptr %old
+%w = or i32 %v, 32832
+store i32 %w, ptr %new
+call void @llvm.x86.sse.ldmxcsr(ptr %new)
+"""
+        after = "call void @llvm.x86.sse.ldmxcsr(ptr %old)\n"
+    body = f"{before}call void @run_grid(ptr %ctx)\n{after}ret void"
+    return f"{declared}define void @launch(ptr %ctx) {{\n{body}\n}}\n"
 
 
 class Module:
@@ -96,7 +100,8 @@ class Module:
 
     def compile(self, kernel: str) -> jit.Compiled:
         """Machine code of a kernel; the first call takes the time."""
-        return jit.compile_ir(self.kernels[kernel].text, self.opt_level, self.cache)
+        loaded = self.kernels[kernel]
+        return jit.compile_ir(loaded.text, loaded.runtime.modules(), self.opt_level, self.cache)
 
     def _place_globals(self) -> None:
         for variable in self.program.variables.values():
@@ -242,7 +247,9 @@ def pack_arguments(params: Sequence[Param], args: Sequence[Arg], kernel: str) ->
     for index, (param, arg) in enumerate(zip(params, args, strict=True)):
         raw = _raw(param, arg)
         if len(raw) != param.size:
-            raise ValueError(f"{kernel}: argument {index} ({param.name}) has {param.size} bytes, got {len(raw)}: {arg!r}")
+            raise ValueError(
+                f"{kernel}: argument {index} ({param.name}) has {param.size} bytes, got {len(raw)}: {arg!r}"
+            )
         out += bytes(_align(len(out), param.align) - len(out)) + raw
     return np.frombuffer(bytes(out), np.uint8)
 
@@ -274,5 +281,3 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
         return Module(parse(ptx), chip or CHIPS["l4"], opt_level, directory)
     except (KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
         raise PtxError(f"malformed PTX ({type(error).__name__}: {error})") from error
-
-

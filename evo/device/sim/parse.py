@@ -10,8 +10,6 @@ from evo.device.sim.program import (
     WIDTH,
     Function,
     Imm,
-    Instr,
-    Label,
     Mem,
     Not,
     Operand,

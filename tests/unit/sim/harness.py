@@ -102,7 +102,12 @@ def one(body: str, out: str, *inputs: tuple[str, Any], opt_level: int = 1) -> An
     """
     count = max(len(np.atleast_1d(values)) for _, values in inputs)
     params = ", ".join(f".param .u64 p{i}" for i in range(len(inputs) + 1))
-    lines = [HEAD, f".visible .entry k({params})", "{", ".reg .pred %p, %q, %z; .reg .b32 %t, %u, %i; .reg .b64 %w, %x, %y;"]
+    lines = [
+        HEAD,
+        f".visible .entry k({params})",
+        "{",
+        ".reg .pred %p, %q, %z; .reg .b32 %t, %u, %i; .reg .b64 %w, %x, %y;",
+    ]
     lines += [f".reg .{_register(out)} %o;", "mov.u32 %i, %tid.x; mov.u32 %t, %ctaid.x; mad.lo.u32 %i, %t, 128, %i;"]
     lines += [f"setp.ge.u32 %z, %i, {count};", "@%z ret;"]
     arrays = []

@@ -11,7 +11,23 @@ from harness import one
 
 RNG = np.random.default_rng(11)
 TINY = np.float32(1e-41)
-EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, TINY, -TINY, 2.0**-126, -(2.0**-126), 3.4e38, -3.4e38, 2.0**-149]
+EDGES = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    np.inf,
+    -np.inf,
+    np.nan,
+    TINY,
+    -TINY,
+    2.0**-126,
+    -(2.0**-126),
+    3.4e38,
+    -3.4e38,
+    2.0**-149,
+]
 
 
 def floats(count: int = 300, dtype: type = np.float32) -> np.ndarray:
@@ -149,7 +165,7 @@ def test_reciprocals(op: str) -> None:
     got = one(f"{op}.f32 %o, %a;", "f32", ("f32", a))
     with np.errstate(all="ignore"):
         root = np.sqrt(a)
-        expect = {"rcp": np.float32(1) / a, "sqrt": root, "rsqrt": np.float32(1) / root}[op.split(".")[0]]
+        expect = {"rcp": np.float32(1) / a, "sqrt": root, "rsqrt": np.float32(1) / root}[op.split(".", maxsplit=1)[0]]
     if op.endswith("rn"):
         same(got, expect)
     else:
@@ -157,7 +173,9 @@ def test_reciprocals(op: str) -> None:
         assert np.abs(got[finite] / expect[finite] - 1).max() < 2e-6
 
 
-@pytest.mark.parametrize("how", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"])
+@pytest.mark.parametrize(
+    "how", ["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"]
+)
 def test_comparisons(how: str) -> None:
     a, b = pairs()
     got = one(f"setp.{how}.f32 %p, %a, %b; selp.u32 %o, 1, 0, %p;", "u32", ("f32", a), ("f32", b))
@@ -186,7 +204,32 @@ def test_predicate_pairs_and_combination() -> None:
 def test_float_to_integer(source: str, to: str, mode: str) -> None:
     dtype = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[source]
     with np.errstate(all="ignore"):
-        a = np.array([0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 127.4, 128, 255.5, 300, -129, 32768, 65504, 3e9, -3e9, 1e19, -1e19, 1e30, np.inf, -np.inf], dtype)
+        a = np.array(
+            [
+                0,
+                -0.0,
+                0.5,
+                1.5,
+                2.5,
+                -0.5,
+                -1.5,
+                127.4,
+                128,
+                255.5,
+                300,
+                -129,
+                32768,
+                65504,
+                3e9,
+                -3e9,
+                1e19,
+                -1e19,
+                1e30,
+                np.inf,
+                -np.inf,
+            ],
+            dtype,
+        )
     got = one(f"cvt.{mode}.{to}.{source} %o, %a;", to, (source, a))
     info = np.iinfo(got.dtype)
     how = {"rzi": math.trunc, "rni": round, "rmi": math.floor, "rpi": math.ceil}[mode]
@@ -260,7 +303,12 @@ def test_packed_half_and_comparison() -> None:
     with np.errstate(all="ignore"):
         same(one("mul.f16x2 %o, %a, %b;", "b32", ("b32", a), ("b32", b)).view(np.float16), x * y)
         less = x < y
-    got = one("setp.lt.f16x2 %p|%q, %a, %b; selp.u32 %t, 1, 0, %p; selp.u32 %u, 2, 0, %q; or.b32 %o, %t, %u;", "u32", ("b32", a), ("b32", b))
+    got = one(
+        "setp.lt.f16x2 %p|%q, %a, %b; selp.u32 %t, 1, 0, %p; selp.u32 %u, 2, 0, %q; or.b32 %o, %t, %u;",
+        "u32",
+        ("b32", a),
+        ("b32", b),
+    )
     assert (got == less[::2] + 2 * less[1::2]).all()
     got = one("set.lt.f16x2.f16x2 %o, %a, %b;", "b32", ("b32", a), ("b32", b)).view(np.float16)
     assert (got == less).all()
@@ -275,7 +323,10 @@ def test_testp() -> None:
         assert (one(f"testp.{name}.f32 %p, %a; selp.u32 %o, 1, 0, %p;", "u32", ("f32", a)) == expect).all()
 
 
-@pytest.mark.parametrize("body", ["fma.rn.f32 %o, %a, %b, %a;", "ex2.approx.ftz.f32 %o, %a;", "div.rn.f32 %o, %a, %b;", "add.rz.f32 %o, %a, %b;"])
+@pytest.mark.parametrize(
+    "body",
+    ["fma.rn.f32 %o, %a, %b, %a;", "ex2.approx.ftz.f32 %o, %a;", "div.rn.f32 %o, %a, %b;", "add.rz.f32 %o, %a, %b;"],
+)
 def test_same_at_every_optimisation_level(body: str) -> None:
     a, b = pairs()
     results = [one(body, "f32", ("f32", a), ("f32", b), opt_level=level).view("u4") for level in (0, 1, 2)]

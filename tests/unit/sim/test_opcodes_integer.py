@@ -109,7 +109,9 @@ def test_bit_fields(kind: str) -> None:
         expect.append(sum((bits >> (p + i) & 1 if i < n and p + i < width else sign) << i for i in range(width)))
     assert (got == wrap(expect, kind)).all()
     other = "b" + kind[1:]
-    got = one(f"bfi.{other} %o, %a, %b, %c, %d;", other, (other, a.view(b.dtype)), (other, b), ("u32", pos), ("u32", size))
+    got = one(
+        f"bfi.{other} %o, %a, %b, %c, %d;", other, (other, a.view(b.dtype)), (other, b), ("u32", pos), ("u32", size)
+    )
     expect = []
     for x, y, p, n in zip(big(a.view(b.dtype)), big(b), big(pos), big(size), strict=True):
         for i in range(n):
@@ -182,7 +184,14 @@ def test_compare(how: str, kind: str) -> None:
     a, b = samples(kind), samples(kind)
     b[::3] = a[::3]
     got = one(f"setp.{how}.{kind} %p, %a, %b; selp.u32 %o, 1, 0, %p;", "u32", (kind, a), (kind, b))
-    ufunc = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}[how]
+    ufunc = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }[how]
     assert (got == ufunc(a, b)).all()
 
 

@@ -5,4 +5,19 @@ from __future__ import annotations
 from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, tensor, warp
 from evo.device.sim.isa.table import TABLE, Spec, check, defs, uses
 
-__all__ = ["TABLE", "Spec", "atomic", "check", "control", "convert", "copy", "defs", "floating", "integer", "memory", "tensor", "uses", "warp"]
+__all__ = [
+    "TABLE",
+    "Spec",
+    "atomic",
+    "check",
+    "control",
+    "convert",
+    "copy",
+    "defs",
+    "floating",
+    "integer",
+    "memory",
+    "tensor",
+    "uses",
+    "warp",
+]

@@ -19,7 +19,14 @@ def branch(e: Emitter, ins: Instr) -> None:
     raise refuse(ins, "in the middle of a block")
 
 
-@opcode("bar barrier", "sync red arrive aligned cta warp popc and or u32 pred", "barrier", results=0, uniform="always", operands=(1, 4))
+@opcode(
+    "bar barrier",
+    "sync red arrive aligned cta warp popc and or u32 pred",
+    "barrier",
+    results=0,
+    uniform="always",
+    operands=(1, 4),
+)
 def barrier(e: Emitter, ins: Instr) -> None:
     """bar.warp.sync (a no-op in lock step) and bar.arrive; the waiting forms end a block."""
     c = e.c
@@ -35,7 +42,13 @@ def barrier(e: Emitter, ins: Instr) -> None:
     c.call("void", "bar_arrive", e.ctx, e.warp, ident)
 
 
-@opcode("membar fence", "cta gl gpu sys sc acq_rel acquire release proxy alias async global shared::cta", "barrier", results=0, operands=(0, 1))
+@opcode(
+    "membar fence",
+    "cta gl gpu sys sc acq_rel acquire release proxy alias async global shared::cta",
+    "barrier",
+    results=0,
+    operands=(0, 1),
+)
 def fence(e: Emitter, ins: Instr) -> None:
     """Publish and learn clocks, so that hand-made synchronisation is not called a race."""
     if "proxy" in ins.mods:
@@ -49,4 +62,3 @@ def fence(e: Emitter, ins: Instr) -> None:
 @opcode("discard applypriority", "global L2 L2::evict_normal", "mem", results=0, operands=(1, 2))
 def hint(e: Emitter, ins: Instr) -> None:
     """Hints change no result."""
-

@@ -199,7 +199,7 @@ def _int_to_float(e: Emitter, ins: Instr, value: V, source: str, to: str, mode: 
     c = e.c
     op = "sitofp" if source[0] == "s" else "uitofp"
     if to in ("f16", "bf16"):
-        if mode != "rn" or WIDTH[source] > 16 and to == "bf16":
+        if mode != "rn" or (WIDTH[source] > 16 and to == "bf16"):
             raise refuse(ins)
         # Up to 24 bits are exact in f32; wider integers overflow f16 or need the exact double.
         if WIDTH[source] > 16:

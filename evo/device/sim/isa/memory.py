@@ -196,5 +196,3 @@ def store(e: Emitter, ins: Instr) -> None:
     c.call("void", f"st_{space}_{width}", e.ctx, e.warp, rec, e.vector(addr), e.active())
     if ordered(ins) and space == "shared":
         c.call("void", "race_release", e.ctx, e.warp)
-
-

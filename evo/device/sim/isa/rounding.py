@@ -9,7 +9,11 @@ from evo.device.sim.ir import V, const, elem, fconst
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
 
-_FORMS = {"float": ("i32", 0x7F800000, 1 << 31), "double": ("i64", 0x7FF << 52, 1 << 63), "half": ("i16", 0x7C00, 1 << 15)}
+_FORMS = {
+    "float": ("i32", 0x7F800000, 1 << 31),
+    "double": ("i64", 0x7FF << 52, 1 << 63),
+    "half": ("i16", 0x7C00, 1 << 15),
+}
 
 
 def flush(e: Emitter, x: V, *, always: bool = False) -> V:

@@ -55,7 +55,13 @@ def store_matrix(e: Emitter, ins: Instr) -> None:
 _DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16}
 
 
-@opcode("mma", "sync aligned m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col f16 bf16 tf32 f32 s8 u8 s32", "mma", uniform="never", operands=(4, 4))
+@opcode(
+    "mma",
+    "sync aligned m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col f16 bf16 tf32 f32 s8 u8 s32",
+    "mma",
+    uniform="never",
+    operands=(4, 4),
+)
 def multiply(e: Emitter, ins: Instr) -> None:
     """mma.sync.aligned.shape.row.col.d.a.b.c"""
     if len(ins.mods) != 9 or ins.mods[:2] != ("sync", "aligned") or ins.mods[3:5] != ("row", "col"):

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from evo.device.sim.run.registry import Runtime
+from evo.device.sim.run.registry import Runtime, declare
 
-__all__ = ["Runtime"]
+__all__ = ["Runtime", "declare"]

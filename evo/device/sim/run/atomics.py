@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime

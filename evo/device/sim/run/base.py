@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import IOTA32, IOTA64, V, Code, const
+from evo.device.sim.ir import IOTA32, IOTA64, Code, V, const
 from evo.device.sim.layout import (
     CTX,
     FAULT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import (
     QUEUE_ENTRY,
     QUEUE_GROUP,

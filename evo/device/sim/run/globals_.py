@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
 from evo.device.sim.run.base import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime

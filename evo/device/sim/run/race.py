@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import MAX_WARPS, WARP
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.registry import runtime

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
 from evo.device.sim.ir import Code
 
-Maker = Callable[[re.Match[str]], Code | str]
+Maker = Callable[[re.Match[str]], Code]
 _MAKERS: list[tuple[re.Pattern[str], Maker]] = []
 
 
@@ -62,33 +63,51 @@ def _declaration(name: str) -> str:
 
 
 class Runtime:
-    """Collects needed names and writes every function and declaration they lead to."""
+    """Collects needed names and writes every function they lead to, each as a module of its own."""
 
     def __init__(self) -> None:
-        self.done: dict[str, str] = {}
+        self.made: dict[str, Code] = {}
 
-    def require(self, names: set[str], defined: set[str]) -> None:
+    def require(self, names: set[str]) -> None:
         work = sorted(names)
         while work:
             name = work.pop()
-            if name in self.done or name in defined:
+            if name in self.made or name in _FOREIGN or name.startswith("llvm."):
                 continue
-            if name.startswith("llvm."):
-                self.done[name] = _declaration(name)
-                continue
-            made = self._make(name)
-            self.done[name] = made if isinstance(made, str) else made.text()
-            if isinstance(made, Code):
-                work += sorted(made.needs)
+            self.made[name] = _make(name)
+            work += sorted(self.made[name].needs)
 
-    def _make(self, name: str) -> Code | str:
-        from evo.device.sim.run import atomics, copies, globals_, locals_, race, schedule, shared, tensor  # noqa: F401
+    def modules(self) -> list[str]:
+        """One IR module per function, so that machine code of each is kept and shared by all kernels."""
+        return [_module(name) for name in self.made]
 
-        for pattern, maker in _MAKERS:
-            found = pattern.fullmatch(name)
-            if found:
-                return maker(found)
-        raise KeyError(f"no run-time function {name}")
 
-    def text(self) -> str:
-        return "\n".join(self.done.values())
+_FOREIGN = {"kernel": "declare i32 @kernel(ptr, ptr)"}
+
+
+@functools.cache
+def _make(name: str) -> Code:
+    from evo.device.sim.run import atomics, copies, globals_, locals_, race, schedule, shared, tensor  # noqa: F401
+
+    for pattern, maker in _MAKERS:
+        found = pattern.fullmatch(name)
+        if found:
+            return maker(found)
+    raise KeyError(f"no run-time function {name}")
+
+
+@functools.cache
+def _module(name: str) -> str:
+    code = _make(name)
+    return "\n".join([*(declare(need) for need in sorted(code.needs) if need != name), code.text()])
+
+
+def declare(name: str) -> str:
+    """The declaration of an intrinsic or of a run-time function."""
+    if name in _FOREIGN:
+        return _FOREIGN[name]
+    if name.startswith("llvm."):
+        return _declaration(name)
+    code = _make(name)
+    types = ", ".join(t for t, _ in code.params)
+    return f"declare {code.ret} @{name}({types})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.race import own_clocks
@@ -16,10 +16,10 @@ BARRIER_CLOCKS = 128
 SYNC, POPC, AND, OR = range(4)
 
 
-@runtime("launch")
+@runtime("run_grid")
 def _launch(_: re.Match[str]) -> Code:
     """Run every listed block until one faults."""
-    c = Code("void", "launch", [("ptr", "ctx")], "noinline")
+    c = Code("void", "run_grid", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     ids = ctx(c, context, "block_ids", "ptr")
     with c.times(ctx(c, context, "blocks")) as index:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import REC, REC_MEMO, WARP_SCRATCH
-from evo.device.sim.run.base import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
+from evo.device.sim.run.base import all_of, consecutive, ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
 
 
@@ -189,15 +189,14 @@ def _state(m: re.Match[str]) -> Code:
             with c.if_(c.icmp("ne", c.and_(c.or_(old, c.lshr(old, 4)), need), need), likely=False):
                 report(c, "uninitialised", rec, w, lane, c.zext(address, "i64"), extra=2, width=width)
                 c.store(c.or_(old, need), where)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
-        with c.each_lane(mask) as lane:
-            address = lane_of(c, place, lane, "i32")
-            word = c.zext(c.lshr(address, 2), "i64")
-            for step in range(max(1, width // 4)):
-                bytes_ = const("i32", 15)
-                if width < 4:
-                    bytes_ = c.shl(const("i32", (1 << width) - 1), c.and_(address, 3))
-                c.call("void", f"race_{'st' if store else 'ld'}", context, w, rec, c.add(word, step), lane, bytes_)
+    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane, "i32")
+        word = c.zext(c.lshr(address, 2), "i64")
+        for step in range(max(1, width // 4)):
+            bytes_ = const("i32", 15)
+            if width < 4:
+                bytes_ = c.shl(const("i32", (1 << width) - 1), c.and_(address, 3))
+            c.call("void", f"race_{'st' if store else 'ld'}", context, w, rec, c.add(word, step), lane, bytes_)
     c.ret_()
     return c
 

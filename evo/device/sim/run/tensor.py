@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import V, Code, const
+from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import REC, WARP_SCRATCH
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
@@ -124,5 +124,3 @@ def _finish(c: Code, w: V, rows: list[V], kind: str) -> None:
             continue
         for part in range(2):
             c.store(c.shuffle(block, None, range(part, 64, 2)), w, MMA_C + 256 * half + 128 * part)
-
-

@@ -34,6 +34,7 @@ _SETTINGS = (
     ("i18n.logOutputEncoding", "UTF-8"),
 )
 _LOCK_WAIT_S = 30.0
+_CHILD_WAIT_S = 2.0
 _POLL_S = 0.05
 _CLAIM = b"evo holds this lock; a later evo removes it if it is left behind\n"
 
@@ -322,13 +323,14 @@ class Git:
     def clear_ref_locks(self, branch: str, since: float) -> list[Path]:
         """Remove locks on HEAD and the branch that a git child of a killed evo left since a moment (seconds, as mtime).
 
-        Each gets two seconds to go away by itself: the child may still be alive.
+        They get two seconds to go away by themselves: the child may still be alive.
         """
         left = []
-        for lock in (self.folder / "HEAD.lock", self.common / f"{branch}.lock"):
-            deadline = time.monotonic() + 2.0
-            while lock.exists() and time.monotonic() < deadline:
-                time.sleep(_POLL_S)
+        locks = (self.folder / "HEAD.lock", self.common / f"{branch}.lock")
+        deadline = time.monotonic() + _CHILD_WAIT_S
+        while any(lock.exists() for lock in locks) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        for lock in locks:
             with suppress(OSError):
                 if lock.stat().st_mtime >= since:
                     lock.unlink()

@@ -10,10 +10,13 @@ import sys
 import time
 from pathlib import Path
 
-from ledger_samples import CHAMPION, DATE, git, keep, problems, record, renderer, start_ledger, text_of
+import pytest
+from ledger_samples import CHAMPION, DATE, RUN, git, keep, problems, record, renderer, start_ledger, text_of
 
+from evo import disk
 from evo.ledger import Ledger
-from evo.population import load_records
+from evo.ledger.git import Git
+from evo.population import RunFile, load_records
 from evo.result import Verdict
 
 
@@ -46,10 +49,65 @@ def loop(root: Path, number: int) -> None:
     ledger.close()
 
 
-def kill_and_recover(root: Path, rng: random.Random, kills: int, group: bool = False) -> None:
+class Killed(BaseException):
+    """Stands for a `kill -9` at a chosen call."""
+
+
+def run_until(
+    root: Path, monkeypatch: pytest.MonkeyPatch, fatal: int, run: str = RUN, recovering: bool = False
+) -> bool:
+    """Keep, revert, keep; killed before the `fatal`-th thing done to disk or git. Returns whether it was.
+
+    recovering: the start counts too, so that a recovery is killed in turn.
+    """
+    count = 0
+
+    def counted(real):
+        def call(*arguments, **options):
+            nonlocal count
+            count += 1
+            if count >= fatal:  # the dead do not clean up either
+                raise Killed
+            return real(*arguments, **options)
+
+        return call
+
+    ledger = None if recovering else start_ledger(root, run)[0]
+    try:
+        with monkeypatch.context() as patch:
+            for name in ("replace", "write", "fsync", "link"):
+                patch.setattr(disk.os, name, counted(getattr(os, name)))
+            patch.setattr(Path, "unlink", counted(Path.unlink))
+            patch.setattr(Git, "run", counted(Git.run))
+            if ledger is None:
+                ledger = start_ledger(root, run)[0]
+            cycle(root, ledger, run)
+    except Killed:
+        return True
+    finally:
+        if ledger is not None:
+            ledger.close()
+    return False
+
+
+def cycle(root: Path, ledger: Ledger, run: str) -> None:
+    """Four trials: kept, reverted, kept after it stood in the champion's file, failed."""
+    runs = RunFile(root, "attention", run)
+    first, second, third = (text_of(number) + f"// {run}\n" for number in (1, 2, 3))
+    keep(ledger, runs, record(1, parent=None, text=first, run=run), first)
+    ledger.place(CHAMPION, second)
+    runs.append(record(2, parent=first, text=second, run=run, verdict=Verdict.REVERT))
+    ledger.revert()
+    ledger.place(CHAMPION, third)
+    keep(ledger, runs, record(3, parent=first, text=third, run=run), third)
+    runs.append(record(4, parent=third, run=run, verdict=None))
+    ledger.finish(date=DATE)
+
+
+def kill_and_recover(root: Path, rng: random.Random, kills: int, longest_s: float = 0.7, group: bool = False) -> None:
     """Kill the loop at random instants; after each, recover and look for anything lost, doubled or dirty."""
     for number in range(1, kills + 1):
-        promised, errors = _run_and_kill(root, number, rng.uniform(0.0, 0.7), group)
+        promised, errors = _run_and_kill(root, number, rng.uniform(0.0, longest_s), group)
         assert "Traceback" not in errors, errors
         ledger = Ledger.open(root, renderer(root))
         with ledger:

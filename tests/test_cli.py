@@ -26,7 +26,7 @@ check:
   - {name: even, N: 256}
   - {name: ragged, N: 77}
 bench:
-  small: {N: 2048}
+  small: {N: 131072}
 work: {flop: N, bytes: 8 * N}
 """
 REFERENCE = """\
@@ -145,8 +145,10 @@ def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     root = tmp_path_factory.mktemp("evolved")
     git(root, "init", "--quiet", "--initial-branch", "main")
     write_task(root)
+    (root / "wrong.cu").write_text(WRONG)
     commit_all(root, "a task")
-    return root, evo("iterate", "scale", "--device", "sim:l4", "--iterations", 4, "--json", cwd=root)
+    words = ["--device", "sim:l4", "--operators", "ladder", "--patch", "wrong.cu", "--iterations", 4, "--json"]
+    return root, evo("iterate", "scale", *words, cwd=root)
 
 
 def fails(ran: Ran, code: int, *words: str) -> None:
@@ -344,7 +346,7 @@ def test_check_names_the_line_and_thread_of_a_fault(repository: Path) -> None:
 def test_check_shows_counters_by_source_line(repository: Path) -> None:
     ran = evo("check", "ladder/10_fast.cu", "--task", "scale", "--counters", "--device", "sim:l4", cwd=repository)
     assert ran.code == 0
-    assert "counter" in ran.out
+    assert "events at even" in ran.out
     assert "y[i] = 2.0f * x[i]" in ran.out
 
 
@@ -397,8 +399,9 @@ def test_iterate_writes_json_lines_and_commits(evolved: tuple[Path, Ran]) -> Non
     for trial in trials:
         assert {"trial", "variant", "operator", "kind", "summary", "status", "timing", "elapsed_s"} <= set(trial)
         assert trial["timing"] == "modelled"
-    kept = [trial for trial in trials if trial.get("commit")]
-    assert kept
+    assert {"wrong", "correct"} <= {trial["status"] for trial in trials}
+    kept = [trial for trial in trials if trial.get("decision") == "keep"]
+    assert [trial["operator"] for trial in kept] == ["ladder"]
     subjects = git(root, "log", "--format=%H")
     assert all(trial["commit"][:7] in subjects for trial in kept)
     assert git(root, "status", "--porcelain") == ""

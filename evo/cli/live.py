@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evo.result import Json
 
 _REFRESH_PER_S = 8
-_OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 8, 9, 11, 7, 12
+_OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12
 _FIXED = 3 + _OPERATOR + _STATUS + _TIME + _GAIN + _VERDICT + 6 * 2
 _NARROWEST_CHANGE = 14
 
@@ -106,7 +106,7 @@ class LiveView:
             self._line(
                 (
                     (row.number, "dim"),
-                    (row.operator, ""),
+                    (row.operator.removeprefix("rules."), ""),
                     (row.change, ""),
                     (row.status, verdict_colour(row.status)),
                     (row.time, "bold" if row.kept else ""),
@@ -124,12 +124,12 @@ class LiveView:
     # --- the bottom
 
     def _bottom(self) -> Group:
-        doing = Text(self._doing, no_wrap=True, overflow="ellipsis")
-        if self._stage:
-            doing.append(f"  {self._stage}", style="cyan")
         spent_s = time.monotonic() - self._since_s
-        if spent_s >= 1:
-            doing.append(f"  {duration(spent_s)}", style="dim")
+        stage = f"  {self._stage}" if self._stage else ""
+        clock = f"  {duration(spent_s)}" if spent_s >= 1 else ""
+        doing = Text(self._doing)
+        doing.truncate(max(self._console.width - 3 - len(stage) - len(clock), 8), overflow="ellipsis")
+        doing.append(stage, style="cyan").append(clock, style="dim")
         self._spinner.update(text=doing)
         lines: list[Spinner | Text | Table] = [self._spinner]
         if self._begun:

@@ -168,7 +168,9 @@ class PlainView:
             case "begin":
                 self._tally.begin(event.fields)
                 say(begin_line(event.fields))
-                say(f"  # {'operator':<8}  {'status':<10} {'time µs':>10} {'':<8} {'gain':>7}  {'verdict':<12}  change")
+                say(
+                    f"  # {'operator':<14}  {'status':<10} {'time µs':>10} {'':<8} {'gain':>7}  {'verdict':<12}  change"
+                )
             case "result":
                 self._result(self._tally.count(event.fields))
             case "done" if not self._quiet:
@@ -177,11 +179,11 @@ class PlainView:
     def _result(self, row: Row) -> None:
         timing = self._tally.timing if row.time else ""
         say(
-            f"{row.number:>3} {row.operator:<8}  {row.status:<10} {row.time:>10} {timing:<8} {row.gain:>7}  "
+            f"{row.number:>3} {row.operator:<14}  {row.status:<10} {row.time:>10} {timing:<8} {row.gain:>7}  "
             f"{row.verdict:<12}  {row.change}"
         )
         if row.reason and not row.kept:
-            say(f"{'':13} {clip(row.reason, (columns(sys.stderr) or 400) - 14)}")
+            say(f"{'':19} {clip(row.reason, (columns(sys.stderr) or 400) - 20)}")
 
     def stopping(self, text: str) -> None:
         os.write(sys.stderr.fileno(), f"{text}\n".encode())

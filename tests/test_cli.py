@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,15 +168,16 @@ def fails(ran: Ran, code: int, *words: str) -> None:
 
 
 def test_help_lists_the_commands_fast(tmp_path: Path) -> None:
-    quickest_s = 9.0
-    for _ in range(3):
-        started = time.monotonic()
-        ran = evo("--help", cwd=tmp_path)
-        quickest_s = min(quickest_s, time.monotonic() - started)
+    def spent_s() -> float:  # processor time: other tests may be running beside this one
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before_s = spent_s()
+    ran = evo("--help", cwd=tmp_path)
+    assert spent_s() - before_s < 0.3
     assert ran.code == 0
     for command in ("init", "iterate", "leaderboard", "check", "bench", "try", "compile", "doctor", "replay"):
         assert f"\n  {command} " in ran.out
-    assert quickest_s < 0.3
 
 
 def test_version_and_bare_command(tmp_path: Path) -> None:
@@ -397,8 +398,9 @@ def test_iterate_writes_json_lines_and_commits(evolved: tuple[Path, Ran]) -> Non
     assert done["done"] is True
     assert {"trials", "kept", "champion", "start", "end", "elapsed_s"} <= set(done)
     for trial in trials:
-        assert {"trial", "variant", "operator", "kind", "summary", "status", "timing", "elapsed_s"} <= set(trial)
-        assert trial["timing"] == "modelled"
+        assert {"trial", "variant", "operator", "kind", "summary", "status", "elapsed_s"} <= set(trial)
+        assert ("cases" in trial) == (trial["status"] == "correct")
+        assert trial.get("timing", "modelled") == "modelled"
     assert {"wrong", "correct"} <= {trial["status"] for trial in trials}
     kept = [trial for trial in trials if trial.get("decision") == "keep"]
     assert [trial["operator"] for trial in kept] == ["ladder"]

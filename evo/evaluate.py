@@ -29,7 +29,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CHAMPION_SAMPLES = 1000
 _SCREENING_SAMPLES = 64
-_OTHER_SEED = 7919  # a second set of input values: timed launches rotate over both
+_OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,7 +197,7 @@ def _measured(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | 
             child=tuple(bench.bench_cases(job.task, prepared, seed)),
             parent=tuple(bench.bench_cases(job.task, rival, seed)) if rival else (),
             score=dict(job.task.score),
-            others={case.name: (reference.inputs(case, seed + _OTHER_SEED),) for case in job.task.bench},
+            others={c.name: tuple(reference.inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
             options=BenchOptions(rule=rule, samples=samples),
         )
 

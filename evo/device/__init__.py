@@ -71,8 +71,9 @@ class Program:
 class RunRequest:
     """Run a program `repeats` times on the same inputs, outputs poisoned anew each time.
 
-    offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). blocks limits a simulator run to a
-    sample of that many blocks per launch. check_races switches the simulator's race checker.
+    offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). For the simulator: blocks limits a run
+    to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
+    warp instructions that a launch may execute.
     """
 
     program: Program
@@ -82,6 +83,7 @@ class RunRequest:
     repeats: int = 1
     check_races: bool = True
     blocks: int | None = None
+    budget: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

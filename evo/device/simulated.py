@@ -121,9 +121,7 @@ class _Run:
             size = int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize
             self._allocate(output.name, size, writable=True, fill=poison)
         for space in self.program.scratch:
-            self._allocate(
-                space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else poison
-            )
+            self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else poison)
 
     def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | None = None) -> None:
         self.footprint_bytes += size
@@ -143,6 +141,7 @@ class _Run:
                 memory=self.memory,
                 blocks=_sample(launch, self.request.blocks),
                 race=self.request.check_races,
+                budget=self.request.budget or sim.DEFAULT_BUDGET,
             )
             self.results.append(result)
             _add(self.totals, result.counters.totals())

@@ -15,6 +15,7 @@ from evo.task import Case, Task
 _RUN_LIMIT_S = 120.0
 _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unlike the first run's 256
 _DETERMINISM_REPEATS = 10
+_CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
 
 _FAULT_STATUS = {
     "budget": Status.TIMED_OUT,
@@ -65,13 +66,14 @@ class _Step:
     check_races: bool
     repeats: int = 1
     second_poison: bool = True
+    budget: int | None = None
     counted: bool = False  # its counters go into the check's totals
 
 
 def _steps(task: Task, places: Places) -> Iterator[_Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
     for case in task.check:
-        yield _Step(case, places.checker, True, counted=True)
+        yield _Step(case, places.checker, True, counted=True, budget=_CHECK_BUDGET)
     headline = task.case(task.headline)
     if places.target is None:
         # The check cases have been through races and the second poison; this one is large and guards its own shape.
@@ -92,6 +94,7 @@ def _check_case(
         inputs=expectation.inputs,
         repeats=step.repeats,
         check_races=step.check_races,
+        budget=step.budget,
     )
     result = _run(step.worker, first, case)
     if isinstance(result, CaseCheck):

@@ -326,16 +326,17 @@ class Ledger:
             raise failure.fault() from failure
 
     def _is_harmless(self, path: str) -> bool:
-        """What `evo init` lays down, not yet committed: nothing in it can be lost."""
+        """What `evo init` or `evo leaderboard --rebuild` wrote, not yet committed: nothing in it can be lost."""
         file = self._file(path)
         if file.name == ".gitkeep":
             return True
-        if file != self.root / "leaderboard.json" or self._git.read("HEAD", path) is not None:
+        if file != self.root / "leaderboard.json":
             return False
         try:
-            return bool(json.loads(file.read_bytes())["entries"] == [])
-        except (OSError, ValueError, KeyError, TypeError):
+            found = json.loads(_read(file) or b"")
+        except ValueError:
             return False
+        return bool(found == json.loads(self._render(self.history.commits())))
 
     def _switch(self, name: str) -> None:
         ref = f"refs/heads/{name}"

@@ -12,6 +12,7 @@ from evo.population.store import (
     iterate,
     load_records,
     read_run,
+    rebuild_parent_text,
     rebuild_text,
     run_file,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "load_records",
     "make_diff",
     "read_run",
+    "rebuild_parent_text",
     "rebuild_text",
     "run_file",
     "run_id",

@@ -125,6 +125,15 @@ def rebuild_text(records: Sequence[Record], trial: str) -> str:
 
     Raises UsageError for an unknown trial, RecordCorrupt where the chain is broken.
     """
+    return _rebuild(records, trial)[0]
+
+
+def rebuild_parent_text(records: Sequence[Record], trial: str) -> str | None:
+    """The exact text that a trial's change was made to; None for a start. Raises as `rebuild_text` does."""
+    return _rebuild(records, trial)[1]
+
+
+def _rebuild(records: Sequence[Record], trial: str) -> tuple[str, str | None]:
     ordered = sorted(records, key=lambda record: (record.run, record.number))
     at = next((index for index, record in enumerate(ordered) if record.trial == trial), None)
     if at is None:
@@ -137,16 +146,18 @@ def rebuild_text(records: Sequence[Record], trial: str) -> str:
             parents[index] = _possible_parents(ordered, index)
             waiting += parents[index]
     texts: dict[int, str] = {}
+    parent_text: str | None = None
     problem = ""
     for index in sorted(parents):  # a parent is earlier than its child
         record = ordered[index]
         try:
-            texts[index] = _text(record, [texts[parent] for parent in parents[index] if parent in texts])
+            parent_text = _parent_text(record, [texts[parent] for parent in parents[index] if parent in texts])
+            texts[index] = _text(record, parent_text)
         except DiffMismatch as error:
             problem = f"trial {record.trial}: cannot be rebuilt: {error}"
     if at not in texts:
         raise RecordCorrupt(problem, hint="fetch the whole population with git, or restore the record from its history")
-    return texts[at]
+    return texts[at], parent_text  # the trial itself comes last
 
 
 def _possible_parents(ordered: Sequence[Record], index: int) -> list[int]:
@@ -161,15 +172,18 @@ def _possible_parents(ordered: Sequence[Record], index: int) -> list[int]:
     ]
 
 
-def _text(record: Record, parents: Sequence[str]) -> str:
+def _parent_text(record: Record, candidates: Sequence[str]) -> str | None:
     if record.parent is None:
-        text = record.diff
-    else:
-        wanted = parent_hash(record.diff)
-        parent = next((text for text in parents if text_hash(text) == wanted), None)
-        if parent is None:
-            raise DiffMismatch(f"its parent {record.parent} is in no record with the text that its diff was made for")
-        text = apply_diff(parent, record.diff)
+        return None
+    wanted = parent_hash(record.diff)
+    for text in candidates:
+        if text_hash(text) == wanted:
+            return text
+    raise DiffMismatch(f"its parent {record.parent} is in no record with the text that its diff was made for")
+
+
+def _text(record: Record, parent_text: str | None) -> str:
+    text = record.diff if parent_text is None else apply_diff(parent_text, record.diff)
     if record.variant and variant_id(text) != record.variant:
         raise DiffMismatch(f"the text is variant {variant_id(text)}, not {record.variant}")
     return text

@@ -187,6 +187,17 @@ def test_what_init_lays_down_need_not_be_committed_first(tmp_path: Path) -> None
     assert problems(root) == []
 
 
+def test_a_rebuilt_leaderboard_is_not_foreign(tmp_path: Path) -> None:
+    root = repository(tmp_path)
+    first_keep(root)
+    rebuilt = (root / "leaderboard.json").read_bytes()
+    (root / "leaderboard.json").write_text("{}\n")
+    git(root, "commit", "-qam", "a bad merge")
+    (root / "leaderboard.json").write_bytes(rebuilt)
+    first_keep(root, RUN2)
+    assert problems(root) == []
+
+
 def test_failing_hooks_and_signing_are_bypassed(tmp_path: Path) -> None:
     root = repository(tmp_path)
     hooks = root / ".git" / "hooks"

@@ -22,6 +22,7 @@ from evo.population import (
     kept_message,
     load_records,
     make_diff,
+    rebuild_parent_text,
     rebuild_text,
     run_file,
     run_id,
@@ -315,6 +316,7 @@ def test_parents_that_differ_in_comments_only_are_told_apart() -> None:
     assert trials[0].variant == trials[2].variant
     assert rebuild_text(trials, trials[3].trial) == text_of(4)
     assert rebuild_text(trials, trials[4].trial) == text_of(4) + "// too\n"
+    assert [rebuild_parent_text(trials, trial.trial) for trial in trials] == [None, plain, text_of(2), plain, remarked]
 
 
 def test_a_long_chain_needs_no_recursion() -> None:

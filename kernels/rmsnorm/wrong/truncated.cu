@@ -1,5 +1,5 @@
 // expect: wrong, error budget
-// Multiplies in fp16: three roundings an element where the trusted implementation has one.
+// Cuts every result to eight bits of mantissa: within one per cent everywhere, ten times the error of fp32.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   BLOCKS in 1, 2, 4                    resident blocks that the registers are budgeted for
@@ -88,8 +88,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         unpack(load_chunk(w, c * 8, cols), weights);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            const __half scaled = __hmul(__float2half(values[i]), __float2half(inverse));
-            values[i] = __half2float(__hmul(scaled, __float2half(weights[i])));
+            const float value = values[i] * inverse * weights[i];
+            values[i] = __uint_as_float(__float_as_uint(value) & 0xffff0000u);
         }
         store_chunk(out, c * 8, cols, values);
     }

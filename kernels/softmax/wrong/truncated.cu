@@ -1,5 +1,5 @@
 // expect: wrong, error budget
-// Rounds the exponent to fp16 before the output exponential: within one per cent, but many times the error of fp32.
+// Cuts every exponential to eight bits of mantissa: within one per cent everywhere, ten times the error of fp32.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   BLOCKS in 1, 2, 4                    resident blocks that the registers are budgeted for
@@ -107,7 +107,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         float values[8];
         unpack(row[c], values);
 #pragma unroll
-        for (int i = 0; i < 8; ++i) values[i] = exp2f(__half2float(__float2half(values[i] - total.largest))) * inverse;
+        for (int i = 0; i < 8; ++i) {
+            const float weight = exp2f(values[i] - total.largest);
+            values[i] = __uint_as_float(__float_as_uint(weight) & 0xffff0000u) * inverse;
+        }
         store_chunk(out, c * 8, cols, values);
     }
 }

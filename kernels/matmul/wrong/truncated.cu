@@ -1,5 +1,5 @@
 // expect: wrong, error budget
-// Rounds the accumulators to fp16 after every tile of K. Close enough for allclose on short sums.
+// Cuts every sum to eight bits of mantissa: within one per cent everywhere, ten times the error of fp32.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 32, 64, 128
 // evo: knob   BLOCK_N in 64, 128, 256
@@ -113,11 +113,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();  // tile t is visible to all, and the stage of tile t - 1 has been read by all
         fetch_stage(t + STAGES - 1);
 
-#pragma unroll
-        for (int i = 0; i < M_TILES * N_TILES * 4; ++i) {
-            float& value = sum[i / 4 / N_TILES][i / 4 % N_TILES][i % 4];
-            value = __half2float(__float2half(value));
-        }
         const unsigned a_tile = ring_at + t % STAGES * STAGE_BYTES;
         const unsigned b_tile = a_tile + A_BYTES;
 #pragma unroll
@@ -154,7 +149,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (int j = 0; j < N_TILES; ++j) {
                 const int col = first_col + warp_col + j * 8 + lane % 4 * 2;
                 __half* out = c + (long long)row * n + col;
-                const __half2 pair = __floats2half2_rn(sum[i][j][2 * half_tile], sum[i][j][2 * half_tile + 1]);
+                const unsigned low = __float_as_uint(sum[i][j][2 * half_tile]) & 0xffff0000u;
+                const unsigned high = __float_as_uint(sum[i][j][2 * half_tile + 1]) & 0xffff0000u;
+                const __half2 pair = __floats2half2_rn(__uint_as_float(low), __uint_as_float(high));
                 if (n % 2 == 0) {
                     if (col < n) *reinterpret_cast<__half2*>(out) = pair;
                 } else {

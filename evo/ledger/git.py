@@ -49,7 +49,7 @@ class GitFailed(Exception):
     def fault(self) -> HarnessFault | LedgerUnclean:
         said = next((line for line in self.stderr.splitlines() if "fatal:" in line or "error:" in line), self.stderr)
         message = f"git {self.command} failed: {said.strip() or f'exit code {self.code}'}"
-        if "No space left" in self.stderr or "quota" in self.stderr.lower():
+        if any(sign in self.stderr for sign in ("No space left", "quota exceeded", "write error")):
             return HarnessFault(message, hint="free some space and start again; nothing was half-written")
         if "dubious ownership" in self.stderr:
             return LedgerUnclean(message, hint="git config --global --add safe.directory DIR, for this repository")

@@ -52,13 +52,13 @@ class Context:
         warps = -(-threads // 32)
         self._rows()
         self._records()
-        words = shared // 4 + 1
+        granules = shared // kernel.granule + 1
         room = shared + 2 * _PAD
         self._array("shared", room, _PAD // 2)
         self._array("state", room, _PAD // 2)
         if race:
-            self._array("writer", 8 * (words + 16))
-            self._array("reader", 4 * layout.MAX_WARPS * (words + 16))
+            self._array("writer", 8 * (granules + 16))
+            self._array("reader", 4 * layout.MAX_WARPS * (granules + 16))
         self._array("clocks", 4 * layout.MAX_WARPS**2)
         self._array("fence_clock", 4 * layout.MAX_WARPS)
         self._array("barriers", layout.BARRIERS * 256)
@@ -76,10 +76,20 @@ class Context:
             self._set(f"ntid_{axis}", block[at])
             self._set(f"nctaid_{axis}", grid[at])
         sizes = {
-            "budget": budget, "shared_size": shared, "shared_clear": words + 64, "param_size": params.size, "tag_sets": sets,
-            "warp_stride": kernel.warp_stride, "warp_count": warps, "threads": threads, "blocks": ids.size,
-            "local_size": local, "race": int(race), "dynamic_shared": dynamic, "queue_size": layout.QUEUE_LENGTH,
-        }  # fmt: skip
+            "budget": budget,
+            "shared_size": shared,
+            "shared_clear": shared // 4 + 65,
+            "param_size": params.size,
+            "tag_sets": sets,
+            "warp_stride": kernel.warp_stride,
+            "warp_count": warps,
+            "threads": threads,
+            "blocks": ids.size,
+            "local_size": local,
+            "race": kernel.granule if race else 0,
+            "dynamic_shared": dynamic,
+            "queue_size": layout.QUEUE_LENGTH,
+        }
         for name, value in sizes.items():
             self._set(name, value)
 
@@ -109,10 +119,13 @@ class Context:
             at = index * layout.ROW_SIZE // 8
             flags = (layout.WRITABLE if buffer.writable else 0) | (layout.TRACKED if buffer.state is not None else 0)
             values = {
-                "low": buffer.address, "size": buffer.size_bytes, "delta": buffer.data.ctypes.data + SLACK - buffer.address,
-                "flags": flags, "touched": touched.ctypes.data,
+                "low": buffer.address,
+                "size": buffer.size_bytes,
+                "delta": buffer.data.ctypes.data + SLACK - buffer.address,
+                "flags": flags,
+                "touched": touched.ctypes.data,
                 "state": buffer.state.ctypes.data if buffer.state is not None else 0,
-            }  # fmt: skip
+            }
             for name, value in values.items():
                 table[at + ROW[name] // 8] = value
         self._set("buffer_count", len(self.buffers))

@@ -23,16 +23,20 @@ def decode_faults(
 ) -> tuple[Fault, ...]:
     """Every fault of a launch, at most one per kind and instruction."""
     table = context.kept["faults"].view(np.int64).reshape(-1, FAULT_SIZE // 8)
-    seen: set[tuple[str, int]] = set()
     out = []
-    for row in table[: context.field("fault_count")]:
-        values = {field: int(row[at // 8]) for field, at in FAULT.items()}
+    rows = [{field: int(row[at // 8]) for field, at in FAULT.items()} for row in table[: context.field("fault_count")]]
+    for values in _first_causes(rows):
         kind = KINDS[values["kind"]]
-        if (kind, values["instruction"]) in seen:
-            continue
-        seen.add((kind, values["instruction"]))
         out.append(_decode(values, kind, context, kernel.sites[values["instruction"]], name, grid, block))
     return tuple(out)
+
+
+def _first_causes(rows: list[dict[str, int]]) -> list[dict[str, int]]:
+    """Leave out what only followed: an early read whose writer raced, a budget or deadlock after a fault."""
+    raced = any(KINDS[row["kind"]] == "race" for row in rows)
+    early = KINDS.index("uninitialised")
+    kept = [row for row in rows if not (raced and row["kind"] == early and row["extra"] == 2)]
+    return [row for index, row in enumerate(kept) if not index or KINDS[row["kind"]] not in ("budget", "deadlock")]
 
 
 def _decode(
@@ -84,7 +88,8 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "read_only": f"{what} to read-only memory: {place}",
         "trap": "the kernel executed trap",
         "budget": "the instruction budget is used up: an endless loop, or too much work",
-        "barrier": f"{ins.spelling} reached while thread {_thread(values['warp'], values['extra'], block)} of the same warp is elsewhere",
+        "barrier": f"{ins.spelling} reached while thread {_thread(values['warp'], values['extra'], block)} "
+        "of the same warp is elsewhere",
         "deadlock": f"every live warp waits; this one at barrier {address}, which the others never reach",
         "race": _race(values, what, place, block),
     }
@@ -96,10 +101,8 @@ def _race(values: dict[str, int], what: str, place: str, block: tuple[int, int, 
     if extra == -1:
         return f"two lanes of one warp store different values to one address in one {what}: {place}"
     warp, lane = extra >> 8 & 255, extra & 255
-    if extra >> 16 == 1:
-        other = f"the write of thread {_thread(warp, lane, block)}"
-    else:
-        other = f"a read by warp {warp}"
+    access = "write" if extra >> 16 == 1 else "read"
+    other = f"the {access} of thread {_thread(warp, lane, block)}"
     return f"{what} and {other} are not ordered by a barrier: {place}"
 
 

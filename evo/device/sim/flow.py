@@ -36,6 +36,7 @@ class Kernel:
     warp_stride: int
     code: Code
     uniform_sites: dict[int, int]
+    granule: int  # bytes: the narrowest access that may be to shared memory
 
 
 def uniform_registers(function: Function, blocks: list[Block]) -> set[str]:
@@ -163,7 +164,9 @@ class Flow:
         exits = f" i32 {_EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
         c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
         c.lines.insert(slot, f"{self.counter_at} = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
-        return Kernel(self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites)
+        return Kernel(
+            self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites, race_granule(self.blocks)
+        )
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
@@ -201,8 +204,7 @@ class Flow:
     def _guard(self, ins: Instr) -> V | None:
         if ins.guard is None:
             return None
-        value = self.e.src(Not(ins.guard) if ins.negated else ins.guard, "pred")
-        return value
+        return self.e.src(Not(ins.guard) if ins.negated else ins.guard, "pred")
 
     # Ends of blocks -----------------------------------------------------------------------------------------
 
@@ -255,7 +257,7 @@ class Flow:
         c.label(both)
         if taken == other:
             self._goto(block, taken)
-        elif taken == EXIT or other == EXIT:
+        elif EXIT in (taken, other):
             leaving, staying = (inside, outside) if taken == EXIT else (outside, inside)
             e.live.set(c.and_(e.live.get(), c.not_(leaving)))
             e.mask.set(staying)
@@ -275,7 +277,7 @@ class Flow:
     def _goto(self, block: Block, target: int) -> None:
         """All lanes of the current mask go to one place."""
         c, e = self.code, self.e
-        if target == EXIT or target == -1:
+        if target in (EXIT, -1):
             self._leave(block)
         elif not block.partial or not self.dense:
             c.br(f"b{target}")
@@ -354,6 +356,16 @@ class Flow:
             c.br(on)
             c.label(on)
         c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")
+
+
+def race_granule(blocks: list[Block]) -> int:
+    """Races are tracked in units of the narrowest shared (or generic) access, at most 4 bytes."""
+    widths = [4]
+    for block in blocks:
+        for ins in block.code:
+            if ins.name in ("ld", "st", "atom", "red") and not {"global", "param", "local", "const"} & set(ins.mods):
+                widths.append(max(1, WIDTH.get(ins.mods[-1], 32) // 8))
+    return min(widths)
 
 
 def flush_mode(blocks: list[Block]) -> bool:

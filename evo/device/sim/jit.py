@@ -14,6 +14,8 @@ from typing import Any
 import llvmlite
 from llvmlite import binding
 
+from evo.device.sim.errors import PtxError
+
 _LOCK = threading.RLock()
 _READY = False
 _CACHE: dict[str, Compiled] = {}
@@ -90,7 +92,10 @@ def _object(text: str, opt_level: int, machine: Any, directory: Path | None) -> 
     path = directory / key[:2] / f"{key}.o" if directory else None
     data = _stored(path)
     if data is None:
-        module = binding.parse_assembly(text + _PROFILE)
+        try:
+            module = binding.parse_assembly(text + _PROFILE)
+        except RuntimeError as error:
+            raise PtxError(f"the generated code was rejected: {error}") from error
         optimise(module, machine, opt_level)
         data = bytes(machine.emit_object(module))
         _keep(path, data)

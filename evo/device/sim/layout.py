@@ -13,7 +13,60 @@ LOCAL_WINDOW = 0x0000_7100_0000_0000
 WINDOW_SIZE = 1 << 32
 
 # Context -------------------------------------------------------------------------------------------------------
-_CTX = ["fault_count", "budget", "stop", "buffers", "buffer_count", "shared", "shared_size", "state", "writer", "reader", "params", "param_size", "constants", "constant_size", "tags", "tag_sets", "last_sector", "warps", "warp_stride", "warp_count", "threads", "block_linear", "block_ids", "blocks", "ctaid_x", "ctaid_y", "ctaid_z", "ntid_x", "ntid_y", "ntid_z", "nctaid_x", "nctaid_y", "nctaid_z", "counters", "faults", "local", "local_size", "local_state", "race", "clocks", "fence_clock", "barriers", "barrier_count", "blocks_done", "dynamic_shared", "scratch", "shared_clear", "queue", "queue_size", "live_threads", "warp_barriers", "spin"]
+_CTX = [
+    "fault_count",
+    "budget",
+    "stop",
+    "buffers",
+    "buffer_count",
+    "shared",
+    "shared_size",
+    "state",
+    "writer",
+    "reader",
+    "params",
+    "param_size",
+    "constants",
+    "constant_size",
+    "tags",
+    "tag_sets",
+    "last_sector",
+    "warps",
+    "warp_stride",
+    "warp_count",
+    "threads",
+    "block_linear",
+    "block_ids",
+    "blocks",
+    "ctaid_x",
+    "ctaid_y",
+    "ctaid_z",
+    "ntid_x",
+    "ntid_y",
+    "ntid_z",
+    "nctaid_x",
+    "nctaid_y",
+    "nctaid_z",
+    "counters",
+    "faults",
+    "local",
+    "local_size",
+    "local_state",
+    "race",
+    "clocks",
+    "fence_clock",
+    "barriers",
+    "barrier_count",
+    "blocks_done",
+    "dynamic_shared",
+    "scratch",
+    "shared_clear",
+    "queue",
+    "queue_size",
+    "live_threads",
+    "warp_barriers",
+    "spin",
+]
 CTX: dict[str, int] = {name: 8 * index for index, name in enumerate(_CTX)}
 CTX_SIZE = 8 * len(_CTX)
 
@@ -25,14 +78,47 @@ ROW_SIZE = 64
 WRITABLE, TRACKED = 1, 2  # row flags; a tracked buffer has one state byte per 4-byte word
 
 # Counter record, one per memory instruction ----------------------------------------------------------------------
-_RECORD = ["low", "limit", "delta", "row", "requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses", "conflicts", "memo_mask", "memo_waves", "memo_ideal", "spare"]
+_RECORD = [
+    "low",
+    "limit",
+    "delta",
+    "row",
+    "requests",
+    "lanes",
+    "sectors",
+    "lines",
+    "wavefronts",
+    "ideal",
+    "l1_misses",
+    "conflicts",
+    "memo_mask",
+    "memo_waves",
+    "memo_ideal",
+    "spare",
+]
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
 REC_SIZE = 256
 NO_BUFFER = (1 << 63) + 1
 
 # Warp ----------------------------------------------------------------------------------------------------------
-_WARP = ["state", "resume", "live", "index", "pending", "barrier_id", "barrier_count", "barrier_kind", "barrier_value", "queue_head", "queue_tail", "group_committed", "group_open", "frame", "barrier_site"]
+_WARP = [
+    "state",
+    "resume",
+    "live",
+    "index",
+    "pending",
+    "barrier_id",
+    "barrier_count",
+    "barrier_kind",
+    "barrier_value",
+    "queue_head",
+    "queue_tail",
+    "group_committed",
+    "group_open",
+    "frame",
+    "barrier_site",
+]
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
 WARP_TID = 128  # three <32 x i32>
 WARP_SCRATCH = 512  # 512 bytes of data + spare: packed lanes of a memory access
@@ -53,8 +139,8 @@ FAULT: dict[str, int] = {
 FAULT_SIZE = 64
 FAULT_LIMIT = 16
 KINDS = (
-    "none", "out_of_bounds", "misaligned", "uninitialised", "race", "barrier", "read_only", "budget", "deadlock", "trap",
-    "stack_overflow", "pending",
+    "none", "out_of_bounds", "misaligned", "uninitialised", "race", "barrier", "read_only", "budget", "deadlock",
+    "trap", "stack_overflow", "pending",
 )  # fmt: skip
 KIND: dict[str, int] = {name: index for index, name in enumerate(KINDS)}
 

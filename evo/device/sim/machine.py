@@ -208,10 +208,12 @@ class Module:
         if grid[0] > 2**31 - 1 or grid[1] > 65535 or grid[2] > 65535:
             return f"a grid of {grid} blocks is larger than the hardware allows"
         if shared > chip.shared_per_block_optin:
-            return f"{shared} bytes of shared memory per block are more than {chip.name} has ({chip.shared_per_block_optin})"
+            most = chip.shared_per_block_optin
+            return f"{shared} bytes of shared memory per block are more than {chip.name} has ({most})"
         limit = function.max_threads
-        if limit and threads > limit[0] * limit[1] * limit[2]:
-            return f"{threads} threads per block are more than the kernel's launch bounds ({limit[0] * limit[1] * limit[2]})"
+        most = limit[0] * limit[1] * limit[2] if limit else threads
+        if threads > most:
+            return f"{threads} threads per block are more than the kernel's launch bounds ({most})"
         if limit and function.exact_threads and block != limit:
             return f"the kernel requires blocks of {limit} threads, not {block}"
         return ""
@@ -260,10 +262,10 @@ def _raw(param: Param, arg: Arg) -> bytes:
     if isinstance(arg, np.generic | np.ndarray):
         if param.type in ("f32", "f64") and arg.dtype.kind in "iub":
             raise ValueError(f"parameter {param.name} is {param.type}, got {arg.dtype}")
-        return arg.tobytes()
+        return bytes(np.asarray(arg).tobytes())
     if isinstance(arg, int | float) and param.type != "bytes":
         if param.type in _KINDS:
-            return _KINDS[param.type](arg).tobytes()
+            return bytes(np.asarray(arg, _KINDS[param.type]).tobytes())
         if isinstance(arg, int):
             return (arg & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
     raise ValueError(f"parameter {param.name} ({param.type}) cannot take {arg!r}")

@@ -173,7 +173,7 @@ def critical_path(block: Block, chip: Chip, loads: dict[int, float]) -> float:
         count += 1
         start = max((ready.get(name, 0.0) for name in uses(ins)), default=0.0)
         if ins.name == "cp":
-            copies = _copy_time(ins, start, copies, loads, chip)
+            copies = _copy_time(ins, start, copies, chip)
             continue
         end = start + _latency(ins, chip, loads)
         for name in defs(ins):
@@ -182,7 +182,7 @@ def critical_path(block: Block, chip: Chip, loads: dict[int, float]) -> float:
     return max(longest, copies, float(count)) + (_BARRIER_CLOCKS if _is_barrier(block.end) else 0)
 
 
-def _copy_time(ins: Instr, start: float, copies: float, loads: dict[int, float], chip: Chip) -> float:
+def _copy_time(ins: Instr, start: float, copies: float, chip: Chip) -> float:
     waits = "wait_all" in ins.mods or ("wait_group" in ins.mods and ins.args == (Imm(0),))
     if waits:
         # The copies were started in another block: assume nothing hides what is still in flight.
@@ -205,7 +205,7 @@ def _latency(ins: Instr, chip: Chip, loads: dict[int, float]) -> float:
     if unit != "mem":
         return float(_LATENCY.get(unit, 4))
     space = space_of_site(ins)
-    if ins.name == "st" or ins.name == "red":
+    if ins.name in ("st", "red"):
         return 4.0
     if space == "param":
         return 8.0

@@ -269,7 +269,7 @@ class _Parser:
             sizes = [self.integer()]
             while self.accept(","):
                 sizes.append(self.integer())
-            x, y, z = (sizes + [1, 1])[:3]
+            x, y, z = [*sizes, 1, 1][:3]
             function.max_threads = (x, y, z)
             function.exact_threads = word == ".reqntid"
         elif word in (".minnctapersm", ".maxnreg", ".maxnctapersm"):

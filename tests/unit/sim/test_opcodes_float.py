@@ -1,5 +1,6 @@
 """Floating-point instructions against NumPy, with NaN, infinities, denormals and every rounding that is executed."""
 
+# ruff: noqa: E501 a CUDA or PTX snippet reads best on one line
 from __future__ import annotations
 
 import math
@@ -281,7 +282,7 @@ def test_bf16_rounding_and_packing() -> None:
 @pytest.mark.parametrize("op", ["add", "sub", "mul", "fma", "min", "max"])
 def test_half_arithmetic(op: str) -> None:
     every = RNG.integers(0, 1 << 16, (3, 4000)).astype(np.uint16).view(np.float16)
-    a, b, c = every
+    a, b, _ = every
     operands = "%a, %b, %c" if op == "fma" else "%a, %b"
     inputs = [("f16", x) for x in (every if op == "fma" else every[:2])]
     got = one(f"{op}{'.rn' if op == 'fma' else ''}.f16 %o, {operands};", "f16", *inputs)

@@ -88,8 +88,8 @@ def test_funnel_shift(side: str, mode: str) -> None:
     n = np.array([0, 1, 8, 31, 32, 33, 40, 63, 64] * 20, np.uint32)[: len(low)]
     got = one(f"shf.{side}.{mode}.b32 %o, %a, %b, %c;", "b32", ("b32", low), ("b32", high), ("u32", n))
     expect = []
-    for x, y, s in zip(big(low), big(high), big(n), strict=True):
-        s = s & 31 if mode == "wrap" else min(s, 32)
+    for x, y, amount in zip(big(low), big(high), big(n), strict=True):
+        s = amount & 31 if mode == "wrap" else min(amount, 32)
         pair = y << 32 | x
         expect.append((pair << s) >> 32 if side == "l" else pair >> s)
     assert (got == wrap(expect, "b32")).all()
@@ -114,10 +114,11 @@ def test_bit_fields(kind: str) -> None:
     )
     expect = []
     for x, y, p, n in zip(big(a.view(b.dtype)), big(b), big(pos), big(size), strict=True):
+        value = y
         for i in range(n):
             if p + i < width:
-                y = y & ~(1 << (p + i)) | (x >> i & 1) << (p + i)
-        expect.append(y)
+                value = value & ~(1 << (p + i)) | (x >> i & 1) << (p + i)
+        expect.append(value)
     assert (got == wrap(expect, other)).all()
 
 

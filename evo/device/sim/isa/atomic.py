@@ -14,8 +14,11 @@ from evo.device.sim.run.atomics import OPERAND2
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
 
-_MODS = """global shared shared::cta relaxed acquire release acq_rel cta gpu sys noftz add min max and or xor exch cas inc dec
-b16 b32 b64 u32 u64 s32 s64 f32 f64 f16 f16x2 bf16 bf16x2"""
+_MODS = """
+global shared shared::cta relaxed acquire release acq_rel cta gpu sys noftz
+add min max and or xor exch cas inc dec
+b16 b32 b64 u32 u64 s32 s64 f32 f64 f16 f16x2 bf16 bf16x2
+"""
 _OPS = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"}
 _LEGAL = {
     "add": {"u32", "s32", "u64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},

@@ -1,4 +1,4 @@
-"""Control flow and synchronisation. Branches and block barriers end basic blocks and are emitted by flow and barrier."""
+"""Control flow and synchronisation. Branches and block barriers end basic blocks; flow.py and barrier.py emit them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 @opcode("brx", "idx uni", "branch", results=0, operands=(2, 2))
 @opcode("ret exit trap", "uni", "branch", results=0, operands=(0, 0))
 def branch(e: Emitter, ins: Instr) -> None:
+    del e
     raise refuse(ins, "in the middle of a block")
 
 
@@ -62,3 +63,4 @@ def fence(e: Emitter, ins: Instr) -> None:
 @opcode("discard applypriority", "global L2 L2::evict_normal", "mem", results=0, operands=(1, 2))
 def hint(e: Emitter, ins: Instr) -> None:
     """Hints change no result."""
+    del e, ins

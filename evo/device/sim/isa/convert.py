@@ -172,10 +172,8 @@ def _to_float(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
     if to == "f64":
         return _saturated(e, ins, c.cast("fpext", value, "double") if have == "f32" else value)
     if have == "f64":
-        if mode == "rn":
-            value = c.cast("fptrunc", value, "float")
-        else:
-            value = directed(e, value, fconst(value.t, 0.0), mode)
+        exact = fconst(value.t, 0.0)
+        value = c.cast("fptrunc", value, "float") if mode == "rn" else directed(e, value, exact, mode)
         if to != "f32":
             raise refuse(ins, "from f64")
     if "ftz" in ins.mods and to == "f32":

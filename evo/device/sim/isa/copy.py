@@ -13,7 +13,10 @@ from evo.device.sim.program import Imm, Instr, Reg
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
 
-_MODS = """async ca cg shared shared::cta global commit_group wait_group wait_all L2::64B L2::128B L2::256B L2::cache_hint"""
+_MODS = """
+async ca cg shared shared::cta global commit_group wait_group wait_all
+L2::64B L2::128B L2::256B L2::cache_hint
+"""
 
 
 @opcode("cp", _MODS, "mem", results=0, operands=(0, 5))

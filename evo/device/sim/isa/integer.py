@@ -219,7 +219,7 @@ def lop3(e: Emitter, ins: Instr) -> None:
 
 @opcode("shl shr", f"{BITS} {INTS}", "int", operands=(3, 3))
 def shift(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind = ins.mods[-1]
     a, n = e.src(ins.args[1], kind), e.src(ins.args[2], "u32")
     width = WIDTH[kind]
     e.dst(ins.args[0], shift_by(e, ins.name, a, n, width, signed(kind)), signed=signed(kind))
@@ -265,11 +265,7 @@ def field_extract(e: Emitter, ins: Instr) -> None:
         a, pos, length = e.vector(a), e.vector(pos), e.vector(length)
     t = f"i{2 * width}"
     big = c.sext(a, t) if signed(kind) else c.zext(a, t)
-    amount = (
-        c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
-        if width == 64
-        else c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
-    )
+    amount = c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
     moved = c.ashr(big, amount) if signed(kind) else c.lshr(big, amount)
     drop = c.zext(c.sub(const(length.t, width), c.intrinsic("umin", length, const(length.t, width))), t)
     high = c.shl(moved, c.add(drop, width))
@@ -318,6 +314,7 @@ def find_top(e: Emitter, ins: Instr) -> None:
 
 @opcode("fns", "", "int", operands=(4, 4))
 def fns(e: Emitter, ins: Instr) -> None:
+    del e
     raise refuse(ins)
 
 

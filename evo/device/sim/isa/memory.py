@@ -71,10 +71,10 @@ def load(e: Emitter, ins: Instr) -> None:
         raise refuse(ins, "vector length")
     if space == "param":
         base = _param_place(e, ins, width)
-        _spread(e, ins, base, targets, kind, scalar=True)
+        _spread(e, base, targets, kind, scalar=True)
         return
     place, scalar = load_bytes(e, ins, space, width)
-    _spread(e, ins, place, targets, kind, scalar=scalar)
+    _spread(e, place, targets, kind, scalar=scalar)
 
 
 def _param_place(e: Emitter, ins: Instr, width: int) -> V:
@@ -150,7 +150,7 @@ def _uniform(e: Emitter, rec: V, addr: V, width: int) -> V:
     return c.op("ptr", f"phi ptr [ {near.s}, %{fast} ], [ {far.s}, %{slow} ]")
 
 
-def _spread(e: Emitter, ins: Instr, place: V, targets: tuple[Operand, ...], kind: str, *, scalar: bool) -> None:
+def _spread(e: Emitter, place: V, targets: tuple[Operand, ...], kind: str, *, scalar: bool) -> None:
     """Write the loaded values to the result registers."""
     c = e.c
     bits = WIDTH[kind]
@@ -178,7 +178,7 @@ def interleave(e: Emitter, values: list[V]) -> V:
     return c.shuffle(low, high, [i // 4 + 32 * (i % 4) for i in range(128)])
 
 
-def store_operands(e: Emitter, ins: Instr, arg: Operand, kind: str) -> tuple[list[V], int]:
+def store_operands(e: Emitter, arg: Operand, kind: str) -> tuple[list[V], int]:
     items = arg.items if isinstance(arg, Vec) else (arg,)
     return [e.vector(e.src(item, f"b{WIDTH[kind]}")) for item in items], WIDTH[kind] // 8 * len(items)
 
@@ -187,7 +187,7 @@ def store_operands(e: Emitter, ins: Instr, arg: Operand, kind: str) -> tuple[lis
 def store(e: Emitter, ins: Instr) -> None:
     c = e.c
     space, kind = space_of(ins), ins.mods[-1]
-    values, width = store_operands(e, ins, ins.args[1], kind)
+    values, width = store_operands(e, ins.args[1], kind)
     if width > 16:
         raise refuse(ins, "wider than 16 bytes")
     addr = shared_address(e, ins.args[0]) if space == "shared" else address(e, ins.args[0])

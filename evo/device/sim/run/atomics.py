@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
+from evo.device.sim.ir import Code, V, Var, const
 from evo.device.sim.layout import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
@@ -59,7 +59,7 @@ def _atomic(m: re.Match[str]) -> Code:
     return c
 
 
-def _global_host(c: Code, host: object, address: V, lane: V, width: int) -> None:
+def _global_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
     context, w, rec = (c.arg(i) for i in range(3))
     row = c.call("ptr", "resolve", context, w, rec, address, lane, const("i64", width), const("i64", 1))
     with c.if_(c.icmp("ne", c.to_int(row), 0)):
@@ -67,10 +67,10 @@ def _global_host(c: Code, host: object, address: V, lane: V, width: int) -> None
         tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
         with c.if_(tracked):
             c.call("void", "track_ld", context, w, rec, row, address, lane, const("i64", width))
-        host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))  # type: ignore[attr-defined]
+        host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
 
 
-def _shared_host(c: Code, host: object, address: V, lane: V, width: int) -> None:
+def _shared_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
     context, w, rec = (c.arg(i) for i in range(3))
     total = ctx(c, context, "shared_size")
     room = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
@@ -87,7 +87,7 @@ def _shared_host(c: Code, host: object, address: V, lane: V, width: int) -> None
         with c.if_(c.icmp("ne", c.and_(old, need), need), likely=False):
             report(c, "uninitialised", rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
-        host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))  # type: ignore[attr-defined]
+        host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
         with c.if_else(straight) as beyond:
             report(c, "out_of_bounds", rec, w, lane, address, extra=2, width=width)

@@ -17,6 +17,7 @@ from evo.device.sim.layout import (
     WARP_SCRATCH,
 )
 from evo.device.sim.run.base import ctx, lane_of, report, spill
+from evo.device.sim.run.race import granule_shift, own_clocks
 from evo.device.sim.run.registry import runtime
 from evo.device.sim.run.shared import checked_mask
 
@@ -57,9 +58,8 @@ def _deliver(c: Code, width: int, data: V, mask: V) -> None:
             report(c, "pending", rec, w, lane, offset, extra=2, width=width)
         c.store(mark, state)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
-        word = c.zext(c.lshr(lane_of(c, place, lane, "i32"), 2), "i64")
-        for step in range(words):
-            c.call("void", "race_st", context, w, rec, c.add(word, step), lane, const("i32", 15))
+        offset = c.zext(lane_of(c, place, lane, "i32"), "i64")
+        c.call("void", "race_st", context, w, rec, offset, lane, const("i64", width), const("i32", 0))
 
 
 def _partial(c: Code, width: int, mask: V) -> None:
@@ -129,29 +129,31 @@ def _finish(_: re.Match[str]) -> Code:
     c.store(c.add(head, 1), w, WARP["queue_head"], 8)
     states = ctx(c, context, "state", "ptr")
     mask = c.trunc(c.load("i64", entry, QUEUE_MASK, 8), "i32")
-    words = c.lshr(c.load("i64", entry, QUEUE_SIZE, 8), 2)
+    size = c.load("i64", entry, QUEUE_SIZE, 8)
     race = c.icmp("ne", ctx(c, context, "race"), 0)
     with c.each_lane(mask) as lane:
-        word = c.zext(c.lshr(c.load("i32", entry, c.shl(c.zext(lane, "i64"), 2), 4), 2), "i64")
-        with c.times(words) as step:
-            at = c.add(word, step)
-            c.store(const("i8", 15), c.at(states, at))
-            with c.if_(race, likely=False):
-                c.call("void", "race_stamp", context, w, at, lane)
+        offset = c.zext(c.load("i32", entry, c.shl(c.zext(lane, "i64"), 2), 4), "i64")
+        with c.times(c.lshr(size, 2)) as step:
+            c.store(const("i8", 15), c.at(states, c.add(c.lshr(offset, 2), step)))
+        with c.if_(race, likely=False):
+            c.call("void", "race_stamp", context, w, offset, lane, size)
     c.ret_()
     return c
 
 
 @runtime("race_stamp")
 def _stamp(_: re.Match[str]) -> Code:
-    """Make this warp, now, the last writer of a word."""
-    c = Code("void", "race_stamp", [("ptr", "ctx"), ("ptr", "w"), ("i64", "word"), ("i32", "lane")])
-    context, w, word, lane = (c.arg(i) for i in range(4))
+    """Make this warp, now, the last writer of some bytes."""
+    names = ["ctx", "w", "address", "lane", "size"]
+    c = Code("void", "race_stamp", list(zip(["ptr", "ptr", "i64", "i32", "i64"], names, strict=True)))
+    context, w, address, lane, size = (c.arg(i) for i in range(5))
     me = c.load("i64", w, WARP["index"], 8)
-    clocks = c.at(ctx(c, context, "clocks", "ptr"), c.mul(me, 128))
-    clock = c.zext(c.load("i32", clocks, c.shl(me, 2)), "i64")
+    clock = c.zext(c.load("i32", own_clocks(c, context, me), c.shl(me, 2)), "i64")
     stamp = c.or_(c.shl(clock, 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
-    c.store(stamp, ctx(c, context, "writer", "ptr"), c.shl(word, 3), 8)
+    shift = granule_shift(c, context)
+    with c.times(c.lshr(size, shift)) as step:
+        word = c.add(c.lshr(address, shift), step)
+        c.store(stamp, ctx(c, context, "writer", "ptr"), c.shl(word, 3), 8)
     c.ret_()
     return c
 

@@ -1,7 +1,7 @@
 """The race checker of shared memory: per word the last writer and every warp's last read, ordered by vector clocks.
 
 clocks[me][v] is the newest clock of warp v that happens before what warp `me` does now. Barriers join clocks.
-writer[word] = clock << 32 | warp << 8 | lane; reader[word][v] = clock of v's last read.
+writer[word] = clock << 32 | warp << 8 | lane; reader[word][v] = clock of v's last read << 5 | lane.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from evo.device.sim.ir import Code, V, const
-from evo.device.sim.layout import MAX_WARPS, WARP
+from evo.device.sim.layout import MAX_WARPS, WARP, WARP_SCRATCH
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.registry import runtime
 
@@ -22,49 +22,66 @@ def own_clocks(c: Code, context: V, me: V) -> V:
 
 @runtime(r"race_(ld|st)")
 def _race(m: re.Match[str]) -> Code:
-    names = ["ctx", "w", "rec", "word", "lane", "bytes"]
-    c = Code("void", m[0], list(zip(["ptr", "ptr", "ptr", "i64", "i32", "i32"], names, strict=True)), "noinline")
-    context, w, rec, word, lane, _ = (c.arg(i) for i in range(6))
+    """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already."""
+    names = ["ctx", "w", "rec", "address", "lane", "size", "same"]
+    types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i32"]
+    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
+    context, w, rec, address, lane, size, same = (c.arg(i) for i in range(7))
     me = c.load("i64", w, WARP["index"], 8)
     mine = own_clocks(c, context, me)
     clock = c.load("i32", mine, c.shl(me, 2))
-    writer = c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3))
-    readers = c.at(ctx(c, context, "reader", "ptr"), c.mul(word, ROW))
-    last = c.load("i64", writer, 0, 8)
-    other = c.and_(c.lshr(last, 8), 255)
-    seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
-    unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
-    address = c.shl(word, 2)
-    with c.if_(unordered, likely=False):
-        who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
-        report(c, "race", rec, w, lane, address, extra=who, width=4)
-    if m[1] == "st":
-        reads = c.load(f"<{MAX_WARPS} x i32>", readers, 0, 4)
-        known = c.load(f"<{MAX_WARPS} x i32>", mine, 0, 4)
-        late = c.mask_bits(c.icmp("ugt", reads, known))
-        late = c.and_(late, c.not_(c.shl(const("i32", 1), c.trunc(me, "i32"))))
-        with c.if_(c.icmp("ne", late, 0), likely=False):
-            reader = c.zext(c.intrinsic("cttz", late, True), "i64")
-            who = c.or_(c.shl(reader, 8), 2 << 16)
+    shift = granule_shift(c, context)
+    with c.times(c.intrinsic("umax", c.lshr(size, shift), const("i64", 1))) as step:
+        word = c.add(c.lshr(address, shift), step)
+        writer = c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3))
+        readers = c.at(ctx(c, context, "reader", "ptr"), c.mul(word, ROW))
+        last = c.load("i64", writer, 0, 8)
+        other = c.and_(c.lshr(last, 8), 255)
+        seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
+        unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
+        # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
+        unordered = c.and_(unordered, c.icmp("eq", same, 0))
+        with c.if_(unordered, likely=False):
+            who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
             report(c, "race", rec, w, lane, address, extra=who, width=4)
-        stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
-        c.store(stamp, writer, 0, 8)
-    else:
-        c.store(clock, readers, c.shl(me, 2))
+        if m[1] == "st":
+            reads = c.load(f"<{MAX_WARPS} x i32>", readers, 0, 4)
+            known = c.load(f"<{MAX_WARPS} x i32>", mine, 0, 4)
+            late = c.mask_bits(c.icmp("ugt", c.lshr(reads, 5), known))
+            late = c.and_(late, c.not_(c.shl(const("i32", 1), c.trunc(me, "i32"))))
+            with c.if_(c.and_(c.icmp("ne", late, 0), c.icmp("eq", same, 0)), likely=False):
+                reader = c.zext(c.intrinsic("cttz", late, True), "i64")
+                reading = c.zext(c.and_(c.load("i32", readers, c.shl(reader, 2)), 31), "i64")
+                who = c.or_(c.or_(c.shl(reader, 8), reading), 2 << 16)
+                report(c, "race", rec, w, lane, address, extra=who, width=4)
+            stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
+            c.store(stamp, writer, 0, 8)
+        else:
+            c.store(c.or_(c.shl(clock, 5), lane), readers, c.shl(me, 2))
     c.ret_()
     return c
 
 
+def granule_shift(c: Code, context: V) -> V:
+    """The context's `race` field is the size of a checked granule, the narrowest shared access of the kernel."""
+    return c.intrinsic("cttz", ctx(c, context, "race"), False)
+
+
 @runtime(r"race_(ld|st)_run")
 def _race_run(m: re.Match[str]) -> Code:
-    """The same for `count` adjacent words, whose lanes are spread evenly."""
-    names = ["ctx", "w", "rec", "word", "count"]
+    """All 32 lanes, side by side from `address`; stores compare with the scratch."""
+    names = ["ctx", "w", "rec", "address", "width"]
     c = Code("void", m[0], list(zip(["ptr", "ptr", "ptr", "i64", "i64"], names, strict=True)), "noinline")
-    context, w, rec, word, count = (c.arg(i) for i in range(5))
-    per_lane = c.lshr(count, 5)
-    with c.times(count) as step:
-        lane = c.trunc(c.bin("udiv", step, per_lane), "i32")
-        c.call("void", f"race_{m[1]}", context, w, rec, c.add(word, step), lane, const("i32", 15))
+    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    base, scratch = c.at(ctx(c, context, "shared", "ptr"), address), c.at(w, WARP_SCRATCH)
+    with c.times(const("i64", 32)) as step:
+        offset = c.mul(step, width)
+        same = const("i32", 0)
+        if m[1] == "st":
+            # The first word decides: a store that differs elsewhere only is still taken as a write.
+            same = c.zext(c.icmp("eq", c.load("i32", base, offset), c.load("i32", scratch, offset)), "i32")
+            same = c.select(c.icmp("eq", width, 4), same, 0)
+        c.call("void", f"race_{m[1]}", context, w, rec, c.add(address, offset), c.trunc(step, "i32"), width, same)
     c.ret_()
     return c
 

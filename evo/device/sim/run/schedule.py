@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
+from evo.device.sim.ir import Code, V, Var, const
 from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.race import own_clocks
@@ -22,15 +22,20 @@ def _launch(_: re.Match[str]) -> Code:
     c = Code("void", "run_grid", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     ids = ctx(c, context, "block_ids", "ptr")
-    with c.times(ctx(c, context, "blocks")) as index:
-        with c.if_(c.icmp("sge", ctx(c, context, "budget"), 0), likely=True):
-            block = c.load("i64", ids, c.shl(index, 3), 8)
-            c.call("void", "prepare_block", context, block)
-            c.call("void", "run_block", context)
-            done = c.zext(c.icmp("sge", ctx(c, context, "budget"), 0), "i64")
-            c.store(c.add(ctx(c, context, "blocks_done"), done), context, CTX["blocks_done"], 8)
+    with c.times(ctx(c, context, "blocks")) as index, c.if_(_sound(c), likely=True):
+        block = c.load("i64", ids, c.shl(index, 3), 8)
+        c.call("void", "prepare_block", context, block)
+        c.call("void", "run_block", context)
+        done = c.zext(_sound(c), "i64")
+        c.store(c.add(ctx(c, context, "blocks_done"), done), context, CTX["blocks_done"], 8)
     c.ret_()
     return c
+
+
+def _sound(c: Code) -> V:
+    """No fault so far, and budget left."""
+    context = c.arg(0)
+    return c.and_(c.icmp("sge", ctx(c, context, "budget"), 0), c.icmp("eq", ctx(c, context, "fault_count"), 0))
 
 
 @runtime("prepare_block")
@@ -200,20 +205,20 @@ def _waits(c: Code, w: V, state: V, ident: V) -> V:
     return c.and_(c.icmp("eq", state, WAITING), c.icmp("eq", c.load("i64", w, WARP["barrier_id"], 8), ident))
 
 
-def _vote(c: Code, w: V, votes: list[object]) -> None:
+def _vote(c: Code, w: V, votes: list[Var]) -> None:
     """bar.red: count the true predicates of the live lanes."""
     live = c.load("i64", w, WARP["live"], 8)
     value = c.and_(c.load("i64", w, WARP["barrier_value"], 8), live)
     total, every, some = votes
-    total.set(c.add(total.get(), c.intrinsic("ctpop", value)))  # type: ignore[attr-defined]
+    total.set(c.add(total.get(), c.intrinsic("ctpop", value)))
     same = c.zext(c.icmp("eq", value, live), "i64")
-    every.set(c.and_(every.get(), same))  # type: ignore[attr-defined]
-    some.set(c.or_(some.get(), c.zext(c.icmp("ne", value, 0), "i64")))  # type: ignore[attr-defined]
+    every.set(c.and_(every.get(), same))
+    some.set(c.or_(some.get(), c.zext(c.icmp("ne", value, 0), "i64")))
 
 
-def _answer(c: Code, w: V, votes: list[object]) -> None:
+def _answer(c: Code, w: V, votes: list[Var]) -> None:
     kind = c.load("i64", w, WARP["barrier_kind"], 8)
-    total, every, some = (v.get() for v in votes)  # type: ignore[attr-defined]
+    total, every, some = (v.get() for v in votes)
     value = c.select(c.icmp("eq", kind, AND), every, c.select(c.icmp("eq", kind, OR), some, total))
     c.store(value, w, WARP["barrier_value"], 8)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
+from evo.device.sim.ir import Code, V, Var, const
 from evo.device.sim.layout import REC, REC_MEMO, WARP_SCRATCH
 from evo.device.sim.run.base import all_of, consecutive, ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
@@ -104,7 +104,7 @@ def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -
     return bits
 
 
-def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: object) -> None:
+def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) -> None:
     """Adjacent lanes on adjacent initialised words take the short way, everything else goes lane by lane."""
     context, w, rec, addr = (c.arg(i) for i in range(4))
     place = spill(c, addr, 128)
@@ -129,12 +129,12 @@ def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: objec
         c.bump(rec, REC["wavefronts"], width // 4)
         c.bump(rec, REC["ideal"], width // 4)
         with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
-            c.call("void", f"race_{'st' if store else 'ld'}_run", context, w, rec, word, const("i64", count))
+            c.call("void", f"race_{'st' if store else 'ld'}_run", context, w, rec, c.shl(word, 2), const("i64", width))
         if store:
             c.store(const(f"<{count} x i8>", 15), where)
             c.call("void", "llvm.memcpy.p0.p0.i64", host, scratch, const("i64", 32 * width), V("i1", "false"))
         else:
-            result.set(host)  # type: ignore[attr-defined]
+            result.set(host)
         shape.otherwise()
         _scattered(c, store, width, mask, scratch, place)
 
@@ -190,13 +190,15 @@ def _state(m: re.Match[str]) -> Code:
                 report(c, "uninitialised", rec, w, lane, c.zext(address, "i64"), extra=2, width=width)
                 c.store(c.or_(old, need), where)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
-        address = lane_of(c, place, lane, "i32")
-        word = c.zext(c.lshr(address, 2), "i64")
-        for step in range(max(1, width // 4)):
-            bytes_ = const("i32", 15)
-            if width < 4:
-                bytes_ = c.shl(const("i32", (1 << width) - 1), c.and_(address, 3))
-            c.call("void", f"race_{'st' if store else 'ld'}", context, w, rec, c.add(word, step), lane, bytes_)
+        address = c.zext(lane_of(c, place, lane, "i32"), "i64")
+        same = const("i32", 0)
+        if store:
+            whole = f"i{8 * width}"
+            new = c.load(whole, c.at(w, WARP_SCRATCH), c.mul(c.zext(lane, "i64"), width))
+            old = c.load(whole, c.at(ctx(c, context, "shared", "ptr"), address))
+            same = c.zext(c.icmp("eq", old, new), "i32")
+        name = f"race_{'st' if store else 'ld'}"
+        c.call("void", name, context, w, rec, address, lane, const("i64", width), same)
     c.ret_()
     return c
 

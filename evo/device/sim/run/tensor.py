@@ -93,7 +93,8 @@ def _mma(m: re.Match[str]) -> Code:
                     rows[r] = c.add(rows[r], c.mul(wide, b_row))
                 else:
                     c.needs.add("llvm.fma.v8f32")
-                    call = f"call <8 x float> @llvm.fma.v8f32(<8 x float> {wide.s}, <8 x float> {b_row.s}, <8 x float> {rows[r].s})"
+                    operands = ", ".join(f"<8 x float> {x.s}" for x in (wide, b_row, rows[r]))
+                    call = f"call <8 x float> @llvm.fma.v8f32({operands})"
                     rows[r] = c.op("<8 x float>", call)
         outs += rows
     _finish(c, w, outs, d_kind)

@@ -1,0 +1,155 @@
+"""Counters against access patterns worked out by hand, and the shape of the estimate."""
+
+# ruff: noqa: E501 a CUDA or PTX snippet reads best on one line
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import module, run
+
+from evo.device import sim
+from evo.hardware import CHIPS
+
+F = np.float32
+
+
+def count(
+    body: str, *, params: str = "float* a, const float* b", block: int = 32, size: int = 1 << 16, offset: int = 0
+) -> dict[str, int]:
+    source = f'extern "C" __global__ void k({params}) {{ int t = threadIdx.x; {body} }}'
+    memory = sim.Memory()
+    args = []
+    for name in "ab":
+        buffer = memory.allocate(4 * size, name, offset=offset, fill=b"\0")
+        args.append(buffer)
+    result = module(source).launch("k", grid=(1,), block=(block,), args=args, memory=memory)
+    assert result.faults == ()
+    return result.counters.totals()
+
+
+# body, sectors, lines of the loads alone (one store of one lane adds a sector and a line)
+GLOBAL = [
+    ("adjacent words", "float x = b[t];", 4, 1),
+    ("adjacent, shifted by one word", "float x = b[t + 1];", 5, 2),
+    ("one word for all", "float x = b[7];", 1, 1),
+    ("one word for all, not provably", "float x = b[t / 32 + 7];", 1, 1),
+    ("every other word", "float x = b[2 * t];", 8, 2),
+    ("stride of a sector", "float x = b[8 * t];", 32, 8),
+    ("stride of a line", "float x = b[32 * t];", 32, 32),
+    ("reversed", "float x = b[31 - t];", 4, 1),
+    ("two halves far apart", "float x = b[(t & 15) + (t / 16) * 1024];", 4, 2),
+    ("16 bytes per lane", "float x = ((const float4*)b)[t].x + ((const float4*)b)[t].w;", 16, 4),
+    ("8 bytes per lane", "float2 v = ((const float2*)b)[t]; float x = v.x + v.y;", 8, 2),
+    ("2 bytes per lane", "float x = ((const unsigned short*)b)[t];", 2, 1),
+    ("half the lanes", "float x = t < 16 ? b[t] : 0;", 2, 1),
+    ("a column of 64-byte rows", "float x = b[16 * t];", 32, 16),
+]
+
+
+@pytest.mark.parametrize(("body", "sectors", "lines"), [g[1:] for g in GLOBAL], ids=[g[0] for g in GLOBAL])
+def test_global_patterns(body: str, sectors: int, lines: int) -> None:
+    got = count(f"{body} if (x == 3) a[0] = x;")
+    assert (got["global_sectors"], got["global_lines"], got["global_requests"]) == (sectors, lines, 1)
+
+
+def test_offset_base_costs_a_sector() -> None:
+    assert count("float x = b[t]; if (x == 1.25f) a[0] = x;", offset=16)["global_sectors"] == 5
+
+
+SHARED = [
+    ("adjacent", "s[t]", 1, 1),
+    ("broadcast", "s[5]", 1, 1),
+    ("stride 2", "s[2 * t]", 2, 1),
+    ("stride 4", "s[4 * t]", 4, 1),
+    ("stride 32", "s[32 * t]", 32, 1),
+    ("stride 33", "s[33 * t]", 1, 1),
+    ("reversed", "s[31 - t]", 1, 1),
+    ("pairs share a word", "s[t / 2]", 1, 1),
+    ("two words per bank", "s[(t & 15) + 32 * (t / 16) ]", 2, 1),
+    ("8 bytes per lane", "((float2*)s)[t].x + ((float2*)s)[t].y", 2, 2),
+    ("16 bytes per lane", "((float4*)s)[t].x + ((float4*)s)[t].w", 4, 4),
+    ("16 bytes, stride 128", "((float4*)s)[8 * t].x + ((float4*)s)[8 * t].w", 32, 4),
+]
+
+
+@pytest.mark.parametrize(("read", "waves", "ideal"), [s[1:] for s in SHARED], ids=[s[0] for s in SHARED])
+def test_shared_patterns(read: str, waves: int, ideal: int) -> None:
+    setup = "__shared__ __align__(16) float s[1088]; for (int i = t; i < 1088; i += 32) s[i] = b[i]; __syncthreads(); "
+    got = count(setup + f"a[t] = {read};")
+    filling = 1088 // 32
+    assert got["shared_wavefronts"] - filling == waves
+    assert got["shared_wavefronts_ideal"] - filling == ideal
+    assert got["bank_conflicts"] == waves - ideal
+
+
+def test_l1_keeps_lines_within_a_block() -> None:
+    got = count("float x = 0; for (int i = 0; i < 16; i++) x += b[16 * t + i]; if (x == 1.25f) a[0] = x;")
+    assert got["global_requests"] == 16
+    assert got["l2_sectors"] == 64
+    assert got["l1_hit_sectors"] == got["global_sectors"] - 64
+    assert got["unique_read_bytes"] == 2048
+    assert got["unique_write_bytes"] == 0
+
+
+def test_instruction_counts_follow_divergence() -> None:
+    source = 'extern "C" __global__ void k(float* a) { int t = threadIdx.x; float x = a[t]; for (int i = 0; i < t; i++) x = sqrtf(x + i); a[t] = x; }'
+    _, result = run(source, "k", [np.ones(32, F)])
+    totals = result.counters.totals()
+    assert totals["sfu_instructions"] == 31
+    assert totals["thread_instructions"] < 32 * totals["warp_instructions"]
+    lines = result.counters.by_line()
+    assert lines[1]["global_requests"] == 2
+
+
+def test_counts_repeat_exactly() -> None:
+    source = 'extern "C" __global__ void k(float* a) { __shared__ float s[256]; int t = threadIdx.x; s[(t * 7) & 255] = t; __syncthreads(); a[t] = s[t]; }'
+    loaded = module(source)
+    one, two = (run(loaded, "k", [np.zeros(256, F)], block=(256,), grid=(3,))[1] for _ in range(2))
+    assert one.counters.totals() == two.counters.totals()
+    assert one.counters.by_instruction() == two.counters.by_instruction()
+
+
+def part(result: sim.LaunchResult, **more: Any) -> sim.LaunchCounts:
+    options = {"grid": (58,), "block": (128,), "shared_bytes": 0, "registers": 32} | more
+    return sim.LaunchCounts(
+        counters=result.counters, blocks_run=result.blocks_run, blocks_total=result.blocks_total, **options
+    )
+
+
+def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
+    source = 'extern "C" __global__ void k(const float* a, float* o) { int t = blockIdx.x * blockDim.x + threadIdx.x; float x = a[t]; for (int i = 0; i < 500; i++) x = __cosf(x); o[t] = x; }'
+    size = 128 * 58 * 4
+    times = []
+    for grid in (58, 58 * 4):
+        _, result = run(
+            source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
+        )
+        estimate = sim.estimate([part(result)], CHIPS["l4"])
+        assert estimate.model_version == "sim-1"
+        assert estimate.calibration == "uncalibrated"
+        assert estimate.limiter in estimate.terms_us
+        times.append(estimate.modelled_us)
+    assert times[1] > times[0]
+    again = sim.estimate([part(result)], CHIPS["l4"])
+    assert again.modelled_us == times[1]
+
+
+def test_estimate_of_a_sample_is_that_of_the_whole() -> None:
+    source = 'extern "C" __global__ void k(const float* a, float* o) { int t = blockIdx.x * blockDim.x + threadIdx.x; o[t] = a[t] * 2; }'
+    size = 128 * 580
+    arrays = [np.ones(size, F), np.ones(size, F)]
+    _, whole = run(source, "k", arrays, grid=(580,), block=(128,))
+    _, some = run(source, "k", arrays, grid=(580,), block=(128,), blocks=range(0, 580, 20))
+    left, right = (sim.estimate([part(r)], CHIPS["l4"]).modelled_us for r in (whole, some))
+    assert left == pytest.approx(right, rel=1e-6)
+
+
+def test_occupancy() -> None:
+    chip = CHIPS["l4"]
+    assert sim.occupancy(chip, 128, 32, 0) == 12
+    assert sim.occupancy(chip, 128, 255, 0) == 2
+    assert sim.occupancy(chip, 128, 32, 49_152) == 2
+    assert sim.occupancy(chip, 1024, 64, 0) == 1
+    assert sim.occupancy(chip, 32, 16, 0) == 24

@@ -39,14 +39,19 @@ __device__ inline void copy_async(unsigned to, const __half* from, bool present)
 
 __device__ inline void commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 
-// Copy `rows` rows, those past `end` as zeros. `source` points at row 0.
-__device__ inline void fetch(unsigned tile, const __half* source, int first, int rows, int end) {
-    for (int at = threadIdx.x; at < rows * CHUNKS; at += THREADS) {
-        const int row = at / CHUNKS;
-        const int chunk = at % CHUNKS;
-        const bool present = first + row < end;
-        const long long from = (long long)(present ? first + row : 0) * D + chunk * 8;
-        copy_async(tile + chunk_at(row, chunk), source + from, present);
+// Copy ROWS rows from `first` on, those past `end` as zeros. `source` points at row 0. A thread keeps its chunk column:
+// all but the row test is one address plus constants. An address past the end is formed but never read.
+template <int ROWS>
+__device__ inline void fetch(unsigned tile, const __half* source, int first, int end) {
+    constexpr int STEP = THREADS / CHUNKS;  // rows that the block copies at a time
+    const int top = threadIdx.x / CHUNKS;
+    const int chunk = threadIdx.x % CHUNKS;
+    const __half* from = source + (long long)(first + top) * D + chunk * 8;
+#pragma unroll
+    for (int r = 0; r < ROWS; r += STEP) {
+        if (STEP <= ROWS || top < ROWS) {
+            copy_async(tile + chunk_at(top + r, chunk), from + r * D, first + top + r < end);
+        }
     }
 }
 
@@ -102,12 +107,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const int end = causal ? min(keys, min(first_row + BLOCK_M, queries)) : keys;
     const int tiles = (end + BLOCK_N - 1) / BLOCK_N;
 
-    fetch(q_tile, q + head_at, first_row, BLOCK_M, queries);
+    fetch<BLOCK_M>(q_tile, q + head_at, first_row, queries);
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
         if (s < tiles) {
-            fetch(ring + s * STAGE_BYTES, k_head, s * BLOCK_N, BLOCK_N, end);
-            fetch(ring + s * STAGE_BYTES + BLOCK_N * D * 2, v_head, s * BLOCK_N, BLOCK_N, end);
+            fetch<BLOCK_N>(ring + s * STAGE_BYTES, k_head, s * BLOCK_N, end);
+            fetch<BLOCK_N>(ring + s * STAGE_BYTES + BLOCK_N * D * 2, v_head, s * BLOCK_N, end);
         }
         commit();  // one group per stage, empty or not; Q travels with the first
     }
@@ -125,6 +130,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         row_max[m][0] = row_max[m][1] = -INFINITY;
         weights[m][0] = weights[m][1] = 0.0f;
     }
+    // Where a lane points ldmatrix: its row, and its chunk with the row's swizzle. Its rows all agree modulo 8, and
+    // for an even chunk c, (c + odd) ^ swizzle = c ^ (odd ^ swizzle). So both parts are constant over the whole loop.
+    const unsigned k_row = (lane % 8 + lane / 16 * 8) * D * 2;
+    const unsigned k_flip = (lane / 8 % 2 ^ lane % 8) * 16;
+    const unsigned v_row = lane % 16 * D * 2;
+    const unsigned v_flip = (lane / 16 ^ lane % 8) * 16;
     const float scale_log2 = scale * 1.4426950408889634f;
 
     for (int t = 0; t < tiles; ++t) {
@@ -132,8 +143,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();  // tile t is visible to all, and the stage of tile t - 1 has been read by all
         if (t + STAGES - 1 < tiles) {
             const unsigned refill = ring + (t + STAGES - 1) % STAGES * STAGE_BYTES;
-            fetch(refill, k_head, (t + STAGES - 1) * BLOCK_N, BLOCK_N, end);
-            fetch(refill + BLOCK_N * D * 2, v_head, (t + STAGES - 1) * BLOCK_N, BLOCK_N, end);
+            fetch<BLOCK_N>(refill, k_head, (t + STAGES - 1) * BLOCK_N, end);
+            fetch<BLOCK_N>(refill + BLOCK_N * D * 2, v_head, (t + STAGES - 1) * BLOCK_N, end);
         }
         commit();
 
@@ -148,8 +159,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
 
-        const unsigned k_tile = ring + t % STAGES * STAGE_BYTES;
-        const unsigned v_tile = k_tile + BLOCK_N * D * 2;
+        const unsigned stage = ring + t % STAGES * STAGE_BYTES;
+        const unsigned k_tile = stage + k_row;
+        const unsigned v_tile = stage + BLOCK_N * D * 2 + v_row;
 
         // Scores: K is stored key by key, which is the column-major B operand as it stands.
         float score[M_TILES][N_TILES][4] = {};
@@ -158,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int n = 0; n < N_TILES; n += 2) {
                 unsigned key[4];
-                load_matrices(key, k_tile + chunk_at(n * 8 + lane % 8 + lane / 16 * 8, 2 * d + lane / 8 % 2));
+                load_matrices(key, k_tile + (d * 32 ^ k_flip) + n * 8 * D * 2);
 #pragma unroll
                 for (int m = 0; m < M_TILES; ++m) {
                     multiply_add(score[m][n], query[m][d], key[0], key[1]);
@@ -228,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int n = 0; n < D_TILES; n += 2) {
                 unsigned value[4];
-                load_matrices_transposed(value, v_tile + chunk_at(s * 16 + lane % 16, n + lane / 16));
+                load_matrices_transposed(value, v_tile + (n * 16 ^ v_flip) + s * 16 * D * 2);
 #pragma unroll
                 for (int m = 0; m < M_TILES; ++m) {
                     multiply_add(out[m][n], weight[m], value[0], value[1]);

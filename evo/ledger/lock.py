@@ -6,10 +6,15 @@ import fcntl
 import json
 import os
 import socket
+import time
 from pathlib import Path
 
 from evo.disk import disk_fault
 from evo.errors import LedgerUnclean
+
+_GRACE_S = 0.5
+_DEAD_GRACE_S = 10.0
+_POLL_S = 0.02
 
 
 class Lock:
@@ -22,16 +27,29 @@ class Lock:
         except OSError as error:
             raise disk_fault(error, path) from error
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self._take():
+                hint = "wait for it or stop it; for several at once use a `git worktree` each"
+                raise LedgerUnclean(f"another evo{self._named()} is at work in this repository", hint=hint)
             self._sign()
-        except BlockingIOError:
-            holder = self._holder()
-            os.close(self._descriptor)
-            hint = "wait for it or stop it; for several at once use a `git worktree` each"
-            raise LedgerUnclean(f"another evo{holder} is at work in this repository", hint=hint) from None
         except OSError as error:
-            os.close(self._descriptor)
+            self.release()
             raise disk_fault(error, path) from error
+        except LedgerUnclean:
+            self.release()
+            raise
+
+    def _take(self) -> bool:
+        # A child that a killed evo had just forked holds the lock until its exec, so the first refusal is not the last.
+        started = time.monotonic()
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() - started > (_GRACE_S if self._holder_lives() else _DEAD_GRACE_S):
+                    return False
+                time.sleep(_POLL_S)
+            else:
+                return True
 
     def _sign(self) -> None:
         # The kernel releases the lock of a dead process, so what is written here is for people only.
@@ -39,12 +57,28 @@ class Lock:
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, about, 0)
 
-    def _holder(self) -> str:
+    def _holder(self) -> tuple[int, str] | None:
         try:
             about = json.loads(os.pread(self._descriptor, 4096, 0))
-            return f" (pid {int(about['pid'])} on {about['host']})"
+            return int(about["pid"]), str(about["host"])
         except (OSError, ValueError, KeyError, TypeError):
-            return ""
+            return None
+
+    def _holder_lives(self) -> bool:
+        holder = self._holder()
+        if holder is None or holder[1] != socket.gethostname():
+            return True  # nothing is known against it
+        try:
+            os.kill(holder[0], 0)
+        except ProcessLookupError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _named(self) -> str:
+        holder = self._holder()
+        return f" (pid {holder[0]} on {holder[1]})" if holder is not None else ""
 
     def release(self) -> None:
         """Let the next evo in; the file stays, as removing it would race with one that waits."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -403,6 +404,21 @@ def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     root = repository(tmp_path)
     (root / ".git" / "evo.lock").write_text('{"pid": 1, "host": "x"}')
     first_keep(root)
+
+
+def test_the_last_child_of_a_dead_process_is_waited_for(tmp_path: Path) -> None:
+    root = repository(tmp_path)
+    script = "import fcntl, sys, time; f = open(sys.argv[1], 'r+'); fcntl.flock(f, fcntl.LOCK_EX); print(1, flush=True)"
+    lock = root / ".git" / "evo.lock"
+    lock.write_text(json.dumps({"pid": 2**22 + 1, "host": socket.gethostname()}))  # above the largest pid there is
+    holder = subprocess.Popen(
+        [sys.executable, "-c", f"{script}; time.sleep(1.5)", str(lock)], stdout=subprocess.PIPE, text=True
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "1\n"
+    first_keep(root)
+    assert holder.wait() == 0
+    holder.stdout.close()
 
 
 def test_a_users_commit_in_between_is_built_upon(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ $(READY): pyproject.toml setup.py
 	@touch $@
 
 iterate: $(READY)
-	$(BIN)/evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run --iterations 12 $(ARGS)
+	$(BIN)/evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run \
+		--operators ladder,rules.knob --iterations 12 $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)

@@ -504,3 +504,15 @@ def test_a_signal_ends_the_run_after_the_step(repository: Path, number: signal.S
     assert "stopping" in err
     assert json.loads((first + rest).splitlines()[-1])["done"] is True
     assert git(repository, "status", "--porcelain") == ""
+
+
+def test_a_second_run_goes_on_from_the_champion(repository: Path) -> None:
+    words = ["iterate", "--device", "sim:l4", "--operators", "ladder", "--json"]
+    first = evo(*words, cwd=repository).lines
+    assert [line.get("kind") for line in first[:-1]] == ["start", "rung"]
+    second = evo(*words, cwd=repository)
+    assert second.code == 0, second.err
+    assert [line.get("kind") for line in second.lines] == [None]
+    assert second.lines[-1]["champion"] == first[-1]["champion"]
+    tried = evo("try", "kernels/scale/ladder/00_slow.cu", "--device", "sim:l4", "--json", cwd=repository)
+    assert tried.json["decision"]["verdict"] == "revert"

@@ -142,10 +142,16 @@ def _compiles() -> Finding:
     try:
         _smoke_binary()
     except EvoError as error:
-        return Finding(name="compiler", state="missing", found=error.message, to_do=error.hint, needed=True)
+        return _faulty("compiler", error)
     elapsed_s = time.perf_counter() - started_s
     found = f"{toolkit_version()} compiled a kernel for {_ARCH} in {elapsed_s:.2f} s, no GPU used"
     return Finding(name="compiler", state="ok", found=found, needed=True)
+
+
+def _faulty(name: str, error: EvoError) -> Finding:
+    """Something that is installed and does not work; a hint that only leads back here is replaced."""
+    hint = "reinstall the packages named above, all of one version" if "evo doctor" in error.hint else error.hint
+    return Finding(name=name, state="missing", found=" ".join(error.message.split()), to_do=hint, needed=True)
 
 
 def _smoke_binary() -> Binary:
@@ -165,7 +171,7 @@ def _simulator() -> Iterator[Finding]:
     try:
         shown = _launched("sim", "l4")
     except EvoError as error:
-        yield Finding(name="simulator", state="missing", found=error.message, to_do=error.hint, needed=True)
+        yield _faulty("simulator", error)
         return
     yield Finding(name="simulator", state="ok", found=f"{shown}; llvmlite {llvmlite}; {_cpu()}", needed=True)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from evo.device.sim.cfg import EXIT, Block
 from evo.device.sim.ir import V, const
 from evo.device.sim.isa.table import refuse
-from evo.device.sim.layout import BARRIERS, WARP
+from evo.device.sim.layout import WARP
 from evo.device.sim.program import Imm, Instr, Operand, Pair
 from evo.device.sim.run.base import report
 
@@ -67,7 +67,7 @@ def _scalar(flow: Flow, arg: Operand) -> V:
     if value.t != "i32":
         # Lanes agree, or the program is wrong in a way that this check does not look for: take the first one.
         value = c.extract(value, c.intrinsic("cttz", e.bits(), False))
-    return c.and_(c.zext(value, "i64"), BARRIERS - 1 if False else 0xFFFF)
+    return c.and_(c.zext(value, "i64"), 0xFFFF)
 
 
 def _demand_whole(flow: Flow, site: V) -> None:
@@ -88,6 +88,7 @@ def _guarded(flow: Flow, block: Block, guard: V, site: V) -> None:
     """A guarded barrier: nobody may skip it while others wait."""
     c, e = flow.code, flow.e
     dirty = set(e.dirty)
+    e.lanes()  # both branches use it: it must be made before they part
     bits = c.select(guard, e.bits(), 0) if guard.t == "i1" else c.and_(e.bits(), c.mask_bits(guard))
     none, some = c.new_label("skip"), c.new_label("some")
     c.cbr(c.icmp("eq", bits, 0), none, some)

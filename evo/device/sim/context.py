@@ -52,20 +52,8 @@ class Context:
         warps = -(-threads // 32)
         self._rows()
         self._records()
-        granules = shared // kernel.granule + 1
-        room = shared + 2 * _PAD
-        self._array("shared", room, _PAD // 2)
-        self._array("state", room, _PAD // 2)
-        if race:
-            self._array("writer", 8 * (granules + 16))
-            self._array("reader", 4 * layout.MAX_WARPS * (granules + 16))
-        self._array("clocks", 4 * layout.MAX_WARPS**2)
-        self._array("fence_clock", 4 * layout.MAX_WARPS)
-        self._array("barriers", layout.BARRIERS * 256)
-        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        self._spaces(shared, local * warps * 32 + 64, kernel.granule if race else 0)
         self._array("params", params.size + 256)[: params.size] = params
-        self._array("local", local * warps * 32 + 64)
-        self._array("local_state", local * warps * 32 + 64)
         sets = _tag_sets(chip, shared)
         self._array("tags", 128 * sets)
         self._array("queue", warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY)
@@ -108,6 +96,21 @@ class Context:
         self.kept[name] = data
         self._set(name, data.ctypes.data + lead)
         return data
+
+    def _spaces(self, shared: int, local: int, granule: int) -> None:
+        """Shared and local memory with their states, and what the race checker and the barriers need."""
+        self._array("shared", shared + 2 * _PAD, _PAD // 2)
+        self._array("state", shared + 2 * _PAD, _PAD // 2)
+        if granule:
+            granules = shared // granule + 17
+            self._array("writer", 8 * granules)
+            self._array("reader", 4 * layout.MAX_WARPS * granules)
+        self._array("clocks", 4 * layout.MAX_WARPS**2)
+        self._array("fence_clock", 4 * layout.MAX_WARPS)
+        self._array("barriers", layout.BARRIERS * 256)
+        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        self._array("local", local)
+        self._array("local_state", local)
 
     def _rows(self) -> None:
         table = self._array("buffers", layout.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)

@@ -118,6 +118,7 @@ _WARP = [
     "group_open",
     "frame",
     "barrier_site",
+    "safe_clock",
 ]
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
 WARP_TID = 128  # three <32 x i32>

@@ -8,12 +8,12 @@ from evo.device.sim.errors import UnsupportedInstruction
 from evo.device.sim.program import WIDTH, Function, Instr, Label, Operand, Reg, Sym, Variable, Vec
 
 if TYPE_CHECKING:
-    from evo.device.sim.parse import _Parser
+    from evo.device.sim.parse import Parser
 
 _BODY_SPACES = (".shared", ".local", ".param", ".global", ".const")
 
 
-def read_statement(parser: _Parser) -> int:
+def read_statement(parser: Parser) -> int:
     """Consume one statement; returns +1 for `{`, -1 for `}`, otherwise 0."""
     function = parser.function
     assert function is not None
@@ -50,7 +50,7 @@ def read_statement(parser: _Parser) -> int:
     return 0
 
 
-def _declare_label(parser: _Parser, name: str) -> str:
+def _declare_label(parser: Parser, name: str) -> str:
     # Labels of inline assembly scopes (`{ L: ... }`) may repeat; those of the function body are unique already.
     if len(parser.scopes) <= 1:
         return name
@@ -59,29 +59,29 @@ def _declare_label(parser: _Parser, name: str) -> str:
     return parser.scopes[-1][name]
 
 
-def _unique(parser: _Parser, name: str) -> str:
+def _unique(parser: Parser, name: str) -> str:
     parser.unique += 1
     return f"{name}@{parser.unique}"
 
 
-def _directive(parser: _Parser, function: Function, word: str, line: int) -> None:
+def _directive(parser: Parser, function: Function, word: str, line: int) -> None:
     if word == ".reg":
         _registers(parser, function)
     elif word == ".loc":
         _location(parser)
     elif word in _BODY_SPACES:
-        for variable in parser._variables(word[1:]):
+        for variable in parser.variables(word[1:]):
             _add_variable(parser, function, variable)
     elif word == ".pragma":
         parser.skip_statement()
     elif word in (".maxntid", ".reqntid"):
         parser.at -= 1
-        parser._tuning(function)
+        parser.tuning(function)
     else:
         raise UnsupportedInstruction(word, line=line, text=parser.line_text(line))
 
 
-def _add_variable(parser: _Parser, function: Function, variable: Variable) -> None:
+def _add_variable(parser: Parser, function: Function, variable: Variable) -> None:
     name = variable.name
     if len(parser.scopes) > 1:
         unique = _unique(parser, name)
@@ -90,7 +90,7 @@ def _add_variable(parser: _Parser, function: Function, variable: Variable) -> No
     function.variables[variable.name] = variable
 
 
-def _location(parser: _Parser) -> None:
+def _location(parser: Parser) -> None:
     parser.integer()
     line = parser.integer()
     parser.integer()
@@ -105,7 +105,7 @@ def _location(parser: _Parser) -> None:
     parser.loc = line
 
 
-def _registers(parser: _Parser, function: Function) -> None:
+def _registers(parser: Parser, function: Function) -> None:
     kind = ""
     while parser.peek.startswith("."):
         word = parser.take()[1:]
@@ -135,7 +135,7 @@ def _registers(parser: _Parser, function: Function) -> None:
     parser.expect(";")
 
 
-def _instruction(parser: _Parser, line: int) -> Instr:
+def _instruction(parser: Parser, line: int) -> Instr:
     guard, negated = None, False
     if parser.accept("@"):
         negated = parser.accept("!")
@@ -168,7 +168,7 @@ def _split_colons(spelling: str) -> list[str]:
     return spelling.split(".")
 
 
-def _forward_label(parser: _Parser, name: str) -> str:
+def _forward_label(parser: Parser, name: str) -> str:
     """The unique name of a label used inside a scope, which may be declared only later in that scope."""
     if len(parser.scopes) <= 1:
         return name
@@ -187,7 +187,7 @@ def _forward_label(parser: _Parser, name: str) -> str:
     return name
 
 
-def _call_operands(parser: _Parser) -> tuple[Operand, ...]:
+def _call_operands(parser: Parser) -> tuple[Operand, ...]:
     """(results), target, (arguments) as Vec, Sym, Vec; the lists may be empty."""
     results: list[Operand] = []
     arguments: list[Operand] = []
@@ -202,7 +202,7 @@ def _call_operands(parser: _Parser) -> tuple[Operand, ...]:
     return Vec(tuple(results)), target, Vec(tuple(arguments))
 
 
-def _list(parser: _Parser) -> list[Operand]:
+def _list(parser: Parser) -> list[Operand]:
     found: list[Operand] = []
     while not parser.accept(")"):
         found.append(parser.operand())

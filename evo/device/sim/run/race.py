@@ -73,6 +73,8 @@ def _race_run(m: re.Match[str]) -> Code:
     names = ["ctx", "w", "rec", "address", "width"]
     c = Code("void", m[0], list(zip(["ptr", "ptr", "ptr", "i64", "i64"], names, strict=True)), "noinline")
     context, w, rec, address, width = (c.arg(i) for i in range(5))
+    if m[1] == "ld":
+        _read_in_order(c)
     base, scratch = c.at(ctx(c, context, "shared", "ptr"), address), c.at(w, WARP_SCRATCH)
     with c.times(const("i64", 32)) as step:
         offset = c.mul(step, width)
@@ -84,6 +86,24 @@ def _race_run(m: re.Match[str]) -> Code:
         c.call("void", f"race_{m[1]}", context, w, rec, c.add(address, offset), c.trunc(step, "i32"), width, same)
     c.ret_()
     return c
+
+
+def _read_in_order(c: Code) -> None:
+    """The usual load: every word was last written before the last barrier, so only the reads are noted."""
+    context, w, _, address, width = (c.arg(i) for i in range(5))
+    usual = c.and_(c.icmp("eq", width, 4), c.icmp("eq", ctx(c, context, "race"), 4))
+    word = c.lshr(address, 2)
+    last = c.load("<32 x i64>", c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
+    safe = c.splat(c.load("i64", w, WARP["safe_clock"], 8))
+    old = c.icmp("eq", c.mask_bits(c.icmp("ule", c.lshr(last, 32), safe)), -1)
+    with c.if_(c.and_(usual, old), likely=True):
+        me = c.load("i64", w, WARP["index"], 8)
+        clock = c.load("i32", own_clocks(c, context, me), c.shl(me, 2))
+        place = c.at(c.at(ctx(c, context, "reader", "ptr"), c.mul(word, ROW)), c.shl(me, 2))
+        for lane in range(32):
+            c.store(c.or_(c.shl(clock, 5), lane), place, lane * ROW)
+        c.ret_()
+        c.label(c.new_label("dead"))
 
 
 @runtime("race_acquire|race_release")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, Var, const
+from evo.device.sim.ir import IOTA32, Code, V, Var, const
 from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.race import own_clocks
@@ -84,12 +84,23 @@ def _join_all(_: re.Match[str]) -> Code:
         joined.set(c.intrinsic("umax", joined.get(), row))
     all_ = joined.get()
     with c.times(count) as index:
-        mine = own_clocks(c, context, index)
-        c.store(all_, mine, 0, 4)
-        place = c.at(mine, c.shl(index, 2))
-        c.store(c.add(c.load("i32", place), 1), place)
+        adopt(c, context, index, all_)
     c.ret_()
     return c
+
+
+def adopt(c: Code, context: V, index: V, joined: V) -> None:
+    """A warp leaves a barrier: it knows the joined clocks, and its own moves on."""
+    mine = own_clocks(c, context, index)
+    c.store(joined, mine, 0, 4)
+    place = c.at(mine, c.shl(index, 2))
+    c.store(c.add(c.load("i32", place), 1), place)
+    count = c.trunc(ctx(c, context, "warp_count"), "i32")
+    used = c.select(c.icmp("ult", IOTA32, c.splat(count)), joined, -1)
+    safe = c.zext(c.call("i32", f"llvm.vector.reduce.umin.v{MAX_WARPS}i32", used), "i64")
+    w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, ctx(c, context, "warp_stride")))
+    with c.if_(c.icmp("ult", index, ctx(c, context, "warp_count"))):
+        c.store(safe, w, WARP["safe_clock"], 8)
 
 
 @runtime("run_block")
@@ -191,10 +202,7 @@ def _open_one(_: re.Match[str]) -> Code:
                 c.store(const("i64", READY), w, WARP["state"], 8)
                 woken.set(c.add(woken.get(), 1))
                 _answer(c, w, votes)
-                mine = own_clocks(c, context, index)
-                c.store(joined.get(), mine, 0, 4)
-                place = c.at(mine, c.shl(index, 2))
-                c.store(c.add(c.load("i32", place), 1), place)
+                adopt(c, context, index, joined.get())
         c.store(const("i64", 0), barrier, 0, 8)
         c.store(const(CLOCKS, 0), barrier, BARRIER_CLOCKS, 4)
     c.ret_(woken.get())

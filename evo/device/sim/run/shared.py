@@ -136,7 +136,38 @@ def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) 
         else:
             result.set(host)
         shape.otherwise()
-        _scattered(c, store, width, mask, scratch, place)
+        if store:
+            _scattered(c, store, width, mask, scratch, place)
+            return
+        equal = all_of(c, c.icmp("eq", addr, c.splat(first)), mask)
+        with c.if_else(c.and_(equal, _ready(c, states, word, width))) as broadcast:
+            _broadcast(c, width, mask, first, lead, scratch)
+            broadcast.otherwise()
+            _scattered(c, store, width, mask, scratch, place)
+
+
+def _ready(c: Code, states: V, word: V, width: int) -> V:
+    """Are all bytes of one lane's access initialised and at rest?"""
+    t = f"i{2 * width}"
+    return c.icmp("eq", c.load(t, states, word), int.from_bytes(b"\x0f" * (width // 4), "little"))
+
+
+def _broadcast(c: Code, width: int, mask: V, first: V, lead: V, scratch: V) -> None:
+    """All lanes read one place: one check, one load, and as many wavefronts as lane groups."""
+    context, w, rec = (c.arg(i) for i in range(3))
+    address = c.zext(first, "i64")
+    one = c.load(f"<{width // 4} x i32>", ctx(c, context, "shared", "ptr"), address)
+    c.store(c.shuffle(one, None, [i % (width // 4) for i in range(8 * width)]), scratch)
+    groups: V | None = None
+    for start in range(0, 32, 128 // width):
+        part = ((1 << 128 // width) - 1) << start
+        used = c.zext(c.icmp("ne", c.and_(mask, part), 0), "i64")
+        groups = used if groups is None else c.add(groups, used)
+    assert groups is not None
+    c.bump(rec, REC["wavefronts"], groups)
+    c.bump(rec, REC["ideal"], groups)
+    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
+        c.call("void", "race_ld", context, w, rec, address, lead, const("i64", width), const("i32", 0))
 
 
 def _scattered(c: Code, store: bool, width: int, mask: V, scratch: V, place: V | None = None) -> None:
@@ -145,21 +176,46 @@ def _scattered(c: Code, store: bool, width: int, mask: V, scratch: V, place: V |
     t = f"i{8 * width}"
     data = ctx(c, context, "shared", "ptr")
     c.call("void", f"waves_{max(4, width)}", rec, addr, mask)
-    c.call("void", f"{'mark' if store else 'demand'}_{width}", context, w, rec, addr, mask)
+    if not store:
+        _gather(c, width, mask, place, scratch)
+        return
+    c.call("void", f"mark_{width}", context, w, rec, addr, mask)
     with c.each_lane(mask) as lane:
         host = c.at(data, c.zext(lane_of(c, place, lane, "i32"), "i64"))
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
-        if store:
-            c.store(c.load(t, packed), host)
-        else:
-            c.store(c.load(t, host), packed)
-    if store:
-        with c.each_lane(mask) as lane:
-            address = lane_of(c, place, lane, "i32")
-            host = c.at(data, c.zext(address, "i64"))
-            packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
-            with c.if_(c.icmp("ne", c.load(t, packed), c.load(t, host)), likely=False):
-                report(c, "race", rec, w, lane, c.zext(address, "i64"), extra=-1, width=width)
+        c.store(c.load(t, packed), host)
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane, "i32")
+        host = c.at(data, c.zext(address, "i64"))
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        with c.if_(c.icmp("ne", c.load(t, packed), c.load(t, host)), likely=False):
+            report(c, "race", rec, w, lane, c.zext(address, "i64"), extra=-1, width=width)
+
+
+def need_of(c: Code, width: int, address: V) -> V:
+    """The state bits that an access of this width at the address (i32 or i64) concerns."""
+    t = f"i{8 * max(1, width // 4)}"
+    if width >= 4:
+        return const(t, int.from_bytes(b"\x0f" * (width // 4), "little"))
+    return c.trunc(c.shl(const(address.t, (1 << width) - 1), c.and_(address, 3)), "i8")
+
+
+def _gather(c: Code, width: int, mask: V, place: V, scratch: V) -> None:
+    """Load lane by lane; anything unusual about the states is sorted out afterwards, by `demand`."""
+    context, w, rec, addr = (c.arg(i) for i in range(4))
+    states, data = ctx(c, context, "state", "ptr"), ctx(c, context, "shared", "ptr")
+    t, s = f"i{8 * width}", f"i{8 * max(1, width // 4)}"
+    odd = c.var(s, 0)
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane, "i32")
+        offset = c.zext(address, "i64")
+        need = need_of(c, width, address)
+        state = c.load(s, c.at(states, c.lshr(offset, 2)))
+        odd.set(c.or_(odd.get(), c.xor(c.and_(state, c.or_(need, c.shl(need, 4))), need)))
+        c.store(c.load(t, c.at(data, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
+    strange = c.or_(c.icmp("ne", odd.get(), 0), c.icmp("ne", ctx(c, context, "race"), 0))
+    with c.if_(strange, likely=False):
+        c.call("void", f"demand_{width}", context, w, rec, addr, mask)
 
 
 @runtime(r"(mark|demand)_(\d+)")

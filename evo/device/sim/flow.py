@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
 
 from evo.device.sim.cfg import (
@@ -370,6 +371,8 @@ def race_granule(blocks: list[Block]) -> int:
 
 def flush_mode(blocks: list[Block]) -> bool:
     """True if denormals can be flushed by the processor's mode: all f32 arithmetic says .ftz and there is no f64."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
     flushing = plain = False
     for block in blocks:
         for ins in block.code:

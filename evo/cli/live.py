@@ -24,6 +24,7 @@ _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12
 _FIXED = 3 + _OPERATOR + _STATUS + _TIME + _GAIN + _VERDICT + 6 * 2
 _NARROWEST_CHANGE = 14
+_ROOMY_CHANGE = 24  # narrower than this, the status column is left out
 
 
 class LiveView:
@@ -80,40 +81,50 @@ class LiveView:
 
     # --- rows
 
-    def _line(self, cells: tuple[tuple[str, str], ...], change_style: str = "") -> Text:
-        """Seven (text, style) cells in fixed columns; the change takes what is left of the width."""
-        room = max(self._console.width - _FIXED, _NARROWEST_CHANGE)
+    @property
+    def _narrow(self) -> bool:
+        return self._console.width < _FIXED + _ROOMY_CHANGE
+
+    def _line(self, cells: tuple[tuple[str, str], ...]) -> Text:
+        """Seven (text, style) cells in fixed columns; the change takes the rest, and the status gives way to it."""
+        fixed, shown = _FIXED, list(range(len(cells)))
+        if self._narrow:
+            shown.remove(3)
+            fixed -= _STATUS + 2
+        room = max(self._console.width - fixed, _NARROWEST_CHANGE)
         widths = (3, _OPERATOR, room, _STATUS, _TIME, _GAIN, _VERDICT)
-        line = Text(no_wrap=True, overflow="ellipsis")
-        for index, ((text, style), size) in enumerate(zip(cells, widths, strict=True)):
-            cell = Text(text, style=change_style if index == 2 else style)
-            cell.truncate(size, overflow="ellipsis")
-            cell.align("right" if index in (0, 4, 5) else "left", size)
-            line.append_text(cell).append("  " if index < len(widths) - 1 else "")
+        line = Text()
+        for index in shown:
+            text, style = cells[index]
+            cell = Text(text, style=style)
+            cell.truncate(widths[index], overflow="ellipsis")
+            cell.align("right" if index in (0, 4, 5) else "left", widths[index])
+            line.append("  " if index else "").append_text(cell)
+        line.truncate(self._console.width)
         return line
 
     def _header(self) -> Text:
         titles = ("#", "operator", "change", "status", f"{self._tally.timing} µs", "gain", "verdict")
-        return self._line(tuple((title, "dim") for title in titles), "dim")
+        return self._line(tuple((title, "dim") for title in titles))
 
     def _row(self, row: Row) -> None:
         passed = row.status in ("correct", "measured")
-        mark = "bold green" if row.kept else verdict_colour(row.verdict)
-        verdict = (
-            f"{row.verdict} {row.commit[:7]}" if row.kept and row.verdict == "keep" and row.commit else row.verdict
-        )
+        verdict, mark = row.verdict, verdict_colour(row.verdict)
+        if not passed:
+            verdict, mark = (row.status, "red") if self._narrow else (verdict, "dim")
+        elif row.kept:
+            verdict, mark = f"keep {row.commit[:7]}" if verdict == "keep" else verdict, "bold green"
         self._console.print(
             self._line(
                 (
                     (row.number, "dim"),
                     (row.operator.removeprefix("rules."), ""),
-                    (row.change, ""),
+                    (row.change, "" if row.kept else "dim"),
                     (row.status, verdict_colour(row.status)),
                     (row.time, "bold" if row.kept else ""),
                     (row.gain, "bold green" if row.kept else ""),
-                    (verdict, mark if passed else "dim"),
-                ),
-                "" if row.kept else "dim",
+                    (verdict, mark),
+                )
             )
         )
         if row.reason and not passed:
@@ -151,7 +162,7 @@ class LiveView:
             complete_style="cyan",
             finished_style="green",
         )
-        grid.add_row(" ", bar, Text(words, style="dim"))
+        grid.add_row(" ", bar, Text(words, style="dim", no_wrap=True, overflow="ellipsis"))
         return grid
 
 

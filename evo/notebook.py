@@ -155,7 +155,7 @@ def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Itera
     with Ledger.open(root, render) as ledger:
         recovered = ledger.recover(date=_now())
         ledger.prepare(branch)
-        leaderboard.load(root / "leaderboard.json")  # a corrupt one is the user's to look at before it is replaced
+        leaderboard.load(root)  # a corrupt one is the user's to look at before it is replaced
         notebook = Notebook(root, task, ledger)
         notebook.recovered = recovered
         load_records(root, task.name)

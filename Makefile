@@ -23,7 +23,7 @@ $(READY): pyproject.toml setup.py
 
 iterate: $(READY)
 	$(BIN)/evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run \
-		--operators ladder,rules.knob,rules.bounds --iterations 12 $(ARGS)
+		--iterations 12 $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)

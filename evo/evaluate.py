@@ -7,14 +7,18 @@ what evaluations share: worker processes, references and modelled times.
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 
 from evo import compile as compiler
 from evo import gate
 from evo.bench import BenchOptions, BenchRequest, measure
 from evo.decide import DEFAULT_RULE, decide_modelled
+from evo.decide_modelled import CASE_LOSS
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import Crashed, TimedOut, Worker
@@ -27,6 +31,7 @@ from evo.task import Task
 
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
+_SCREEN_LIMIT_S = 30.0
 _CHAMPION_SAMPLES = 1000
 _SCREENING_SAMPLES = 64
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
@@ -63,6 +68,7 @@ class Workbench:
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
         self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))
+        self._helper: Worker | None = None  # a second simulator, for screening
         self._references: dict[str, Reference] = {}
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
 
@@ -74,12 +80,19 @@ class Workbench:
 
     def close(self) -> None:
         self.worker.close()
+        if self._helper is not None:
+            self._helper.close()
         if self.checker is not self.worker:
             self.checker.close()
 
     @property
     def modelled(self) -> bool:
         return self.device.kind == "sim"
+
+    @property
+    def default_margin(self) -> float:
+        """The fraction of its parent's time that a variant has to save to be kept."""
+        return MODELLED_MARGIN if self.modelled else DEFAULT_RULE.margin
 
     @property
     def chip_slug(self) -> str:
@@ -116,6 +129,47 @@ class Workbench:
             self._estimates[key] = found
         return self._estimates[key]
 
+    def screen(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
+        """Quick modelled gains over the parent, from a few blocks: only to choose what to try, never recorded.
+
+        Takes the bench cases that share the headline's binary; a case that gets slower is the answer by itself.
+        """
+
+        def quick(worker: Worker, text: str) -> dict[str, float] | None:
+            prepared = self.prepare(task, text)
+            if isinstance(prepared, Failed):
+                return None
+            binary = prepared.programs[task.headline].binary.key
+            cases = [c for c in self.bench_cases(task, prepared, seed) if c.program.binary.key == binary]
+            try:
+                found = worker.call("screen", cases, time_limit_s=_SCREEN_LIMIT_S)
+            except (TimedOut, Crashed):
+                return None
+            return None if isinstance(found, Fault) else {row.name: row.time_us for row in found}
+
+        before, *after = self._spread(quick, [parent, *texts])
+        return [_screened_gain(before, times, task.score) if before and times else None for times in after]
+
+    def _spread(
+        self, call: Callable[[Worker, str], dict[str, float] | None], texts: Sequence[str]
+    ) -> Iterator[dict[str, float] | None]:
+        """Run over two simulator workers, since estimates of different variants do not disturb one another."""
+        if self._helper is None:
+            self._helper = Worker(self.device)
+        free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in (self.worker, self._helper):
+            free.put(worker)
+
+        def one(text: str) -> dict[str, float] | None:
+            worker = free.get()
+            try:
+                return call(worker, text)
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            yield from pool.map(one, texts)
+
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)
         return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
@@ -123,6 +177,15 @@ class Workbench:
     def prepare(self, task: Task, text: str, *, path: str = "<variant>") -> Prepared | Failed:
         """Compile and bind one variant for this device."""
         return prepare(task, text, chip=self.chip, arch=self.arch, path=path)
+
+
+def _screened_gain(before: dict[str, float], after: dict[str, float], score: Mapping[str, float]) -> float:
+    gains = {name: before[name] / time for name, time in after.items()}
+    weights = {name: score.get(name, 0.0) for name in gains}
+    if min(gains.values()) < 1 - CASE_LOSS or not sum(weights.values()):
+        return min(gains.values())
+    mean = sum(weights[name] * math.log(gain) for name, gain in gains.items()) / sum(weights.values())
+    return math.exp(mean)
 
 
 def evaluate(job: Job, bench: Workbench) -> Evaluation:

@@ -101,7 +101,8 @@ class _Loop:
         self.trials = 0
         self.kept = 0
         rng = random.Random(settings.seed)
-        self.search = Search(operators(settings.operators, patch=settings.patch), rng)
+        margin = settings.margin if settings.margin is not None else bench.default_margin
+        self.search = Search(operators(settings.operators, patch=settings.patch), rng, margin=margin)
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
         self.start: dict[str, Json] = {}  # bench figures by case, of the first and of the last champion
@@ -185,7 +186,7 @@ class _Loop:
             context = Context(
                 task=self.task, chip=self.bench.chip, tried=self.tried, rung=self.rung, rungs_tried=self.rungs_tried
             )
-            proposal = self.search.ask(self.champion, context)
+            proposal = self.search.ask(self.champion, context, self._screen if self.bench.modelled else None)
             if proposal is None:
                 return None
             self.tried.add(parse_variant(proposal.text).id)
@@ -195,6 +196,10 @@ class _Loop:
                     self.code_seen.add(prepared.code_hash)
                 return proposal
         return None
+
+    def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
+        self.watch(Event(kind="stage", text="screen"))
+        return self.bench.screen(self.task, self.champion.text, texts, self.notebook.seed)
 
     def _try(self, proposal: Proposal, parent: Variant | None) -> Evaluation:
         """One trial: write the champion file, evaluate, then commit it or put the old one back."""

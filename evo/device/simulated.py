@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from evo.launch import Launch
 from evo.result import CaseBench, Estimate, Fault
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
+_QUICK = 8
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 
 
@@ -57,18 +59,28 @@ class SimDevice:
 
         A Fault is the variant's: one that passed the gate may still fault at a size that the gate did not run.
         """
+        return self._all(cases, whole=_WHOLE, sample=_SAMPLE)
+
+    def _all(self, cases: list[BenchCase], *, whole: int, sample: int) -> tuple[CaseBench, ...] | Fault:
         rows: list[CaseBench] = []
         for case in cases:
-            row = self._estimate(case)
+            row = self._estimate(case, whole, sample)
             if isinstance(row, Fault):
                 return row
             rows.append(row)
         return tuple(rows)
 
-    def _estimate(self, case: BenchCase) -> CaseBench | Fault:
+    def screen(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
+        """Quicker estimates from a handful of blocks, to choose between proposals; never recorded."""
+        try:
+            return self._all(cases, whole=_QUICK, sample=_QUICK)
+        except sim.PtxError as refusal:
+            return _refused(cases[0].program, refusal)
+
+    def _estimate(self, case: BenchCase, whole: int, sample: int) -> CaseBench | Fault:
         program = case.program
         largest = max(bound.launch.blocks for bound in program.launches)
-        blocks = None if largest <= _WHOLE else _SAMPLE
+        blocks = None if largest <= whole else sample
         request = RunRequest(program=program, inputs=case.inputs, check_races=False, blocks=blocks)
         run = _Run(self._module(program), request)
         if faults := run.execute():
@@ -151,11 +163,12 @@ class _Run:
                 return tuple(result.faults)
         return ()
 
-    def _value(self, bound: BoundLaunch, index: int) -> object:
+    def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
         argument = bound.arguments[index]
         if argument.is_buffer:
             return self.buffers[argument.name]
-        return np.array(argument.value).astype(NUMPY[argument.dtype])[()]
+        value: np.generic = np.array(argument.value).astype(NUMPY[argument.dtype])[()]
+        return value
 
     def outputs(self) -> Arrays:
         found: dict[str, Array] = {}
@@ -172,7 +185,7 @@ def _sample(launch: Launch, count: int | None) -> Sequence[int] | None:
     # A plain stride would alias with the grid's own period, so the place within each stratum is drawn (fixed seed).
     rng = random.Random(total)
     edges = [index * total // count for index in range(count + 1)]
-    return [rng.randrange(low, high) for low, high in zip(edges, edges[1:], strict=False)]
+    return [rng.randrange(low, high) for low, high in pairwise(edges)]
 
 
 def _add(total: dict[str, int], part: dict[str, int]) -> None:

@@ -27,7 +27,7 @@ from evo.device import DeviceName
 from evo.device.pipe import Closed, receive, send
 from evo.errors import HarnessFault, WorkerLost
 
-VARIANT_METHODS = frozenset({"run", "estimate", "bench"})  # the child executes a variant's code in these only
+VARIANT_METHODS = frozenset({"run", "estimate", "screen", "bench"})  # the child executes a variant's code in these only
 METHODS = VARIANT_METHODS | {"describe", "health", "rivals"}
 PROGRAMS_PER_CHILD = 50
 STARTUP_LIMIT_S = 180.0  # importing CuPy from a cold disk and creating a context; never charged to a variant

@@ -6,6 +6,7 @@
 // evo: macro  D
 // evo: knob   THREADS in 32, 64, 128, 256
 // evo: knob   COLUMNS in 16, 32, 64                fewer need fewer registers, but each share computes all scores again
+// evo: knob   LOAD in 1, 2, 4, 8                    elements of K and V per load instruction
 // evo: knob   KEY_UNROLL in 1, 2, 4
 // evo: require THREADS * (D + COLUMNS + 48) <= chip.registers_per_sm
 // evo: launch attention grid (ceil_div(SQ, THREADS) * (D // COLUMNS), HQ, B) block (THREADS) shared 0
@@ -13,9 +14,15 @@
 
 #define THREADS 64
 #define COLUMNS 64
+#define LOAD 1
 #define KEY_UNROLL 1
 
 constexpr int SHARES = D / COLUMNS;
+
+// Neighbouring elements that one instruction loads; tensors and rows are aligned to 16 bytes.
+struct alignas(2 * LOAD) Pack {
+    __half at[LOAD];
+};
 
 extern "C" __global__ void attention(const __half* q, const __half* k, const __half* v, __half* o, float scale,
                                      int batch, int heads, int kv_heads, int queries, int keys, int dim, int causal) {
@@ -49,7 +56,11 @@ extern "C" __global__ void attention(const __half* q, const __half* k, const __h
     for (int j = 0; j < visible; ++j) {
         float score = 0.0f;
 #pragma unroll
-        for (int i = 0; i < D; ++i) score += query[i] * __half2float(k_head[j * D + i]);
+        for (int i = 0; i < D; i += LOAD) {
+            const Pack key = *reinterpret_cast<const Pack*>(k_head + j * D + i);
+#pragma unroll
+            for (int e = 0; e < LOAD; ++e) score += query[i + e] * __half2float(key.at[e]);
+        }
         score *= scale;
 
         const float new_max = fmaxf(row_max, score);
@@ -58,7 +69,11 @@ extern "C" __global__ void attention(const __half* q, const __half* k, const __h
         row_max = new_max;
         weights = weights * keep + weight;
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) sum[i] = sum[i] * keep + weight * __half2float(v_head[j * D + i]);
+        for (int i = 0; i < COLUMNS; i += LOAD) {
+            const Pack value = *reinterpret_cast<const Pack*>(v_head + j * D + i);
+#pragma unroll
+            for (int e = 0; e < LOAD; ++e) sum[i + e] = sum[i + e] * keep + weight * __half2float(value.at[e]);
+        }
     }
 
     __half* o_row = o + q_at + column;

@@ -5,6 +5,8 @@ Instruction counts are the static mix of each block times its executions, so the
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 _COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
-_MEMORY = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix")
+_MEMORY = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "wmma.load", "wmma.store")
+_LOADS = ("ld", "cp", "wmma.load")
 
 
 def unit_of(ins: Instr) -> str:
@@ -52,10 +55,8 @@ def space_of_site(ins: Instr) -> str:
 
 def mma_fma(ins: Instr) -> int:
     """Multiply-adds of one warp-wide mma: m x n x k of its shape."""
-    for mod in ins.mods:
-        if mod.startswith("m16n8k"):
-            return 16 * 8 * int(mod[6:])
-    return 16 * 16 * 16
+    found = re.search(r"m(\d+)n(\d+)k(\d+)", ins.spelling)
+    return math.prod(int(size) for size in found.groups()) if found else 0
 
 
 class Counters:
@@ -116,7 +117,7 @@ class Counters:
                 "global_sectors": count["sectors"],
                 "global_lines": count["lines"],
             }
-            loads = ins.name in ("ld", "cp")
+            loads = ins.name in _LOADS
             row["l1_hit_sectors"] = count["sectors"] - count["l1_misses"] if loads else 0
             row["l2_sectors"] = count["l1_misses"] if loads else count["sectors"]
             if ins.name in ("atom", "red"):

@@ -19,6 +19,7 @@ from evo.device.sim.emit import Emitter, element, special_uniform, storage
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.ir import Code, V, const
 from evo.device.sim.isa.table import TABLE, check, defs, results, uses
+from evo.device.sim.isa.wmma import access_bytes
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Mem, Not, Operand, Pair, Reg, Special, Vec
 
@@ -366,6 +367,8 @@ def race_granule(blocks: list[Block]) -> int:
         for ins in block.code:
             if ins.name in ("ld", "st", "atom", "red") and not {"global", "param", "local", "const"} & set(ins.mods):
                 widths.append(max(1, WIDTH.get(ins.mods[-1], 32) // 8))
+            elif ins.name in ("wmma.load", "wmma.store"):
+                widths.append(access_bytes(ins))
     return min(widths)
 
 

@@ -123,7 +123,7 @@ _WARP = [
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
 WARP_TID = 128  # three <32 x i32>
 WARP_SCRATCH = 512  # 512 bytes of data + spare: packed lanes of a memory access
-WARP_SCRATCH_SIZE = 2048
+WARP_SCRATCH_SIZE = 4096
 WARP_PEND = WARP_SCRATCH + WARP_SCRATCH_SIZE  # pending masks, then registers
 
 READY, WAITING, DONE = 0, 1, 2

@@ -10,6 +10,7 @@ from evo.device.sim.program import WIDTH, Function, Instr, Label, Operand, Reg, 
 if TYPE_CHECKING:
     from evo.device.sim.parse import Parser
 
+_FAMILIES = ("wmma", "mbarrier")
 _BODY_SPACES = (".shared", ".local", ".param", ".global", ".const")
 
 
@@ -147,6 +148,9 @@ def _instruction(parser: Parser, line: int) -> Instr:
         raise parser.fail(f"expected an instruction, found {parser.peek!r}")
     spelling = parser.take()
     name, *mods = spelling.replace("::", ".").split(".") if "::" not in spelling else _split_colons(spelling)
+    if name in _FAMILIES and mods:
+        # The word after the dot decides what such an instruction does and which operands are results.
+        name = f"{name}.{mods.pop(0)}"
     text = parser.line_text(line).strip()
     if name == "call":
         args = _call_operands(parser)

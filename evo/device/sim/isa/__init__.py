@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, tensor, warp
+from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, tensor, warp, wmma
 from evo.device.sim.isa.table import TABLE, Spec, check, defs, uses
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "tensor",
     "uses",
     "warp",
+    "wmma",
 ]

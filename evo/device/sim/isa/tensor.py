@@ -52,36 +52,56 @@ def store_matrix(e: Emitter, ins: Instr) -> None:
     c.call("void", f"stmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
 
 
-_DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16}
+_DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
+_ACCUMULATORS = {
+    "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"),
+    "e5m2": ("f32", "f16"),
+}  # fmt: skip
+_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # A and B may differ within one of these
 
 
 @opcode(
     "mma",
-    "sync aligned m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col f16 bf16 tf32 f32 s8 u8 s32",
+    "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32 satfinite",
     "mma",
     uniform="never",
     operands=(4, 4),
 )
 def multiply(e: Emitter, ins: Instr) -> None:
-    """mma.sync.aligned.shape.row.col.d.a.b.c"""
-    if len(ins.mods) != 9 or ins.mods[:2] != ("sync", "aligned") or ins.mods[3:5] != ("row", "col"):
+    """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c"""
+    types = ins.mods[-4:]
+    head = ("sync", "aligned", ins.mods[2], "row", "col")
+    if ins.mods[:-4] == ("sync", "aligned", "m8n8k4", "row", "col") and set(types) == {"f64"}:
+        _multiply_f64(e, ins)
+        return
+    if ins.mods[:-4] != head or ins.mods[2] == "m8n8k4":
         raise refuse(ins)
-    d, a, b, acc = ins.mods[5:]
+    d, a, b, acc = types
     depth = int(ins.mods[2].removeprefix("m16n8k"))
     if a not in _DEPTH or b not in _DEPTH or depth % _DEPTH[a] or depth // _DEPTH[a] not in (1, 2) or d != acc:
         raise refuse(ins)
     blocks = depth // _DEPTH[a]
-    legal = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",)}
-    if d not in legal[a] or (a != b and not {a, b} <= {"s8", "u8"}):
+    if d not in _ACCUMULATORS[a] or (a != b and not any({a, b} <= family for family in _MIXED)):
         raise refuse(ins)
     outs = _items(ins, 0, 2 if d == "f16" else 4)
     _put(e, _items(ins, 1, 2 * blocks), MMA_A)
     _put(e, _items(ins, 2, blocks), MMA_B)
     _put(e, _items(ins, 3, len(outs)), MMA_C)
-    _demand_warp(e, ins)
+    demand_warp(e, ins)
     e.c.call("void", f"mma_{a}_{b}_{blocks}_{d}", e.warp)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load("<32 x i32>", e.warp, MMA_C + 128 * index, 64))
+
+
+def _multiply_f64(e: Emitter, ins: Instr) -> None:
+    for index, place, count in ((1, MMA_A, 1), (2, MMA_B, 1), (3, MMA_C, 2)):
+        for part, item in enumerate(_items(ins, index, count)):
+            e.c.store(e.vector(e.src(item, "f64")), e.warp, place + 256 * part, 64)
+    outs = _items(ins, 0, 2)
+    demand_warp(e, ins)
+    e.c.call("void", "mma_f64", e.warp)
+    for part, out in enumerate(outs):
+        e.dst(out, e.c.load("<32 x double>", e.warp, MMA_C + 256 * part, 64))
 
 
 def _items(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
@@ -97,7 +117,7 @@ def _put(e: Emitter, items: tuple[Operand, ...], at: int) -> None:
         e.c.store(e.vector(e.src(item, "b32")), e.warp, at + 128 * index, 64)
 
 
-def _demand_warp(e: Emitter, ins: Instr) -> None:
+def demand_warp(e: Emitter, ins: Instr) -> None:
     """mma needs every lane of the warp; in divergent code its result would be undefined."""
     assert e.block is not None
     c = e.c

@@ -87,7 +87,17 @@ _FOREIGN = {"kernel": "declare i32 @kernel(ptr, ptr)"}
 
 @functools.cache
 def _make(name: str) -> Code:
-    from evo.device.sim.run import atomics, copies, globals_, locals_, race, schedule, shared, tensor  # noqa: F401
+    from evo.device.sim.run import (  # noqa: F401
+        atomics,
+        copies,
+        globals_,
+        locals_,
+        race,
+        schedule,
+        shared,
+        tensor,
+        wmma,
+    )
 
     for pattern, maker in _MAKERS:
         found = pattern.fullmatch(name)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
+from evo.device.sim.ir import Code, V, const, fconst
 from evo.device.sim.layout import REC, WARP_SCRATCH
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
 from evo.device.sim.run.shared import checked_mask
 
 MMA_A, MMA_B, MMA_C = WARP_SCRATCH, WARP_SCRATCH + 512, WARP_SCRATCH + 768
-_COLUMNS = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16}
+_COLUMNS = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
+_KINDS = "|".join(_COLUMNS)
 
 
 @runtime(r"(ld|st)matrix_(\d)")
@@ -45,14 +46,12 @@ def _matrix(m: re.Match[str]) -> Code:
     return c
 
 
-def _elements(c: Code, place: V, offset: int, kind: str) -> V:
-    """One operand register over the warp as 8 rows of float or i32 elements."""
-    columns = _COLUMNS[kind]
-    count = 8 * columns
+def floats_of(c: Code, place: V, offset: int, kind: str, count: int) -> V:
+    """Packed operand elements as a vector of float (of i32 for the integer types); every conversion is exact."""
     if kind == "tf32":
-        bits = c.load("<32 x i32>", place, offset)
+        bits = c.load(f"<{count} x i32>", place, offset)
         # The hardware reads 19 bits of a tf32 operand.
-        return c.bitcast(c.and_(bits, 0xFFFFE000), "<32 x float>")
+        return c.bitcast(c.and_(bits, 0xFFFFE000), f"<{count} x float>")
     if kind == "f16":
         return c.cast("fpext", c.load(f"<{count} x half>", place, offset), "float")
     if kind == "bf16":
@@ -60,10 +59,24 @@ def _elements(c: Code, place: V, offset: int, kind: str) -> V:
         wide = c.bin("shl", bits, const(bits.t, 16))
         return c.bitcast(wide, f"<{count} x float>")
     raw = c.load(f"<{count} x i8>", place, offset)
+    if kind in ("e4m3", "e5m2"):
+        return eight_bit(c, raw, kind)
     return c.sext(raw, "i32") if kind == "s8" else c.zext(raw, "i32")
 
 
-@runtime(r"mma_(f16|bf16|tf32|s8|u8)_(f16|bf16|tf32|s8|u8)_(1|2)_(f32|f16|s32)")
+def eight_bit(c: Code, raw: V, kind: str) -> V:
+    """fp8 bytes -> float. e5m2 is the upper half of an f16; e4m3 is an f16 with its exponent off by 8 and one NaN."""
+    wide = c.zext(raw, "i16")
+    if kind == "e5m2":
+        return c.cast("fpext", c.bits(c.shl(wide, 8), "half"), "float")
+    bits = c.or_(c.shl(c.and_(wide, 0x80), 8), c.shl(c.and_(wide, 0x7F), 7))
+    value = c.cast("fpext", c.bits(bits, "half"), "float")
+    value = c.bin("fmul", value, fconst(value.t, 256.0))
+    nan = c.icmp("eq", c.and_(wide, 0x7F), 0x7F)
+    return c.select(nan, c.bits(const(c.bits(value, "i32").t, 0x7FFFFFFF), "float"), value)
+
+
+@runtime(rf"mma_({_KINDS})_({_KINDS})_(1|2)_(f32|f16|s32)")
 def _mma(m: re.Match[str]) -> Code:
     """D = A B + C for one m16n8 tile; `m[3]` blocks along k."""
     a_kind, b_kind, blocks, d_kind = m[1], m[2], int(m[3]), m[4]
@@ -74,10 +87,10 @@ def _mma(m: re.Match[str]) -> Code:
     e = "i32" if whole else "float"
     a_store = c.buffer(4 * 8 * columns * 2 * blocks)
     for index in range(2 * blocks):
-        c.store(_elements(c, w, MMA_A + 128 * index, a_kind), a_store, index * 32 * columns, 4)
+        c.store(floats_of(c, w, MMA_A + 128 * index, a_kind, 8 * columns), a_store, index * 32 * columns, 4)
     b_rows: list[V] = []
     for index in range(blocks):
-        block = _elements(c, w, MMA_B + 128 * index, b_kind)
+        block = floats_of(c, w, MMA_B + 128 * index, b_kind, 8 * columns)
         for k in range(columns):
             b_rows.append(c.shuffle(block, None, [n * columns + k for n in range(8)]))
     outs: list[V] = []
@@ -125,3 +138,30 @@ def _finish(c: Code, w: V, rows: list[V], kind: str) -> None:
             continue
         for part in range(2):
             c.store(c.shuffle(block, None, range(part, 64, 2)), w, MMA_C + 256 * half + 128 * part)
+
+
+@runtime("mma_f64")
+def _mma_f64(_: re.Match[str]) -> Code:
+    """m8n8k4: A is 8 x 4 row by row, B is 8 columns of 4, C two registers of alternating columns."""
+    c = Code("void", "mma_f64", [("ptr", "w")], "noinline")
+    w = c.arg(0)
+    b = c.load("<32 x double>", w, MMA_B)
+    columns = [c.shuffle(b, None, [4 * n + k for n in range(8)]) for k in range(4)]
+    left, right = (c.load("<32 x double>", w, MMA_C + 256 * i) for i in range(2))
+    block = c.shuffle(left, right, [i // 2 + 32 * (i % 2) for i in range(64)])
+    rows = []
+    for r in range(8):
+        total = c.shuffle(block, None, range(8 * r, 8 * r + 8))
+        for k, column in enumerate(columns):
+            x = c.load("double", w, MMA_A + 8 * (4 * r + k))
+            wide = c.op(total.t, f"insertelement {total.t} poison, double {x.s}, i64 0")
+            wide = c.op(total.t, f"shufflevector {total.t} {wide.s}, {total.t} poison, <8 x i32> zeroinitializer")
+            total = c.call(total.t, "llvm.fma.v8f64", wide, column, total)
+        rows.append(total)
+    while len(rows) > 1:
+        width = int(rows[0].t[1:].split(" ")[0])
+        rows = [c.shuffle(x, y, range(2 * width)) for x, y in zip(rows[::2], rows[1::2], strict=True)]
+    for part in range(2):
+        c.store(c.shuffle(rows[0], None, range(part, 64, 2)), w, MMA_C + 256 * part)
+    c.ret_()
+    return c

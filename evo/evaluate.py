@@ -6,7 +6,6 @@ what evaluations share: worker processes, references and modelled times.
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
+from evo import __version__, gate
 from evo import compile as compiler
-from evo import gate
 from evo.bench import BenchOptions, BenchRequest, measure
 from evo.decide import DEFAULT_RULE, decide_modelled
 from evo.decide_modelled import CASE_LOSS
@@ -107,7 +106,7 @@ class Workbench:
             arch=self.arch,
             loaded="sim" if self.modelled else measured,
             toolkit=compiler.toolkit_version(),
-            harness=importlib.metadata.version("evo-kernels"),
+            harness=__version__,
             task_hash=task.hash,
             detail={key: value for key, value in self.about.items() if key not in ("chip", "loaded")},
         )

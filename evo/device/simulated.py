@@ -167,8 +167,7 @@ class _Run:
         argument = bound.arguments[index]
         if argument.is_buffer:
             return self.buffers[argument.name]
-        value: np.generic = np.array(argument.value).astype(NUMPY[argument.dtype])[()]
-        return value
+        return NUMPY[argument.dtype].type(argument.value)
 
     def outputs(self) -> Arrays:
         found: dict[str, Array] = {}

@@ -1,4 +1,4 @@
-"""Every rung of every task passes the gate on the simulator; every wrong kernel is refused for its stated reason."""
+"""Every rung of every task passes the gate on the simulator and on a GPU; every wrong kernel is refused for its stated reason."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WRONG = [(name, path) for name, task in TASKS.items() for path in task.wrong()]
 EXPECT = re.compile(r"^// expect: (\w+), (.+)$")
 
 
-@pytest.fixture(scope="module")
-def bench():
-    with Workbench(parse_device("sim:l4")) as bench:
+@pytest.fixture(scope="module", params=["sim:l4", pytest.param("gpu:0", marks=pytest.mark.gpu)])
+def bench(request):
+    with Workbench(parse_device(request.param)) as bench:
         yield bench
 
 

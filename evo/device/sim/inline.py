@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 
 from evo.device.sim.errors import UnsupportedInstruction
+from evo.device.sim.indirect import candidates
 from evo.device.sim.program import (
     WIDTH,
     Function,
@@ -22,6 +23,8 @@ from evo.device.sim.program import (
 )
 
 _MAX_BODY = 200_000
+# Functions of the device run-time system that have no body in PTX, with the widths of their parameters.
+SYSTEM_CALLS = {"vprintf": (64, 64), "__assertfail": (64, 64, 32, 64, 64)}
 
 
 def inline_calls(program: Program, kernel: Function) -> Function:
@@ -72,7 +75,7 @@ class _Inliner:
             if isinstance(item, Label):
                 out.append(Label(prefix + item.name, item.line))
             elif item.name == "call":
-                out += self._call(item, rename, stack)
+                out += self._any_call(item, function, rename, stack)
             elif prefix and item.name == "ret":
                 out.append(_moved(item, "bra", (), (Sym(end),), rename))
             elif _param_access(item, own):
@@ -81,12 +84,70 @@ class _Inliner:
                 out.append(_moved(item, item.name, item.mods, tuple(rename(arg) for arg in item.args), rename))
         return out
 
+    def _any_call(
+        self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]
+    ) -> list[Instr | Label]:
+        target = call.args[1]
+        if isinstance(target, Reg):
+            return self._indirect(call, caller, rename, stack)
+        if isinstance(target, Sym) and target.name in SYSTEM_CALLS:
+            return self._system(call, target.name, rename)
+        return self._call(call, rename, stack)
+
+    def _indirect(
+        self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]
+    ) -> list[Instr | Label]:
+        """Compare the address with every function it may be; the one that matches is inlined there."""
+        results, target, arguments = call.args
+        found = candidates(self.program, call, caller.variables)
+        if not found:
+            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="no function can be meant")
+        self.sites += 1
+        name = f"@{self.sites}"
+        out: list[Instr | Label] = []
+        if call.guard is not None:
+            out.append(_jump(call, f"{name}.end", rename.reg(call.guard), not call.negated))
+        for index, function in enumerate(found):
+            hit = Reg(f"{name}.is{index}")
+            self.registers[hit.name] = "pred"
+            pair = (hit, rename(target), Sym(function.name))
+            out.append(Instr("setp", ("eq", "u64"), pair, call.line, call.loc, call.text))
+            out.append(_jump(call, f"{name}.next{index}", hit, True))
+            direct = Instr("call", (), (results, Sym(function.name), arguments), call.line, call.loc, call.text)
+            out += self._call(direct, rename, stack)
+            out.append(_jump(call, f"{name}.end"))
+            out.append(Label(f"{name}.next{index}", call.line))
+        out.append(Instr("trap", (), (), call.line, call.loc, call.text))
+        out.append(Label(f"{name}.end", call.line))
+        return out
+
+    def _system(self, call: Instr, name: str, rename: _Renamer) -> list[Instr | Label]:
+        """printf and assert: an instruction of ours whose operands are the call's parameter slots."""
+        results, _, arguments = call.args
+        assert isinstance(arguments, Vec)
+        assert isinstance(results, Vec)
+        widths = SYSTEM_CALLS[name]
+        if len(arguments.items) != len(widths):
+            raise UnsupportedInstruction(f"call {name}", line=call.line, text=call.text, why="argument count differs")
+        args: list[Operand] = [
+            self._slot(call, _plain(rename(item), call), 0, width)
+            for item, width in zip(arguments.items, widths, strict=True)
+        ]
+        for item in results.items:
+            args.insert(0, self._slot(call, _plain(rename(item), call), 0, 32))
+        guard = rename.reg(call.guard) if call.guard is not None else None
+        out: list[Instr | Label] = [
+            Instr(f"@{name}", (), tuple(args), call.line, call.loc, call.text, guard, call.negated)
+        ]
+        if name == "__assertfail":
+            out.append(Instr("trap", (), (), call.line, call.loc, call.text, guard, call.negated))
+        return out
+
     def _call(self, call: Instr, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
         results, target, arguments = call.args
         assert isinstance(results, Vec)
         assert isinstance(arguments, Vec)
-        if not isinstance(target, Sym):
-            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="indirect call")
+        assert isinstance(target, Sym)
         function = self.program.functions.get(target.name)
         if function is None or not function.body:
             raise UnsupportedInstruction(
@@ -98,9 +159,7 @@ class _Inliner:
         prefix, end = f"@{self.sites}.", f"@{self.sites}.end"
         out: list[Instr | Label] = []
         if call.guard is not None:
-            out.append(
-                Instr("bra", (), (Sym(end),), call.line, call.loc, call.text, rename.reg(call.guard), not call.negated)
-            )
+            out.append(_jump(call, end, rename.reg(call.guard), not call.negated))
         out += self._copy_params(call, arguments, function, rename, prefix)
         out += self.expand(function, (*stack, target.name), prefix, end)
         out.append(Label(end, call.line))
@@ -193,6 +252,10 @@ class _Renamer:
 def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, ...], rename: _Renamer) -> Instr:
     guard = rename.reg(item.guard) if item.guard is not None else None
     return Instr(name, mods, args, item.line, item.loc, item.text, guard, item.negated)
+
+
+def _jump(call: Instr, label: str, guard: Reg | None = None, negated: bool = False) -> Instr:
+    return Instr("bra", (), (Sym(label),), call.line, call.loc, call.text, guard, negated)
 
 
 def _plain(arg: Operand, call: Instr) -> str:

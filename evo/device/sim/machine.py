@@ -15,6 +15,7 @@ from evo.device.sim.counters import Counters
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.faults import decode_faults
 from evo.device.sim.flow import Flow, Kernel
+from evo.device.sim.indirect import function_addresses
 from evo.device.sim.inline import inline_calls
 from evo.device.sim.memory import Buffer, Memory
 from evo.device.sim.parse import parse
@@ -81,6 +82,7 @@ class Module:
         self.cache = cache
         self.memory = Memory(MODULE_BASE)
         self.globals: dict[str, Buffer] = {}
+        self.functions = function_addresses(program)
         self._place_globals()
         self.kernels: dict[str, _Loaded] = {}
         self.layouts: dict[str, tuple[int, int]] = {}  # static shared bytes, local bytes
@@ -109,9 +111,10 @@ class Module:
                 self._place_global(variable)
         for variable in self.program.variables.values():
             for offset, symbol, addend in variable.patches:
-                if symbol not in self.globals:
+                if symbol not in self.globals and symbol not in self.functions:
                     raise PtxError(f"initialiser of {variable.name} names unknown {symbol}")
-                value = np.array([self.globals[symbol].address + addend], np.int64)
+                place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
+                value = np.array([place + addend], np.int64)
                 self.memory.write(self.globals[variable.name], value, at=offset)
 
     def _place_global(self, variable: Variable) -> None:
@@ -124,7 +127,8 @@ class Module:
 
     def _load(self, function: Function) -> _Loaded:
         function = inline_calls(self.program, function)
-        symbols: dict[str, tuple[str, int]] = {n: ("global", b.address) for n, b in self.globals.items()}
+        symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
+        symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
         shared, local = 0, 0
         everything = [*self.program.variables.values(), *function.variables.values()]
         for variable in everything:

@@ -12,6 +12,7 @@ from evo.device.sim.counters import Counters
 from evo.device.sim.flow import BLOCK_COUNTER, Kernel
 from evo.device.sim.layout import CTX, REC, REC_SIZE, ROW, WARP
 from evo.device.sim.memory import SLACK, Buffer
+from evo.device.sim.printing import printed
 from evo.hardware import Chip
 
 _PAD = 4096
@@ -109,6 +110,8 @@ class Context:
         self._array("fence_clock", 4 * layout.MAX_WARPS)
         self._array("barriers", layout.BARRIERS * 256)
         self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        if self.kernel.code.needs & {"print_record", "assert_record"}:
+            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
         self._array("local", local)
         self._array("local_state", local)
 
@@ -156,6 +159,11 @@ class Context:
             lanes = row[layout.WARP_TID : layout.WARP_TID + 384].view(np.int32).reshape(3, 32)
             for axis in range(3):
                 lanes[axis] = tid[axis][32 * index : 32 * index + 32]
+
+    def text(self) -> str:
+        """What the kernel printed."""
+        count = self.field("print_count")
+        return printed(self.kept["prints"], count, self.buffers) if count else ""
 
     def collect(self, counters: Counters) -> None:
         """Copy what was counted."""

@@ -66,6 +66,8 @@ _CTX = [
     "live_threads",
     "warp_barriers",
     "spin",
+    "prints",
+    "print_count",
 ]
 CTX: dict[str, int] = {name: 8 * index for index, name in enumerate(_CTX)}
 CTX_SIZE = 8 * len(_CTX)
@@ -150,3 +152,9 @@ BARRIERS = 16
 STATE_INIT, STATE_PENDING = 0x0F, 0xF0
 
 L1_WAYS = 4
+
+# printf record: one per call and lane ------------------------------------------------------------------------------
+PRINT: dict[str, int] = {name: 8 * index for index, name in enumerate(("block", "thread", "format", "length", "data"))}
+PRINT_DATA = 256  # bytes of arguments that are kept
+PRINT_SIZE = PRINT["data"] + PRINT_DATA
+PRINT_LIMIT = 4096  # records of a launch; one more is written over and over

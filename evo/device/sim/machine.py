@@ -37,6 +37,7 @@ class LaunchResult:
     counters: Counters
     blocks_run: int
     blocks_total: int
+    text: str = ""  # what printf and failed assertions wrote
 
 
 class _Loaded:
@@ -200,7 +201,7 @@ class Module:
         compiled.launch(context.address)
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
-        return LaunchResult(faults, counters, int(context.field("blocks_done")), total)
+        return LaunchResult(faults, counters, int(context.field("blocks_done")), total, context.text())
 
     def _refused(self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str:
         chip = self.chip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, tensor, warp, wmma
+from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, printing, tensor, warp, wmma
 from evo.device.sim.isa.table import TABLE, Spec, check, defs, uses
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "floating",
     "integer",
     "memory",
+    "printing",
     "tensor",
     "uses",
     "warp",

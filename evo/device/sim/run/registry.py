@@ -92,6 +92,7 @@ def _make(name: str) -> Code:
         copies,
         globals_,
         locals_,
+        printing,
         race,
         schedule,
         shared,

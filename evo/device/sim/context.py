@@ -13,6 +13,7 @@ from evo.device.sim.flow import BLOCK_COUNTER, Kernel
 from evo.device.sim.layout import CTX, REC, REC_SIZE, ROW, WARP
 from evo.device.sim.memory import SLACK, Buffer
 from evo.device.sim.printing import printed
+from evo.device.sim.traits import is_strong
 from evo.hardware import Chip
 
 _PAD = 4096
@@ -45,10 +46,12 @@ class Context:
         budget: int,
     ) -> None:
         self.kernel, self.buffers = kernel, list(buffers)
-        self.shared, self.dynamic = shared, dynamic
+        self.shared, self.dynamic, self.grid = shared, dynamic, grid
         self.raw = _aligned(layout.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
         self.kept: dict[str, NDArray[np.uint8]] = {}
+        self.between = kernel.global_granule if race else 0
+        self.shadows: list[tuple[Buffer, NDArray[np.uint64], NDArray[np.uint64]]] = []
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // 32)
         self._rows()
@@ -61,6 +64,7 @@ class Context:
         self._warps(kernel, block, threads, warps)
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
         self._set("block_ids", self.kept["block_ids"].ctypes.data)
+        self._array("releases", 8 * ids.size)
         for axis, at in zip("xyz", range(3), strict=True):
             self._set(f"ntid_{axis}", block[at])
             self._set(f"nctaid_{axis}", grid[at])
@@ -78,6 +82,7 @@ class Context:
             "race": kernel.granule if race else 0,
             "dynamic_shared": dynamic,
             "queue_size": layout.QUEUE_LENGTH,
+            "granule": self.between,
         }
         for name, value in sizes.items():
             self._set(name, value)
@@ -132,9 +137,19 @@ class Context:
                 "touched": touched.ctypes.data,
                 "state": buffer.state.ctypes.data if buffer.state is not None else 0,
             }
+            values |= self._shadow(buffer)
             for name, value in values.items():
                 table[at + ROW[name] // 8] = value
         self._set("buffer_count", len(self.buffers))
+
+    def _shadow(self, buffer: Buffer) -> dict[str, int]:
+        """Who wrote and who read each granule of a buffer; untouched pages of these arrays cost nothing."""
+        if not self.between or not buffer.writable:
+            return {}
+        granules = (buffer.size_bytes + buffer.address % self.between) // self.between + 33
+        pair = np.zeros(granules, np.uint64), np.zeros(granules, np.uint64)
+        self.shadows.append((buffer, *pair))
+        return {"writers": pair[0].ctypes.data, "readers": pair[1].ctypes.data}
 
     def _records(self) -> None:
         sites = len(self.kernel.sites)
@@ -143,6 +158,7 @@ class Context:
         self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
         start = sites * REC_SIZE
         self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)
+        self.records[:, REC["strong"] // 8] = [is_strong(ins) for ins in self.kernel.sites]
         self.records[:, REC["low"] // 8] = np.int64(layout.NO_BUFFER - (1 << 64))
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evo.device.sim.layout import FAULT, FAULT_SIZE, GLOBAL_BASE, KINDS, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
+from evo.device.sim.layout import (
+    FAULT,
+    FAULT_SIZE,
+    GLOBAL_BASE,
+    KINDS,
+    LOCAL_WINDOW,
+    OTHER_BLOCK,
+    OTHER_READ,
+    SHARED_WINDOW,
+    SOURCE_LANE,
+    WINDOW_SIZE,
+)
 from evo.device.sim.memory import Buffer
 from evo.device.sim.program import Instr
 from evo.result import Fault
@@ -49,8 +60,7 @@ def _decode(
     block: tuple[int, int, int],
 ) -> Fault:
     thread = _thread(values["warp"], values["lane"], block)
-    where = values["block"]
-    place = (where % grid[0], where // grid[0] % grid[1], where // (grid[0] * grid[1]))
+    place = _block(values["block"], grid)
     located = kind in ("out_of_bounds", "misaligned", "uninitialised", "race", "read_only", "pending")
     return Fault(
         kind={"pending": "uninitialised"}.get(kind, kind),
@@ -91,18 +101,43 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "barrier": f"{ins.spelling} reached while thread {_thread(values['warp'], values['extra'], block)} "
         "of the same warp is elsewhere",
         "deadlock": f"every live warp waits; this one at barrier {address}, which the others never reach",
-        "race": _race(values, what, place, block),
+        "warp_sync": _warp_sync(values, ins, block),
+        "race": _race(values, what, place, context, block),
     }
     return sentences.get(kind, kind)
 
 
-def _race(values: dict[str, int], what: str, place: str, block: tuple[int, int, int]) -> str:
+def _warp_sync(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:
+    if values["extra"] & SOURCE_LANE:
+        return f"{ins.spelling} reads the value of lane {values['extra'] & 31}, which does not take part"
+    other = _thread(values["warp"], values["extra"] & 31, block)
+    return f"{ins.spelling}: its mask and the lanes that run it differ; thread {other} is on one side only"
+
+
+def _between(extra: int, what: str, place: str, context: Context, block: tuple[int, int, int]) -> str:
+    """A race whose other end is in another block."""
+    thread = _thread(0, extra & 1023, block)
+    number = int(context.kept["block_ids"].view(np.int64)[(extra & ~(OTHER_BLOCK | OTHER_READ)) >> 16])
+    where = _block(number, context.grid)
+    access = "read" if extra & OTHER_READ else "write"
+    return f"{what} and the {access} of block {where} thread {thread} are not ordered: {place}"
+
+
+def _block(number: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    return (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
+
+
+def _race(values: dict[str, int], what: str, place: str, context: Context, block: tuple[int, int, int]) -> str:
     extra = values["extra"]
+    if extra > 0 and extra & OTHER_BLOCK:
+        return _between(extra, what, place, context, block)
     if extra == -1:
         return f"two lanes of one warp store different values to one address in one {what}: {place}"
     warp, lane = extra >> 8 & 255, extra & 255
     access = "write" if extra >> 16 == 1 else "read"
     other = f"the {access} of thread {_thread(warp, lane, block)}"
+    if warp == values["warp"]:
+        return f"{what} and {other} of the same warp are not ordered by __syncwarp: {place}"
     return f"{what} and {other} are not ordered by a barrier: {place}"
 
 

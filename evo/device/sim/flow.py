@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 
+from evo.device.sim import sync
 from evo.device.sim.cfg import (
     EXIT,
     Block,
@@ -19,9 +19,9 @@ from evo.device.sim.emit import Emitter, element, special_uniform, storage
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.ir import Code, V, const
 from evo.device.sim.isa.table import TABLE, check, defs, results, uses
-from evo.device.sim.isa.wmma import access_bytes
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Mem, Not, Operand, Pair, Reg, Special, Vec
+from evo.device.sim.traits import blocks_can_part, flush_mode, global_granule, race_granule
 
 DONE, BARRIER, STOPPED = 0, 1, 2
 BLOCK_COUNTER = 16  # executions, lanes
@@ -39,6 +39,8 @@ class Kernel:
     code: Code
     uniform_sites: dict[int, int]
     granule: int  # bytes: the narrowest access that may be to shared memory
+    global_granule: int  # and to global memory; 0 if no race between blocks is possible
+    parallel: bool  # the order of blocks changes no result
 
 
 def uniform_registers(function: Function, blocks: list[Block]) -> set[str]:
@@ -111,6 +113,7 @@ class Flow:
         liveness(self.blocks, defs, uses)
         self.dense = self._pending_targets()
         slots, self.stride = self._layout(uniform)
+        self.shared = any(space == "shared" for space, _ in symbols.values())
         self.code = Code("i32", "kernel", [("ptr noalias", "ctx"), ("ptr", "warp")], "")
         self.e = Emitter(
             self.code, function.registers, uniform, slots, symbols, flush_by_hardware=flush_mode(self.blocks)
@@ -167,8 +170,9 @@ class Flow:
         c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
         c.lines.insert(slot, f"{self.counter_at} = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
         return Kernel(
-            self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites, race_granule(self.blocks)
-        )
+            self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites,
+            race_granule(self.blocks), global_granule(self.blocks), blocks_can_part(self.blocks),
+        )  # fmt: skip
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
@@ -196,7 +200,9 @@ class Flow:
         e.ins = ins
         e.guard = self._guard(ins)
         try:
+            sync.before(e, ins)
             TABLE[ins.name].emit(e, ins)
+            sync.after(e, ins, shared=self.shared)
         except (KeyError, IndexError, AssertionError) as error:
             raise UnsupportedInstruction(
                 ins.spelling, line=ins.line, text=ins.text, why=f"operands ({error})"
@@ -358,47 +364,6 @@ class Flow:
             c.br(on)
             c.label(on)
         c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")
-
-
-def race_granule(blocks: list[Block]) -> int:
-    """Races are tracked in units of the narrowest shared (or generic) access, at most 4 bytes."""
-    widths = [4]
-    for block in blocks:
-        for ins in block.code:
-            if ins.name in ("ld", "st", "atom", "red") and not {"global", "param", "local", "const"} & set(ins.mods):
-                widths.append(max(1, WIDTH.get(ins.mods[-1], 32) // 8))
-            elif ins.name in ("wmma.load", "wmma.store"):
-                widths.append(access_bytes(ins))
-    return min(widths)
-
-
-def flush_mode(blocks: list[Block]) -> bool:
-    """True if denormals can be flushed by the processor's mode: all f32 arithmetic says .ftz and there is no f64."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        return False
-    flushing = plain = False
-    for block in blocks:
-        for ins in block.code:
-            if "f64" in ins.mods:
-                return False
-            if "f32" not in ins.mods or ins.name in (
-                "ld",
-                "st",
-                "mov",
-                "mma",
-                "shfl",
-                "selp",
-                "neg",
-                "abs",
-                "red",
-                "atom",
-            ):
-                continue
-            if "ftz" in ins.mods:
-                flushing = True
-            elif ins.name in ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "setp", "set", "min", "max"):
-                plain = True
-    return flushing and not plain
 
 
 __all__ = ["Flow", "Kernel", "Mem", "Operand", "Pair", "Reg", "element", "storage"]

@@ -66,6 +66,11 @@ _CTX = [
     "live_threads",
     "warp_barriers",
     "spin",
+    "granule",
+    "slot",
+    "acquired",
+    "releases",
+    "last_counted",
     "prints",
     "print_count",
 ]
@@ -74,7 +79,8 @@ CTX_SIZE = 8 * len(_CTX)
 
 # Buffer row ----------------------------------------------------------------------------------------------------
 ROW: dict[str, int] = {
-    name: 8 * index for index, name in enumerate(("low", "size", "delta", "flags", "touched", "state"))
+    name: 8 * index
+    for index, name in enumerate(("low", "size", "delta", "flags", "touched", "state", "writers", "readers"))
 }
 ROW_SIZE = 64
 WRITABLE, TRACKED = 1, 2  # row flags; a tracked buffer has one state byte per 4-byte word
@@ -92,7 +98,7 @@ _RECORD = [
     "wavefronts",
     "ideal",
     "l1_misses",
-    "conflicts",
+    "strong",
     "memo_mask",
     "memo_waves",
     "memo_ideal",
@@ -143,7 +149,7 @@ FAULT_SIZE = 64
 FAULT_LIMIT = 16
 KINDS = (
     "none", "out_of_bounds", "misaligned", "uninitialised", "race", "barrier", "read_only", "budget", "deadlock",
-    "trap", "stack_overflow", "pending",
+    "trap", "stack_overflow", "pending", "warp_sync",
 )  # fmt: skip
 KIND: dict[str, int] = {name: index for index, name in enumerate(KINDS)}
 
@@ -152,6 +158,15 @@ BARRIERS = 16
 STATE_INIT, STATE_PENDING = 0x0F, 0xF0
 
 L1_WAYS = 4
+
+# Races between blocks: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE | thread
+STAMP_SLOT, STAMP_RELEASE, STAMP_RELEASES = 26, 10, 0xFFFF
+OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end of a race is in another block; it read
+
+# Bits of a shared writer's stamp that name its instruction; a synchronising store leaves STRONG_SITE
+STRONG_SITE = 0xFFFE
+
+SOURCE_LANE = 1 << 8  # in a warp_sync fault's extra: the lane was a shuffle's source
 
 # printf record: one per call and lane ------------------------------------------------------------------------------
 PRINT: dict[str, int] = {name: 8 * index for index, name in enumerate(("block", "thread", "format", "length", "data"))}

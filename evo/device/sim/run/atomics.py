@@ -7,6 +7,7 @@ import re
 from evo.device.sim.ir import Code, V, Var, const
 from evo.device.sim.layout import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
+from evo.device.sim.run.between import watch
 from evo.device.sim.run.registry import runtime
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
@@ -67,6 +68,7 @@ def _global_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
         tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
         with c.if_(tracked):
             c.call("void", "track_ld", context, w, rec, row, address, lane, const("i64", width))
+        watch(c, "at", row, address, lane, const("i64", width))
         host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
 
 

@@ -7,6 +7,7 @@ import re
 from evo.device.sim.ir import Code, V, const
 from evo.device.sim.layout import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
 from evo.device.sim.run.base import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
+from evo.device.sim.run.between import watch, watched
 from evo.device.sim.run.registry import runtime
 
 LINE = 128  # bytes of one tag entry: 4 tags, 4 valid masks, next way
@@ -48,6 +49,9 @@ def _fast(c: Code, store: bool, width: int) -> V:
     delta = c.load("i64", rec, REC["delta"], 8)
     c.bump(rec, REC["requests"])
     c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    row = c.load("ptr", rec, REC["row"], 8)
+    with c.if_(watched(c, row)):
+        c.call("void", f"between_{'st' if store else 'ld'}_{width}", context, w, rec, row, addr, mask)
     straight = c.and_(all_of(c, consecutive(c, addr, first, lead, width), mask), is_run(c, mask, lead))
     with c.if_else(straight) as shape:
         last = c.sub(const("i32", 31), c.intrinsic("ctlz", mask, True))
@@ -114,6 +118,7 @@ def _slow(m: re.Match[str]) -> Code:
             tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
             with c.if_(tracked):
                 c.call("void", f"track_{m[1]}", context, w, rec, row, address, lane, const("i64", width))
+            watch(c, m[1], row, address, lane, const("i64", width))
             if store:
                 c.store(c.load(t, packed), host, 0, width)
             else:
@@ -275,11 +280,25 @@ def _uniform_load(m: re.Match[str]) -> Code:
             with c.if_(c.icmp("ne", c.and_(c.load("i64", found, ROW["flags"], 8), TRACKED), 0)):
                 c.call("void", "track_ld", context, w, rec, found, address, lead, const("i64", width))
             result.set(c.to_ptr(c.add(address, c.load("i64", found, ROW["delta"], 8))))
-            saved = c.load("ptr", rec, REC["row"], 8)
-            c.store(found, rec, REC["row"], 8)
-            bit = c.trunc(c.shl(const("i64", 1), c.and_(c.lshr(address, 5), 3)), "i32")
-            c.call("void", "line_ld", context, rec, c.lshr(address, 7), bit)
-            c.store(saved, rec, REC["row"], 8)
-            c.store(c.lshr(address, 5), context, CTX["last_sector"], 8)
+            watch(c, "ld", found, address, lead, const("i64", width))
+            _count_uniform(c, found, good)
     c.ret_(result.get())
     return c
+
+
+def _count_uniform(c: Code, found: V, known: V) -> None:
+    """Count the line, unless this instruction has just read the same sector.
+
+    A watched buffer comes here for every load, but must be counted as if it had not.
+    """
+    context, _, rec, address, _ = (c.arg(i) for i in range(5))
+    sector = c.lshr(address, 5)
+    again = c.and_(known, c.icmp("eq", sector, ctx(c, context, "last_counted")))
+    with c.if_(c.not_(again)):
+        saved = c.load("ptr", rec, REC["row"], 8)
+        c.store(found, rec, REC["row"], 8)
+        bit = c.trunc(c.shl(const("i64", 1), c.and_(c.lshr(address, 5), 3)), "i32")
+        c.call("void", "line_ld", context, rec, c.lshr(address, 7), bit)
+        c.store(saved, rec, REC["row"], 8)
+        c.store(sector, context, CTX["last_counted"], 8)
+    c.store(c.select(watched(c, found), const("i64", -1), sector), context, CTX["last_sector"], 8)

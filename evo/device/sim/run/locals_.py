@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
-from evo.device.sim.layout import LOCAL_WINDOW, REC, SHARED_WINDOW, WARP, WARP_SCRATCH, WINDOW_SIZE
+from evo.device.sim.ir import IOTA32, Code, V, const
+from evo.device.sim.layout import LOCAL_WINDOW, REC, SHARED_WINDOW, SOURCE_LANE, WARP, WARP_SCRATCH, WINDOW_SIZE
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
 
@@ -114,5 +114,27 @@ def _permute(_: re.Match[str]) -> Code:
         at = c.shl(lane, 2)
         source = c.zext(c.load("i32", c.at(scratch, c.add(at, 128)), 0, 4), "i64")
         c.store(c.load("i32", c.at(scratch, c.shl(source, 2)), 0, 4), c.at(scratch, c.add(at, 256)), 0, 4)
+    c.ret_()
+    return c
+
+
+@runtime(r"demand_shfl_(idx|bfly)")
+def _demand_source(m: re.Match[str]) -> Code:
+    """The source lanes of the running lanes must run too, where the shuffle's segment does not clamp them."""
+    names = ["ctx", "w", "rec", "lanes", "control", "running"]
+    types = ["ptr", "ptr", "ptr", "<32 x i32>", "<32 x i32>", "i32"]
+    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline cold")
+    _, w, rec, lanes, control, running = (c.arg(i) for i in range(6))
+    clamp, segment = c.and_(control, 31), c.and_(c.lshr(control, 8), 31)
+    bottom = c.and_(IOTA32, segment)
+    top = c.or_(bottom, c.and_(clamp, c.not_(segment)))
+    near = c.and_(lanes, 31)
+    source = c.xor(IOTA32, near) if m[1] == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
+    absent = c.icmp("eq", c.and_(c.lshr(c.splat(running), c.and_(source, 31)), 1), 0)
+    wrong = c.and_(c.mask_bits(c.and_(absent, c.icmp("sle", source, top))), running)
+    with c.if_(c.icmp("ne", wrong, 0), likely=False):
+        lane = c.intrinsic("cttz", wrong, True)
+        from_ = lane_of(c, spill(c, source, 128), lane, "i32")
+        report(c, "warp_sync", rec, w, lane, const("i64", 0), extra=c.or_(c.zext(from_, "i64"), SOURCE_LANE))
     c.ret_()
     return c

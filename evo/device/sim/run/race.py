@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from evo.device.sim.ir import Code, V, const
-from evo.device.sim.layout import MAX_WARPS, WARP, WARP_SCRATCH
+from evo.device.sim.layout import MAX_WARPS, REC, REC_SIZE, STRONG_SITE, WARP, WARP_SCRATCH
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.registry import runtime
 
@@ -31,6 +31,7 @@ def _race(m: re.Match[str]) -> Code:
     mine = own_clocks(c, context, me)
     clock = c.load("i32", mine, c.shl(me, 2))
     shift = granule_shift(c, context)
+    site = _site(c, rec)
     with c.times(c.intrinsic("umax", c.lshr(size, shift), const("i64", 1))) as step:
         word = c.add(c.lshr(address, shift), step)
         writer = c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3))
@@ -44,7 +45,9 @@ def _race(m: re.Match[str]) -> Code:
         with c.if_(unordered, likely=False):
             who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
             report(c, "race", rec, w, lane, address, extra=who, width=4)
+        _demand_warp_step(c, m[1], last, clock, site)
         if m[1] == "st":
+            _demand_own_reads(c, c.load("i32", readers, c.shl(me, 2)), clock)
             reads = c.load(f"<{MAX_WARPS} x i32>", readers, 0, 4)
             known = c.load(f"<{MAX_WARPS} x i32>", mine, 0, 4)
             late = c.mask_bits(c.icmp("ugt", c.lshr(reads, 5), known))
@@ -55,9 +58,62 @@ def _race(m: re.Match[str]) -> Code:
                 who = c.or_(c.or_(c.shl(reader, 8), reading), 2 << 16)
                 report(c, "race", rec, w, lane, address, extra=who, width=4)
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
-            c.store(stamp, writer, 0, 8)
+            c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
         else:
             c.store(c.or_(c.shl(clock, 5), lane), readers, c.shl(me, 2))
+    c.ret_()
+    return c
+
+
+def _site(c: Code, rec: V) -> V:
+    """16 bits that tell the instructions of a kernel apart, so that the lanes of one store are not compared."""
+    base = c.to_int(ctx(c, c.arg(0), "counters", "ptr"))
+    number = c.and_(c.lshr(c.sub(c.to_int(rec), base), REC_SIZE.bit_length() - 1), 0x7FFF)
+    strong = c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 0)
+    return c.select(strong, const("i64", STRONG_SITE), number)
+
+
+def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
+    """Lanes of a warp run apart since sm_70: what another lane wrote since the last *_sync is not there yet.
+
+    Volatile accesses are left alone: lock-step code from before that is written with them.
+    """
+    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    me = c.load("i64", w, WARP["index"], 8)
+    hazard = c.and_(
+        c.icmp("eq", c.lshr(last, 32), c.zext(clock, "i64")), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me)
+    )
+    hazard = c.and_(hazard, c.icmp("ne", c.and_(last, 31), c.zext(lane, "i64")))
+    by = c.and_(c.lshr(last, 16), 0xFFFF)
+    weak = c.and_(c.icmp("ne", by, STRONG_SITE), c.icmp("ne", site, STRONG_SITE))
+    hazard = c.and_(hazard, weak)
+    if kind == "st":
+        hazard = c.and_(hazard, c.and_(c.icmp("ne", by, site), c.icmp("eq", same, 0)))
+    with c.if_(hazard, likely=False):
+        report(c, "race", rec, w, lane, address, extra=c.or_(c.and_(last, 0xFFFF), 1 << 16), width=4)
+
+
+def _demand_own_reads(c: Code, read: V, clock: V) -> None:
+    """A store over what another lane of the warp has read since the last *_sync: that lane may yet read it again."""
+    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    hazard = c.and_(c.icmp("eq", c.lshr(read, 5), clock), c.icmp("ne", c.and_(read, 31), lane))
+    hazard = c.and_(hazard, c.icmp("eq", same, 0))
+    hazard = c.and_(hazard, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
+    with c.if_(hazard, likely=False):
+        me = c.load("i64", w, WARP["index"], 8)
+        who = c.or_(c.or_(c.shl(me, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
+        report(c, "race", rec, w, lane, address, extra=who, width=4)
+
+
+@runtime("warp_step")
+def _warp_step(_: re.Match[str]) -> Code:
+    """The lanes of a warp have met: its own clock moves on (and stops far from where it would wrap)."""
+    c = Code("void", "warp_step", [("ptr", "ctx"), ("ptr", "w")], "noinline")
+    context, w = c.arg(0), c.arg(1)
+    me = c.load("i64", w, WARP["index"], 8)
+    place = c.at(own_clocks(c, context, me), c.shl(me, 2))
+    clock = c.load("i32", place)
+    c.store(c.add(clock, c.zext(c.icmp("ult", clock, 1 << 26), "i32")), place)
     c.ret_()
     return c
 

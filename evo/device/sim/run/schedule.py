@@ -24,6 +24,7 @@ def _launch(_: re.Match[str]) -> Code:
     ids = ctx(c, context, "block_ids", "ptr")
     with c.times(ctx(c, context, "blocks")) as index, c.if_(_sound(c), likely=True):
         block = c.load("i64", ids, c.shl(index, 3), 8)
+        c.store(index, context, CTX["slot"], 8)
         c.call("void", "prepare_block", context, block)
         c.call("void", "run_block", context)
         done = c.zext(_sound(c), "i64")
@@ -49,6 +50,8 @@ def _prepare(_: re.Match[str]) -> Code:
     c.store(c.bin("urem", rows, gy), context, CTX["ctaid_y"], 8)
     c.store(c.bin("udiv", rows, gy), context, CTX["ctaid_z"], 8)
     c.store(const("i64", -1), context, CTX["last_sector"], 8)
+    c.store(const("i64", -1), context, CTX["last_counted"], 8)
+    c.store(const("i64", 0), context, CTX["acquired"], 8)
     _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), 128), 255)
     _clear(c, ctx(c, context, "state", "ptr"), ctx(c, context, "shared_clear"), 0)
     _clear(c, ctx(c, context, "barriers", "ptr"), const("i64", BARRIERS * BARRIER_SIZE), 0)

@@ -59,8 +59,7 @@ def _uniform(m: re.Match[str]) -> Code:
             plain = c.icmp("eq", c.and_(old, c.or_(need, 0xF0)), need)
         checked = c.and_(plain, c.icmp("eq", ctx(c, context, "race"), 0))
         with c.if_(c.not_(checked), likely=False):
-            lead = c.and_(mask, c.sub(const("i32", 0), mask))
-            c.call("void", f"demand_{width}", context, w, rec, c.splat(address), lead)
+            c.call("void", f"demand_{width}", context, w, rec, c.splat(address), _two_of(c, mask))
         c.bump(rec, REC["requests"])
         c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
         c.bump(rec, REC["wavefronts"])
@@ -167,7 +166,17 @@ def _broadcast(c: Code, width: int, mask: V, first: V, lead: V, scratch: V) -> N
     c.bump(rec, REC["wavefronts"], groups)
     c.bump(rec, REC["ideal"], groups)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
-        c.call("void", "race_ld", context, w, rec, address, lead, const("i64", width), const("i32", 0))
+        second = c.intrinsic("cttz", c.and_(_two_of(c, mask), c.sub(mask, 1)), False)
+        again = c.select(c.icmp("ult", second, 32), second, lead)
+        for lane in (lead, again):
+            c.call("void", "race_ld", context, w, rec, address, lane, const("i64", width), const("i32", 0))
+
+
+def _two_of(c: Code, mask: V) -> V:
+    """The two lowest lanes: one of them is not the lane that wrote what all lanes read."""
+    low = c.and_(mask, c.sub(const("i32", 0), mask))
+    rest = c.and_(mask, c.not_(low))
+    return c.or_(low, c.and_(rest, c.sub(const("i32", 0), rest)))
 
 
 def _scattered(c: Code, store: bool, width: int, mask: V, scratch: V, place: V | None = None) -> None:

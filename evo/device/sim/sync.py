@@ -1,0 +1,80 @@
+"""Checks around the instructions that synchronise lanes or blocks; emitted beside them, they change no result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.device.sim.ir import IOTA32, const, is_vec
+from evo.device.sim.layout import CTX
+from evo.device.sim.program import Imm, Instr
+from evo.device.sim.run.base import report
+from evo.device.sim.traits import is_strong
+
+if TYPE_CHECKING:
+    from evo.device.sim.emit import Emitter
+
+_MEMBERS = ("shfl", "vote", "match", "redux")  # their last operand is a mask of lanes that all must take part
+_STEPS = (*_MEMBERS, "elect", "mma", "wmma.mma", "wmma.load", "wmma.store", "ldmatrix", "stmatrix")
+_NEAR = frozenset(("shared", "shared::cta", "param", "local", "const"))
+
+
+def before(e: Emitter, ins: Instr) -> None:
+    """What must hold, or be noted, before an instruction runs."""
+    if ins.name in _MEMBERS and "sync" in ins.mods:
+        _demand_members(e, ins)
+        if ins.name == "shfl" and ("idx" in ins.mods or "bfly" in ins.mods) and len(ins.args) == 5:
+            _demand_sources(e, ins)
+    if _releases(ins):
+        e.c.call("void", "between_release", e.ctx)
+
+
+def after(e: Emitter, ins: Instr, *, shared: bool) -> None:
+    """What an instruction has settled: the lanes of a warp have met, or the block has learnt of others."""
+    if shared and (ins.name in _STEPS or (ins.name in ("bar", "barrier") and "warp" in ins.mods)):
+        with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
+            e.c.call("void", "warp_step", e.ctx, e.warp)
+    if ins.name in ("atom", "ld") and not _NEAR & set(ins.mods) and (ins.name == "atom" or is_strong(ins)):
+        e.c.store(const("i64", 1), e.ctx, CTX["acquired"], 8)
+
+
+def _releases(ins: Instr) -> bool:
+    mods = set(ins.mods)
+    if ins.name in ("membar", "fence"):
+        return "cta" not in mods and "acquire" not in mods
+    return ins.name in ("atom", "red", "st") and bool({"release", "acq_rel"} & mods) and not _NEAR & mods
+
+
+def _demand_members(e: Emitter, ins: Instr) -> None:
+    """Every live lane that a mask names must be running, and every running lane must be named by its own mask."""
+    c = e.c
+    mask = e.src(ins.args[-1], "u32")
+    assert e.block is not None
+    whole = isinstance(ins.args[-1], Imm) and ins.args[-1].value & 0xFFFFFFFF == 0xFFFFFFFF
+    if whole and not e.block.partial and e.guard is None:
+        return
+    running = e.active()
+    absent = c.and_(e.live.get(), c.not_(running))
+    if is_vec(mask.t):
+        calls = c.mask_bits(c.icmp("ne", c.and_(mask, c.splat(absent)), 0))
+        alone = c.mask_bits(c.icmp("eq", c.and_(c.lshr(mask, IOTA32), 1), 0))
+        wrong = c.and_(c.or_(calls, alone), running)
+    else:
+        missing = absent if whole else c.or_(c.and_(mask, absent), c.and_(running, c.not_(mask)))
+        wrong = c.select(c.icmp("ne", running, 0), missing, 0)
+    site = e.site(ins)
+    with c.if_(c.icmp("ne", wrong, 0), likely=False):
+        lead = c.intrinsic("cttz", running, False)
+        other = c.zext(c.intrinsic("cttz", wrong, False), "i64")
+        report(c, "warp_sync", site, e.warp, lead, const("i64", 0), extra=other)
+
+
+def _demand_sources(e: Emitter, ins: Instr) -> None:
+    """A shuffle by index or butterfly must not read an absent lane; up and down run past the end by design."""
+    c = e.c
+    mode = "idx" if "idx" in ins.mods else "bfly"
+    running = e.active()
+    lanes, control = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:4])
+    site = e.site(ins)
+    part = c.and_(c.icmp("ne", running, -1), c.icmp("ne", running, 0))
+    with c.if_(part, likely=False):
+        c.call("void", f"demand_shfl_{mode}", e.ctx, e.warp, site, lanes, control, running)

@@ -220,7 +220,6 @@ class _Loop:
             rival=parent.text if parent else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
-            champion=parent is None,
         )
         try:
             evaluation = evaluate(job, self.bench)

@@ -1,12 +1,12 @@
 // expect: refused, shared memory
-// Four stages of large tiles, without the line that excludes what no chip can give a block.
+// Eight stages of large tiles, without the line that excludes what no chip can give a block.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 32, 64, 128
 // evo: knob   BLOCK_N in 64, 128, 256
 // evo: knob   BLOCK_K in 16, 32, 64
 // evo: knob   WARPS_M in 1, 2, 4
 // evo: knob   WARPS_N in 1, 2, 4
-// evo: knob   STAGES in 2, 3, 4
+// evo: knob   STAGES in 2, 4, 8
 // evo: require BLOCK_M % (16 * WARPS_M) == 0 and BLOCK_N % (16 * WARPS_N) == 0
 // evo: require (BLOCK_M // WARPS_M) * (BLOCK_N // WARPS_N) // 32 <= 128                accumulators of a lane
 // evo: require BLOCK_M * BLOCK_N + 64 * 32 * WARPS_M * WARPS_N <= chip.registers_per_sm
@@ -18,7 +18,7 @@
 #define BLOCK_K 64
 #define WARPS_M 2
 #define WARPS_N 4
-#define STAGES 4
+#define STAGES 8
 
 constexpr int THREADS = WARPS_M * WARPS_N * 32;
 constexpr int M_TILES = BLOCK_M / WARPS_M / 16;  // of a warp

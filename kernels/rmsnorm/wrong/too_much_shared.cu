@@ -1,10 +1,10 @@
 // expect: refused, shared memory
-// Keeps the row in fp32 twice over and has dropped the line that excludes what no chip can give a block.
+// Keeps the row in fp32 four times over and has dropped the line that excludes what no chip can give a block.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   BLOCKS in 1, 2, 4                    resident blocks that the registers are budgeted for
 // evo: require WARPS * 32 * BLOCKS <= chip.threads_per_sm
-// evo: launch rmsnorm grid (ROWS) block (WARPS * 32) shared (ceil_div(COLS, 8) * 16 * 8)
+// evo: launch rmsnorm grid (ROWS) block (WARPS * 32) shared (ceil_div(COLS, 8) * 16 * 16)
 #include <cuda_fp16.h>
 
 #define WARPS 4

@@ -4,7 +4,7 @@
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   BLOCKS in 1, 2, 4                    resident blocks that the registers are budgeted for
 // evo: require WARPS * 32 * BLOCKS <= chip.threads_per_sm
-// evo: launch softmax grid (ROWS) block (WARPS * 32) shared (ceil_div(COLS, 8) * 16 * 8)
+// evo: launch softmax grid (ROWS) block (WARPS * 32) shared (ceil_div(COLS, 8) * 16 * 16)
 #include <cuda_fp16.h>
 
 #define WARPS 4

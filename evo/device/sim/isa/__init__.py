@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from evo.device.sim.isa import atomic, control, convert, copy, floating, integer, memory, printing, tensor, warp, wmma
+from evo.device.sim.isa import (
+    atomic,
+    control,
+    convert,
+    copy,
+    floating,
+    integer,
+    memory,
+    printing,
+    tensor,
+    video,
+    warp,
+    wmma,
+)
 from evo.device.sim.isa.table import TABLE, Spec, check, defs, uses
 
 __all__ = [
@@ -20,6 +33,7 @@ __all__ = [
     "printing",
     "tensor",
     "uses",
+    "video",
     "warp",
     "wmma",
 ]

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const, elem, fconst, is_vec
-from evo.device.sim.isa.rounding import directed, flush, narrow, narrow_toward_zero, saturate, widen
+from evo.device.sim.isa.eight_bit import EIGHT, convert_eight
+from evo.device.sim.isa.rounding import (
+    directed,
+    flush,
+    narrow,
+    narrow_directed,
+    odd,
+    saturate,
+    stepped,
+    two_sum,
+    widen,
+)
 from evo.device.sim.isa.table import opcode, refuse
 from evo.device.sim.layout import LOCAL_WINDOW, SHARED_WINDOW
 from evo.device.sim.program import WIDTH, Instr, Operand, Sym, Vec
@@ -77,7 +88,7 @@ def convert_address(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], value)
 
 
-@opcode("cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite {_ALL}", "cvt", operands=(2, 3))
+@opcode("cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite {_ALL} e4m3x2 e5m2x2", "cvt", operands=(2, 3))
 def convert(e: Emitter, ins: Instr) -> None:
     types = [m for m in ins.mods if m in WIDTH]
     if len(types) == 1 and len(ins.args) == 2 and types[0][0] == "b":
@@ -86,10 +97,13 @@ def convert(e: Emitter, ins: Instr) -> None:
     if len(types) != 2:
         raise refuse(ins)
     to, source = types
+    if to in EIGHT or source in EIGHT:
+        convert_eight(e, ins, to, source)
+        return
     if to in ("f16x2", "bf16x2"):
         _pack_halves(e, ins, to, source)
         return
-    if len(ins.args) != 2 or "satfinite" in ins.mods or to in ("e4m3x2", "e5m2x2"):
+    if len(ins.args) != 2 or "satfinite" in ins.mods:
         raise refuse(ins)
     if to == "tf32":
         _to_tf32(e, ins, source)
@@ -163,7 +177,7 @@ def _to_float(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
     c = e.c
     mode = _mode(ins)
     if source not in _FLOAT:
-        value = _int_to_float(e, ins, value, source, to, mode)
+        value = _int_to_float(e, value, source, to, mode)
         return _saturated(e, ins, value)
     if mode in ("rni", "rzi", "rmi", "rpi"):
         value = _round_whole(e, value, mode)
@@ -173,17 +187,16 @@ def _to_float(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
         return _saturated(e, ins, c.cast("fpext", value, "double") if have == "f32" else value)
     if have == "f64":
         exact = fconst(value.t, 0.0)
-        value = c.cast("fptrunc", value, "float") if mode == "rn" else directed(e, value, exact, mode)
         if to != "f32":
-            raise refuse(ins, "from f64")
+            value = odd(e, value, exact)
+        else:
+            value = c.cast("fptrunc", value, "float") if mode == "rn" else directed(e, value, exact, mode)
     if "ftz" in ins.mods and to == "f32":
         value = flush(e, value, always=True)
     value = _saturated(e, ins, value)
     if to == "f32":
         return value
-    if mode not in ("rn", "rz"):
-        raise refuse(ins, f".{mode}")
-    out = narrow(e, value, to) if mode == "rn" else narrow_toward_zero(e, value, to)
+    out = narrow(e, value, to) if mode == "rn" else narrow_directed(e, value, to, mode)
     if "relu" in ins.mods:
         out = c.select(c.icmp("slt", out, 0), const(out.t, 0), out)
     return out
@@ -193,26 +206,24 @@ def _saturated(e: Emitter, ins: Instr, value: V) -> V:
     return saturate(e, value) if "sat" in ins.mods else value
 
 
-def _int_to_float(e: Emitter, ins: Instr, value: V, source: str, to: str, mode: str) -> V:
+def _int_to_float(e: Emitter, value: V, source: str, to: str, mode: str) -> V:
     c = e.c
     op = "sitofp" if source[0] == "s" else "uitofp"
-    if to in ("f16", "bf16"):
-        if mode != "rn" or (WIDTH[source] > 16 and to == "bf16"):
-            raise refuse(ins)
-        # Up to 24 bits are exact in f32; wider integers overflow f16 or need the exact double.
-        if WIDTH[source] > 16:
-            bound = 70_000
-            limit = const(value.t, bound)
-            value = c.intrinsic("smin" if op == "sitofp" else "umin", value, limit)
-            if op == "sitofp":
-                value = c.intrinsic("smax", value, const(value.t, -bound))
-        return narrow(e, c.cast(op, value, "float"), to)
-    if mode == "rn":
+    if mode == "rn" and to in ("f32", "f64"):
         return c.cast(op, value, "double" if to == "f64" else "float")
-    if to == "f64" or WIDTH[source] > 32:
-        raise refuse(ins, f".{mode}")
-    exact = c.cast(op, value, "double")
-    return directed(e, exact, fconst(exact.t, 0.0), mode)
+    total = c.cast(op, value, "double")
+    error = fconst(total.t, 0.0)
+    if WIDTH[source] == 64:
+        # Two exact halves; their sum and its error are the integer.
+        high = c.ashr(value, 32) if op == "sitofp" else c.lshr(value, 32)
+        high = c.bin("fmul", c.cast(op, high, "double"), fconst(total.t, 2.0**32))
+        total, error = two_sum(e, high, c.cast("uitofp", c.and_(value, 0xFFFFFFFF), "double"))
+    if to == "f64":
+        return stepped(e, total, error, mode, c.fcmp("ord", total, total))
+    if to == "f32":
+        return directed(e, total, error, mode)
+    single = odd(e, total, error)
+    return narrow(e, single, to) if mode == "rn" else narrow_directed(e, single, to, mode)
 
 
 def _pack_halves(e: Emitter, ins: Instr, to: str, source: str) -> None:
@@ -224,7 +235,7 @@ def _pack_halves(e: Emitter, ins: Instr, to: str, source: str) -> None:
     halves = []
     for arg in ins.args[1:3]:
         value = e.src(arg, "f32")
-        out = narrow(e, value, base) if _mode(ins) == "rn" else narrow_toward_zero(e, value, base)
+        out = narrow(e, value, base) if _mode(ins) == "rn" else narrow_directed(e, value, base, "rz")
         if "relu" in ins.mods:
             out = c.select(c.icmp("slt", out, 0), const(out.t, 0), out)
         halves.append(c.zext(out, "i32"))

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const, elem, fconst, is_vec
+from evo.device.sim.isa import directed as exact
 from evo.device.sim.isa.half import HALF, half_arithmetic, half_compare
 from evo.device.sim.isa.integer import INTEGER
-from evo.device.sim.isa.rounding import directed, flush, saturate, two_sum
+from evo.device.sim.isa.rounding import directed, flush, saturate, signed_zero, two_sum
 from evo.device.sim.isa.table import opcode, refuse
 from evo.device.sim.program import WIDTH, Imm, Instr, Not, Operand, Pair, Reg
 
@@ -52,16 +53,24 @@ def arithmetic(e: Emitter, ins: Instr) -> None:
     if mode == "rn":
         finish(e, ins, e.c.bin(_OPS[ins.name], a, b))
         return
+    if ins.name == "sub":
+        b = e.c.op(b.t, f"fneg {b.t} {b.s}")
     if kind == "f64" or ins.name == "div":
-        raise refuse(ins, f".{mode}")
+        wide = {"div": exact.quotient, "mul": exact.product}.get(ins.name, exact.total)
+        finish(e, ins, wide(e, a, b, mode))
+        return
     a, b = (e.c.cast("fpext", x, "double") for x in (a, b))
     if ins.name == "mul":
         total = e.c.bin("fmul", a, b)
         finish(e, ins, directed(e, total, fconst(total.t, 0.0), mode))
         return
-    if ins.name == "sub":
-        b = e.c.op(b.t, f"fneg {b.t} {b.s}")
-    finish(e, ins, directed(e, *two_sum(e, a, b), mode))
+    finish(e, ins, _directed_sum(e, a, b, mode))
+
+
+def _directed_sum(e: Emitter, a: V, b: V, mode: str) -> V:
+    """Two doubles that are exact -> float of their sum."""
+    total, error = two_sum(e, a, b)
+    return directed(e, signed_zero(e, total, mode, a, b), error, mode)
 
 
 def _only(ins: Instr, legal: set[str]) -> None:
@@ -90,10 +99,11 @@ def fused(e: Emitter, ins: Instr) -> None:
         finish(e, ins, c.intrinsic("fma", a, b, d))
         return
     if kind == "f64":
-        raise refuse(ins, f".{mode}")
+        finish(e, ins, exact.fused(e, a, b, d, mode))
+        return
     wide = [c.cast("fpext", x, "double") for x in (a, b, d)]
     product = c.bin("fmul", wide[0], wide[1])
-    finish(e, ins, directed(e, *two_sum(e, product, wide[2]), mode))
+    finish(e, ins, _directed_sum(e, product, wide[2], mode))
 
 
 @opcode("mad", f"lo hi wide cc sat {ROUND} ftz {TYPES}", "alu", operands=(4, 4))
@@ -114,11 +124,20 @@ def extremum(e: Emitter, ins: Instr) -> None:
         _only(ins, {"relu"} if kind == "s32" else set())
         INTEGER[ins.name](e, ins)
         return
-    _only(ins, {"ftz", "NaN"})
+    _only(ins, {"ftz", "NaN", "xorsign", "abs"})
     values = [e.src(arg, kind) for arg in ins.args[1:3]]
     if "ftz" in ins.mods:
         values = [flush(e, v, always=True) for v in values]
     a, b = c.same(*values)
+    if "xorsign" in ins.mods or "abs" in ins.mods:
+        if kind != "f32" or not {"xorsign", "abs"} <= set(ins.mods):
+            raise refuse(ins, ".xorsign")
+        # The smaller or larger magnitude with the product's sign; a NaN keeps its own.
+        best = pick_extremum(e, ins.name, *(c.intrinsic("fabs", x) for x in (a, b)), nan="NaN" in ins.mods)
+        sign = c.and_(c.xor(c.bits(a, "i32"), c.bits(b, "i32")), 1 << 31)
+        signed = c.bits(c.or_(c.bits(best, "i32"), sign), "float")
+        e.dst(ins.args[0], c.select(c.fcmp("uno", best, best), best, signed))
+        return
     e.dst(ins.args[0], pick_extremum(e, ins.name, a, b, nan="NaN" in ins.mods))
 
 
@@ -190,9 +209,14 @@ def test_property(e: Emitter, ins: Instr) -> None:
 @opcode("rcp sqrt rsqrt", f"{ROUND} approx ftz f32 f64", "sfu", operands=(2, 2))
 def reciprocal(e: Emitter, ins: Instr) -> None:
     kind, c = ins.mods[-1], e.c
-    if _mode(ins) != "rn":
-        raise refuse(ins)
     (a,) = float_sources(e, ins, 1, kind)
+    if _mode(ins) != "rn":
+        if ins.name == "rsqrt":
+            raise refuse(ins)
+        mode = _mode(ins)
+        one = fconst(a.t, 1.0)
+        finish(e, ins, exact.root(e, a, mode) if ins.name == "sqrt" else exact.quotient(e, one, a, mode))
+        return
     if ins.name in ("sqrt", "rsqrt"):
         a = c.intrinsic("sqrt", a)
     if ins.name in ("rcp", "rsqrt"):

@@ -318,12 +318,25 @@ def fns(e: Emitter, ins: Instr) -> None:
     raise refuse(ins)
 
 
+# Bytes that each mode picks, by the low two bits of the selector (PTX ISA, prmt)
+_PERMUTE = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543), "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333), "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210), "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+
+
 @opcode("prmt", "b32 f4e b4e rc8 ecl ecr rc16", "int", operands=(4, 4))
 def permute(e: Emitter, ins: Instr) -> None:
     c = e.c
-    if ins.mods != ("b32",):
-        raise refuse(ins, "permute mode")
     a, b, s = sources(e, ins, "b32", 3)
+    if ins.mods != ("b32",):
+        if len(ins.mods) != 2 or ins.mods[1] not in _PERMUTE:
+            raise refuse(ins, "permute mode")
+        table = _PERMUTE[ins.mods[1]]
+        s, choice = const(s.t, table[0]), c.and_(s, 3)
+        for row in range(1, 4):
+            s = c.select(c.icmp("eq", choice, row), const(s.t, table[row]), s)
     if any(is_vec(x.t) for x in (a, b, s)):
         a, b, s = e.vector(a), e.vector(b), e.vector(s)
     pair = c.or_(c.shl(c.zext(b, "i64"), 32), c.zext(a, "i64"))

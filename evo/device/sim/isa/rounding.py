@@ -55,32 +55,59 @@ def directed(e: Emitter, total: V, error: V, mode: str) -> V:
     # NaN and infinity give an unordered or zero gap, so they are never stepped.
     rest = c.select(c.fcmp("oeq", gap, zero), error, gap)
     finite = c.icmp("ne", c.and_(c.bits(total, "i64"), 0x7FF << 52), 0x7FF << 52)
+    return stepped(e, near, rest, mode, finite)
+
+
+def stepped(e: Emitter, near: V, rest: V, mode: str, allowed: V) -> V:
+    """The neighbour of `near` that a directed rounding of `near + rest` gives; only the sign of `rest` counts."""
+    c = e.c
+    zero = fconst(rest.t, 0.0)
     above, below = c.fcmp("ogt", rest, zero), c.fcmp("olt", rest, zero)
-    negative = c.icmp("slt", c.bits(near, "i32"), 0)
+    t = _FORMS[elem(near.t)][0]
     if mode == "rz":
+        negative = c.icmp("slt", c.bits(near, t), 0)
         step = c.select(negative, above, below)
-        moved = step_bits(e, near, c.not_(V(negative.t, negative.s)), toward_zero=True)
+        moved = c.bits(c.add(c.bits(near, t), -1), elem(near.t))
     elif mode == "rm":
         step, moved = below, _next(e, near, down=True)
     else:
         step, moved = above, _next(e, near, down=False)
-    return c.select(c.and_(step, finite), moved, near)
-
-
-def step_bits(e: Emitter, x: V, _: V, *, toward_zero: bool) -> V:
-    c = e.c
-    return c.bits(c.add(c.bits(x, "i32"), -1 if toward_zero else 1), "float")
+    return c.select(c.and_(step, allowed), moved, near)
 
 
 def _next(e: Emitter, x: V, *, down: bool) -> V:
     """The neighbouring float below or above."""
     c = e.c
-    bits = c.bits(x, "i32")
+    t, _, sign = _FORMS[elem(x.t)]
+    bits = c.bits(x, t)
     negative = c.icmp("slt", bits, 0)
     zero = c.icmp("eq", c.shl(bits, 1), 0)
     away = c.select(negative, const(bits.t, 1 if down else -1), const(bits.t, -1 if down else 1))
     out = c.add(bits, away)
-    return c.bits(c.select(zero, const(bits.t, 0x80000001 if down else 1), out), "float")
+    return c.bits(c.select(zero, const(bits.t, sign | 1 if down else 1), out), elem(x.t))
+
+
+def signed_zero(e: Emitter, total: V, mode: str, *terms: V) -> V:
+    """An exact zero sum of unlike signs is -0 when rounding down, +0 otherwise (IEEE 754, 6.3)."""
+    if mode != "rm":
+        return total
+    c = e.c
+    t, _, sign = _FORMS[elem(total.t)]
+    either = c.bits(terms[0], t)
+    for term in terms[1:]:
+        either = c.or_(either, c.bits(term, t))
+    zero = c.fcmp("oeq", total, fconst(total.t, 0.0))
+    return c.bits(c.select(zero, c.and_(either, sign), c.bits(total, t)), elem(total.t))
+
+
+def odd(e: Emitter, total: V, error: V) -> V:
+    """A double `total + error` as float rounded to odd, so that a later rounding to 16 bits is correct."""
+    c = e.c
+    cut = directed(e, total, error, "rz")
+    same = c.and_(c.fcmp("oeq", c.cast("fpext", cut, "double"), total), c.fcmp("oeq", error, fconst(error.t, 0.0)))
+    bits = c.bits(cut, "i32")
+    special = c.icmp("eq", c.and_(bits, 0x7F800000), 0x7F800000)
+    return c.bits(c.select(c.or_(same, special), bits, c.or_(bits, 1)), "float")
 
 
 def widen(e: Emitter, bits: V, kind: str) -> V:
@@ -103,18 +130,21 @@ def narrow(e: Emitter, x: V, kind: str) -> V:
     return c.select(c.fcmp("uno", x, x), const(out.t, 0x7FFF), out)
 
 
-def narrow_toward_zero(e: Emitter, x: V, kind: str) -> V:
-    """float -> f16 or bf16 by truncation; overflow gives the largest finite value."""
+def narrow_directed(e: Emitter, x: V, kind: str, mode: str) -> V:
+    """float -> 16 bits of an f16 or bf16 by rz, rm or rp; rounded towards zero, overflow gives the largest finite."""
     c = e.c
-    if kind == "bf16":
-        out = c.trunc(c.lshr(c.bits(x, "i32"), 16), "i16")
-        return c.select(c.fcmp("uno", x, x), const(out.t, 0x7FFF), out)
     near = narrow(e, x, kind)
     back = widen(e, near, kind)
-    size, exact = c.intrinsic("fabs", x), c.intrinsic("fabs", back)
-    out = c.select(c.fcmp("ogt", exact, size), c.sub(near, 1), near)
-    infinite = c.fcmp("oeq", size, fconst(x.t, float("inf")))
-    return c.select(infinite, near, out)
+    above, below = c.fcmp("olt", back, x), c.fcmp("ogt", back, x)
+    negative = c.icmp("slt", c.bits(x, "i32"), 0)
+    # In sign-magnitude order, one up in the bits is away from zero.
+    if mode == "rz":
+        inward, outward = c.select(negative, above, below), V(above.t, const(above.t, 0).s)
+    elif mode == "rm":
+        inward, outward = c.and_(below, c.not_(negative)), c.and_(below, negative)
+    else:
+        inward, outward = c.and_(above, negative), c.and_(above, c.not_(negative))
+    return c.sub(c.add(near, c.zext(outward, "i16")), c.zext(inward, "i16"))
 
 
 def odd_sum(e: Emitter, a: V, b: V) -> V:

@@ -31,7 +31,6 @@ from evo.task import Task
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _SCREEN_LIMIT_S = 30.0
-_CHAMPION_SAMPLES = 1000
 _SCREENING_SAMPLES = 64
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
@@ -51,7 +50,6 @@ class Job:
     upto: str = "bench"
     margin: float | None = None
     neutral: bool = False
-    champion: bool = False  # take the thousand samples that a champion's percentiles need
 
 
 class Workbench:
@@ -251,7 +249,6 @@ def _modelled(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | 
 
 def _measured(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation) -> Evaluation:
     rule = DEFAULT_RULE if job.margin is None else replace(DEFAULT_RULE, margin=job.margin)
-    samples = _CHAMPION_SAMPLES if job.champion else _SCREENING_SAMPLES
     reference = bench.reference(job.task)
 
     def request(seed: int) -> BenchRequest:
@@ -260,7 +257,7 @@ def _measured(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | 
             parent=tuple(bench.bench_cases(job.task, rival, seed)) if rival else (),
             score=dict(job.task.score),
             others={c.name: tuple(reference.inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
-            options=BenchOptions(rule=rule, samples=samples),
+            options=BenchOptions(rule=rule, samples=_SCREENING_SAMPLES),
         )
 
     found = measure(bench.worker, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1))

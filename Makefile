@@ -12,7 +12,7 @@ JOBS ?= 2
 PIP_ARGS ?=
 ARGS ?=
 
-.PHONY: iterate test test-full test-gpu check format clean
+.PHONY: iterate test test-full test-gpu check bench format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
@@ -39,6 +39,9 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+bench: $(READY)
+	$(BIN)/python benchmarks/simulator.py $(ARGS)
 
 format: $(READY)
 	$(BIN)/ruff format .

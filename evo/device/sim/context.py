@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device.sim import layout
-from evo.device.sim.counters import Counters
+from evo.device.sim.counters import COUNTED, Counters
 from evo.device.sim.flow import BLOCK_COUNTER, Kernel
 from evo.device.sim.layout import CTX, REC, REC_SIZE, ROW, WARP
 from evo.device.sim.memory import SLACK, Buffer
@@ -44,14 +44,18 @@ class Context:
         local: int,
         race: bool,
         budget: int,
+        private: bool = False,
     ) -> None:
+        """private: for one part of a launch; nothing but the bytes of buffers is shared with other parts."""
         self.kernel, self.buffers = kernel, list(buffers)
         self.shared, self.dynamic, self.grid = shared, dynamic, grid
         self.raw = _aligned(layout.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
         self.kept: dict[str, NDArray[np.uint8]] = {}
-        self.between = kernel.global_granule if race else 0
-        self.shadows: list[tuple[Buffer, NDArray[np.uint64], NDArray[np.uint64]]] = []
+        self.between = kernel.global_granule if race or private else 0
+        self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        self.private = private
+        self.states: dict[int, NDArray[np.uint8]] = {}
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // 32)
         self._rows()
@@ -94,6 +98,25 @@ class Context:
     def field(self, name: str) -> int:
         return int(self.fields[CTX[name] // 8])
 
+    def set_field(self, name: str, value: int) -> None:
+        self._set(name, value)
+
+    def absorb(self, other: Context) -> None:
+        """Add what another part of the same launch counted and initialised."""
+        columns = [REC[name] // 8 for name in COUNTED]
+        self.records[:, columns] += other.records[:, columns]
+        self.block_counts += other.block_counts
+        for index, theirs in enumerate(other.touched):
+            self.touched[index] |= theirs
+        for index, state in other.states.items():
+            self.states[index] |= state
+        self._set("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
+
+    def publish_states(self) -> None:
+        """Give the buffers the initialised bits of a private context."""
+        for index, state in self.states.items():
+            self.buffers[index].state = state
+
     def _set(self, name: str, value: int) -> None:
         self.fields[CTX[name] // 8] = value
 
@@ -135,20 +158,27 @@ class Context:
                 "delta": buffer.data.ctypes.data + SLACK - buffer.address,
                 "flags": flags,
                 "touched": touched.ctypes.data,
-                "state": buffer.state.ctypes.data if buffer.state is not None else 0,
+                "state": self._state(index, buffer),
             }
-            values |= self._shadow(buffer)
+            values |= self._shadow(index, buffer)
             for name, value in values.items():
                 table[at + ROW[name] // 8] = value
         self._set("buffer_count", len(self.buffers))
 
-    def _shadow(self, buffer: Buffer) -> dict[str, int]:
+    def _state(self, index: int, buffer: Buffer) -> int:
+        """Where the initialised bits of a buffer are; 0 if all of it is defined."""
+        if buffer.state is None:
+            return 0
+        self.states[index] = buffer.state.copy() if self.private else buffer.state
+        return int(self.states[index].ctypes.data)
+
+    def _shadow(self, index: int, buffer: Buffer) -> dict[str, int]:
         """Who wrote and who read each granule of a buffer; untouched pages of these arrays cost nothing."""
         if not self.between or not buffer.writable:
             return {}
         granules = (buffer.size_bytes + buffer.address % self.between) // self.between + 33
         pair = np.zeros(granules, np.uint64), np.zeros(granules, np.uint64)
-        self.shadows.append((buffer, *pair))
+        self.shadows[index] = pair
         return {"writers": pair[0].ctypes.data, "readers": pair[1].ctypes.data}
 
     def _records(self) -> None:

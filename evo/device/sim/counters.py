@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evo.device.sim.cfg import Block
     from evo.device.sim.flow import Kernel
 
-_COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
+COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
 _HALF = ("f16", "f16x2", "bf16", "bf16x2")
 _MEMORY = ("ld", "st", "atom", "red", "cp", "ldmatrix", "stmatrix", "wmma.load", "wmma.store")
 _LOADS = ("ld", "cp", "wmma.load")
@@ -65,7 +65,7 @@ class Counters:
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.warps = 0  # that ran
-        self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in _COUNTED}
+        self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
         self.lanes = np.zeros(len(kernel.blocks), np.int64)
         self.unique_read_sectors = 0
@@ -73,7 +73,7 @@ class Counters:
 
     def fill(self, records: NDArray[np.int64], blocks: NDArray[np.int64], touched: list[NDArray[np.uint8]]) -> None:
         """Take over the arrays of a finished launch."""
-        for name in _COUNTED:
+        for name in COUNTED:
             self.records[name] = records[:, REC[name] // 8].copy()
         self.executions, self.lanes = blocks[:, 0].copy(), blocks[:, 1].copy()
         self.unique_read_sectors = int(sum(np.count_nonzero(t & 1) for t in touched))

@@ -171,7 +171,8 @@ class Flow:
         c.lines.insert(slot, f"{self.counter_at} = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
         return Kernel(
             self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites,
-            race_granule(self.blocks), global_granule(self.blocks), blocks_can_part(self.blocks),
+            race_granule(self.blocks), global_granule(self.blocks),
+            blocks_can_part(self.blocks) and not c.needs & {"print_record", "assert_record"},
         )  # fmt: skip
 
     def _block(self, block: Block) -> None:

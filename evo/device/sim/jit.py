@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import threading
+from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, c_void_p
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from llvmlite import binding
 
 from evo.device.sim.errors import PtxError
 
+_CHECK = 32  # bytes of checksum before the contents of a cache file
 _LOCK = threading.RLock()
 _READY = False
 _CACHE: dict[str, Compiled] = {}
@@ -59,48 +61,62 @@ def cache_directory() -> Path | None:
 
 
 @functools.cache
-def _host() -> str:
+def host_key() -> str:
     parts = (llvmlite.__version__, str(binding.llvm_version_info), binding.get_host_cpu_name(), host_features())
     return "\0".join(parts)
 
 
 def _key(text: str, opt_level: int) -> str:
-    return hashlib.sha256("\0".join((_host(), str(opt_level), text)).encode()).hexdigest()
+    return hashlib.sha256("\0".join((host_key(), str(opt_level), text)).encode()).hexdigest()
 
 
-def compile_ir(text: str, support: list[str], opt_level: int, directory: Path | None) -> Compiled:
-    """Machine code of a module that defines `launch`, linked with the support modules that it calls."""
+def object_keys(texts: Sequence[str], opt_level: int) -> list[str]:
+    """What the objects of these IR modules are stored under."""
+    return [_key(text, opt_level) for text in texts]
+
+
+def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, directory: Path | None) -> Compiled:
+    """Machine code of the modules with these keys, the last of which defines `launch`; texts only if any is missing."""
     with _LOCK:
         _initialise()
-        key = _key(text, opt_level)
-        if key not in _CACHE:
+        name = keys[-1]
+        if name not in _CACHE:
             machine = _machine(opt_level)
             engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-            for each in (*support, text):
-                data = _object(each, opt_level, machine, directory)
-                engine.add_object_file(binding.ObjectFileRef.from_data(data))
+            missing = [key for key in keys if _known(key, directory) is None]
+            if missing:
+                for key, text in zip(keys, texts(), strict=True):
+                    if key in missing:
+                        _OBJECTS[key] = _translate(text, opt_level, machine)
+                        keep(_path(key, directory), _OBJECTS[key])
+            for key in keys:
+                engine.add_object_file(binding.ObjectFileRef.from_data(_OBJECTS[key]))
             engine.finalize_object()
-            _CACHE[key] = Compiled(engine, engine.get_function_address("launch"))
-        return _CACHE[key]
+            _CACHE[name] = Compiled(engine, engine.get_function_address("launch"))
+        return _CACHE[name]
 
 
-def _object(text: str, opt_level: int, machine: Any, directory: Path | None) -> bytes:
-    """The object file of one module: from memory, from disk, or compiled now."""
-    key = _key(text, opt_level)
-    if key in _OBJECTS:
-        return _OBJECTS[key]
-    path = directory / key[:2] / f"{key}.o" if directory else None
-    data = _stored(path)
-    if data is None:
-        try:
-            module = binding.parse_assembly(text + _PROFILE)
-        except RuntimeError as error:
-            raise PtxError(f"the generated code was rejected: {error}") from error
-        optimise(module, machine, opt_level)
-        data = bytes(machine.emit_object(module))
-        _keep(path, data)
-    _OBJECTS[key] = data
-    return data
+def _path(key: str, directory: Path | None) -> Path | None:
+    return directory / key[:2] / f"{key}.o" if directory else None
+
+
+def _known(key: str, directory: Path | None) -> bytes | None:
+    """An object from memory or from disk."""
+    if key not in _OBJECTS:
+        data = stored(_path(key, directory))
+        if data is None:
+            return None
+        _OBJECTS[key] = data
+    return _OBJECTS[key]
+
+
+def _translate(text: str, opt_level: int, machine: Any) -> bytes:
+    try:
+        module = binding.parse_assembly(text + _PROFILE)
+    except RuntimeError as error:
+        raise PtxError(f"the generated code was rejected: {error}") from error
+    optimise(module, machine, opt_level)
+    return bytes(machine.emit_object(module))
 
 
 def _machine(opt_level: int) -> Any:
@@ -130,21 +146,24 @@ def optimise(module: Any, machine: Any, opt_level: int) -> None:
     passes.run(module, builder)
 
 
-def _stored(path: Path | None) -> bytes | None:
+def stored(path: Path | None) -> bytes | None:
+    """The contents of a cache file; None if there is none or its checksum is wrong."""
     try:
-        return path.read_bytes() if path is not None else None
+        raw = path.read_bytes() if path is not None else b""
     except OSError:
         return None
+    data = raw[_CHECK:]
+    return data if raw and hashlib.sha256(data).digest() == raw[:_CHECK] else None
 
 
-def _keep(path: Path | None, data: bytes) -> None:
-    """Write beside and rename, so that a reader never sees half an object."""
+def keep(path: Path | None, data: bytes) -> None:
+    """Write beside and rename, so that a reader never sees half a file; two writers leave the file of one."""
     if path is None:
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_bytes(data)
+        temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+        temporary.write_bytes(hashlib.sha256(data).digest() + data)
         temporary.replace(path)
     except OSError:
         return

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device.sim import jit
+from evo.device.sim import images, jit
 from evo.device.sim.context import Context
 from evo.device.sim.counters import Counters
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
@@ -18,6 +18,7 @@ from evo.device.sim.flow import Flow, Kernel
 from evo.device.sim.indirect import function_addresses
 from evo.device.sim.inline import inline_calls
 from evo.device.sim.memory import Buffer, Memory
+from evo.device.sim.parallel import run_parts
 from evo.device.sim.parse import parse
 from evo.device.sim.program import Function, Param, Program, Variable
 from evo.device.sim.run import Runtime, declare
@@ -49,10 +50,16 @@ class _Loaded:
         self.kernel: Kernel = flow.emit()
         self.ftz = flow.e.hardware_ftz
         code = self.kernel.code
-        self.runtime = Runtime()
-        self.runtime.require({"run_grid", *code.needs})
+        runtime = Runtime()
+        runtime.require({"run_grid", *code.needs})
+        self.support = runtime.modules()
+        self.keys: list[str] = []
         declared = [declare(name) for name in sorted({"run_grid", *code.needs})]
         self.text = "\n".join((*declared, code.text(), _entry(self.ftz)))
+
+    def object_keys(self, opt_level: int) -> list[str]:
+        self.keys = self.keys or jit.object_keys([*self.support, self.text], opt_level)
+        return self.keys
 
 
 def _entry(ftz: bool) -> str:
@@ -76,8 +83,9 @@ call void @llvm.x86.sse.ldmxcsr(ptr %new)
 class Module:
     """Loaded PTX. Kernels are translated when the module is loaded, compiled when first launched."""
 
-    def __init__(self, program: Program, chip: Chip, opt_level: int, cache: Path | None) -> None:
+    def __init__(self, program: Program, chip: Chip, opt_level: int, cache: Path | None, ptx: str) -> None:
         self.program = program
+        self.ptx = ptx
         self.chip = chip
         self.opt_level = opt_level
         self.cache = cache
@@ -104,7 +112,15 @@ class Module:
     def compile(self, kernel: str) -> jit.Compiled:
         """Machine code of a kernel; the first call takes the time."""
         loaded = self.kernels[kernel]
-        return jit.compile_ir(loaded.text, loaded.runtime.modules(), self.opt_level, self.cache)
+
+        def texts() -> list[str]:
+            if loaded.text:
+                return [*loaded.support, loaded.text]
+            # The module came from disk but its objects are gone.
+            again = Module(parse(self.ptx), self.chip, self.opt_level, None, self.ptx).kernels[kernel]
+            return [*again.support, again.text]
+
+        return jit.link(loaded.object_keys(self.opt_level), texts, self.opt_level, self.cache)
 
     def _place_globals(self) -> None:
         for variable in self.program.variables.values():
@@ -177,8 +193,8 @@ class Module:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
         A launch that the chip could not start is a fault of kind `launch`; wrong arguments are a ValueError.
+        threads: blocks run in so many threads where that cannot change anything (else in one).
         """
-        del threads
         if kernel not in self.kernels:
             raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
         loaded = self.kernels[kernel]
@@ -193,12 +209,20 @@ class Module:
             return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)
         if ids.size and (ids.min() < 0 or ids.max() >= total):
             raise ValueError(f"block ids must lie in 0..{total - 1}")
-        context = Context(
-            loaded.kernel, self.chip, [*memory.buffers, *self.memory.buffers], grid3, block3, ids, params,
-            shared=static + shared_bytes, dynamic=shared_bytes, local=local, race=race, budget=budget,
-        )  # fmt: skip
+        buffers = [*memory.buffers, *self.memory.buffers]
+
+        def make(some: NDArray[np.int64], private: bool = True) -> Context:
+            return Context(
+                loaded.kernel, self.chip, buffers, grid3, block3, some, params, shared=static + shared_bytes,
+                dynamic=shared_bytes, local=local, race=race, budget=budget, private=private,
+            )  # fmt: skip
+
         compiled = self.compile(kernel)
-        compiled.launch(context.address)
+        splits = threads > 1 and ids.size > 1 and loaded.kernel.parallel
+        context = run_parts(compiled, make, ids, threads, buffers) if splits else None
+        if context is None:
+            context = make(ids, private=False)
+            compiled.launch(context.address)
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
         return LaunchResult(faults, counters, int(context.field("blocks_done")), total, context.text())
@@ -284,7 +308,17 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
     if opt_level not in (0, 1, 2, 3):
         raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
     directory = cache if cache is not None else jit.cache_directory()
+    chip = chip or CHIPS["l4"]
+    path = images.path_of(ptx, chip, opt_level, directory)
+    state = images.fetch(path)
+    if state is not None:
+        module = Module.__new__(Module)
+        module.__dict__ |= state
+        module.cache = directory
+        return module
     try:
-        return Module(parse(ptx), chip or CHIPS["l4"], opt_level, directory)
+        module = Module(parse(ptx), chip, opt_level, directory, ptx)
     except (KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
         raise PtxError(f"malformed PTX ({type(error).__name__}: {error})") from error
+    images.keep(path, module)
+    return module

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator
 
 from evo.device.sim.cfg import Block
+from evo.device.sim.isa.table import defs, uses
 from evo.device.sim.isa.wmma import access_bytes
 from evo.device.sim.program import WIDTH, Instr, Sink
 
@@ -58,19 +59,19 @@ def blocks_can_part(blocks: list[Block]) -> bool:
 
     Plain loads and stores do (a race is found and settled), and so do integer reductions without a result.
     """
+    ends = [block.end for block in blocks if block.end is not None]
+    read = {name for ins in (*_instructions(blocks), *ends) for name in uses(ins)}
     for ins in _instructions(blocks):
-        if ins.name == "call" or "printf" in ins.name:
-            return False
         if ins.name in _MEMORY and _beyond_block(ins):
             if ins.name in ("ld", "st") and is_strong(ins):
                 return False
-            if ins.name in ("atom", "red") and not _commutes(ins):
+            if ins.name in ("atom", "red") and not _commutes(ins, read):
                 return False
     return True
 
 
-def _commutes(ins: Instr) -> bool:
-    unused = ins.name == "red" or isinstance(ins.args[0], Sink)
+def _commutes(ins: Instr, read: set[str]) -> bool:
+    unused = ins.name == "red" or isinstance(ins.args[0], Sink) or not set(defs(ins)) & read
     return unused and ins.mods[-1][0] in "usb" and ins.mods[-1][:2] != "bf" and bool(_COMMUTES & set(ins.mods))
 
 

@@ -11,6 +11,7 @@ from evo.device.sim.run.between import watch
 from evo.device.sim.run.registry import runtime
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
+_LOCKED = ("add", "min", "max", "and", "or", "xor")
 _SIMPLE = {"and": "and", "or": "or", "xor": "xor", "add": "add"}
 
 
@@ -42,7 +43,7 @@ def _atomic(m: re.Match[str]) -> Code:
                 _global_host(c, host, address, lane, width)
         with c.if_(c.icmp("ne", host.get(), 0)):
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
-            _step(c, op, kind, width, c.to_ptr(host.get()), lane)
+            _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
     if space == "global":
         row = c.load("ptr", rec, REC["spare"], 8)
         with c.if_(c.icmp("ne", good.get(), 0)):
@@ -102,6 +103,13 @@ def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
     t = f"i{8 * width}"
     mine = c.at(c.at(w, WARP_SCRATCH), c.mul(c.zext(lane, "i64"), width))
     value = c.load(t, mine)
+    locked, op = op.startswith("locked_"), op.removeprefix("locked_")
+    if locked and op in _LOCKED and kind[0] in "usb" and not kind.startswith("bf"):
+        # Blocks in other threads may reduce into the same word.
+        name = op if op not in ("min", "max") or kind[0] == "s" else f"u{op}"
+        old = c.op(t, f"atomicrmw {name} ptr {place.s}, {t} {value.s} monotonic, align {width}")
+        c.store(old, mine)
+        return
     if kind in ("f16x2", "bf16x2") or (kind in ("f16", "bf16")):
         old = c.load(t, place)
         new = _half_sum(c, kind, old, value)

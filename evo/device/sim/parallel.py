@@ -1,0 +1,82 @@
+"""Blocks of one launch in several threads, with the results, faults and counters of one thread to the last bit.
+
+Only kernels whose outcome cannot depend on the order of blocks are split (traits.blocks_can_part). Every part has its
+own counters, shared memory and shadows; they are added up afterwards. If a part meets a fault, or two parts touched the
+same bytes and one of them wrote, all is undone and the launch starts again in one thread, which reports it in order.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device.sim.context import Context
+from evo.device.sim.jit import Compiled
+from evo.device.sim.memory import Buffer
+
+_STOP = -(1 << 62)
+
+
+def run_parts(
+    compiled: Compiled,
+    make: Callable[[NDArray[np.int64]], Context],
+    ids: NDArray[np.int64],
+    threads: int,
+    buffers: Sequence[Buffer],
+) -> Context | None:
+    """The joined context of all parts; None, with memory as it was, if the launch must run in one thread."""
+    before = [(buffer, buffer.bytes.copy()) for buffer in buffers if buffer.writable]
+    count = min(threads, int(ids.size))
+    parts = [make(ids[index::count]) for index in range(count)]
+    budget = parts[0].field("budget")
+    workers = [threading.Thread(target=_run, args=(compiled, part, parts)) for part in parts[1:]]
+    for worker in workers:
+        worker.start()
+    _run(compiled, parts[0], parts)
+    for worker in workers:
+        worker.join()
+    used = sum(budget - part.field("budget") for part in parts)
+    if used > budget or any(part.field("fault_count") for part in parts) or _meet(parts):
+        for buffer, contents in before:
+            buffer.bytes[:] = contents
+        return None
+    first, *others = parts
+    for part in others:
+        first.absorb(part)
+    first.publish_states()
+    return first
+
+
+def _run(compiled: Compiled, part: Context, parts: Sequence[Context]) -> None:
+    compiled.launch(part.address)
+    if part.field("fault_count"):
+        # What the others do will be undone: let them end soon.
+        for other in parts:
+            other.set_field("budget", _STOP)
+
+
+def _meet(parts: Sequence[Context]) -> bool:
+    """Did one part write bytes that another touched?"""
+    for index, one in enumerate(parts):
+        for other in parts[index + 1 :]:
+            if any(_conflict(one, other, number) for number in one.shadows):
+                return True
+    return False
+
+
+def _conflict(one: Context, other: Context, number: int) -> bool:
+    """Sectors that both touched are few; within them, granules decide."""
+    mine, theirs = one.touched[number], other.touched[number]
+    sectors = np.flatnonzero((mine & 2) * theirs | mine * (theirs & 2))
+    if not sectors.size:
+        return False
+    low, size = one.buffers[number].address, one.between
+    first = ((low >> 5) + sectors) * (32 // size) - low // size
+    granules = (first[:, None] + np.arange(32 // size)).reshape(-1)
+    (written, read), (also_written, also_read) = one.shadows[number], other.shadows[number]
+    granules = granules[(granules >= 0) & (granules < written.size)]
+    a, b = written[granules] != 0, also_written[granules] != 0
+    return bool((a & (b | (also_read[granules] != 0)) | (read[granules] != 0) & b).any())

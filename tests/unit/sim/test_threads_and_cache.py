@@ -1,0 +1,86 @@
+"""Blocks in threads give the bits of one thread; the disk cache survives damage and writers at the same time."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import KERNELS, nvrtc, run
+
+from evo.device import sim
+
+F = np.float32
+HEAD = 'extern "C" __global__ void k(float* a, const float* b, int* f, int n) { int t = threadIdx.x, g = blockIdx.x; '
+BODIES = {
+    "own rows": ("a[g * 64 + t] = b[t] * g;", True),
+    "integer reductions": ("atomicAdd(f + t % 7, g); atomicMax(f + 9, t); atomicOr(f + 10, 1 << g);", True),
+    "float atomics": ("atomicAdd(a + t % 3, b[t] / (g + 3));", False),
+    "tickets": ("if (!t) a[atomicAdd(f, 1)] = g;", False),
+    "volatile": ("a[g * 64 + t] = *(volatile float*)(b + t);", False),
+    "odd halves": ("((short*)a)[g * 65 + t] = g; if (!t) ((short*)a)[g * 65 + 64] = g;", True),
+    "race": ("a[t] = g;", True),
+    "race of a reader": ("a[g * 64 + t] = a[(g * 64 + t + 64) % 512];", True),
+    "late fault": ("if (g == 5) a[t + 4096] = 1; else a[g * 64 + t] = 1;", True),
+    "too much work": ("for (int i = 0; i < n * 1000; i++) a[g * 64 + t] += b[i & 63];", True),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("race", [True, False])
+def test_threads_change_nothing(name: str, race: bool) -> None:
+    body, parallel = BODIES[name]
+    module = sim.load(nvrtc(HEAD + body + "}"))
+    assert module.kernels["k"].kernel.parallel == parallel
+    results: list[Any] = []
+    for threads in (1, 2, 3):
+        arrays = [np.zeros(1024, F), np.arange(64, dtype=F), np.zeros(16, np.int32), np.int32(64)]
+        undefined = (0,) if name in ("own rows", "odd halves") else ()
+        out, result = run(
+            module, "k", arrays, grid=(8,), block=(64,), threads=threads, race=race, budget=100_000, undefined=undefined
+        )
+        rows = [r.tobytes() for r in result.counters.records.values()]
+        results.append(([o.tobytes() for o in out], result.faults, result.blocks_run, result.counters.totals(), rows))
+    assert results[0] == results[1] == results[2]
+
+
+def load_and_run(folder: Path) -> bytes:
+    ptx = nvrtc((KERNELS / "mm.cu").read_text())
+    module = sim.load(ptx, cache=folder)
+    a = np.arange(32 * 32, dtype=F).reshape(32, 32)
+    out, result = run(module, "mm", [a, a, np.zeros_like(a), np.int32(32)], block=(32, 32))
+    assert result.faults == ()
+    return bytes(out[2].tobytes())
+
+
+def in_process(folder: str) -> bytes:
+    return load_and_run(Path(folder))
+
+
+def test_damaged_cache_files_count_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evo.device.sim import jit
+
+    good = load_and_run(tmp_path)
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert {path.suffix for path in files} == {".o", ".module"}
+    for number, damage in enumerate((lambda b: b[: len(b) // 2], lambda b: b"", lambda b: b[:-1] + bytes([b[-1] ^ 1]))):
+        for path in files:
+            path.write_bytes(damage(path.read_bytes()))
+        monkeypatch.setattr(jit, "_CACHE", {})
+        monkeypatch.setattr(jit, "_OBJECTS", {})
+        assert load_and_run(tmp_path) == good, number
+    for path in files:
+        if path.suffix == ".o":
+            path.unlink()
+    monkeypatch.setattr(jit, "_CACHE", {})
+    monkeypatch.setattr(jit, "_OBJECTS", {})
+    assert load_and_run(tmp_path) == good
+
+
+def test_processes_may_fill_the_cache_together(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        outputs = pool.map(in_process, [str(tmp_path)] * 3)
+    assert len(set(outputs)) == 1
+    assert not list(tmp_path.rglob("*.tmp"))

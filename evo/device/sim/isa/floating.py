@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const, elem, fconst, is_vec
+from evo.device.sim.isa import approx
 from evo.device.sim.isa import directed as exact
 from evo.device.sim.isa.half import HALF, half_arithmetic, half_compare
 from evo.device.sim.isa.integer import INTEGER
@@ -51,7 +52,7 @@ def arithmetic(e: Emitter, ins: Instr) -> None:
     a, b = e.c.same(*float_sources(e, ins, 2, kind))
     mode = _mode(ins)
     if mode == "rn":
-        finish(e, ins, e.c.bin(_OPS[ins.name], a, b))
+        finish(e, ins, approx.divide(e, a, b) if "approx" in ins.mods else e.c.bin(_OPS[ins.name], a, b))
         return
     if ins.name == "sub":
         b = e.c.op(b.t, f"fneg {b.t} {b.s}")
@@ -231,31 +232,7 @@ def approximate(e: Emitter, ins: Instr) -> None:
         half_arithmetic(e, ins)
         return
     (a,) = float_sources(e, ins, 1, kind)
-    finish(e, ins, approximation(e, ins.name, a))
-
-
-def approximation(e: Emitter, name: str, x: V) -> V:
-    if name == "ex2":
-        return exp2(e, x)
-    return e.c.intrinsic({"lg2": "log2"}.get(name, name), x)
-
-
-def exp2(e: Emitter, x: V) -> V:
-    """2^x by a degree-7 polynomial around the nearest integer: relative error below 2e-7."""
-    c = e.c
-    bounded = c.select(c.fcmp("olt", x, fconst(x.t, 129.0)), x, fconst(x.t, 129.0))
-    bounded = c.select(c.fcmp("ogt", bounded, fconst(x.t, -160.0)), bounded, fconst(x.t, -160.0))
-    whole = c.intrinsic("rint", bounded)
-    part = c.bin("fsub", bounded, whole)
-    total = fconst(x.t, math.log(2) ** 7 / math.factorial(7))
-    for power in range(6, -1, -1):
-        total = c.intrinsic("fma", total, part, fconst(x.t, math.log(2) ** power / math.factorial(power)))
-    exponent = c.cast("fptosi", whole, "i32")
-    # Two factors, so that results below the normal range are rounded once, by the last product.
-    first = c.ashr(exponent, 1)
-    for scale in (first, c.sub(exponent, first)):
-        total = c.bin("fmul", total, c.bits(c.shl(c.add(scale, 127), 23), "float"))
-    return c.select(c.fcmp("uno", x, x), x, total)
+    finish(e, ins, approx.approximation(e, ins.name, a))
 
 
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}

@@ -67,7 +67,7 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
     if name == "fma":
         total = odd_sum(e, c.bin("fmul", xs[0], xs[1]), xs[2])
     elif name in ("ex2", "tanh"):
-        from evo.device.sim.isa.floating import approximation
+        from evo.device.sim.isa.approx import approximation
 
         total = approximation(e, name, xs[0])
     elif name == "mul":

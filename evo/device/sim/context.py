@@ -69,22 +69,29 @@ class Context:
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
         self._set("block_ids", self.kept["block_ids"].ctypes.data)
         self._array("releases", 8 * ids.size)
-        for axis, at in zip("xyz", range(3), strict=True):
-            self._set(f"ntid_{axis}", block[at])
-            self._set(f"nctaid_{axis}", grid[at])
+        self._scalars(kernel, block, grid)
         sizes = {
             "budget": budget,
-            "shared_size": shared,
-            "shared_clear": shared // 4 + 65,
             "param_size": params.size,
             "tag_sets": sets,
-            "warp_stride": kernel.warp_stride,
             "warp_count": warps,
             "threads": threads,
             "blocks": ids.size,
             "local_size": local,
             "race": kernel.granule if race else 0,
-            "dynamic_shared": dynamic,
+        }
+        for name, value in sizes.items():
+            self._set(name, value)
+
+    def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
+        for axis, at in zip("xyz", range(3), strict=True):
+            self._set(f"ntid_{axis}", block[at])
+            self._set(f"nctaid_{axis}", grid[at])
+        sizes = {
+            "shared_size": self.shared,
+            "shared_clear": self.shared // 4 + 65,
+            "warp_stride": kernel.warp_stride,
+            "dynamic_shared": self.dynamic,
             "queue_size": layout.QUEUE_LENGTH,
             "granule": self.between,
         }

@@ -17,6 +17,7 @@ from evo.device.sim.layout import (
     SHARED_WINDOW,
     SOURCE_LANE,
     WINDOW_SIZE,
+    WRONG_COUNT,
 )
 from evo.device.sim.memory import Buffer
 from evo.device.sim.program import Instr
@@ -98,13 +99,21 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "read_only": f"{what} to read-only memory: {place}",
         "trap": "the kernel executed trap",
         "budget": "the instruction budget is used up: an endless loop, or too much work",
-        "barrier": f"{ins.spelling} reached while thread {_thread(values['warp'], values['extra'], block)} "
-        "of the same warp is elsewhere",
+        "barrier": _barrier(values, ins, block),
         "deadlock": f"every live warp waits; this one at barrier {address}, which the others never reach",
         "warp_sync": _warp_sync(values, ins, block),
         "race": _race(values, what, place, context, block),
     }
     return sentences.get(kind, kind)
+
+
+def _barrier(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:
+    if values["extra"] & WRONG_COUNT:
+        count = values["extra"] & ~WRONG_COUNT
+        why = "another warp waits there for another number" if count % 32 == 0 else "warps arrive whole, 32 at a time"
+        return f"{ins.spelling} at barrier {values['address']} waits for {count} threads, but {why}"
+    other = _thread(values["warp"], values["extra"], block)
+    return f"{ins.spelling} reached while thread {other} of the same warp is elsewhere"
 
 
 def _warp_sync(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:

@@ -173,3 +173,4 @@ PRINT: dict[str, int] = {name: 8 * index for index, name in enumerate(("block", 
 PRINT_DATA = 256  # bytes of arguments that are kept
 PRINT_SIZE = PRINT["data"] + PRINT_DATA
 PRINT_LIMIT = 4096  # records of a launch; one more is written over and over
+WRONG_COUNT = 1 << 32  # in a barrier fault's extra: the rest is the number of threads that a warp waits for

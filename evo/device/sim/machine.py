@@ -26,6 +26,7 @@ from evo.hardware import CHIPS, Chip
 from evo.result import Fault
 
 MODULE_BASE = 0x0000_0600_0000_0000
+MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
 DEFAULT_BUDGET = 4_000_000_000  # warp instructions
 Arg = Buffer | np.generic | int | float
 
@@ -204,6 +205,9 @@ class Module:
         ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
         static, local = self.layouts[kernel]
         counters = Counters(loaded.kernel)
+        if local > MAX_LOCAL:
+            message = f"{local} bytes of local memory per thread are more than the hardware has ({MAX_LOCAL})"
+            return LaunchResult((Fault(kind="stack_overflow", kernel=kernel, message=message),), counters, 0, total)
         problem = self._refused(loaded.function, grid3, block3, static + shared_bytes)
         if problem:
             return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)

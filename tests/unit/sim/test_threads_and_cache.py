@@ -62,6 +62,8 @@ def in_process(folder: str) -> bytes:
 def test_damaged_cache_files_count_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evo.device.sim import jit
 
+    monkeypatch.setattr(jit, "_CACHE", {})
+    monkeypatch.setattr(jit, "_OBJECTS", {})
     good = load_and_run(tmp_path)
     files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
     assert {path.suffix for path in files} == {".o", ".module"}

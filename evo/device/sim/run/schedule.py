@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.device.sim.ir import IOTA32, Code, V, Var, const
-from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND
+from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.race import own_clocks
 from evo.device.sim.run.registry import runtime
@@ -189,8 +189,10 @@ def _open_one(_: re.Match[str]) -> Code:
         gone.set(c.add(gone.get(), c.zext(c.icmp("eq", state, DONE), "i64")))
         here = _waits(c, w, state, ident)
         with c.if_(here):
+            asked = c.load("i64", w, WARP["barrier_count"], 8)
+            _demand_count(c, w, asked, wanted.get(), waiting.get(), ident)
             waiting.set(c.add(waiting.get(), 1))
-            wanted.set(c.intrinsic("umax", wanted.get(), c.load("i64", w, WARP["barrier_count"], 8)))
+            wanted.set(c.intrinsic("umax", wanted.get(), asked))
             joined.set(c.intrinsic("umax", joined.get(), c.load(CLOCKS, own_clocks(c, context, index), 0, 4)))
             _vote(c, w, votes)
     arrived = c.add(c.load("i64", barrier, 0, 8), c.shl(waiting.get(), 5))
@@ -210,6 +212,17 @@ def _open_one(_: re.Match[str]) -> Code:
         c.store(const(CLOCKS, 0), barrier, BARRIER_CLOCKS, 4)
     c.ret_(woken.get())
     return c
+
+
+def _demand_count(c: Code, w: V, asked: V, wanted: V, waiting: V, ident: V) -> None:
+    """Whole warps meet at a barrier, and all of them name the same number of threads."""
+    whole = c.icmp("eq", c.and_(asked, 31), 0)
+    same = c.or_(c.icmp("eq", waiting, 0), c.icmp("eq", asked, wanted))
+    with c.if_(c.not_(c.and_(whole, same)), likely=False):
+        live = c.trunc(c.load("i64", w, WARP["live"], 8), "i32")
+        site = c.load("ptr", w, WARP["barrier_site"], 8)
+        extra = c.or_(asked, WRONG_COUNT)
+        report(c, "barrier", site, w, c.intrinsic("cttz", live, False), ident, extra=extra)
 
 
 def _waits(c: Code, w: V, state: V, ident: V) -> V:

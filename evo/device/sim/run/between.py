@@ -24,6 +24,8 @@ from evo.device.sim.layout import (
 from evo.device.sim.run.base import all_of, consecutive, ctx, lane_of, spill
 from evo.device.sim.run.registry import runtime
 
+ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
+
 
 def watched(c: Code, row: V) -> V:
     """Is the buffer of this row one whose accesses are compared between blocks?"""
@@ -63,6 +65,8 @@ def _between(m: re.Match[str]) -> Code:
     context, w, rec, row, address, lane, width = (c.arg(i) for i in range(7))
     base, mine = _stamp(c, context, w)
     stamp = c.or_(base, c.zext(lane, "i64"))
+    if m[1] == "at":
+        stamp = c.or_(stamp, ATOMIC)
     start = _first(c, context, row, address)
     shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
     writers, readers = c.load("ptr", row, ROW["writers"], 8), c.load("ptr", row, ROW["readers"], 8)
@@ -84,12 +88,14 @@ def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> 
     """Report a race unless the other access is of this block, or released by its block and acquired by this one."""
     context, w, rec = (c.arg(i) for i in range(3))
     width = c.arg(6)
-    block = c.lshr(other, STAMP_SLOT)
+    block = c.lshr(c.and_(other, ATOMIC - 1), STAMP_SLOT)
     foreign = c.and_(c.icmp("ne", other, 0), c.icmp("ne", block, mine))
     with c.if_(foreign, likely=False):
         slot = c.sub(block, 1)
         then = c.and_(c.lshr(other, STAMP_RELEASE), STAMP_RELEASES)
         released = c.icmp("ugt", c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8), then)
+        # Who resets a counter has met the atomics of the others in an atomic of its own.
+        released = c.or_(released, c.icmp("slt", other, 0))
         ordered = c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0))
         with c.if_(c.not_(ordered), likely=False):
             thread = c.and_(other, (1 << STAMP_RELEASE) - 1)

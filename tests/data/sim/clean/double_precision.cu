@@ -1,0 +1,7 @@
+// Sum of squares in double precision with atomics.
+extern "C" __global__ void k(const double* x, double* y, int n) {
+  int i = blockIdx.x * 128 + threadIdx.x;
+  double v = i < n ? x[i] * x[i] : 0;
+  for (int d = 16; d; d >>= 1) v += __shfl_xor_sync(~0u, v, d);
+  if (threadIdx.x % 32 == 0) atomicAdd(y, v);
+}

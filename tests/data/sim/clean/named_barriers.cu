@@ -1,0 +1,16 @@
+// Producer and consumer warps hand a tile over with two named barriers.
+extern "C" __global__ void k(const float* x, float* y, int steps) {
+  __shared__ float s[32];
+  int t = threadIdx.x;
+  for (int i = 0; i < steps; i++) {
+    if (t < 32) {
+      if (i) asm volatile("bar.sync 2, 64;" ::: "memory");
+      s[t] = x[i * 32 + t] * 2;
+      asm volatile("bar.arrive 1, 64;" ::: "memory");
+    } else {
+      asm volatile("bar.sync 1, 64;" ::: "memory");
+      y[i * 32 + t - 32] = s[63 - t];
+      if (i + 1 < steps) asm volatile("bar.arrive 2, 64;" ::: "memory");
+    }
+  }
+}

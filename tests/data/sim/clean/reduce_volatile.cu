@@ -1,0 +1,19 @@
+// Sum per block whose last warp runs in lock step on volatile shared memory, as before sm_70.
+extern "C" __global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[128];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  s[t] = i < n ? x[i] : 0.f;
+  __syncthreads();
+  if (t < 64) s[t] += s[t + 64];
+  __syncthreads();
+  if (t < 32) {
+    volatile float* v = s;
+    v[t] += v[t + 32];
+    v[t] += v[t + 16];
+    v[t] += v[t + 8];
+    v[t] += v[t + 4];
+    v[t] += v[t + 2];
+    v[t] += v[t + 1];
+  }
+  if (t == 0) y[blockIdx.x] = s[0];
+}

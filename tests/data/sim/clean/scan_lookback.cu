@@ -1,0 +1,24 @@
+// Inclusive scan over blocks: each waits for the flag of the block before it.
+extern "C" __global__ void k(const int* x, int* y, volatile int* sum, volatile int* flag) {
+  __shared__ int s[128];
+  __shared__ int before;
+  int t = threadIdx.x, b = blockIdx.x, i = b * 128 + t;
+  s[t] = x[i];
+  for (int d = 1; d < 128; d *= 2) {
+    __syncthreads();
+    int v = t >= d ? s[t - d] : 0;
+    __syncthreads();
+    s[t] += v;
+  }
+  __syncthreads();
+  if (t == 0) {
+    if (b) while (flag[b - 1] == 0) { }
+    __threadfence();
+    before = b ? sum[b - 1] : 0;
+    sum[b] = before + s[127];
+    __threadfence();
+    flag[b] = 1;
+  }
+  __syncthreads();
+  y[i] = before + s[t];
+}

@@ -1,0 +1,212 @@
+"""Inputs, launch shapes and NumPy answers of the clean kernels beside this file; for the simulator and for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+CLEAN = Path(__file__).parent / "clean"
+F, H, I32, U8 = np.float32, np.float16, np.int32, np.uint8
+BF = ml_dtypes.bfloat16
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Case:
+    """expected: argument index -> the array that the kernel must leave there."""
+
+    args: list[Any]
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    expected: dict[int, Array]
+    tolerance: float = 0.0
+    arrange: dict[int, Callable[[Array], Array]] = field(default_factory=dict)  # before comparing: order does not count
+
+
+def rng(name: str) -> np.random.Generator:
+    return np.random.default_rng(sum(name.encode()))
+
+
+def normal(name: str, *shape: int, dtype: Any = F) -> Array:
+    return rng(name).standard_normal(shape).astype(dtype)
+
+
+def whole(name: str, *shape: int, low: int = -100, high: int = 100) -> Array:
+    return rng(name).integers(low, high, shape).astype(I32)
+
+
+def zeros(like: Array) -> Array:
+    return np.zeros_like(like)
+
+
+def _reductions() -> dict[str, Case]:
+    x = normal("reduce", 1000)
+    blocks = np.pad(x, (0, 24)).reshape(8, 128).astype(np.float64).sum(1).astype(F)
+    total = np.array([x.astype(np.float64).sum()], F)
+    bits = np.array([x.max()], F).view(I32)
+    d = normal("double", 500, dtype=np.float64)
+    per_block = Case([x, np.zeros(8, F), I32(1000)], (8,), (128,), {1: blocks}, 1e-4)
+    return {
+        "reduce_shared": per_block, "reduce_volatile": per_block, "reduce_shuffle": per_block,
+        "reduce_last_block": Case([x, np.zeros(8, F), np.zeros(1, F), I32(1000)], (8,), (128,), {2: total}, 1e-4),
+        "reduce_atomic": Case([x, np.zeros(1, F), I32(1000)], (8,), (128,), {1: total}, 1e-4),
+        "reduce_max": Case([x, np.full(1, -(2**31), I32), I32(1000)], (8,), (128,), {1: bits}),
+        "double_precision": Case([d, np.zeros(1), I32(500)], (4,), (128,), {1: np.array([(d * d).sum()])}, 1e-9),
+    }  # fmt: skip
+
+
+def _scans() -> dict[str, Case]:
+    x = whole("scan", 1024)
+    rows = x.reshape(4, 256)
+    exclusive = (np.cumsum(rows, 1) - rows).astype(I32).reshape(-1)
+    flags = [np.zeros(8, I32), np.zeros(8, I32)]
+    return {
+        "scan_blelloch": Case([x, zeros(x)], (4,), (128,), {1: exclusive}),
+        "scan_shuffle": Case([x, zeros(x)], (4,), (256,), {1: np.cumsum(rows, 1).astype(I32).reshape(-1)}),
+        "scan_lookback": Case([x, zeros(x), *flags], (8,), (128,), {1: np.cumsum(x).astype(I32)}),
+    }
+
+
+def _histograms() -> dict[str, Case]:
+    x = rng("histogram").integers(0, 256, 3000).astype(U8)
+    y = np.bincount(x, minlength=256).astype(np.uint32)
+    return {
+        "histogram_shared": Case([x, zeros(y), I32(3000)], (3,), (128,), {1: y}),
+        "histogram_global": Case([x, zeros(y), I32(3000)], (24,), (128,), {1: y}),
+        "histogram_match": Case([x, zeros(y), I32(3000)], (24,), (128,), {1: y}),
+    }
+
+
+def _neighbours() -> dict[str, Case]:
+    x = normal("stencil", 500)
+    p = np.pad(x, 1)
+    q = np.pad(x, 2)
+    line = 0.25 * p[:-2] + 0.5 * x + 0.25 * p[2:]
+    curve = sum(w * q[j : j + 500] for j, w in enumerate((1, 4, 6, 4, 1))) / 16
+    g = normal("grid", 40, 40)
+    e = np.pad(g, 1)
+    cross = 4 * g - e[:-2, 1:-1] - e[2:, 1:-1] - e[1:-1, :-2] - e[1:-1, 2:]
+    return {
+        "stencil_global": Case([x, zeros(x), I32(500)], (4,), (128,), {1: line}, 1e-5),
+        "stencil_shared": Case([g, zeros(g), I32(40)], (3, 3), (16, 16), {1: cross}, 1e-5),
+        "convolution_constant": Case([x, zeros(x), I32(500)], (4,), (128,), {1: curve.astype(F)}, 1e-5),
+    }
+
+
+def _transposes() -> dict[str, Case]:
+    x, h, s = normal("t", 50, 70), normal("h", 33, 21, dtype=H), normal("s", 64, 64)
+    y, z = np.ascontiguousarray(x.T), np.ascontiguousarray(h.T)
+    return {
+        "transpose_padded": Case([x, zeros(y), I32(50), I32(70)], (3, 2), (32, 8), {1: y}),
+        "transpose_half": Case([h, zeros(z), I32(33), I32(21)], (22,), (32,), {1: z}),
+        "transpose_swizzled": Case([s, zeros(s), I32(64)], (2, 2), (32, 8), {1: np.ascontiguousarray(s.T)}),
+    }
+
+
+def _products() -> dict[str, Case]:
+    out: dict[str, Case] = {}
+    for name, n, grid, block in (
+        ("matmul_tiled", 37, (3, 3), (16, 16)),
+        ("matmul_double_buffer", 48, (3, 3), (16, 16)),
+        ("matmul_vector", 32, (1, 1), (8, 8)),
+    ):
+        a, b = normal(name, n, n), normal(name + "b", n, n)
+        out[name] = Case([a, b, zeros(a), I32(n)], grid, block, {2: a @ b}, 1e-4)
+    for name, dtype in (("mma_f16", H), ("mma_bf16", BF), ("mma_tf32", F)):
+        a, b = normal(name, 16, 64).astype(dtype), normal(name + "b", 8, 64).astype(dtype)
+        y = a.astype(np.float64) @ b.astype(np.float64).T
+        out[name] = Case([a, b, np.zeros((16, 8), F)], (1,), (32,), {2: y.astype(F)}, 3e-2 if dtype is F else 1e-4)
+    a8, b8 = whole("mma_int8", 16, 64).astype(np.int8), whole("b8", 8, 64).astype(np.int8)
+    out["mma_int8"] = Case([a8, b8, np.zeros((16, 8), I32)], (1,), (32,), {2: a8.astype(I32) @ b8.astype(I32).T})
+    wa, wb = normal("wa", 32, 32, dtype=H), normal("wb", 32, 32, dtype=H)
+    y = wa.astype(F) @ wb.astype(F)
+    out["wmma_f16"] = Case([wa, wb, zeros(y), I32(32)], (1,), (128,), {2: y}, 1e-3)
+    return out
+
+
+def _rows() -> dict[str, Case]:
+    def softmax(v: Array) -> Array:
+        e = np.exp(v.astype(np.float64) - v.max(-1, keepdims=True))
+        return (e / e.sum(-1, keepdims=True)).astype(F)
+
+    a, b = normal("softmax", 10, 128), normal("online", 13, 50)
+    x, gain, bias = normal("norm", 3, 200, dtype=H), normal("gain", 200), normal("bias", 200)
+    wide = x.astype(np.float64)
+    scaled = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5)
+    r = normal("rms", 2, 96).astype(BF)
+    rw = r.astype(np.float64)
+    rms = (rw / np.sqrt((rw * rw).mean(-1, keepdims=True) + 1e-6)).astype(BF)
+    return {
+        "softmax_shuffle": Case([a, zeros(a), I32(10)], (3,), (128,), {1: softmax(a)}, 1e-5),
+        "softmax_online": Case([b, zeros(b), I32(13), I32(50)], (2,), (128,), {1: softmax(b)}, 1e-5),
+        "layernorm": Case(
+            [x, gain, bias, zeros(x), I32(200)], (3,), (128,), {3: (scaled * gain + bias).astype(H)}, 1e-2
+        ),
+        "rmsnorm_bf16": Case([r, zeros(r), I32(48)], (2,), (32,), {1: rms}, 3e-2),
+    }
+
+
+def _orders() -> dict[str, Case]:
+    x, w, lists8 = whole("sort", 512), whole("warp", 96), whole("local", 64, 8)
+    c = whole("compact", 1000)
+    kept = c[c > 0]
+    full = np.concatenate([kept, np.zeros(c.size - kept.size, I32)])
+    count = np.array([kept.size], I32)
+    lists, queries = np.sort(whole("list", 100)), whole("query", 150)
+    found = np.searchsorted(lists, queries).astype(I32)
+    return {
+        "sort_bitonic": Case([x, zeros(x)], (2,), (256,), {1: np.sort(x.reshape(2, 256)).reshape(-1)}),
+        "sort_warp": Case([w, zeros(w)], (3,), (32,), {1: np.sort(w.reshape(3, 32)).reshape(-1)}),
+        "local_array": Case([lists8, zeros(lists8)], (1,), (64,), {1: np.sort(lists8, 1)}),
+        "compact_ballot": Case([c, zeros(c), np.zeros(1, I32), I32(1000)], (1,), (256,), {1: full, 2: count}),
+        "compact_atomic": Case(
+            [c, zeros(c), np.zeros(1, I32), I32(1000)], (8,), (128,), {1: np.sort(full), 2: count}, arrange={1: np.sort}
+        ),
+        "binary_search": Case([lists, queries, zeros(queries), I32(100), I32(150)], (3,), (64,), {2: found}),
+    }
+
+
+def _sparse_and_others() -> dict[str, Case]:
+    dense = normal("csr", 70, 90) * (rng("mask").random((70, 90)) < 0.2)
+    rows, cols = np.nonzero(dense)
+    start = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=70))]).astype(I32)
+    x = normal("vector", 90)
+    csr = [start, cols.astype(I32), dense[rows, cols].astype(F), x, np.zeros(70, F), I32(70)]
+    named = normal("named", 5, 32)
+    tiles = normal("tiles", 2, 5, 64, 4)
+    own = normal("own", 128)
+    gx, gy = normal("gx", 1000), normal("gy", 1000)
+    table, index = normal("table", 20, 64, dtype=H), whole("index", 9, low=0, high=20)
+    places = np.arange(128) ^ 31
+    return {
+        "csr_scalar": Case(csr, (3,), (32,), {4: (dense @ x).astype(F)}, 1e-4),
+        "csr_vector": Case(csr, (18,), (128,), {4: (dense @ x).astype(F)}, 1e-4),
+        "named_barriers": Case([named, zeros(named), I32(5)], (1,), (64,), {1: 2 * named[:, ::-1]}),
+        "async_three_stages": Case(
+            [tiles, np.zeros((2, 64, 4), F), I32(5)], (2,), (64,), {1: tiles.sum(1)[:, ::-1]}, 1e-5
+        ),
+        "async_own": Case([own, zeros(own)], (1,), (128,), {1: own[places]}),
+        "spin_lock": Case(
+            [np.zeros(1, I32), np.zeros(1, I32), np.zeros(6, I32)], (6,), (32,), {1: np.array([6], I32), 2: np.ones(6, I32)}
+        ),
+        "grid_stride": Case([F(3), gx, gy, I32(1000)], (3,), (64,), {2: 3 * gx + gy}, 1e-5),
+        "gather_rows": Case([index, table, np.zeros((9, 64), H), I32(16)], (9,), (32,), {2: table[index]}),
+    }  # fmt: skip
+
+
+CASES: dict[str, Case] = {
+    **_reductions(), **_scans(), **_histograms(), **_neighbours(), **_transposes(), **_products(), **_rows(),
+    **_orders(), **_sparse_and_others(),
+}  # fmt: skip
+
+
+def compare(case: Case, outputs: dict[int, Array]) -> None:
+    for index, expected in case.expected.items():
+        got = case.arrange.get(index, lambda a: a)(outputs[index])
+        difference = np.abs(got.astype(np.float64) - expected.astype(np.float64)).max()
+        assert difference <= case.tolerance, f"argument {index} differs by {difference}"

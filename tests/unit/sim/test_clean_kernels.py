@@ -1,0 +1,41 @@
+"""Kernels of many styles: right against NumPy, and without one alarm, in one thread and in two."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from harness import nvrtc, run
+
+from evo.device import sim
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "data" / "sim"))
+from clean_cases import CASES, CLEAN, compare
+
+
+def test_every_file_has_a_case() -> None:
+    assert {path.stem for path in CLEAN.glob("*.cu")} == set(CASES)
+    assert len(CASES) >= 40
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_clean(name: str) -> None:
+    case = CASES[name]
+    text = (CLEAN / f"{name}.cu").read_text()
+    inputs = tuple(i for i, a in enumerate(case.args) if isinstance(a, np.ndarray) and i not in case.expected)
+    written = {"reduce_last_block", "scan_lookback", "spin_lock"}
+    for threads in (1, 2):
+        outputs, result = run(
+            sim.load(nvrtc(text)),
+            "k",
+            case.args,
+            grid=case.grid,
+            block=case.block,
+            readonly=() if name in written else inputs,
+            threads=threads,
+            budget=50_000_000,
+        )
+        assert result.faults == ()
+        compare(case, {index: outputs[index] for index in case.expected})

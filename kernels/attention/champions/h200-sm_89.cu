@@ -15,7 +15,7 @@
 // evo: launch attention grid (ceil_div(SQ, BLOCK_M), HQ, B) block (BLOCK_M // WARP_ROWS * 32) shared ((BLOCK_M + STAGES * 2 * BLOCK_N) * D * 2)
 #include <cuda_fp16.h>
 
-#define BLOCK_M 32
+#define BLOCK_M 64
 #define BLOCK_N 64
 #define WARP_ROWS 16
 #define STAGES 2

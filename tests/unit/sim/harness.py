@@ -95,13 +95,9 @@ def _storage(kind: str) -> str:
     return kind if kind in ("f32", "f64", "u8", "s8") else f"b{WIDTH[kind]}"
 
 
-def one(body: str, out: str, *inputs: tuple[str, Any], opt_level: int = 1) -> Any:
-    """Run `body` once per element. Operands are %a, %b, %c, %d; the result is %o, of type `out`.
-
-    Extra registers for the body: %p, %q (pred), %t, %u (b32), %w (b64).
-    """
-    count = max(len(np.atleast_1d(values)) for _, values in inputs)
-    params = ", ".join(f".param .u64 p{i}" for i in range(len(inputs) + 1))
+def program_of(body: str, out: str, kinds: list[str], count: int) -> str:
+    """PTX that runs `body` once per element of `count`; operands are %a, %b, %c, %d, the result is %o of type `out`."""
+    params = ", ".join(f".param .u64 p{i}" for i in range(len(kinds) + 1))
     lines = [
         HEAD,
         f".visible .entry k({params})",
@@ -110,17 +106,26 @@ def one(body: str, out: str, *inputs: tuple[str, Any], opt_level: int = 1) -> An
     ]
     lines += [f".reg .{_register(out)} %o;", "mov.u32 %i, %tid.x; mov.u32 %t, %ctaid.x; mad.lo.u32 %i, %t, 128, %i;"]
     lines += [f"setp.ge.u32 %z, %i, {count};", "@%z ret;"]
-    arrays = []
-    for index, (kind, values) in enumerate(inputs):
-        name = "abcd"[index]
-        array = np.broadcast_to(np.asarray(values, DTYPES[kind]), (count,)).copy()
-        arrays.append(array)
+    for index, kind in enumerate(kinds):
+        name, size = "abcd"[index], np.dtype(DTYPES[kind]).itemsize
         lines += [f".reg .{_register(kind)} %{name};", f"ld.param.u64 %x, [p{index}];"]
-        lines += [f"mad.wide.u32 %x, %i, {array.itemsize}, %x;", f"ld.global.{_storage(kind)} %{name}, [%x];"]
-    result = np.zeros(count, DTYPES[out])
-    lines += [body, f"ld.param.u64 %x, [p{len(inputs)}];", f"mad.wide.u32 %x, %i, {result.itemsize}, %x;"]
+        lines += [f"mad.wide.u32 %x, %i, {size}, %x;", f"ld.global.{_storage(kind)} %{name}, [%x];"]
+    size = np.dtype(DTYPES[out]).itemsize
+    lines += [body, f"ld.param.u64 %x, [p{len(kinds)}];", f"mad.wide.u32 %x, %i, {size}, %x;"]
     lines += [f"st.global.{_storage(out)} [%x], %o;", "ret;", "}"]
-    loaded = sim.load("\n".join(lines), opt_level=opt_level)
-    outs, launched = run(loaded, "k", [*arrays, result], grid=((count + 127) // 128,), block=(128,))
+    return "\n".join(lines)
+
+
+def one(body: str, out: str, *inputs: tuple[str, Any], opt_level: int = 1) -> Any:
+    """Run `body` once per element, see `program_of`.
+
+    Extra registers for the body: %p, %q (pred), %t, %u (b32), %w (b64).
+    """
+    count = max(len(np.atleast_1d(values)) for _, values in inputs)
+    arrays = [np.broadcast_to(np.asarray(values, DTYPES[kind]), (count,)).copy() for kind, values in inputs]
+    loaded = sim.load(program_of(body, out, [kind for kind, _ in inputs], count), opt_level=opt_level)
+    outs, launched = run(
+        loaded, "k", [*arrays, np.zeros(count, DTYPES[out])], grid=((count + 127) // 128,), block=(128,)
+    )
     assert launched.faults == ()
     return outs[-1]

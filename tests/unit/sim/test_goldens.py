@@ -1,0 +1,24 @@
+"""Every golden case runs on the simulator; results are checked against NumPy elsewhere and against hardware in tests/gpu."""
+
+from __future__ import annotations
+
+import goldens
+import pytest
+
+OPCODES = list(goldens.opcodes(64))
+
+
+def test_a_sample_of_opcodes_runs() -> None:
+    for golden in OPCODES[::9]:
+        golden.simulated()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("golden", OPCODES, ids=lambda golden: golden.name)
+def test_opcode_runs(golden: goldens.Golden) -> None:
+    golden.simulated()
+
+
+def test_warp_and_tensor_kernels_run() -> None:
+    for golden in goldens.kernels():
+        golden.simulated()

@@ -192,7 +192,10 @@ def _sparse_and_others() -> dict[str, Case]:
         ),
         "async_own": Case([own, zeros(own)], (1,), (128,), {1: own[places]}),
         "spin_lock": Case(
-            [np.zeros(1, I32), np.zeros(1, I32), np.zeros(6, I32)], (6,), (32,), {1: np.array([6], I32), 2: np.ones(6, I32)}
+            [np.zeros(1, I32), np.zeros(1, I32), np.zeros(6, I32)],
+            (6,),
+            (32,),
+            {1: np.array([6], I32), 2: np.ones(6, I32)},
         ),
         "grid_stride": Case([F(3), gx, gy, I32(1000)], (3,), (64,), {2: 3 * gx + gy}, 1e-5),
         "gather_rows": Case([index, table, np.zeros((9, 64), H), I32(16)], (9,), (32,), {2: table[index]}),

@@ -1,0 +1,26 @@
+// Other warps read the flag before it is set.
+// fault: race or uninitialised
+// like: clean/reduce_last_block.cu
+__device__ unsigned ticket;
+extern "C" __global__ void k(const float* x, float* part, float* y, int n) {
+  __shared__ float s[128];
+  __shared__ bool last;
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  s[t] = i < n ? x[i] : 0.f;
+  __syncthreads();
+  for (int step = 64; step; step >>= 1) {
+    if (t < step) s[t] += s[t + step];
+    __syncthreads();
+  }
+  if (t == 0) {
+    part[blockIdx.x] = s[0];
+    __threadfence();
+    last = atomicAdd(&ticket, 1) == gridDim.x - 1;  // FAULT
+  }
+  if (last) {  // FAULT
+    float sum = 0;
+    for (int b = 0; b < gridDim.x; b++) sum += part[b];
+    y[0] = sum;
+    ticket = 0;
+  }
+}

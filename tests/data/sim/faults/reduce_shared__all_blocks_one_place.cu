@@ -1,0 +1,14 @@
+// Every block writes the same word.
+// fault: race
+// like: clean/reduce_shared.cu
+extern "C" __global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[128];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  s[t] = i < n ? x[i] : 0.f;
+  __syncthreads();
+  for (int step = 64; step; step >>= 1) {
+    if (t < step) s[t] += s[t + step];
+    __syncthreads();
+  }
+  if (t == 0) y[0] = s[0];  // FAULT
+}

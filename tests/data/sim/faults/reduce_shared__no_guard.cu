@@ -1,0 +1,14 @@
+// The last block reads past the input.
+// fault: out_of_bounds
+// like: clean/reduce_shared.cu
+extern "C" __global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[128];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  s[t] = x[i];  // FAULT
+  __syncthreads();
+  for (int step = 64; step; step >>= 1) {
+    if (t < step) s[t] += s[t + step];
+    __syncthreads();
+  }
+  if (t == 0) y[blockIdx.x] = s[0];
+}

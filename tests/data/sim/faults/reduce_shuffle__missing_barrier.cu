@@ -1,0 +1,15 @@
+// Sums of warps are read before they are there.
+// fault: race or uninitialised
+// like: clean/reduce_shuffle.cu
+extern "C" __global__ void k(const float* x, float* y, int n) {
+  __shared__ float s[4];
+  int t = threadIdx.x, i = blockIdx.x * 128 + t;
+  float v = i < n ? x[i] : 0.f;
+  for (int d = 16; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
+  if (t % 32 == 0) s[t / 32] = v;  // FAULT
+  if (t < 32) {
+    v = t < 4 ? s[t] : 0.f;  // FAULT
+    for (int d = 2; d; d >>= 1) v += __shfl_down_sync(~0u, v, d);
+    if (t == 0) y[blockIdx.x] = v;
+  }
+}

@@ -62,7 +62,7 @@ OPS: list[tuple[str, str, Callable[..., Any]]] = [
     ("iii", "shr.u32 {0}, {1}, {2};", lambda a, b: _shift(a, b, "shr")),
     ("iii", "shr.s32 {0}, {1}, {2};", lambda a, b: _shift(a, b, "sar")),
     ("iii", "min.s32 {0}, {1}, {2};", lambda a, b: np.minimum(a.view(S32), b.view(S32)).view(U32)),
-    ("iii", "max.u32 {0}, {1}, {2};", lambda a, b: np.maximum(a, b)),
+    ("iii", "max.u32 {0}, {1}, {2};", np.maximum),
     ("iii", "{{ .reg .b32 z; or.b32 z, {2}, 1; div.u32 {0}, {1}, z; }}", lambda a, b: a // (b | U32(1))),
     ("iii", "{{ .reg .b32 z; or.b32 z, {2}, 1; rem.u32 {0}, {1}, z; }}", lambda a, b: a % (b | U32(1))),
     ("ii", "popc.b32 {0}, {1};", lambda a: np.bitwise_count(a).astype(U32)),

@@ -1,8 +1,9 @@
-"""Every golden case runs on the simulator; results are checked against NumPy elsewhere and against hardware in tests/gpu."""
+"""Every golden case runs on the simulator. NumPy checks opcodes in the other files, hardware checks in tests/gpu."""
 
 from __future__ import annotations
 
 import goldens
+import goldens_cuda
 import pytest
 
 OPCODES = list(goldens.opcodes(64))
@@ -20,5 +21,5 @@ def test_opcode_runs(golden: goldens.Golden) -> None:
 
 
 def test_warp_and_tensor_kernels_run() -> None:
-    for golden in goldens.kernels():
+    for golden in goldens_cuda.kernels():
         golden.simulated()

@@ -18,7 +18,7 @@ from evo.device.sim.cfg import (
 from evo.device.sim.emit import Emitter, element, special_uniform, storage
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.ir import Code, V, const
-from evo.device.sim.isa.table import TABLE, check, defs, results, uses
+from evo.device.sim.isa.table import CARRY, TABLE, check, defs, results, uses
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Mem, Not, Operand, Pair, Reg, Special, Vec
 from evo.device.sim.traits import blocks_can_part, flush_mode, global_granule, race_granule
@@ -106,6 +106,8 @@ class Flow:
     def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
         self.function = function
         self.blocks = renumber(split_blocks(function))
+        if any("cc" in ins.mods for block in self.blocks for ins in block.code):
+            function.registers[CARRY] = "pred"
         for block in self.blocks:
             for ins in block.code if block.end is None else (*block.code, block.end):
                 check(ins)

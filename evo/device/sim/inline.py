@@ -84,9 +84,7 @@ class _Inliner:
                 out.append(_moved(item, item.name, item.mods, tuple(rename(arg) for arg in item.args), rename))
         return out
 
-    def _any_call(
-        self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]
-    ) -> list[Instr | Label]:
+    def _any_call(self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
         target = call.args[1]
         if isinstance(target, Reg):
             return self._indirect(call, caller, rename, stack)
@@ -94,9 +92,7 @@ class _Inliner:
             return self._system(call, target.name, rename)
         return self._call(call, rename, stack)
 
-    def _indirect(
-        self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]
-    ) -> list[Instr | Label]:
+    def _indirect(self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
         """Compare the address with every function it may be; the one that matches is inlined there."""
         results, target, arguments = call.args
         found = candidates(self.program, call, caller.variables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const, elem, is_vec
-from evo.device.sim.isa.table import Emit, opcode, refuse
+from evo.device.sim.isa.table import CARRY, Emit, opcode, refuse
 from evo.device.sim.program import WIDTH, Imm, Instr, Pair
 
 if TYPE_CHECKING:
@@ -50,18 +50,24 @@ def _carry_out(e: Emitter, a: V, b: V, name: str) -> None:
     c = e.c
     a, b = c.same(a, b)
     total = c.bin(name, a, b)
-    flag = c.icmp("ult", total, a) if name == "add" else c.icmp("ult", a, b)
-    e.cache["carry"] = flag
+    # As in the hardware, the flag of a subtraction is set when nothing is borrowed; NVIDIA's 128-bit division, which
+    # reads it with addc, relies on that.
+    flag = c.icmp("ult", total, a) if name == "add" else c.icmp("uge", a, b)
+    e.write(CARRY, flag)
+
+
+def _carry_in(e: Emitter, ins: Instr) -> V:
+    if CARRY not in e.registers:
+        raise refuse(ins, "no instruction of this kernel sets the carry")
+    return e.read(CARRY)
 
 
 def add_carry(e: Emitter, ins: Instr) -> None:
-    """addc, subc: add with the carry of the preceding .cc instruction of the same block."""
+    """addc, subc: add with the carry of the preceding .cc instruction."""
     kind = ins.mods[-1]
     a, b = sources(e, ins, kind)
     c = e.c
-    if "carry" not in e.cache:
-        raise refuse(ins, "no carry was set in this basic block")
-    flag = e.cache["carry"]
+    flag = _carry_in(e, ins)
     if is_vec(flag.t) or is_vec(a.t) or is_vec(b.t):
         a, b, flag = e.vector(a), e.vector(b), e.vector(flag)
     t = elem(a.t)
@@ -71,11 +77,12 @@ def add_carry(e: Emitter, ins: Instr) -> None:
         total = c.add(first, carry)
         out = c.or_(c.icmp("ult", first, a), c.icmp("ult", total, first))
     else:
+        borrow = c.xor(carry, 1)
         first = c.sub(a, b)
-        total = c.sub(first, carry)
-        out = c.or_(c.icmp("ult", a, b), c.icmp("ult", first, carry))
+        total = c.sub(first, borrow)
+        out = c.not_(c.or_(c.icmp("ult", a, b), c.icmp("ult", first, borrow)))
     if "cc" in ins.mods:
-        e.cache["carry"] = out
+        e.write(CARRY, out)
     e.dst(ins.args[0], total)
 
 
@@ -105,9 +112,7 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
     addend = e.src(ins.args[3], third)
     p, addend = c.same(p, addend)
     if ins.name == "madc":
-        if "carry" not in e.cache:
-            raise refuse(ins, "no carry was set in this basic block")
-        flag = e.cache["carry"]
+        flag = _carry_in(e, ins)
         if is_vec(flag.t) or is_vec(p.t):
             p, addend, flag = e.vector(p), e.vector(addend), e.vector(flag)
         first = c.add(p, addend)
@@ -117,7 +122,7 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
         total = c.add(p, addend)
         out = c.icmp("ult", total, p)
     if "cc" in ins.mods:
-        e.cache["carry"] = out
+        e.write(CARRY, out)
     if "sat" in ins.mods:
         raise refuse(ins)
     e.dst(ins.args[0], total, signed=signed(kind))

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Emit = Callable[["Emitter", Instr], None]
 
+CARRY = "@carry"  # the condition code register, a predicate like any other
+
 
 @dataclass(frozen=True, slots=True)
 class Spec:
@@ -92,6 +94,8 @@ def defs(ins: Instr) -> Iterable[str]:
     """Registers that the instruction writes."""
     for arg in ins.args[: results(ins)]:
         yield from _registers(arg)
+    if "cc" in ins.mods:
+        yield CARRY
 
 
 def uses(ins: Instr) -> Iterable[str]:
@@ -102,3 +106,5 @@ def uses(ins: Instr) -> Iterable[str]:
         yield from reads_of(arg)
     if ins.name in ("brx",):
         yield from reads_of(ins.args[0])
+    if ins.name in ("addc", "subc", "madc"):
+        yield CARRY

@@ -27,6 +27,7 @@ from evo.result import Fault
 
 MODULE_BASE = 0x0000_0600_0000_0000
 MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
+MAX_BLOCKS = 1 << 26  # of one launch: beyond, the list of blocks alone fills the memory
 DEFAULT_BUDGET = 4_000_000_000  # warp instructions
 Arg = Buffer | np.generic | int | float
 
@@ -202,7 +203,6 @@ class Module:
         grid3, block3 = _three(grid), _three(block)
         params = pack_arguments(loaded.function.params, args, kernel)
         total = int(np.prod(grid3, dtype=object))
-        ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
         static, local = self.layouts[kernel]
         counters = Counters(loaded.kernel)
         if local > MAX_LOCAL:
@@ -211,6 +211,10 @@ class Module:
         problem = self._refused(loaded.function, grid3, block3, static + shared_bytes)
         if problem:
             return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)
+        if blocks is None and total > MAX_BLOCKS:
+            message = f"{total} blocks are more than any budget allows; list the blocks to run"
+            return LaunchResult((Fault(kind="budget", kernel=kernel, message=message),), counters, 0, total)
+        ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
         if ids.size and (ids.min() < 0 or ids.max() >= total):
             raise ValueError(f"block ids must lie in 0..{total - 1}")
         buffers = [*memory.buffers, *self.memory.buffers]
@@ -234,6 +238,8 @@ class Module:
     def _refused(self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str:
         chip = self.chip
         threads = block[0] * block[1] * block[2]
+        if shared < self.static_shared_bytes(function.name):
+            return f"{shared - self.static_shared_bytes(function.name)} bytes of dynamic shared memory"
         if min(*grid, *block) < 1:
             return f"empty launch: grid {grid}, block {block}"
         if threads > chip.threads_per_block or block[0] > 1024 or block[1] > 1024 or block[2] > 64:

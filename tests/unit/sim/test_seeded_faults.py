@@ -18,7 +18,7 @@ from evo.device import sim
 
 DATA = Path(__file__).parents[2] / "data" / "sim"
 sys.path.insert(0, str(DATA))
-from clean_cases import CASES
+from clean_cases import CASES  # noqa: E402
 
 FILES = sorted((DATA / "faults").glob("*.cu"))
 EXPECTED = dict(line.split(maxsplit=1) for line in (DATA / "faults" / "where.txt").read_text().splitlines() if line)

@@ -144,8 +144,19 @@ SHAPES = {
     "m16n8k16.row.col.f32.f16.f16.f32": (np.float16, 2, 4, 2), "m16n8k8.row.col.f32.f16.f16.f32": (np.float16, 2, 2, 1),
     "m16n8k16.row.col.f16.f16.f16.f16": (np.float16, 2, 4, 2), "m16n8k16.row.col.f32.bf16.bf16.f32": ("bf16", 2, 4, 2),
     "m16n8k8.row.col.f32.tf32.tf32.f32": (np.float32, 1, 4, 2), "m16n8k4.row.col.f32.tf32.tf32.f32": (np.float32, 1, 2, 1),
+    "m16n8k8.row.col.f32.bf16.bf16.f32": ("bf16", 2, 2, 1), "m16n8k32.row.col.f32.e4m3.e4m3.f32": ("e4m3", 4, 4, 2),
+    "m16n8k32.row.col.f32.e5m2.e5m2.f32": ("e5m2", 4, 4, 2), "m16n8k32.row.col.f16.e4m3.e4m3.f16": ("e4m3", 4, 4, 2),
     "m16n8k32.row.col.s32.s8.s8.s32": (np.int8, 4, 4, 2), "m16n8k16.row.col.s32.u8.s8.s32": (np.int8, 4, 2, 1),
 }  # fmt: skip
+
+
+def eight_bit_codes(values: np.ndarray, kind: str) -> np.ndarray:
+    """Small integers as 8-bit floats: the upper byte of an f16, its exponent moved for e4m3."""
+    bits = values.astype(np.float16).view(np.uint16).astype(np.int64)
+    if kind == "e5m2":
+        return (bits >> 8).astype(np.uint8)
+    code = ((bits & 0x7FFF) >> 7) - (8 << 3)
+    return (np.where(values == 0, 0, code) | (bits >> 8 & 0x80)).astype(np.uint8)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -162,6 +173,8 @@ def test_mma_shapes(shape: str) -> None:
     def pack(values: np.ndarray) -> np.ndarray:
         if kind == "bf16":
             return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16).view(np.uint32)
+        if kind in ("e4m3", "e5m2"):
+            return eight_bit_codes(values, str(kind)).view(np.uint32)
         return values.astype(kind).view(np.uint32)
 
     lane = np.arange(32)
@@ -202,6 +215,17 @@ def test_mma_shapes(shape: str) -> None:
         got = out[3].view(acc).reshape(4, 32)
         expect = np.stack([d[group + 8 * (i // 2), 2 * quad + i % 2] for i in range(4)])
     assert (got == expect).all()
+
+
+def test_mma_of_doubles() -> None:
+    """m8n8k4: one element of A and B and two of C per lane (PTX ISA, Matrix Fragments for mma.m8n8k4 with .f64)."""
+    text = """extern "C" __global__ void k(const double* a, const double* b, const double* c, double* d) { int t = threadIdx.x;
+  asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%4,%5};" : "=d"(d[2 * t]), "=d"(d[2 * t + 1])
+    : "d"(a[t]), "d"(b[t]), "d"(c[2 * t]), "d"(c[2 * t + 1])); }"""
+    a, b, c = RNG.standard_normal((8, 4)), RNG.standard_normal((4, 8)), RNG.standard_normal((8, 8))
+    out, result = run(text, "k", [a, b.T.copy(), c, np.zeros((8, 8))])
+    assert result.faults == ()
+    assert np.abs(out[3] - (a @ b + c)).max() < 1e-14
 
 
 def test_cache_holds_machine_code_between_loads(tmp_path: Path) -> None:

@@ -219,3 +219,36 @@ def test_integer_conversions(source: str, to: str) -> None:
     info = np.iinfo(DTYPES[to])
     got = one(f"cvt.sat.{to}.{source} %o, %a;", to, (source, a))
     assert (got == wrap([min(max(x, info.min), info.max) for x in big(a)], to)).all()
+
+
+PERMUTE_MODES = {
+    "f4e": lambda n: [n, n + 1, n + 2, n + 3], "b4e": lambda n: [n, (n - 1) % 8, (n - 2) % 8, (n - 3) % 8], "rc8": lambda n: [n] * 4,
+    "ecl": lambda n: [max(n, i) for i in range(4)], "ecr": lambda n: [min(n, i) for i in range(4)], "rc16": lambda n: [2 * (n & 1), 2 * (n & 1) + 1] * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", PERMUTE_MODES)
+def test_permute_modes(mode: str) -> None:
+    a, b, s = (np.random.default_rng(5).integers(0, 1 << 32, 64, dtype=np.uint32) for _ in range(3))
+    got = one(f"prmt.b32.{mode} %o, %a, %b, %c;", "b32", ("b32", a), ("b32", b), ("b32", s))
+    for x, y, c, value in zip(a, b, s, got, strict=True):
+        pool = [*int(x).to_bytes(4, "little"), *int(y).to_bytes(4, "little")]
+        assert int(value) == int.from_bytes(bytes(pool[i] for i in PERMUTE_MODES[mode](int(c) & 3)), "little")
+
+
+def test_carry_chains_cross_blocks_and_lanes() -> None:
+    """The flag differs between lanes though its readers' operands do not; a branch lies between."""
+    a, b = (np.random.default_rng(6).integers(0, 1 << 32, 64, dtype=np.uint32) for _ in range(2))
+    a[:4], b[:4] = 0xFFFFFFFF, 1
+    body = "add.cc.u32 %t, %a, %b; setp.eq.u32 %p, %a, %a; @%p bra on; mov.u32 %t, 9; on: addc.u32 %o, 0, 0;"
+    carry = (a.astype(np.uint64) + b) >> np.uint64(32)
+    assert (one(body, "u32", ("u32", a), ("u32", b)) == carry).all()
+    # subc takes the flag as borrow after sub.cc; addc finds it set where nothing was borrowed.
+    assert (
+        one("sub.cc.u32 %t, %a, %b; subc.u32 %o, 0, 0;", "s32", ("u32", a), ("u32", b)) == -(a < b).astype(int)
+    ).all()
+    assert (one("sub.cc.u32 %t, %a, %b; addc.u32 %o, 0, 0;", "u32", ("u32", a), ("u32", b)) == (a >= b)).all()
+    assert (
+        one("mad.lo.cc.u32 %t, %a, %b, %a; madc.hi.u32 %o, %a, %b, 0;", "u32", ("u32", a), ("u32", b))
+        == ((a.astype(object) * b + a) >> 32).astype(np.uint64)
+    ).all()

@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
-from evo import __version__, gate
+import evo
 from evo import compile as compiler
+from evo import gate
 from evo.bench import BenchOptions, BenchRequest, measure
 from evo.decide import DEFAULT_RULE, decide_modelled
 from evo.decide_modelled import CASE_LOSS
@@ -104,7 +105,7 @@ class Workbench:
             arch=self.arch,
             loaded="sim" if self.modelled else measured,
             toolkit=compiler.toolkit_version(),
-            harness=__version__,
+            harness=evo.__version__,
             task_hash=task.hash,
             detail={key: value for key, value in self.about.items() if key not in ("chip", "loaded")},
         )

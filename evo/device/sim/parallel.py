@@ -18,6 +18,7 @@ from evo.device.sim.jit import Compiled
 from evo.device.sim.memory import Buffer
 
 _STOP = -(1 << 62)
+MOST = 64  # threads
 
 
 def run_parts(
@@ -29,7 +30,7 @@ def run_parts(
 ) -> Context | None:
     """The joined context of all parts; None, with memory as it was, if the launch must run in one thread."""
     before = [(buffer, buffer.bytes.copy()) for buffer in buffers if buffer.writable]
-    count = min(threads, int(ids.size))
+    count = min(threads, int(ids.size), MOST)
     parts = [make(ids[index::count]) for index in range(count)]
     budget = parts[0].field("budget")
     workers = [threading.Thread(target=_run, args=(compiled, part, parts)) for part in parts[1:]]

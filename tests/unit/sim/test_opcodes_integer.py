@@ -222,9 +222,13 @@ def test_integer_conversions(source: str, to: str) -> None:
 
 
 PERMUTE_MODES = {
-    "f4e": lambda n: [n, n + 1, n + 2, n + 3], "b4e": lambda n: [n, (n - 1) % 8, (n - 2) % 8, (n - 3) % 8], "rc8": lambda n: [n] * 4,
-    "ecl": lambda n: [max(n, i) for i in range(4)], "ecr": lambda n: [min(n, i) for i in range(4)], "rc16": lambda n: [2 * (n & 1), 2 * (n & 1) + 1] * 2,
-}  # fmt: skip
+    "f4e": lambda n: [n, n + 1, n + 2, n + 3],
+    "b4e": lambda n: [n, (n - 1) % 8, (n - 2) % 8, (n - 3) % 8],
+    "rc8": lambda n: [n] * 4,
+    "ecl": lambda n: [max(n, i) for i in range(4)],
+    "ecr": lambda n: [min(n, i) for i in range(4)],
+    "rc16": lambda n: [2 * (n & 1), 2 * (n & 1) + 1] * 2,
+}
 
 
 @pytest.mark.parametrize("mode", PERMUTE_MODES)

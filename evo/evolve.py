@@ -126,28 +126,35 @@ class _Loop:
         if self.path.is_file() and self.settings.start is None:
             self._take_up(fields)
             return
-        self.watch(Event(kind="begin", fields=drop_absent(fields)))
         source = self.settings.start or _first_rung(self.task)
         variant = read_variant(source)
-        self._first(variant, source)
+        self.watch(Event(kind="begin", fields=drop_absent(fields)))
+        self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
 
     def _take_up(self, fields: dict[str, Json]) -> None:
         self.champion = read_variant(self.path)
         descent = self.notebook.descent(self.path, self.champion)
+        if not descent.known:  # edited by hand, or from elsewhere: without a start, no later diff could be rebuilt
+            self.watch(
+                Event(kind="note", text=f"{self.path.name} is not what evo last kept: starting from it as it is")
+            )
+            self.watch(Event(kind="begin", fields=drop_absent(fields)))
+            self._first(self.champion, self.path, rung=descent.rung)
+            return
         self.rung, self.rungs_tried = descent.rung, set(descent.rungs_tried)
         self.tried = set(descent.tried) | {self.champion.id}
         prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
         if isinstance(prepared, Failed):
             raise TaskInvalid(
                 f"{self.path}: the champion does not run here: {prepared.reason}",
-                hint="start anew with --from ladder/00_scalar.cu",
+                hint=f"start anew with --from ladder/{_first_rung(self.task).name}",
             )
         self.code_seen.add(prepared.code_hash)
         self.end = self.start = _named(descent.bench)
         known = {**fields, "champion": self.champion.id, "cases": self.start or None}
         self.watch(Event(kind="begin", fields=drop_absent(known)))
 
-    def _first(self, variant: Variant, source: Path) -> None:
+    def _first(self, variant: Variant, source: Path, *, rung: str | None) -> None:
         proposal = Proposal(
             operator="start",
             kind="start",
@@ -156,15 +163,14 @@ class _Loop:
             reason=variant.headline,
             expected="the baseline of this run; claims no gain",
             risk="none",
+            arguments={"rung": rung} if rung is not None else {},
         )
         self.champion = variant
-        if source.parent == self.task.folder / "ladder":
-            self.rung = source.name
         evaluation = self._try(proposal, None)
         if not evaluation.status.passed:
             raise TaskInvalid(
-                f"{source}: the first champion is {evaluation.status}: {evaluation.reason}",
-                hint=f"see `evo check {source}`; start from a file that passes",
+                f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}",
+                hint=f"see `evo check {source}`; start anew with --from ladder/{_first_rung(self.task).name}",
             )
 
     def step(self) -> bool:
@@ -304,7 +310,7 @@ def _result_line(
             "status": evaluation.status.value,
             "reason": evaluation.reason or (decision.reason if decision else None),
             "decision": decision.verdict.value if decision else None,
-            "timing": evaluation.environment.timing if evaluation.bench else None,
+            "timing": evaluation.environment.timing,
             "cases": _cases(evaluation.bench) or None,
             "gain": decision.gain.to_json() if decision and decision.gain else None,
             "commit": commit,

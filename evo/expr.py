@@ -18,6 +18,7 @@ from evo.errors import SyntaxInvalid
 Number = int | float
 
 _LONGEST = 500
+_SHOWN = 60
 _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -75,7 +76,10 @@ def parse(text: str, *, path: Path | str = "<expression>", line: int | None = No
 
     def invalid(token: str, why: str) -> SyntaxInvalid:
         allowed = "+ - * // % comparisons, and/or/not, ceil_div, min, max" + (", /, sqrt, log2" if real else "")
-        return SyntaxInvalid(path, line, f"{why} at `{token}` in `{text}`", hint=f"allowed: integers, names, {allowed}")
+        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        return SyntaxInvalid(
+            path, line, f"{why} at `{token[:_SHOWN]}` in `{shown}`", hint=f"allowed: integers, names, {allowed}"
+        )
 
     if len(text) > _LONGEST:
         raise invalid(text[:20], f"expression longer than {_LONGEST} characters")

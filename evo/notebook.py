@@ -16,7 +16,7 @@ from pathlib import Path
 from evo import leaderboard
 from evo.ledger import Kept, Ledger
 from evo.mutate import Proposal
-from evo.population import Record, RunFile, kept_message, load_records, make_diff, run_id
+from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
 from evo.result import Evaluation, Json
 from evo.task import Task
 from evo.variant import Variant
@@ -36,8 +36,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descent:
-    """What earlier runs say about a champion: variants and rungs tried since its start, and its last figures."""
+    """What earlier runs say about a champion: variants and rungs tried since its start, and its last figures.
 
+    known: a kept record has exactly its text; ids leave comments out, and diffs do not.
+    """
+
+    known: bool = False
     tried: frozenset[str] = frozenset()
     rung: str | None = None
     rungs_tried: frozenset[str] = frozenset()
@@ -110,6 +114,7 @@ class Notebook:
         kept_rungs = [str(r.arguments["rung"]) for r in line if r.kept and "rung" in r.arguments]
         own = [record for record in line if record.kept and record.variant == variant.id]
         return Descent(
+            known=any(rebuild_text(records, record.trial) == variant.text for record in own),
             tried=frozenset(record.variant for record in line),
             rung=kept_rungs[-1] if kept_rungs else None,
             rungs_tried=frozenset(rungs),
@@ -158,7 +163,7 @@ def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Itera
         leaderboard.load(root)  # a corrupt one is the user's to look at before it is replaced
         notebook = Notebook(root, task, ledger)
         notebook.recovered = recovered
-        load_records(root, task.name)
+        load_records(root, settled=True)
         ledger.begin(task=task.name, run=notebook.run, run_file=notebook._file.path)
         yield notebook
 

@@ -105,7 +105,7 @@ class Reference:
             raise self._broken(name, "is missing")
         try:
             return function(*args)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit() in a task's file must not pick evo's exit code
             raise self._broken(name, f"raised {type(error).__name__}: {error}") from error
 
     def _broken(self, function: str, what: str) -> TaskInvalid:
@@ -131,7 +131,7 @@ def load_module(path: Path) -> ModuleType:
     sys.dont_write_bytecode = True  # a __pycache__ inside the user's task folder is litter
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = f"{path}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)
         raise TaskInvalid(f"{where}: {type(error).__name__}: {error}", hint="fix reference.py") from error
     finally:

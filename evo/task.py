@@ -6,6 +6,7 @@ Reads one `kernels/<task>/` and nothing else. A malformed file is a SyntaxInvali
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-import yaml
-
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.expr import Expression, Number, parse
+from evo.fields import Fields
 from evo.variant import DTYPES
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
+_LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description"}
@@ -174,41 +175,8 @@ def read_task(folder: Path) -> Task:
     return _Yaml(path, text).task(folder)
 
 
-class _Yaml:
-    """task.yaml as data with the line of each field kept."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self.path = path
-        self.lines: dict[tuple[str | int, ...], int] = {}
-        try:
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
-            data = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or "not YAML"
-            raise SyntaxInvalid(path, mark.line + 1 if mark else None, problem, hint="fix the YAML syntax") from None
-        if node is None or not isinstance(data, dict):
-            raise SyntaxInvalid(path, 1, "task.yaml is not a mapping", hint="start with `name: ...`")
-        self._index(node, ())
-        self.data = cast(dict[str, object], data)
-
-    def _index(self, node: yaml.Node, at: tuple[str | int, ...]) -> None:
-        self.lines.setdefault(at, node.start_mark.line + 1)
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                self.lines[(*at, key.value)] = key.start_mark.line + 1
-                self._index(value, (*at, key.value))
-        elif isinstance(node, yaml.SequenceNode):
-            for number, value in enumerate(node.value):
-                self._index(value, (*at, number))
-
-    def line(self, *at: str | int) -> int | None:
-        return self.lines.get(at)
-
-    def invalid(self, at: tuple[str | int, ...], problem: str, hint: str) -> SyntaxInvalid:
-        where = ".".join(map(str, at))
-        line = self.lines.get(at) or self.lines.get(at[:-1])
-        return SyntaxInvalid(self.path, line, f"field `{where}`: {problem}", hint=hint)
+class _Yaml(Fields):
+    """task.yaml, read field by field."""
 
     def task(self, folder: Path) -> Task:
         for key in self.data:
@@ -226,7 +194,8 @@ class _Yaml:
         axes = self._axes()
         tensors = tuple(self._tensors(axes))
         scalars = tuple(self._scalars(axes, {tensor.name for tensor in tensors}))
-        bench = self._cases("bench", axes)
+        bench, check = self._cases("bench", axes), self._cases("check", axes)
+        self._distinct(bench, check, tensors)
         names = [case.name for case in bench]
         headline = self.data.get("headline", names[0])
         if headline not in names:
@@ -238,32 +207,17 @@ class _Yaml:
             tensors=tensors,
             scalars=scalars,
             tolerance=self._tolerance(),
-            check=self._cases("check", axes),
+            check=check,
             bench=bench,
             headline=str(headline),
             score=self._score(names),
             work=self._work(axes),
-            flags=tuple(str(flag) for flag in cast(list[object], self.data.get("flags") or [])),
-            targets=cast(dict[str, dict[str, float]], self.data.get("targets") or {}),
+            flags=self._flags(),
+            targets=self._targets(),
         )
 
-    def _mapping(self, key: str) -> dict[str, object]:
-        value = self.data.get(key)
-        if not isinstance(value, dict) or not value:
-            raise self.invalid((key,), "expected a mapping with at least one entry", f"write `{key}: {{name: value}}`")
-        return cast(dict[str, object], value)
-
-    def _entries(self, key: str) -> Iterator[tuple[int, dict[str, object]]]:
-        value = self.data.get(key)
-        if not isinstance(value, list) or not value:
-            raise self.invalid((key,), "expected a list with at least one entry", f"write `{key}: [...]`")
-        for number, entry in enumerate(value):
-            if not isinstance(entry, dict):
-                raise self.invalid((key, number), "expected a mapping", "write `- {name: ..., ...}`")
-            yield number, entry
-
     def _axes(self) -> dict[str, str]:
-        axes = self._mapping("axes")
+        axes = self.mapping("axes")
         for name, kind in axes.items():
             if kind not in ("int", "bool") or not _NAME.match(str(name)):
                 raise self.invalid(
@@ -272,23 +226,30 @@ class _Yaml:
         return cast(dict[str, str], axes)
 
     def _expression(self, text: object, at: tuple[str | int, ...], names: Mapping[str, str], real: bool) -> Expression:
-        line = self.lines.get(at)
-        expression = parse(str(text), path=self.path, line=line, real=real)
+        if text is None:
+            raise self.invalid(at, "missing", "write a formula over the axes")
+        expression = parse(str(text), path=self.path, line=self.line(*at), real=real)
         for name in sorted(expression.names - set(names)):
             raise self.invalid(at, f"unknown axis {name!r}", f"axes: {', '.join(names)}")
         return expression
 
     def _dtype(self, entry: Mapping[str, object], at: tuple[str | int, ...]) -> str:
         dtype = entry.get("dtype")
-        if dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in DTYPES:
             raise self.invalid((*at, "dtype"), f"unknown dtype {dtype!r}", f"one of {', '.join(DTYPES)}")
-        return str(dtype)
+        return dtype
+
+    def _known(self, entry: Mapping[str, object], at: tuple[str | int, ...], fields: tuple[str, ...]) -> None:
+        for name in entry:
+            if name not in fields:
+                raise self.invalid((*at, name), "unknown field", f"known fields: {', '.join(fields)}")
 
     def _tensors(self, axes: dict[str, str]) -> Iterator[Tensor]:
         seen: set[str] = set()
         roles = []
-        for number, entry in self._entries("tensors"):
+        for number, entry in self.entries("tensors"):
             at = ("tensors", number)
+            self._known(entry, at, ("name", "role", "dtype", "shape"))
             name, role, shape = entry.get("name"), entry.get("role"), entry.get("shape")
             if not isinstance(name, str) or not _NAME.match(name) or name in seen:
                 raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each tensor a name of its own")
@@ -306,8 +267,9 @@ class _Yaml:
     def _scalars(self, axes: dict[str, str], taken: set[str]) -> Iterator[Scalar]:
         if not self.data.get("scalars"):
             return
-        for number, entry in self._entries("scalars"):
+        for number, entry in self.entries("scalars"):
             at = ("scalars", number)
+            self._known(entry, at, ("name", "dtype", "value"))
             name = entry.get("name")
             if not isinstance(name, str) or not _NAME.match(name) or name in taken or name in axes:
                 raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each scalar a name of its own")
@@ -315,7 +277,7 @@ class _Yaml:
             yield Scalar(name=name, dtype=self._dtype(entry, at), value=value)
 
     def _tolerance(self) -> Tolerance:
-        given = self._mapping("tolerance")
+        given = self.mapping("tolerance")
         numbers = {}
         for key in ("rtol", "atol", "rival_error_factor"):
             value = given.get(key)
@@ -334,11 +296,15 @@ class _Yaml:
         value = self.data.get(key)
         cases: list[Case] = []
         if isinstance(value, dict):
-            for label, given in self._mapping(key).items():
+            for label, given in self.mapping(key).items():
                 cases.append(self._case((key, label), str(label), given, axes))
         else:
-            for number, entry in self._entries(key):
+            for number, entry in self.entries(key):
                 name = entry.get("name") or _case_name(entry, axes)
+                if not isinstance(name, str):
+                    raise self.invalid(
+                        (key, number, "name"), f"{name!r} is not a name", "quote what YAML reads as more"
+                    )
                 cases.append(self._case((key, number), str(name), entry, axes))
         names = [case.name for case in cases]
         for case in cases:
@@ -368,20 +334,53 @@ class _Yaml:
                     raise self.invalid(at, f"axis {axis} is missing", f"add `{axis}: ...`")
         return Case(name=name, axes={axis: values[axis] for axis in axes})
 
+    def _distinct(self, bench: tuple[Case, ...], check: tuple[Case, ...], tensors: tuple[Tensor, ...]) -> None:
+        """One name, one case: results are kept by name. And every tensor of every case has a size."""
+        timed = {case.name: case for case in bench}
+        for case in check:
+            if timed.get(case.name, case) != case:
+                hint = "give one of them another name"
+                raise self.invalid(("check",), f"{case.name!r} is another case in `bench`", hint)
+        for case in (*check, *bench):
+            for number, tensor in enumerate(tensors):
+                at = ("tensors", number, "shape")
+                if min(tensor.dims(case)) < 1 or tensor.size_bytes(case) > _LARGEST_TENSOR:
+                    dims = " x ".join(map(str, tensor.dims(case)))
+                    raise self.invalid(at, f"{dims} at case {case.name}", "1 or more each, and 256 GiB at most")
+
+    def _flags(self) -> tuple[str, ...]:
+        given = self.data.get("flags") or []
+        if not isinstance(given, list) or not all(isinstance(flag, str) for flag in given):
+            raise self.invalid(("flags",), "expected a list of compiler flags", "e.g. flags: [--use_fast_math]")
+        return tuple(given)
+
+    def _targets(self) -> dict[str, dict[str, float]]:
+        if not self.data.get("targets"):
+            return {}
+        given = self.mapping("targets")
+        for chip, figures in given.items():
+            if not isinstance(figures, dict) or not all(_is_number(value) for value in figures.values()):
+                raise self.invalid(("targets", chip), "expected microseconds by case", "e.g. {l4: {b2: 17.0}}")
+        return cast(dict[str, dict[str, float]], given)
+
     def _score(self, names: list[str]) -> dict[str, float]:
-        given = cast(dict[str, object], self.data.get("score") or dict.fromkeys(names, 1))
+        given = self.mapping("score") if self.data.get("score") else dict[str, object].fromkeys(names, 1)
         for name, weight in given.items():
             if name not in names:
                 raise self.invalid(("score", name), "no such bench case", f"one of {', '.join(names)}")
-            if not isinstance(weight, int | float) or weight < 0:
+            if not _is_number(weight) or cast(float, weight) < 0:
                 raise self.invalid(("score", name), f"{weight!r} is not a weight", "a number, 0 or more")
         if not sum(cast(float, weight) for weight in given.values()):
             raise self.invalid(("score",), "all weights are zero", "give at least one case a weight")
         return {name: float(cast(float, weight)) for name, weight in given.items()}
 
     def _work(self, axes: dict[str, str]) -> dict[str, Expression]:
-        given = cast(dict[str, object], self.data.get("work") or {})
+        given = self.mapping("work") if self.data.get("work") else {}
         return {name: self._expression(text, ("work", name), axes, True) for name, text in given.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _case_name(entry: Mapping[str, object], axes: Mapping[str, str]) -> str:

@@ -38,6 +38,8 @@ _LAUNCH = re.compile(r"^(\w+)\s+grid\s*\((.*)\)\s*block\s*\((.*?)\)\s*(?:shared\
 _SCRATCH = re.compile(r"^(\w+)\s+(\w+)\s*\[(.*)\]\s*(?:init\s*=\s*(\w+))?(?:\s{3,}.*)?$")
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 
+LONGEST_TEXT = 1_000_000
+
 KnobValue = int | str
 
 
@@ -119,7 +121,7 @@ class Variant:
 def read_variant(path: Path) -> Variant:
     """Read a `.cu` file. Raises SyntaxInvalid naming file, line and field."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")  # editors on Windows put a mark first, which nvrtc refuses
     except FileNotFoundError:
         raise SyntaxInvalid(path, None, "no such file", hint="give the path of a .cu file") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -129,6 +131,9 @@ def read_variant(path: Path) -> Variant:
 
 def parse_variant(text: str, *, path: Path | str = "<variant>") -> Variant:
     """Parse the `// evo:` lines of a text. Raises SyntaxInvalid naming file, line and field."""
+    if len(text) > LONGEST_TEXT:
+        problem = f"{len(text):,} characters, at most {LONGEST_TEXT:,} are read"
+        raise SyntaxInvalid(path, None, problem, hint="a variant is one kernel file; leave generated padding out")
     reader = _Reader(str(path), text)
     for number, line in enumerate(text.splitlines(), start=1):
         if match := _DIRECTIVE.match(line):
@@ -154,7 +159,7 @@ def _replace_value(line: str, name: str, value: KnobValue) -> str:
 
 
 def _as_knob_value(token: str) -> KnobValue:
-    return int(token) if re.fullmatch(r"-?\d+", token) else token
+    return int(token) if re.fullmatch(r"-?\d{1,19}", token) else token
 
 
 def variant_id(text: str) -> str:
@@ -188,6 +193,8 @@ class _Reader:
     def directive(self, line: int, field: str, rest: str) -> None:
         match field:
             case "task":
+                if self.task is not None:
+                    raise self.invalid(line, "field `task`: a second one", "a variant is for one task; keep one line")
                 self.task = self._name(line, "task", rest)
             case "macro":
                 self.macros += [self._name(line, "macro", part) for part in re.split(r"[,\s]+", rest) if part] or [
@@ -195,6 +202,8 @@ class _Reader:
                 ]
             case "knob":
                 self._knob(line, rest)
+            case "require" if not rest:
+                raise self.invalid(line, "field `require`: missing", "e.g. `// evo: require BLOCK_M % 16 == 0`")
             case "require":
                 self.requires.append(parse(rest, path=self.path, line=line))
             case "flags":

@@ -3,165 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-TASK_YAML = """\
-name: scale
-axes: {N: int}
-tensors:
-  - {name: x, role: in, dtype: float32, shape: [N]}
-  - {name: y, role: out, dtype: float32, shape: [N]}
-tolerance: {rtol: 1e-6, atol: 1e-6, rival_error_factor: 2, because: one rounding}
-check:
-  - {name: even, N: 256}
-  - {name: ragged, N: 77}
-bench:
-  small: {N: 131072}
-work: {flop: N, bytes: 8 * N}
-"""
-REFERENCE = """\
-import numpy as np
-
-
-def inputs(case, rng):
-    return {"x": rng.standard_normal(case["N"], dtype=np.float32)}
-
-
-def expected(inputs):
-    return {"y": 2.0 * inputs["x"].astype(np.float64)}
-"""
-HEAD = """\
-// {idea}
-// evo: task   scale
-// evo: knob   THREADS in 32, 64, 128
-// evo: launch scale grid (ceil_div(N, THREADS * {each})) block (THREADS) shared 0
-#define THREADS {threads}
-
-extern "C" __global__ void scale(const float* x, float* y, int n) {{
-"""
-SLOW = (
-    HEAD.format(idea="One thread, sixteen elements, one after the other.", each=16, threads=32)
-    + """\
-    const int first = (blockIdx.x * THREADS + threadIdx.x) * 16;
-    for (int i = first; i < first + 16 && i < n; ++i) y[i] = 2.0f * x[i];
-}
-"""
-)
-FAST = (
-    HEAD.format(idea="One thread per element: neighbours read neighbours.", each=1, threads=128)
-    + """\
-    const int i = blockIdx.x * THREADS + threadIdx.x;
-    if (i < n) y[i] = 2.0f * x[i];
-}
-"""
-)
-WRONG = FAST.replace("2.0f * x[i]", "3.0f * x[i]")
-UNSAFE = FAST.replace("if (i < n) ", "")
-BROKEN = FAST.replace("blockIdx.x", "blockIdx.w")
-
-
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> Ran:
-    """Run `evo` as a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "evo", *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(env),
-        timeout=240,
-    )
-    return Ran(done.returncode, done.stdout, done.stderr)
-
-
-def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "EVO_TRACEBACK"))}
-    identity = {
-        f"GIT_{who}_{what}": "tester@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
-    }
-    return kept | identity | dict(more or {})
-
-
-def git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True, env=environment())
-    return done.stdout.strip()
-
-
-def commit_all(root: Path, message: str = "change") -> None:
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", message)
-
-
-def write_task(root: Path) -> None:
-    folder = root / "kernels" / "scale"
-    (folder / "ladder").mkdir(parents=True)
-    (folder / "task.yaml").write_text(TASK_YAML)
-    (folder / "reference.py").write_text(REFERENCE)
-    (folder / "ladder" / "00_slow.cu").write_text(SLOW)
-    (folder / "ladder" / "10_fast.cu").write_text(FAST)
+from tiny import FAST, TASK_YAML, UNSAFE, Ran, commit_all, environment, evo, fails, git, new_repository, write_task
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    root = tmp_path / "mine"
-    root.mkdir()
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    write_task(root)
-    (root / "wrong.cu").write_text(WRONG)
-    (root / "unsafe.cu").write_text(UNSAFE)
-    (root / "broken.cu").write_text(BROKEN)
-    commit_all(root, "a task")
-    return root
+    return new_repository(tmp_path / "mine")
 
 
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     """A repository after one run of the loop, and what that run printed. Read only."""
-    root = tmp_path_factory.mktemp("evolved")
-    git(root, "init", "--quiet", "--initial-branch", "main")
-    write_task(root)
-    (root / "wrong.cu").write_text(WRONG)
-    commit_all(root, "a task")
+    root = new_repository(tmp_path_factory.mktemp("evolved"))
     words = ["--device", "sim:l4", "--operators", "ladder", "--patch", "wrong.cu", "--iterations", 4, "--json"]
     return root, evo("iterate", "scale", *words, cwd=root)
-
-
-def fails(ran: Ran, code: int, *words: str) -> None:
-    """One error line and one hint line on stderr, nothing on stdout, the right exit code."""
-    assert ran.code == code, ran.err
-    assert ran.out == ""
-    errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
-    hints = [line for line in ran.err.splitlines() if line.startswith("hint: ")]
-    assert len(errors) == 1
-    assert len(hints) == 1
-    assert "Traceback" not in ran.err
-    for word in words:
-        assert word in ran.err
 
 
 # --- the command itself
@@ -400,7 +262,7 @@ def test_iterate_writes_json_lines_and_commits(evolved: tuple[Path, Ran]) -> Non
     for trial in trials:
         assert {"trial", "variant", "operator", "kind", "summary", "status", "elapsed_s"} <= set(trial)
         assert ("cases" in trial) == (trial["status"] == "correct")
-        assert trial.get("timing", "modelled") == "modelled"
+        assert trial["timing"] == "modelled"
     assert {"wrong", "correct"} <= {trial["status"] for trial in trials}
     kept = [trial for trial in trials if trial.get("decision") == "keep"]
     assert [trial["operator"] for trial in kept] == ["ladder"]

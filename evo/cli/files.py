@@ -103,10 +103,12 @@ def attempt(
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would. Checks it, times it against the champion and decides; writes nothing."""
+    from evo.variant import read_variant
+
     subject = read_subject(session_of(context), file, task)
     with _workbench(device, arch) as workbench:
         champion = subject.task.champion_path(workbench.chip_slug, workbench.arch)
-        rival = champion.read_text(encoding="utf-8") if champion.is_file() else None
+        rival = read_variant(champion).text if champion.is_file() else None
         if rival is None:
             say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet: nothing to beat")
         say(f"trying {subject.path} on {workbench.device}")

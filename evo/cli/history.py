@@ -141,17 +141,14 @@ def replay(
 ) -> int:
     """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
     from evo.evaluate import Job, Workbench, evaluate
-    from evo.population import find_among, load_records, rebuild_text
+    from evo.population import find_among, load_records, rebuild_parent_text, rebuild_text
 
     root = session_of(context).root()
     records = load_records(root)
     record = find_among(records, id)
     task = choose_task(root, record.task)
     text = rebuild_text(records, record.trial)
-    rival = None
-    if record.parent is not None:
-        earlier = [other for other in records if (other.run, other.number) < (record.run, record.number)]
-        rival = rebuild_text(records, find_among(earlier, record.parent).trial)
+    rival = rebuild_parent_text(records, record.trial)
     _warn_of_change(record, task)
     where = choose_device(device or str(record.environment["device"]))
     with Workbench(where, arch=str(record.environment["arch"]), on_stage=stage) as workbench:

@@ -67,7 +67,7 @@ def leaderboard(
     root = session_of(context).root()
     name = choose_task(root, task).name if task is not None else None
     if rebuild:
-        write(root, build(load_records(root), commits_of(root)))
+        write(root, build(load_records(root, settled=True), commits_of(root)))
         say("leaderboard.json is rebuilt from the records; commit it where it changed")
     board = load(root)
     shown = entries(board, task=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ TaskWord = Annotated[str | None, typer.Option("--task", metavar="TASK", help="In
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of inputs and of the order of proposals.")]
 KernelFile = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")]
 
+_LONGEST_NAME = 255  # bytes, on every file system that matters
 _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
@@ -81,6 +83,8 @@ def read_subject(session: Session, file: Path, task_word: str | None) -> Subject
 
 def find_file(session: Session, file: Path, task_word: str | None) -> Path:
     """FILE as given, else inside the task's folder, so that `ladder/00_scalar.cu` is enough with --task."""
+    if "\0" in str(file) or any(len(os.fsencode(part)) > _LONGEST_NAME for part in file.parts):
+        raise UsageError(f"{str(file)[:40]}... is not a file name", hint="give the path of one .cu file")
     if file.is_file():
         return file
     if task_word is not None and not file.is_absolute():

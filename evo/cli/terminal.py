@@ -17,6 +17,7 @@ _CODES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1",
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not steer the terminal
 _GOOD = frozenset({"correct", "measured", "compiled", "keep", "keep_neutral", "kept", "start", "ok"})
+_LONGEST_COMPLAINT = 1000  # characters
 _UNDECIDED = frozenset({"inconclusive", "revert", "reverted", "warn"})
 
 
@@ -70,9 +71,13 @@ def stage(text: str) -> None:
 
 
 def complain(message: str, hint: str) -> None:
-    """An error as its two lines."""
-    say(f"{paint('error:', 'red', 'bold', stream=sys.stderr)} {plain(message)}")
-    say(f"{paint('hint:', 'cyan', stream=sys.stderr)} {plain(hint)}")
+    """An error as its two lines, whatever a file's name or another program's words hold."""
+    say(f"{paint('error:', 'red', 'bold', stream=sys.stderr)} {_one_line(message)}")
+    say(f"{paint('hint:', 'cyan', stream=sys.stderr)} {_one_line(hint)}")
+
+
+def _one_line(text: str) -> str:
+    return clip(plain(" ".join(text.split())), _LONGEST_COMPLAINT)
 
 
 def out_json(value: object) -> None:

@@ -1,4 +1,4 @@
-"""What a device runs: programs, and what comes back. Two kinds stand behind it: `gpu` (CuPy) and `sim` (PTX on the CPU).
+"""What a device runs: programs, and what comes back. Two kinds stand behind it: `gpu` (CuPy), `sim` (PTX on the CPU).
 
 A Program is one variant at one case: binaries, bound launches, buffers. Everything here is picklable, because programs
 run in a child process that can be killed (`evo.device.worker`).
@@ -71,8 +71,8 @@ class Program:
 class RunRequest:
     """Run a program `repeats` times on the same inputs, outputs poisoned anew each time.
 
-    offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). For the simulator: blocks limits a run
-    to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
+    offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). For the simulator: blocks limits a
+    run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
     warp instructions that a launch may execute.
     """
 
@@ -137,13 +137,15 @@ class EstimatingDevice(Device, Protocol):
 
 
 def parse_device(text: str) -> DeviceName:
-    """Parse `gpu`, `gpu:1`, `sim`, `sim:h200`, `auto`. Raises UsageError for other words, DeviceMissing for no such chip."""
+    """Parse `gpu`, `gpu:1`, `sim`, `sim:h200`, `auto`. Raises UsageError for others."""
     kind, _, which = text.partition(":")
     if kind == "auto" and not which:
         return DeviceName("gpu", "0") if gpu_present() else DeviceName("sim", "l4")
     if kind == "gpu" and (which or "0").isdigit():
         return DeviceName("gpu", which or "0")
     if kind == "sim":
+        if which and which not in CHIPS:
+            raise UsageError(f"no chip {which!r} in the table", hint=f"known chips: {', '.join(sorted(CHIPS))}")
         return DeviceName("sim", chip(which or "l4").slug)
     raise UsageError(
         f"unknown device {text!r}", hint=f"auto, gpu, gpu:N, or sim:CHIP with CHIP one of {', '.join(sorted(CHIPS))}"

@@ -14,7 +14,7 @@ _BANNED = [
     (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", "launches work from the device"),
 ]
 _GLOBAL = re.compile(
-    r"^\s*(?:static\s+|extern\s+|volatile\s+)*(?:__device__|__managed__)"
+    r"^[^\S\n]*(?:static\s+|extern\s+|volatile\s+)*(?:__device__|__managed__)"
     r"(?![^;{(]*\()(?!\s+(?:const|constexpr)\b)(?!\s*__constant__)[^;{(]*[;={]",
     re.MULTILINE,
 )

@@ -342,7 +342,8 @@ class Ledger:
         ref = f"refs/heads/{name}"
         if self._git.branch() == ref:
             return
-        if name.startswith("-") or not self._git.is_name(ref):
+        ambiguous = name in ("HEAD", "@") or name.startswith("refs/")  # git would take these for something else
+        if ambiguous or name.startswith("-") or not self._git.is_name(ref):
             hint = "letters, digits, - and / (man git-check-ref-format)"
             raise UsageError(f"{name!r} is not a branch name", hint=hint)
         try:

@@ -52,10 +52,11 @@ class RunFile:
         self.added()
 
 
-def read_run(path: Path) -> list[Record]:
+def read_run(path: Path, *, settled: bool = False) -> list[Record]:
     """The records of one run's file. Raises RecordCorrupt naming file and line.
 
-    Not: a torn last line, which a run that is still writing may show; it is mended when the next run starts.
+    A torn last line is left out, as a run that is still writing may show one; it is mended when the next run starts.
+    settled: nobody is writing, so it is corrupt like any other.
     """
     try:
         data = path.read_bytes()
@@ -63,9 +64,9 @@ def read_run(path: Path) -> list[Record]:
         hint = "check the permissions of the file"
         raise RecordCorrupt(f"{path}: cannot be read: {error.strerror}", hint=hint) from None
     whole, torn = split_tail(data)
-    if torn.endswith(b"\n"):
+    if settled or torn.endswith(b"\n"):
         whole += torn  # a complete line that is no JSON was not torn by an append
-    lines = whole.split(b"\n")[:-1]
+    lines = whole.removesuffix(b"\n").split(b"\n") if whole else []
     records = [Record.from_line(line, where=f"{path}:{number}") for number, line in enumerate(lines, start=1)]
     for number, record in enumerate(records, start=1):
         if (record.run, record.number) != (path.stem, number):
@@ -74,22 +75,25 @@ def read_run(path: Path) -> list[Record]:
     return records
 
 
-def iterate(root: Path, task: str | None = None) -> Iterator[Record]:
+def iterate(root: Path, task: str | None = None, *, settled: bool = False) -> Iterator[Record]:
     """All records, of one task or of every task, in order of task, run and number."""
     folder = root / "population"
     names = [task] if task is not None else sorted(path.name for path in folder.glob("*") if path.is_dir())
     for name in names:
         for path in sorted((folder / name / "runs").glob("*.jsonl")):
-            for record in read_run(path):
+            for record in read_run(path, settled=settled):
                 if record.task != name:
                     where = f"{path}:{record.number}"
                     raise RecordCorrupt(f"{where}: a record of task {record.task}", hint="move it to its own task")
                 yield record
 
 
-def load_records(root: Path, task: str | None = None) -> list[Record]:
-    """All records, of one task or of every task, in order. Raises RecordCorrupt naming file and line."""
-    return list(iterate(root, task))
+def load_records(root: Path, task: str | None = None, *, settled: bool = False) -> list[Record]:
+    """All records, of one task or of every task, in order. Raises RecordCorrupt naming file and line.
+
+    settled: no run is writing, so a torn last line is a loss to be told, not a line in the making.
+    """
+    return list(iterate(root, task, settled=settled))
 
 
 def find(root: Path, prefix: str, task: str | None = None) -> Record:

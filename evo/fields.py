@@ -1,0 +1,88 @@
+"""YAML with places: a mapping read from a file, with the line of each field, and complaints that name file and field.
+
+Knows YAML, no task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from evo.errors import SyntaxInvalid
+
+Place = tuple[str | int, ...]
+
+
+class Fields:
+    """The fields of one YAML file. Raises SyntaxInvalid naming file and line where it is not a mapping."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path = path
+        self.lines: dict[Place, int] = {}
+        try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)
+            data = yaml.safe_load(text)
+            if node is not None:
+                self._index(node, ())
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", None) or "not YAML"
+            raise SyntaxInvalid(path, mark.line + 1 if mark else None, problem, hint="fix the YAML syntax") from None
+        except RecursionError:
+            raise SyntaxInvalid(path, None, "nested too deeply", hint="fields are a few levels deep") from None
+        except ValueError as error:  # a date that no calendar has, a number with thousands of digits
+            raise SyntaxInvalid(path, None, f"not YAML: {error}", hint="quote what is text") from None
+        if not isinstance(data, dict):
+            raise SyntaxInvalid(path, 1, f"{path.name} is not a mapping", hint="start with `name: ...`")
+        self.data = cast(dict[str, object], data)
+
+    def _index(self, node: yaml.Node, at: Place) -> None:
+        self.lines.setdefault(at, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                place = (*at, key.value if isinstance(key, yaml.ScalarNode) else str(key.start_mark.line))
+                if place in self.lines:  # YAML lets the last one win, and the reader of the file sees the first
+                    hint = f"it stands in line {self.lines[place]} already; keep one"
+                    raise SyntaxInvalid(self.path, key.start_mark.line + 1, f"field `{words(place)}`: twice", hint=hint)
+                self.lines[place] = key.start_mark.line + 1
+                self._index(value, place)
+        elif isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                self._index(value, (*at, number))
+
+    def invalid(self, at: Place, problem: str, hint: str) -> SyntaxInvalid:
+        return SyntaxInvalid(self.path, self.line(*at), f"field `{words(at)}`: {problem}", hint=hint)
+
+    def line(self, *at: str | int) -> int | None:
+        """Where a field stands, or the nearest field around it that is there."""
+        while at and at not in self.lines:
+            at = at[:-1]
+        return self.lines.get(at)
+
+    def mapping(self, key: str) -> dict[str, object]:
+        value = self.data.get(key)
+        if not isinstance(value, dict) or not value:
+            raise self.invalid((key,), "expected a mapping with at least one entry", f"write `{key}: {{name: value}}`")
+        for name in value:
+            if not isinstance(name, str):
+                raise self.invalid(
+                    (key, name), f"{name!r} is not a name", "names are text; quote what YAML reads as more"
+                )
+        return cast(dict[str, object], value)
+
+    def entries(self, key: str) -> Iterator[tuple[int, dict[str, object]]]:
+        value = self.data.get(key)
+        if not isinstance(value, list) or not value:
+            raise self.invalid((key,), "expected a list with at least one entry", f"write `{key}: [...]`")
+        for number, entry in enumerate(value):
+            if not isinstance(entry, dict):
+                raise self.invalid((key, number), "expected a mapping", "write `- {name: ..., ...}`")
+            yield number, entry
+
+
+def words(at: Place) -> str:
+    """A place as people write it: `tensors.0.dtype`."""
+    return ".".join(map(str, at))

@@ -24,10 +24,12 @@ from evo.device import BenchCase, DeviceName
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.hardware import Chip, chip
+from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare
 from evo.reference import Reference, load_reference
 from evo.result import CaseBench, Decision, Environment, Evaluation, Fault, Status
-from evo.task import Task
+from evo.task import Case, Task
+from evo.variant import parse_variant
 
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
@@ -134,13 +136,14 @@ class Workbench:
         """
 
         def quick(worker: Worker, text: str) -> dict[str, float] | None:
-            prepared = self.prepare(task, text)
+            cases = _sharing_headline(task, text)
+            prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=cases)
             if isinstance(prepared, Failed):
                 return None
-            binary = prepared.programs[task.headline].binary.key
-            cases = [c for c in self.bench_cases(task, prepared, seed) if c.program.binary.key == binary]
+            inputs = self.reference(task).inputs
+            quick_cases = [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in cases]
             try:
-                found = worker.call("screen", cases, time_limit_s=_SCREEN_LIMIT_S)
+                found = worker.call("screen", quick_cases, time_limit_s=_SCREEN_LIMIT_S)
             except (TimedOut, Crashed):
                 return None
             return None if isinstance(found, Fault) else {row.name: row.time_us for row in found}
@@ -175,6 +178,13 @@ class Workbench:
     def prepare(self, task: Task, text: str, *, path: str = "<variant>") -> Prepared | Failed:
         """Compile and bind one variant for this device."""
         return prepare(task, text, chip=self.chip, arch=self.arch, path=path)
+
+
+def _sharing_headline(task: Task, text: str) -> list[Case]:
+    """The bench cases that run the headline's binary, so that a quick look compiles once."""
+    variant = parse_variant(text)
+    wanted = macros_of(variant, task.case(task.headline))
+    return [case for case in task.bench if macros_of(variant, case) == wanted]
 
 
 def _screened_gain(before: dict[str, float], after: dict[str, float], score: Mapping[str, float]) -> float:

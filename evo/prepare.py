@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evo import compile as compiler
@@ -15,7 +16,7 @@ from evo.launch import Plan, Refusal, macros_of, plan
 from evo.program import build, signature_problem
 from evo.result import Check, Json, Status, drop_absent
 from evo.source import kernel_signatures
-from evo.task import Task
+from evo.task import Case, Task
 from evo.variant import Variant, parse_variant
 
 
@@ -40,8 +41,11 @@ class Failed:
     check: Check | None = None
 
 
-def prepare(task: Task, text: str, *, chip: Chip, arch: str, path: str = "<variant>") -> Prepared | Failed:
-    """Parse, hold to the static rules, plan, compile and bind one variant for all cases of its task."""
+def prepare(
+    task: Task, text: str, *, chip: Chip, arch: str, path: str = "<variant>", cases: Sequence[Case] | None = None
+) -> Prepared | Failed:
+    """Parse, hold to the static rules, plan, compile and bind one variant, for all cases of its task or those given."""
+    cases = (*task.check, *task.bench) if cases is None else cases
     variant_id = ""
     try:
         variant = parse_variant(text, path=path)
@@ -60,22 +64,28 @@ def prepare(task: Task, text: str, *, chip: Chip, arch: str, path: str = "<varia
     if reason := signature_problem(variant, task, signatures):
         return refused(reason)
     plans: dict[str, Plan] = {}
-    for case in (*task.check, *task.bench):
+    for case in cases:
         planned = plan(variant, task, case, chip)
         if isinstance(planned, Refusal):
             return refused(f"case {case.name}: {planned.reason}")
         plans[case.name] = planned
     counts = {name: len(parameters) for name, parameters in signatures.items()}
-    return _compile_and_bind(task, variant, plans, counts, chip, arch)
+    return _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
 
 
 def _compile_and_bind(
-    task: Task, variant: Variant, plans: dict[str, Plan], counts: dict[str, int], chip: Chip, arch: str
+    task: Task,
+    variant: Variant,
+    cases: Sequence[Case],
+    plans: dict[str, Plan],
+    counts: dict[str, int],
+    chip: Chip,
+    arch: str,
 ) -> Prepared | Failed:
     binaries: dict[tuple[tuple[str, int], ...], compiler.Binary] = {}
     programs: dict[str, Program] = {}
     started = time.monotonic()
-    for case in (*task.check, *task.bench):
+    for case in cases:
         key = tuple(sorted(macros_of(variant, case).items()))
         if key not in binaries:
             built = compiler.compile_source(

@@ -195,7 +195,10 @@ class Context:
         self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
         start = sites * REC_SIZE
         self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)
-        self.records[:, REC["strong"] // 8] = [is_strong(ins) for ins in self.kernel.sites]
+        self.records[:, REC["strong"] // 8] = [
+            (3 if number in self.kernel.polls else 1) if is_strong(ins) else 0
+            for number, ins in enumerate(self.kernel.sites)
+        ]
         self.records[:, REC["low"] // 8] = np.int64(layout.NO_BUFFER - (1 << 64))
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:

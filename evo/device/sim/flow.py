@@ -21,9 +21,17 @@ from evo.device.sim.ir import Code, V, const
 from evo.device.sim.isa.table import CARRY, TABLE, check, defs, results, uses
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Mem, Not, Operand, Pair, Reg, Special, Vec
-from evo.device.sim.traits import blocks_can_part, flush_mode, global_granule, race_granule
+from evo.device.sim.traits import (
+    blocks_can_part,
+    flush_mode,
+    global_granule,
+    race_granule,
+    registers_read,
+    spin_loops,
+)
 
-DONE, BARRIER, STOPPED = 0, 1, 2
+DONE, BARRIER, STOPPED, YIELDED = 0, 1, 2, 3
+SPINS = 64  # turns of a waiting loop before another warp runs
 BLOCK_COUNTER = 16  # executions, lanes
 _EXIT_RESUME = 0x7FFF_FFFF
 
@@ -41,6 +49,7 @@ class Kernel:
     granule: int  # bytes: the narrowest access that may be to shared memory
     global_granule: int  # and to global memory; 0 if no race between blocks is possible
     parallel: bool  # the order of blocks changes no result
+    polls: set[int]  # sites of loops that wait for others
 
 
 def uniform_registers(function: Function, blocks: list[Block]) -> set[str]:
@@ -114,13 +123,17 @@ class Flow:
         uniform = uniform_registers(function, self.blocks)
         liveness(self.blocks, defs, uses)
         self.dense = self._pending_targets()
+        self.bits = f"i{max(64, (len(self.dense) + 63) // 64 * 64)}"
+        self.parked = WARP_PEND + (4 * len(self.dense) + 63) // 64 * 64  # pending blocks of a warp that yields
         slots, self.stride = self._layout(uniform)
+        self.spins, self.waits = spin_loops(self.blocks)
+        self.polls: set[int] = set()
+        self.read = registers_read(self.blocks)
         self.shared = any(space == "shared" for space, _ in symbols.values())
         self.code = Code("i32", "kernel", [("ptr noalias", "ctx"), ("ptr", "warp")], "")
         self.e = Emitter(
             self.code, function.registers, uniform, slots, symbols, flush_by_hardware=flush_mode(self.blocks)
         )
-        self.bits = f"i{max(64, (len(self.dense) + 63) // 64 * 64)}"
         self.pending = self.code.var(self.bits)
 
     def _pending_targets(self) -> dict[int, int]:
@@ -132,7 +145,7 @@ class Flow:
         return {number: index for index, number in enumerate(sorted(wanted))}
 
     def _layout(self, uniform: set[str]) -> tuple[dict[str, int], int]:
-        at = WARP_PEND + (4 * len(self.dense) + 63) // 64 * 64 + 64
+        at = self.parked + (int(self.bits[1:]) // 8 + 63) // 64 * 64
         crossing = set().union(*(b.live_in | b.live_out for b in self.blocks)) if self.blocks else set()
         slots: dict[str, int] = {}
         for name in sorted(crossing):
@@ -175,11 +188,14 @@ class Flow:
             self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites,
             race_granule(self.blocks), global_granule(self.blocks),
             blocks_can_part(self.blocks) and not c.needs & {"print_record", "assert_record"},
+            self.polls,
         )  # fmt: skip
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
         c.label(f"b{block.number}")
+        if block.number in self.spins:
+            self._yield_at_times()
         e.start(block)
         counters = V("ptr", self.counter_at)
         at = block.number * BLOCK_COUNTER
@@ -198,18 +214,42 @@ class Flow:
             self._instruction(ins)
         self._end(block)
 
+    def _yield_at_times(self) -> None:
+        """At the head of a loop that waits for others: now and then let the other warps of the block run."""
+        c, e = self.code, self.e
+        self.resume_points.append(0)
+        point = self.resume_points[-1] = len(self.blocks) + len(self.resume_points)
+        turn = c.add(c.load("i64", e.ctx, CTX["spin"], 8), 1)
+        c.store(turn, e.ctx, CTX["spin"], 8)
+        away, on = c.new_label("away"), c.new_label("on")
+        c.cbr(c.icmp("eq", c.and_(turn, SPINS - 1), 0), away, on, likely=False)
+        c.label(away)
+        c.store(c.zext(e.mask.get(), "i64"), e.warp, WARP["pending"], 8)
+        c.store(c.zext(e.live.get(), "i64"), e.warp, WARP["live"], 8)
+        c.store(self.pending.get(), e.warp, self.parked, 8)
+        c.store(const("i64", point), e.warp, WARP["resume"], 8)
+        c.ret_(const("i32", YIELDED))
+        c.label(f"b{point}")
+        e.mask.set(c.load("i32", e.warp, WARP["pending"], 8))
+        self.pending.set(c.load(self.bits, e.warp, self.parked, 8))
+        c.br(on)
+        c.label(on)
+
     def _instruction(self, ins: Instr) -> None:
         e = self.e
         e.ins = ins
         e.guard = self._guard(ins)
+        first = len(e.sites)
         try:
             sync.before(e, ins)
             TABLE[ins.name].emit(e, ins)
-            sync.after(e, ins, shared=self.shared)
+            sync.after(e, ins, shared=self.shared, read=self.read)
         except (KeyError, IndexError, AssertionError) as error:
             raise UnsupportedInstruction(
                 ins.spelling, line=ins.line, text=ins.text, why=f"operands ({error})"
             ) from error
+        if e.block is not None and e.block.number in self.waits:
+            self.polls |= set(range(first, len(e.sites)))
         e.guard = None
 
     def _guard(self, ins: Instr) -> V | None:

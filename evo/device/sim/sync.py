@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import IOTA32, const, is_vec
+from evo.device.sim.isa.table import defs
 from evo.device.sim.layout import CTX
 from evo.device.sim.program import Imm, Instr
 from evo.device.sim.run.base import report
@@ -28,12 +29,14 @@ def before(e: Emitter, ins: Instr) -> None:
         e.c.call("void", "between_release", e.ctx)
 
 
-def after(e: Emitter, ins: Instr, *, shared: bool) -> None:
+def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
     """What an instruction has settled: the lanes of a warp have met, or the block has learnt of others."""
     if shared and (ins.name in _STEPS or (ins.name in ("bar", "barrier") and "warp" in ins.mods)):
         with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
             e.c.call("void", "warp_step", e.ctx, e.warp)
-    if ins.name in ("atom", "ld") and not _NEAR & set(ins.mods) and (ins.name == "atom" or is_strong(ins)):
+    # Only who looks at the answer of an atomic learns from it.
+    learns = bool(set(defs(ins)) & read) if ins.name == "atom" else ins.name == "ld" and is_strong(ins)
+    if learns and not _NEAR & set(ins.mods):
         e.c.store(const("i64", 1), e.ctx, CTX["acquired"], 8)
 
 

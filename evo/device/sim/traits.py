@@ -13,6 +13,7 @@ from evo.device.sim.program import WIDTH, Instr, Sink
 STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
 _ELSEWHERE = frozenset(("shared", "shared::cta", "param", "local", "const"))
 _MEMORY = ("ld", "st", "atom", "red")
+_SPIN_BLOCKS = 6
 _TILES = ("wmma.load", "wmma.store")
 _COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
 _MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "red", "atom")
@@ -59,8 +60,7 @@ def blocks_can_part(blocks: list[Block]) -> bool:
 
     Plain loads and stores do (a race is found and settled), and so do integer reductions without a result.
     """
-    ends = [block.end for block in blocks if block.end is not None]
-    read = {name for ins in (*_instructions(blocks), *ends) for name in uses(ins)}
+    read = registers_read(blocks)
     for ins in _instructions(blocks):
         if ins.name in _MEMORY and _beyond_block(ins):
             if ins.name in ("ld", "st") and is_strong(ins):
@@ -68,6 +68,27 @@ def blocks_can_part(blocks: list[Block]) -> bool:
             if ins.name in ("atom", "red") and not _commutes(ins, read):
                 return False
     return True
+
+
+def spin_loops(blocks: list[Block]) -> tuple[set[int], set[int]]:
+    """Small loops that read what others may change meanwhile: their first blocks, and all of their blocks."""
+    heads: set[int] = set()
+    bodies: set[int] = set()
+    for last in blocks:
+        for first in last.successors():
+            if not 0 <= last.number - first < _SPIN_BLOCKS or first < 0:
+                continue
+            code = _instructions(blocks[first : last.number + 1])
+            if any(i.name == "atom" or (i.name == "ld" and is_strong(i)) for i in code):
+                heads.add(first)
+                bodies |= set(range(first, last.number + 1))
+    return heads, bodies
+
+
+def registers_read(blocks: list[Block]) -> set[str]:
+    """Every register that some instruction reads."""
+    ends = [block.end for block in blocks if block.end is not None]
+    return {name for ins in (*_instructions(blocks), *ends) for name in uses(ins)}
 
 
 def _commutes(ins: Instr, read: set[str]) -> bool:

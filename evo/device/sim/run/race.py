@@ -60,7 +60,9 @@ def _race(m: re.Match[str]) -> Code:
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
         else:
-            c.store(c.or_(c.shl(clock, 5), lane), readers, c.shl(me, 2))
+            # A flag that is polled may be set at any time: such a read is no end of a race.
+            with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
+                c.store(c.or_(c.shl(clock, 5), lane), readers, c.shl(me, 2))
     c.ret_()
     return c
 

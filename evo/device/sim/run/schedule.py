@@ -51,7 +51,8 @@ def _prepare(_: re.Match[str]) -> Code:
     c.store(c.bin("udiv", rows, gy), context, CTX["ctaid_z"], 8)
     c.store(const("i64", -1), context, CTX["last_sector"], 8)
     c.store(const("i64", -1), context, CTX["last_counted"], 8)
-    c.store(const("i64", 0), context, CTX["acquired"], 8)
+    for name in ("acquired", "spin"):
+        c.store(const("i64", 0), context, CTX[name], 8)
     _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), 128), 255)
     _clear(c, ctx(c, context, "state", "ptr"), ctx(c, context, "shared_clear"), 0)
     _clear(c, ctx(c, context, "barriers", "ptr"), const("i64", BARRIERS * BARRIER_SIZE), 0)

@@ -1,0 +1,68 @@
+"""Races between blocks and between the lanes of a warp, and warp instructions with the wrong lanes: small snippets.
+
+Each row: what it shows, the kind that must be reported (None: silence), body, launch options.
+"""
+
+# ruff: noqa: E501 a CUDA snippet reads best on one line
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import run
+
+F = np.float32
+CASES: list[tuple[str, str | None, str, dict[str, Any]]] = [
+    ('clean', None, 'a[bl*64+t]=b[t];', {}),
+    ('overlap', 'race', 'a[bl*63+t]=b[t];', {}),
+    ('read other', 'race', 'a[bl*64+t]=1; float y=a[((bl+1)%4)*64+t]; if(y>5) a[0]=1;', {}),
+    ('same value', 'race', 'a[t]=1;', {}),
+    ('uniform read', None, 'if(t==0) a[bl]=1; if (a[5]>3) a[bl+10]=2;', {}),
+    ('uniform read race', 'race', 'if(t==0) a[bl]=1; if (a[1]>3) a[bl+10]=2;', {}),
+    ('ticket', None, '  if (t==0) a[bl]=b[bl]; __threadfence(); __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=((volatile float*)a)[i]; if(t==0) a[100]=s; }', {}),
+    ('ticket volatile data no fence', None, '  if (t==0) a[bl]=b[bl]; __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=((volatile float*)a)[i]; if(t==0) a[100]=s; }', {}),
+    ('ticket weak', None, '  if (t==0) a[bl]=b[bl]; __threadfence(); __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=(a)[i]; if(t==0) a[100]=s; }', {}),
+    ('ticket no fence', 'race', '  if (t==0) a[bl]=b[bl]; __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=(a)[i]; if(t==0) a[100]=s; }', {}),
+    ('ticket block fence', 'race', '  if (t==0) a[bl]=b[bl]; __threadfence_block(); __shared__ int last; __syncthreads(); if (t==0) last = atomicAdd(f,1)==gridDim.x-1; __syncthreads(); if (last) { float s=0; for(int i=0;i<gridDim.x;i++) s+=(a)[i]; if(t==0) a[100]=s; }', {}),
+    ('hist', None, 'atomicAdd(f+t%7,1); atomicAdd(a+t%5,1.f);', {}),
+    ('atomic vs store', 'race', 'if(t==0) f[0]=0; atomicAdd(f,1);', {}),
+    ('flag', None, 'if(bl==0){ a[t]=t; __threadfence(); __syncthreads(); if(t==0) *(volatile int*)f=1;} else { while(*(volatile int*)f==0); __threadfence(); a[bl*64+t]=a[t]; }', {}),
+    ('flag nofence', 'race', 'if(bl==0){ a[t]=t; __syncthreads(); if(t==0) *(volatile int*)f=1;} else { while(*(volatile int*)f==0); a[bl*64+t]=a[t]; }', {}),
+    ('halves', None, '((short*)a)[bl*65+t]=3; if (t==0) ((short*)a)[bl*65+64]=3;', {}),
+    ('nosync', 'race', '__shared__ float s[64]; s[t]=b[t]; a[t]=s[t^1];', {'grid': (1,)}),
+    ('sync', None, '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); a[t]=s[t^1];', {'grid': (1,)}),
+    ('own', None, '__shared__ float s[64]; s[t]=b[t]; a[t]=s[t];', {'grid': (1,)}),
+    ('shfl sync', None, '__shared__ float s[64]; s[t]=b[t]; float x=__shfl_xor_sync(~0u,s[t],1); a[t]=s[t^1]+x;', {'grid': (1,)}),
+    ('volatile reduce', 'race', 'volatile __shared__ float s[64]; s[t]=b[t]; if(t<32){s[t]+=s[t+32];}', {'grid': (1,)}),
+    ('volatile reduce again', None, 'volatile __shared__ float s[64]; s[t]=b[t]; __syncthreads(); if(t<32){s[t]+=s[t+32];s[t]+=s[t+16];s[t]+=s[t+8];s[t]+=s[t+4];s[t]+=s[t+2];s[t]+=s[t+1];} if(t==0)a[0]=s[0];', {'grid': (1,)}),
+    ('plain reduce', 'race', '__shared__ float s[64]; s[t]=b[t]; __syncthreads(); if(t<32){s[t]+=s[t+32];s[t]+=s[t+16];} if(t==0)a[0]=s[0];', {'grid': (1,)}),
+    ('WAR', 'race', '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); float x=s[t^1]; s[t]=x;__syncwarp(); a[t]=s[t];', {'grid': (1,)}),
+    ('WAR ok', None, '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); float x=s[t^1]; __syncwarp(); s[t]=x;__syncwarp(); a[t]=s[t];', {'grid': (1,)}),
+    ('bcast', 'race', '__shared__ float s[64]; if(t%32==0) s[t]=b[t]; a[t]=s[t&~31];', {'grid': (1,)}),
+    ('bcast uniform', 'race', '__shared__ float s[64]; if(t==0) s[0]=b[t]; if (t<32) a[t]=s[0];', {'grid': (1,)}),
+    ('bcast ok', None, '__shared__ float s[64]; if(t==0) s[0]=b[t]; __syncwarp(); if (t<32) a[t]=s[0];', {'grid': (1,)}),
+    ('same one store', None, '__shared__ float s[64]; s[t/2]=t/2; __syncwarp(); a[t]=s[t/2];', {'grid': (1,)}),
+    ('shfl mask of lanes that left', None, 'if(t%32<16) a[t]=__shfl_down_sync(~0u,b[t],1);', {'grid': (1,)}),
+    ('shfl mask own', 'warp_sync', 'a[t]=__shfl_down_sync(0xffff,b[t],1);', {'grid': (1,)}),
+    ('shfl half', None, 'if(t%32<16) a[t]=__shfl_down_sync(0xffff,b[t],8);', {'grid': (1,)}),
+    ('shfl tail idx', 'warp_sync', 'a[t]=__shfl_sync(~0u,b[t],20);', {'grid': (1,), 'block': (16,)}),
+    ('shfl tail xor', 'warp_sync', 'a[t]=__shfl_xor_sync(0xffff,b[t],16);', {'grid': (1,), 'block': (16,)}),
+    ('shfl tail ok', None, 'a[t]=__shfl_xor_sync(0xffff,b[t],8);', {'grid': (1,), 'block': (16,)}),
+    ('vote mask of lanes that left', None, 'if(t&1) a[t]=__ballot_sync(~0u,t&2);', {'grid': (1,)}),
+    ('vote active', None, 'if(t&1) a[t]=__ballot_sync(__activemask(),t&2);', {'grid': (1,)}),
+    ('match groups', None, 'unsigned m=__match_any_sync(~0u,t%5); a[t]=__reduce_add_sync(m,t);', {'grid': (1,)}),
+    ('warp spin', None, 'volatile __shared__ int g; if(t==0) g=0; __syncthreads(); if(t==0){ while(g==0); a[t]=1;} if (t==63) { __threadfence_block(); g=1; a[t]=2;}', {'grid': (1,), 'budget': 10000000}),
+    ('unused atomic', 'race', 'a[bl]=1; __threadfence(); atomicAdd(f,1); float s=a[(bl+1)%4]; if (s>7) a[100+bl]=s;', {'block': (1,)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "body", "options"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_order(kind: str | None, body: str, options: dict[str, Any]) -> None:
+    source = 'extern "C" __global__ void k(float* a, const float* b, int* f, int n) {\n'
+    source += f"  int t = threadIdx.x, bl = blockIdx.x;\n{body}\n}}\n"
+    arrays = [np.zeros(1024, F), np.arange(1024, dtype=F), np.zeros(1024, np.int32), np.int32(64)]
+    _, result = run(source, "k", arrays, readonly=(1,), **{"grid": (4,), "block": (64,)} | options)
+    assert [fault.kind for fault in result.faults[:1]] == ([kind] if kind else [])
+    if kind:
+        assert result.faults[0].source_line == 3

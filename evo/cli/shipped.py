@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import evo
+from evo.disk import write_atomic
 from evo.errors import HarnessFault, UsageError
 
 _EMPTY_LEADERBOARD = '{"version": 1, "entries": []}\n'
@@ -47,7 +48,7 @@ def lay_down(root: Path) -> tuple[str, ...]:
         path = root / name
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+            write_atomic(path, content)
             written.append(name)
     return tuple(written)
 

@@ -32,6 +32,10 @@ class CompilerCrashed(Exception):
     """The process died in the middle of a job, twice in a row. The message says how."""
 
 
+class _NotStarted(HarnessFault):
+    """The process was gone before it was ready."""
+
+
 class _Worker:
     def __init__(self) -> None:
         # -P: the script's own folder must not shadow other modules. A session of its own: one signal reaches its
@@ -48,8 +52,8 @@ class _Worker:
         try:
             self._raise_fault(self._receive(time.monotonic() + _START_LIMIT_S)[0])
         except (EOFError, TimeoutError) as error:
-            self.kill()
-            raise HarnessFault("the compiler process did not start", hint=_HINT) from error
+            how = self.kill()
+            raise _NotStarted(f"the compiler process did not start: {how}", hint=_HINT) from error
         except BaseException:
             self.kill()
             raise
@@ -149,6 +153,8 @@ class Pool:
                 if worker.usable:
                     return worker
                 worker.kill()
+        with contextlib.suppress(_NotStarted):  # killed from outside, perhaps; then a second one starts
+            return _Worker()
         return _Worker()
 
     def _give_back(self, worker: _Worker) -> None:

@@ -205,6 +205,8 @@ class Worker:
             kind, value, _ = child.answer(time.monotonic() + STARTUP_LIMIT_S, STARTUP_LIMIT_S)
         except (TimeoutError, _Died) as error:
             self._drop()
+            if isinstance(error, _Died) and error.code == -signal.SIGKILL:
+                raise  # from outside; `call` tries once more
             what = _exit_words(error) if isinstance(error, _Died) else f"no answer in {STARTUP_LIMIT_S:g} s"
             raise WorkerLost(f"the {self._kind} child did not start: {what}", hint="run `evo doctor`") from None
         except BaseException:

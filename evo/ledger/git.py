@@ -77,7 +77,8 @@ class Git:
         try:
             import git
         except ImportError as error:
-            raise LedgerUnclean(f"git is missing: {error}", hint="install git 2.31 or later") from None
+            del error  # GitPython's words fill a screen
+            raise LedgerUnclean("there is no git command on PATH", hint="install git 2.31 or later") from None
         try:
             repo = git.Repo(root, search_parent_directories=True, expand_vars=False)
         except (git.InvalidGitRepositoryError, git.NoSuchPathError):

@@ -1,4 +1,4 @@
-"""Every rung of every task passes the gate on the simulator and on a GPU; every wrong kernel is refused for its stated reason."""
+"""Every rung of every task passes the gate on simulator and GPU; every wrong one is refused for its stated reason."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ def test_opcode_runs(golden: goldens.Golden) -> None:
     golden.simulated()
 
 
+@pytest.mark.long
 def test_warp_and_tensor_kernels_run() -> None:
     for golden in goldens_cuda.kernels():
         golden.simulated()

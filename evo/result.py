@@ -43,7 +43,8 @@ class Verdict(enum.StrEnum):
 class Fault:
     """One memory or synchronisation fault seen while a kernel executed.
 
-    kind: out_of_bounds, misaligned, uninitialised, race, barrier, read_only, budget, deadlock, trap, stack_overflow.
+    kind: out_of_bounds, misaligned, uninitialised, race, warp_sync, barrier, read_only, budget, deadlock, trap, launch,
+    stack_overflow, unsupported, timing_divergence.
     block and thread are (x, y, z); address is the virtual byte address, or the offset for shared and local memory.
     """
 

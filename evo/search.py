@@ -24,8 +24,7 @@ _PRIOR_REWARD = {"ladder": 0.4, "patch": 1.0, "rules.knob": 0.2}
 _PRIOR_ELSE = 0.1
 _PRIOR_TRIALS = 1.0
 _EXPLORATION = 0.08  # scale of the confidence bonus, in the same units
-_DRAWS = {"rules.knob": 3}  # proposals screened per step and arm; one of every other
-_SCREENED = 8  # ... and of all arms together, best arms first; the next step on the same parent draws others
+_DRAWS = {"rules.knob": 4, "rules.unroll": 2}  # proposals screened per step; one of every other arm
 
 Screen = Callable[[Sequence[str]], Sequence[float | None]]
 """Texts to modelled gain over the parent (None: not estimated)."""
@@ -92,7 +91,7 @@ class Search:
             for _ in range(_DRAWS.get(arm.operator.name, 1)):
                 seen = {*context.tried, *self._screened, *drawn}
                 offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))
-                if offer is None or len(drawn) == _SCREENED:
+                if offer is None:
                     break
                 drawn[parse_variant(offer.text).id] = offer
         for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):

@@ -5,6 +5,7 @@ Binds the device contract to `evo.device.sim`, which knows nothing of tasks. Liv
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Sequence
 from itertools import pairwise
@@ -19,6 +20,7 @@ from evo.result import CaseBench, Estimate, Fault
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
 _QUICK = 8
+_THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 
 
@@ -154,6 +156,7 @@ class _Run:
                 blocks=_sample(launch, self.request.blocks),
                 race=self.request.check_races,
                 budget=self.request.budget or sim.DEFAULT_BUDGET,
+                threads=_THREADS,
             )
             self.results.append(result)
             _add(self.totals, result.counters.totals())

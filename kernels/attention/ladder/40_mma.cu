@@ -7,19 +7,17 @@
 // evo: macro  D
 // evo: knob   BLOCK_M in 16, 32, 64, 128           query rows of a block
 // evo: knob   BLOCK_N in 16, 32, 64, 128           keys of one stage
-// evo: knob   WARP_ROWS in 16, 32                  query rows of a warp: more reuse of K and V, more registers
 // evo: knob   STAGES in 2, 3, 4
-// evo: require BLOCK_M % WARP_ROWS == 0
-// evo: require WARP_ROWS // 16 * (D // 2 + BLOCK_N // 2 + D // 4) <= 192   output, scores and Q in registers
+// evo: require D // 2 + BLOCK_N // 2 + D // 4 <= 192   output, scores and Q in registers
 // evo: require shared <= chip.shared_per_block_optin
-// evo: launch attention grid (ceil_div(SQ, BLOCK_M), HQ, B) block (BLOCK_M // WARP_ROWS * 32) shared ((BLOCK_M + STAGES * 2 * BLOCK_N) * D * 2)
+// evo: launch attention grid (ceil_div(SQ, BLOCK_M), HQ, B) block (BLOCK_M * 2) shared ((BLOCK_M + STAGES * 2 * BLOCK_N) * D * 2)
 #include <cuda_fp16.h>
 
 #define BLOCK_M 32
 #define BLOCK_N 64
-#define WARP_ROWS 16
 #define STAGES 2
 
+constexpr int WARP_ROWS = 16;                      // query rows of a warp: with more, D = 128 would spill
 constexpr int THREADS = BLOCK_M / WARP_ROWS * 32;
 constexpr int CHUNKS = D / 8;                      // 16-byte chunks of a row
 constexpr int M_TILES = WARP_ROWS / 16;            // 16-row tiles of a warp

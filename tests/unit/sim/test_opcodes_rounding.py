@@ -1,6 +1,5 @@
 """Directed roundings and narrow formats against exact rational arithmetic."""
 
-
 from __future__ import annotations
 
 import math

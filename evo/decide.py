@@ -262,19 +262,12 @@ def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float]) -> NoiseFlo
 
 
 def require_same(parent: Environment, child: Environment) -> None:
-    """Raises HarnessFault when two results come from places that may not be compared."""
-    if parent.key() == child.key():
-        return
-    names = ("chip", "arch", "loaded", "toolkit", "task", "driver")
-    different = [
-        f"{name} {ours} against {theirs}"
-        for name, theirs, ours in zip(names, parent.key(), child.key(), strict=True)
-        if ours != theirs
-    ]
-    raise HarnessFault(
-        f"results from different environments cannot be compared: {', '.join(different)}",
-        hint="measure both variants here; `evo bench FILE --against FILE` does",
-    )
+    """Raises HarnessFault, with what differs, when two results come from places that may not be compared."""
+    if different := child.differences(parent):
+        raise HarnessFault(
+            f"results from different environments cannot be compared: {', '.join(different)}",
+            hint="measure both variants here; `evo bench FILE --against FILE` does",
+        )
 
 
 # --- estimates ------------------------------------------------------------------------------------------------------

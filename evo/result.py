@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+
+UNSTEADY = 0.10  # of the mean: a standard deviation above this is flagged
 
 
 class Status(enum.StrEnum):
@@ -85,8 +88,13 @@ class Timing:
         if not all(math.isfinite(x) and x > 0 for x in (self.p50_us, self.p90_us, self.p99_us, self.mean_us)):
             raise ValueError(f"a Timing holds positive finite times only, got {self}")
 
+    @property
+    def unsteady(self) -> bool:
+        """Whether the samples scatter so much that no figure of them stands for the rest."""
+        return self.std_us > UNSTEADY * self.mean_us
+
     def to_json(self) -> dict[str, Json]:
-        return {
+        shape: dict[str, Json] = {
             "p50_us": round(self.p50_us, 4),
             "p90_us": round(self.p90_us, 4),
             "p99_us": round(self.p99_us, 4),
@@ -94,6 +102,7 @@ class Timing:
             "std_us": round(self.std_us, 4),
             "samples": self.samples,
         }
+        return {**shape, "unsteady": True} if self.unsteady else shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +135,30 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The fastest library implementation of a case, timed on the same GPU in the same run. Warm median."""
+
+    name: str
+    p50_us: float
+
+    def to_json(self) -> dict[str, Json]:
+        return {"name": self.name, "p50_us": round(self.p50_us, 4)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseBench:
-    """Times of one bench case: measured (warm, and cold) or modelled, never both."""
+    """Times of one bench case: measured (warm, and cold) or modelled, never both.
+
+    roofline_fraction: the case's floor over its warm median, from 0 to 1.
+    """
 
     name: str
     warm: Timing | None = None
     cold: Timing | None = None
     tflop_per_s: float | None = None
     estimate: Estimate | None = None
+    roofline_fraction: float | None = None
+    baseline: Baseline | None = None
 
     def __post_init__(self) -> None:
         if (self.warm is None) == (self.estimate is None):
@@ -157,6 +182,8 @@ class CaseBench:
                 "warm": self.warm.to_json(),
                 "cold": self.cold.to_json() if self.cold else None,
                 "tflop_per_s": round(self.tflop_per_s, 4) if self.tflop_per_s is not None else None,
+                "roofline_fraction": round(self.roofline_fraction, 4) if self.roofline_fraction is not None else None,
+                "baseline": self.baseline.to_json() if self.baseline else None,
             }
         )
 
@@ -247,16 +274,26 @@ class Decision:
         )
 
 
+# Keys of an Environment's detail that take part in a comparison -> the word for them.
+_COMPARED_DETAIL = {
+    "gpu": "GPU",
+    "driver": "driver",
+    "cuda": "CUDA",
+    "clock_policy": "clock policy",
+    "simulator": "simulator",
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """Where a result comes from. Two results may be compared only if `key()` agrees."""
+    """Where a result comes from. Two results may be compared only where `differences` finds none."""
 
     device: str  # gpu:0 or sim:l4
     chip: str  # l4, h200, sim-l4
     arch: str
     loaded: str  # cubin, ptx_jit or sim
     toolkit: str
-    harness: str  # evo version
+    harness: str  # evo's version and the hash of what makes a result
     task_hash: str
     detail: dict[str, str] = field(default_factory=dict)  # driver, torch, clocks policy ...
 
@@ -264,8 +301,37 @@ class Environment:
     def timing(self) -> str:
         return "modelled" if self.loaded == "sim" else "measured"
 
+    def identity(self) -> dict[str, str]:
+        """Everything that two results have to share before their times may be held against each other."""
+        return {
+            "chip": self.chip,
+            "arch": self.arch,
+            "loaded": self.loaded,
+            "NVRTC": self.toolkit,
+            "task": self.task_hash,
+            "harness": self.harness,
+            **{word: self.detail.get(name, "") for name, word in _COMPARED_DETAIL.items()},
+        }
+
     def key(self) -> tuple[str, ...]:
-        return (self.chip, self.arch, self.loaded, self.toolkit, self.task_hash, self.detail.get("driver", ""))
+        return tuple(self.identity().values())
+
+    def differences(self, other: Environment) -> list[str]:
+        """In words, what `other` does not share: `driver 570.1 against 580.2`, ours first; empty if comparable."""
+        theirs = other.identity()
+        return [
+            f"{name} {ours or 'unknown'} against {theirs[name] or 'unknown'}"
+            for name, ours in self.identity().items()
+            if ours != theirs[name]
+        ]
+
+    @classmethod
+    def from_json(cls, shape: Mapping[str, Json]) -> Environment:
+        """Read back what `to_json` wrote. Raises KeyError for a field that is missing."""
+        detail = shape.get("detail")
+        words = {str(k): str(v) for k, v in detail.items()} if isinstance(detail, dict) else {}
+        names = ("device", "chip", "arch", "loaded", "toolkit", "harness", "task_hash")
+        return cls(**{name: str(shape[name]) for name in names}, detail=words)
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -282,7 +348,10 @@ class Environment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """Everything `evaluate` learnt about one variant. Only a passed check may carry bench figures."""
+    """Everything `evaluate` learnt about one variant. Only a passed check may carry bench figures.
+
+    control: the noise floor of the A/A control that stood at the start of the run. stages_s: where the time went.
+    """
 
     variant: str
     status: Status
@@ -293,6 +362,8 @@ class Evaluation:
     decision: Decision | None = None
     compile: dict[str, Json] = field(default_factory=dict)  # the shape of `evo compile --json`
     elapsed_s: float | None = None
+    control: dict[str, Json] = field(default_factory=dict)
+    stages_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.bench and not self.status.passed:
@@ -312,6 +383,8 @@ class Evaluation:
                 "decision": self.decision.to_json() if self.decision else None,
                 "compile": dict(self.compile) or None,
                 "elapsed_s": round(self.elapsed_s, 3) if self.elapsed_s is not None else None,
+                "control": dict(self.control) or None,
+                "stages_s": {name: round(value, 4) for name, value in self.stages_s.items()} or None,
             }
         )
 

@@ -17,6 +17,8 @@ _FIELDS: dict[str, type] = {
     "decision": dict,
     "compile": dict,
     "elapsed_s": float,
+    "control": dict,
+    "stages_s": dict,
 }
 _ENVIRONMENT = ("device", "chip", "arch", "loaded", "toolkit", "harness", "task_hash")
 _LOADED = ("cubin", "ptx_jit", "sim")

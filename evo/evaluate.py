@@ -42,7 +42,7 @@ _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over al
 class Job:
     """One variant to be evaluated. `rival` is the text it is compared with (its parent), if any.
 
-    upto: `check` ends at the gate, `bench` goes on to times.
+    upto: `check` ends at the gate, `bench` goes on to times. static_rules=False is for `evo redteam` alone.
     """
 
     task: Task
@@ -53,6 +53,7 @@ class Job:
     upto: str = "bench"
     margin: float | None = None
     neutral: bool = False
+    static_rules: bool = True
 
 
 class Workbench:
@@ -175,9 +176,11 @@ class Workbench:
         reference = self.reference(task)
         return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
 
-    def prepare(self, task: Task, text: str, *, path: str = "<variant>") -> Prepared | Failed:
+    def prepare(
+        self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True
+    ) -> Prepared | Failed:
         """Compile and bind one variant for this device."""
-        return prepare(task, text, chip=self.chip, arch=self.arch, path=path)
+        return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
 
 
 def _sharing_headline(task: Task, text: str) -> list[Case]:
@@ -206,7 +209,7 @@ def evaluate(job: Job, bench: Workbench) -> Evaluation:
 def _evaluate(job: Job, bench: Workbench) -> Evaluation:
     environment = bench.environment(job.task)
     bench.on_stage("compile")
-    prepared = bench.prepare(job.task, job.text, path=job.path)
+    prepared = bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
     if isinstance(prepared, Failed):
         return Evaluation(
             variant=prepared.variant,

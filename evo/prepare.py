@@ -42,9 +42,19 @@ class Failed:
 
 
 def prepare(
-    task: Task, text: str, *, chip: Chip, arch: str, path: str = "<variant>", cases: Sequence[Case] | None = None
+    task: Task,
+    text: str,
+    *,
+    chip: Chip,
+    arch: str,
+    path: str = "<variant>",
+    cases: Sequence[Case] | None = None,
+    static_rules: bool = True,
 ) -> Prepared | Failed:
-    """Parse, hold to the static rules, plan, compile and bind one variant, for all cases of its task or those given."""
+    """Parse, hold to the static rules, plan, compile and bind one variant, for all cases of its task or those given.
+
+    static_rules=False is for `evo redteam`, which looks at what stands behind those rules.
+    """
     cases = (*task.check, *task.bench) if cases is None else cases
     variant_id = ""
     try:
@@ -58,7 +68,7 @@ def prepare(
     def refused(reason: str) -> Failed:
         return Failed(status=Status.REFUSED, reason=reason, variant=variant.id)
 
-    if problem := static_problem(text):
+    if static_rules and (problem := static_problem(text)):
         return refused(f"line {problem.line}: {problem.what}")
     signatures = kernel_signatures(text)
     if reason := signature_problem(variant, task, signatures):

@@ -18,21 +18,24 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.decide_guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
 from evo.decide_modelled import decide_modelled
-from evo.errors import HarnessFault
-from evo.hardware import Chip
+from evo.errors import HarnessFault, UsageError
 from evo.result import CaseBench, Decision, Environment, Gain, Json, Verdict
 
 __all__ = [
     "DEFAULT_RULE",
+    "P99_SAMPLES",
     "Comparison",
     "NoiseFloor",
     "Rule",
     "Sequential",
+    "compute_bound",
     "confirm",
     "decide_modelled",
     "judge",
     "noise_floor",
+    "require_margin",
     "require_same",
     "tail_problem",
     "too_fast",
@@ -40,18 +43,17 @@ __all__ = [
 
 Ratios = Mapping[str, float]  # case name -> ln(child time / parent time) of one pair
 
-TAIL_RATIO = 1.2  # p90 may be this much above p50 ...
-TAIL_SLACK = 1.05  # ... or this much above what the parent's own tail is on the same machine
-P99_RATIO = 1.10
-P99_SAMPLES = 300  # below this a p99 is one or two samples, and decides nothing
 CONFIRM_ALPHA = 0.05
-_CEILING_SLACK = 0.95  # clocks may boost a little above the table's
-_L2_SLACK = 0.6  # the table's L2 rates are scaled from other chips
+KEPT = (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """When to believe a gain. margin and case_loss are fractions of the parent's time."""
+    """When to believe a gain. margin and case_loss are fractions of the parent's time.
+
+    simpler: what the child needs less of, in words, where KEEP_NEUTRAL is asked for: without a gain past the margin it
+    is then kept if every case is shown to lose less than case_loss.
+    """
 
     margin: float = 0.03
     alpha: float = 0.01
@@ -59,6 +61,7 @@ class Rule:
     bet: float = 0.8
     futility: float = 20.0
     max_pairs: int = 60
+    simpler: str | None = None
 
     def __post_init__(self) -> None:
         if not (0 <= self.margin < 0.9 and 0 < self.alpha < 0.5 and 0 < self.bet < 1 and self.max_pairs > 0):
@@ -66,6 +69,11 @@ class Rule:
 
     def confirming(self) -> Rule:
         return replace(self, alpha=CONFIRM_ALPHA)
+
+    @property
+    def fewest_pairs(self) -> int:
+        """The shortest run that can end in KEEP."""
+        return math.ceil(math.log(1 / self.alpha) / math.log1p(self.bet))
 
 
 DEFAULT_RULE = Rule()
@@ -112,7 +120,8 @@ class Sequential:
 
     def _look(self) -> Verdict | None:
         rule, pairs = self.rule, len(self.combined)
-        if self._gain.above >= rule.futility:
+        hopeless = self._gain.above >= rule.futility
+        if hopeless and rule.simpler is None:
             self.reason = f"no gain past {rule.margin:.0%}"
             return Verdict.REVERT
         for case, bets in self._cases.items():
@@ -120,12 +129,18 @@ class Sequential:
                 self.losing = case
                 self.reason = f"case {case} loses more than {rule.case_loss:.0%}"
                 return Verdict.REVERT
+        unsure = [case for case, bets in self._cases.items() if bets.below < 1 / rule.alpha]
+        unshown = f"case {unsure[0]} is not shown to lose less than {rule.case_loss:.0%}" if unsure else ""
         if self._gain.below >= 1 / rule.alpha:
-            unsure = [case for case, bets in self._cases.items() if bets.below < 1 / rule.alpha]
             if not unsure:
                 self.reason = f"faster by more than {rule.margin:.0%}"
                 return Verdict.KEEP
-            self.reason = f"case {unsure[0]} is not shown to lose less than {rule.case_loss:.0%}"
+            self.reason = unshown
+        elif hopeless:
+            if not unsure:
+                self.reason = f"no case loses more than {rule.case_loss:.0%}, with {rule.simpler}"
+                return Verdict.KEEP_NEUTRAL
+            self.reason = f"no gain past {rule.margin:.0%}, and {unshown}"
         else:
             self.reason = f"a gain past {rule.margin:.0%} is neither shown nor ruled out"
         return Verdict.INCONCLUSIVE if pairs >= rule.max_pairs else None
@@ -147,13 +162,19 @@ class _Bets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What one stage measured: pairs in the order taken (clock-matched ones only), and both sides' times."""
+    """What one stage measured: pairs in the order taken (clock-matched ones only), and both sides' times.
+
+    cycles: the same pairs in SM clock cycles (time x clock), where the clock of each half was seen. compute_bound: the
+    cases whose time is cycles; for them a shorter time at a higher clock is no gain.
+    """
 
     pairs: tuple[Ratios, ...]
     child: tuple[CaseBench, ...]
     parent: tuple[CaseBench, ...]
     dropped: int = 0
     clocks: dict[str, Json] = field(default_factory=dict)
+    cycles: tuple[Ratios, ...] = ()
+    compute_bound: frozenset[str] = frozenset()
 
 
 def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
@@ -167,77 +188,55 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
         evidence["clocks"] = dict(comparison.clocks)
     gain = gain_of(stage.combined) if stage.combined else None
     evidence["cases"] = {case: _case_evidence(comparison.pairs, case) for case in _names(comparison.pairs)}
+    if unsteady := [case.name for case in comparison.child if case.warm and case.warm.unsteady]:
+        evidence["unsteady"] = list(unsteady)
     verdict, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.reason
     if not stage.combined:
         return Decision(verdict=verdict, reason="no pair was measured at equal clocks", evidence=evidence)
-    if verdict is Verdict.KEEP and (tail := tail_problem(comparison.parent, comparison.child)):
+    if verdict in KEPT and (tail := tail_problem(comparison.parent, comparison.child)):
         verdict, reason = Verdict.REVERT, tail
+    if verdict is Verdict.KEEP and (problem := _cycle_problem(comparison, score, rule, len(stage.combined))):
+        verdict, reason = Verdict.INCONCLUSIVE, problem
     assert gain is not None
     shown = f"{reason}: {words(gain)} over {len(stage.combined)} pairs"
     return Decision(verdict=verdict, reason=shown, gain=gain, evidence=evidence)
 
 
+def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: Rule, pairs: int) -> str | None:
+    """Why cycles do not bear a gain in time out. Only where every scored case is bound by cycles, and all were seen."""
+    weights = _weights(score)
+    if not set(weights) <= comparison.compute_bound or len(comparison.cycles) < pairs:
+        return None
+    used = comparison.cycles[:pairs]
+    gain = gain_of([sum(weight * ratios[case] for case, weight in weights.items()) for ratios in used])
+    if gain.ratio > 1 / (1 - rule.margin):
+        return None
+    return f"times and cycles disagree: in SM cycles it is {words(gain)}, so the clock made the difference"
+
+
 def confirm(first: Decision, again: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
     """The second stage, from a fresh process: keep only if it agrees. Its gain is the one that is reported."""
-    if first.verdict is not Verdict.KEEP:
+    if first.verdict not in KEPT:
         return first
     second = judge(again, score, rule.confirming())
     evidence: dict[str, Json] = {**second.evidence, "first_stage": dict(first.evidence)}
     if first.gain:
         evidence["first_stage_ratio"] = round(first.gain.ratio, 5)
-    if second.verdict is Verdict.KEEP:
+    if second.verdict in KEPT:
         assert second.gain is not None
         gain = replace(second.gain, confirmed=True)
-        return Decision(
-            verdict=Verdict.KEEP, reason=f"{words(gain)}, confirmed in a fresh process", gain=gain, evidence=evidence
-        )
+        if Verdict.KEEP_NEUTRAL in (first.verdict, second.verdict):
+            reason = f"equal within {rule.margin:.0%} and with {rule.simpler}: {words(gain)}"
+            verdict = Verdict.KEEP_NEUTRAL
+        else:
+            reason, verdict = words(gain), Verdict.KEEP
+        return Decision(verdict=verdict, reason=f"{reason}, confirmed in a fresh process", gain=gain, evidence=evidence)
     return Decision(
         verdict=second.verdict,
         reason=f"not confirmed in a fresh process: {second.reason}",
         gain=second.gain,
         evidence=evidence,
     )
-
-
-def tail_problem(parent: Sequence[CaseBench], child: Sequence[CaseBench]) -> str | None:
-    """Why the child's slow runs rule it out, in words: a lower median bought with a longer tail is no gain."""
-    before = {case.name: case.warm for case in parent}
-    for case in child:
-        ours, theirs = case.warm, before.get(case.name)
-        if ours is None:
-            continue
-        tail = ours.p90_us / ours.p50_us
-        allowed = max(TAIL_RATIO, TAIL_SLACK * theirs.p90_us / theirs.p50_us if theirs else 0.0)
-        if tail > allowed:
-            return f"case {case.name}: p90 is {tail:.2f} x p50, allowed {allowed:.2f}"
-        if theirs and min(ours.samples, theirs.samples) >= P99_SAMPLES and ours.p99_us > P99_RATIO * theirs.p99_us:
-            return f"case {case.name}: p99 rose from {theirs.p99_us:.2f} to {ours.p99_us:.2f} us"
-    return None
-
-
-def too_fast(
-    case: CaseBench, *, flop: float | None, bytes_moved: float | None, chip: Chip, narrow: bool = False
-) -> str | None:
-    """Why a time cannot be true: it implies more than the chip can do. A measurement fault, never a gain.
-
-    narrow: operands of 8 bits, which run at twice the FP16 rate. Bytes beyond what L2 holds must come from DRAM.
-    """
-    if case.warm is None:
-        return None
-    seconds = case.warm.p50_us * 1e-6
-    peak = chip.peak_mma_flop_per_s * (2 if narrow else 1)
-    if flop and flop / seconds > peak / _CEILING_SLACK:
-        return f"case {case.name}: {flop / seconds / 1e12:.1f} TFLOP/s, {chip.slug} can do {peak / 1e12:.1f}"
-    if bytes_moved:
-        rate = bytes_moved / seconds
-        if rate > chip.l2_bytes_per_s / _L2_SLACK:
-            return (
-                f"case {case.name}: {rate / 1e9:.0f} GB/s, the L2 of {chip.slug} gives {chip.l2_bytes_per_s / 1e9:.0f}"
-            )
-        from_dram = (bytes_moved - chip.l2_bytes) / seconds
-        if from_dram > chip.dram_bytes_per_s / _CEILING_SLACK:
-            return f"case {case.name}: {from_dram / 1e9:.0f} GB/s, DRAM gives {chip.dram_bytes_per_s / 1e9:.0f}"
-    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +250,14 @@ class NoiseFloor:
         """Gains below this are not told from noise with so many pairs: three standard errors."""
         return 3 * self.sd / math.sqrt(pairs)
 
+    def to_json(self, rule: Rule) -> dict[str, Json]:
+        """What a record keeps: the spread of a pair, and the smallest margin that the rule may be given here."""
+        return {
+            "sd": round(self.sd, 6),
+            "pairs": self.pairs,
+            "smallest_margin": round(self.smallest_margin(rule.fewest_pairs), 6),
+        }
+
 
 def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float]) -> NoiseFloor:
     """From the pairs of an A/A run. Raises HarnessFault with fewer than two."""
@@ -259,6 +266,18 @@ def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float]) -> NoiseFlo
     if len(combined) < 2:
         raise HarnessFault("an A/A control needs two pairs or more", hint="raise max_pairs")
     return NoiseFloor(sd=float(np.std(combined, ddof=1)), pairs=len(combined))
+
+
+def require_margin(floor: NoiseFloor, rule: Rule) -> None:
+    """Raises UsageError for a margin that is within the noise of the shortest run that could keep something."""
+    smallest = floor.smallest_margin(rule.fewest_pairs)
+    if rule.margin >= smallest:
+        return
+    raise UsageError(
+        f"a margin of {rule.margin:.2%} is below the noise floor: a program against itself scatters by {floor.sd:.2%} "
+        f"a pair (A/A control, {floor.pairs} pairs), which supports {smallest:.2%} and more",
+        hint=f"use --margin {math.ceil(smallest * 1000) / 10:g}% or more; or lock the clocks, or free the GPU of others",
+    )
 
 
 def require_same(parent: Environment, child: Environment) -> None:

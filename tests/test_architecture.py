@@ -23,7 +23,7 @@ PACKAGE = ROOT / "evo"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "dtypes", "result"),
     ("hardware", "expr", "disk", "fields"),
-    ("variant", "source", "decide_modelled"),
+    ("variant", "source", "decide_guards", "decide_modelled"),
     ("task", "decide", "compile", "ledger"),
     ("launch", "reference", "population"),
     ("device", "mutate", "leaderboard", "insights"),

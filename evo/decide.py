@@ -276,7 +276,7 @@ def require_margin(floor: NoiseFloor, rule: Rule) -> None:
     raise UsageError(
         f"a margin of {rule.margin:.2%} is below the noise floor: a program against itself scatters by {floor.sd:.2%} "
         f"a pair (A/A control, {floor.pairs} pairs), which supports {smallest:.2%} and more",
-        hint=f"use --margin {math.ceil(smallest * 1000) / 10:g}% or more; or lock the clocks, or free the GPU of others",
+        hint=f"use --margin {math.ceil(smallest * 1000) / 10:g}% or more; or lock the clocks, or free the GPU",
     )
 
 

@@ -17,7 +17,9 @@ import numpy as np
 from cupy.cuda import runtime
 from cupy.cuda.runtime import CUDARuntimeError
 
+from evo.compile import Binary
 from evo.device import Arrays, DeviceName, Program, RunRequest, RunResult, no_gpu
+from evo.device.calibrate import Rate
 from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing
 from evo.device.gpu_memory import Arena, Tools
 from evo.device.nvml import Monitor
@@ -123,6 +125,12 @@ class GpuDevice:
 
         with self.locked(exclusive=True):
             return time_rivals(self, Path(folder), axes, inputs, options or BenchOptions())
+
+    def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
+        from evo.device.gpu_rates import measure_rates
+
+        with self.locked(exclusive=True):
+            return measure_rates(self, kernels, quick)
 
     def _run(self, request: RunRequest) -> RunResult:
         program = request.program

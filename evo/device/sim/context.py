@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device.sim import layout
+from evo.device.sim import layout, pages
 from evo.device.sim.counters import COUNTED, Counters
 from evo.device.sim.flow import BLOCK_COUNTER, Kernel
 from evo.device.sim.layout import CTX, REC, REC_SIZE, ROW, WARP
@@ -17,13 +17,6 @@ from evo.device.sim.traits import is_strong
 from evo.hardware import Chip
 
 _PAD = 4096
-
-
-def _aligned(size: int) -> NDArray[np.uint8]:
-    """Zeroed bytes that start on a 64-byte boundary."""
-    raw = np.zeros(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]
 
 
 class Context:
@@ -44,12 +37,16 @@ class Context:
         local: int,
         race: bool,
         budget: int,
-        private: bool = False,
+        ticket: NDArray[np.uint8] | None = None,
     ) -> None:
-        """private: for one part of a launch; nothing but the bytes of buffers is shared with other parts."""
+        """ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
+        the bytes of buffers.
+        """
         self.kernel, self.buffers = kernel, list(buffers)
         self.shared, self.dynamic, self.grid = shared, dynamic, grid
-        self.raw = _aligned(layout.CTX_SIZE)
+        private = ticket is not None
+        self.taken: list[NDArray[np.uint8]] = []
+        self.raw = self._bytes(layout.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
         self.kept: dict[str, NDArray[np.uint8]] = {}
         self.between = kernel.global_granule if race or private else 0
@@ -64,10 +61,12 @@ class Context:
         self._array("params", params.size + 256)[: params.size] = params
         sets = _tag_sets(chip, shared)
         self._array("tags", 128 * sets)
-        self._array("queue", warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY)
+        self._array("queue", warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY, clear=False)
         self._warps(kernel, block, threads, warps)
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
         self._set("block_ids", self.kept["block_ids"].ctypes.data)
+        self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
+        self._set("next_block", self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
         self._scalars(kernel, block, grid)
         sizes = {
@@ -127,8 +126,19 @@ class Context:
     def _set(self, name: str, value: int) -> None:
         self.fields[CTX[name] // 8] = value
 
-    def _array(self, name: str, size: int, lead: int = 0) -> NDArray[np.uint8]:
-        data = _aligned(max(64, size))
+    def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
+        data = pages.take(size, clear=clear)
+        self.taken.append(data)
+        return data
+
+    def release(self) -> None:
+        """Give the memory back. Nothing of this context may be used afterwards, but for published states."""
+        for data in self.taken:
+            pages.give_back(data)
+        self.taken = []
+
+    def _array(self, name: str, size: int, lead: int = 0, *, clear: bool = True) -> NDArray[np.uint8]:
+        data = self._bytes(max(64, size), clear=clear)
         self.kept[name] = data
         self._set(name, data.ctypes.data + lead)
         return data
@@ -155,7 +165,7 @@ class Context:
         self.touched = []
         for index, buffer in enumerate(self.buffers):
             sectors = ((buffer.address & 31) + buffer.size_bytes) // 32 + 8
-            touched = np.zeros(sectors, np.uint8)
+            touched = self._bytes(sectors)
             self.touched.append(touched)
             at = index * layout.ROW_SIZE // 8
             flags = (layout.WRITABLE if buffer.writable else 0) | (layout.TRACKED if buffer.state is not None else 0)
@@ -184,7 +194,7 @@ class Context:
         if not self.between or not buffer.writable:
             return {}
         granules = (buffer.size_bytes + buffer.address % self.between) // self.between + 33
-        pair = np.zeros(granules, np.uint64), np.zeros(granules, np.uint64)
+        pair = self._bytes(8 * granules).view(np.uint64), self._bytes(8 * granules).view(np.uint64)
         self.shadows[index] = pair
         return {"writers": pair[0].ctypes.data, "readers": pair[1].ctypes.data}
 

@@ -73,6 +73,7 @@ _CTX = [
     "last_counted",
     "prints",
     "print_count",
+    "next_block",
 ]
 CTX: dict[str, int] = {name: 8 * index for index, name in enumerate(_CTX)}
 CTX_SIZE = 8 * len(_CTX)

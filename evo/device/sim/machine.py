@@ -219,21 +219,23 @@ class Module:
             raise ValueError(f"block ids must lie in 0..{total - 1}")
         buffers = [*memory.buffers, *self.memory.buffers]
 
-        def make(some: NDArray[np.int64], private: bool = True) -> Context:
+        def make(ticket: NDArray[np.uint8] | None = None) -> Context:
             return Context(
-                loaded.kernel, self.chip, buffers, grid3, block3, some, params, shared=static + shared_bytes,
-                dynamic=shared_bytes, local=local, race=race, budget=budget, private=private,
+                loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
+                dynamic=shared_bytes, local=local, race=race, budget=budget, ticket=ticket,
             )  # fmt: skip
 
         compiled = self.compile(kernel)
         splits = threads > 1 and ids.size > 1 and loaded.kernel.parallel
-        context = run_parts(compiled, make, ids, threads, buffers) if splits else None
+        context = run_parts(compiled, make, min(threads, ids.size), buffers) if splits else None
         if context is None:
-            context = make(ids, private=False)
+            context = make()
             compiled.launch(context.address)
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
-        return LaunchResult(faults, counters, int(context.field("blocks_done")), total, context.text())
+        result = LaunchResult(faults, counters, int(context.field("blocks_done")), total, context.text())
+        context.release()
+        return result
 
     def _refused(self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str:
         chip = self.chip

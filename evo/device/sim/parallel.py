@@ -1,5 +1,8 @@
 """Blocks of one launch in several threads, with the results, faults and counters of one thread to the last bit.
 
+The threads draw blocks from one list, so that none waits while another has several left. Which thread ran a block
+cannot show: counters add up, and the rest is reset for every block.
+
 Only kernels whose outcome cannot depend on the order of blocks are split (traits.blocks_can_part). Every part has its
 own counters, shared memory and shadows; they are added up afterwards. If a part meets a fault, or two parts touched the
 same bytes and one of them wrote, all is undone and the launch starts again in one thread, which reports it in order.
@@ -13,6 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.device.sim import pages
 from evo.device.sim.context import Context
 from evo.device.sim.jit import Compiled
 from evo.device.sim.memory import Buffer
@@ -23,15 +27,14 @@ MOST = 64  # threads
 
 def run_parts(
     compiled: Compiled,
-    make: Callable[[NDArray[np.int64]], Context],
-    ids: NDArray[np.int64],
+    make: Callable[[NDArray[np.uint8]], Context],
     threads: int,
     buffers: Sequence[Buffer],
 ) -> Context | None:
     """The joined context of all parts; None, with memory as it was, if the launch must run in one thread."""
-    before = [(buffer, buffer.bytes.copy()) for buffer in buffers if buffer.writable]
-    count = min(threads, int(ids.size), MOST)
-    parts = [make(ids[index::count]) for index in range(count)]
+    before = [(buffer, _copy(buffer.bytes)) for buffer in buffers if buffer.writable]
+    ticket = pages.take(128)  # a cache line of its own, and the one that is fetched along with it
+    parts = [make(ticket) for _ in range(min(threads, MOST))]
     budget = parts[0].field("budget")
     workers = [threading.Thread(target=_run, args=(compiled, part, parts)) for part in parts[1:]]
     for worker in workers:
@@ -40,15 +43,28 @@ def run_parts(
     for worker in workers:
         worker.join()
     used = sum(budget - part.field("budget") for part in parts)
-    if used > budget or any(part.field("fault_count") for part in parts) or _meet(parts):
-        for buffer, contents in before:
-            buffer.bytes[:] = contents
-        return None
+    together = used <= budget and not any(part.field("fault_count") for part in parts) and not _meet(parts)
     first, *others = parts
     for part in others:
-        first.absorb(part)
+        if together:
+            first.absorb(part)
+        part.release()
+    for buffer, contents in before:
+        if not together:
+            buffer.bytes[:] = contents
+        pages.give_back(contents)
+    pages.give_back(ticket)
+    if not together:
+        first.release()
+        return None
     first.publish_states()
     return first
+
+
+def _copy(contents: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    kept = pages.take(contents.size, clear=False)
+    kept[:] = contents
+    return kept
 
 
 def _run(compiled: Compiled, part: Context, parts: Sequence[Context]) -> None:

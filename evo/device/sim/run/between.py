@@ -118,11 +118,31 @@ def _between_warp(m: re.Match[str]) -> Code:
     weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
     with c.if_(c.and_(straight, weak), likely=True):
         _side_by_side(c, kind, first)
+    with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
+        _note(c, kind, width, addr, mask)
+        c.ret_()
+        c.label(c.new_label("dead"))
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
         c.call("void", f"between_{kind}", context, w, rec, row, address, lane, const("i64", width))
     c.ret_()
     return c
+
+
+def _note(c: Code, kind: str, width: int, addr: V, mask: V) -> None:
+    """Nobody asked for races: leave a mark, so that the parts of a launch can see whether they met."""
+    context, w, _, row = (c.arg(i) for i in range(4))
+    base, _ = _stamp(c, context, w)
+    shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
+    low = c.lshr(c.load("i64", row, ROW["low"], 8), shift)
+    place = spill(c, c.sub(c.lshr(addr, c.splat(shift)), c.splat(low)), 256)
+    marks = c.load("ptr", row, ROW["writers" if kind == "st" else "readers"], 8)
+    steps = c.intrinsic("umax", c.lshr(const("i64", width), shift), const("i64", 1))
+    with c.each_lane(mask) as lane:
+        start = c.at(marks, c.shl(lane_of(c, place, lane), 3))
+        c.store(base, start, 0, 8)
+        with c.if_(c.icmp("ugt", steps, 1)), c.times(steps) as step:
+            c.store(base, c.at(start, c.shl(step, 3)), 0, 8)
 
 
 def _side_by_side(c: Code, kind: str, first: V) -> None:

@@ -18,11 +18,14 @@ SYNC, POPC, AND, OR = range(4)
 
 @runtime("run_grid")
 def _launch(_: re.Match[str]) -> Code:
-    """Run every listed block until one faults."""
+    """Run listed blocks until none is left or one faults; other parts of the launch draw from the same list."""
     c = Code("void", "run_grid", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
-    ids = ctx(c, context, "block_ids", "ptr")
-    with c.times(ctx(c, context, "blocks")) as index, c.if_(_sound(c), likely=True):
+    ids, ticket = ctx(c, context, "block_ids", "ptr"), ctx(c, context, "next_block", "ptr")
+    with c.while_() as loop:
+        loop.until(c.not_(_sound(c)))
+        index = c.op("i64", f"atomicrmw add ptr {ticket.s}, i64 1 monotonic, align 8")
+        loop.until(c.icmp("uge", index, ctx(c, context, "blocks")))
         block = c.load("i64", ids, c.shl(index, 3), 8)
         c.store(index, context, CTX["slot"], 8)
         c.call("void", "prepare_block", context, block)

@@ -1,0 +1,73 @@
+"""Sustained rates of the GPU at hand beside the chip table: tensor pipe, memory, L2, exponentials, launches, clock.
+
+Twice: as machine code for this chip, and as the PTX of compute_89 that a newer chip compiles when it is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from report import Clock, parser, required_gpu, run, say, table, write_json
+
+from evo.device.calibrate import Rate, calibrate
+from evo.device.worker import Worker
+from evo.hardware import CHIPS, Chip
+
+_SCALES = {
+    "FLOP/s": (1e12, "TFLOP/s"),
+    "B/s": (1e9, "GB/s"),
+    "1/s": (1e9, "G/s"),
+    "Hz": (1e6, "MHz"),
+    "s": (1e-6, "us"),
+}
+
+
+def from_table(chip: Chip) -> dict[str, float]:
+    """What the chip's row says for each rate that it has."""
+    return {
+        "mma_f16_flop_per_s": chip.peak_mma_flop_per_s,
+        "fp32_flop_per_s": chip.peak_fp32_flop_per_s,
+        "exp_per_s": chip.sms * chip.sfu_lanes * chip.clock_hz,
+        "dram_copy_bytes_per_s": chip.dram_bytes_per_s,
+        "dram_read_bytes_per_s": chip.dram_bytes_per_s,
+        "l2_read_bytes_per_s": chip.l2_bytes_per_s,
+        "shared_read_bytes_per_s": chip.sms * chip.shared_bytes_per_clock * chip.clock_hz,
+        "launch_graph_s": chip.launch_s,
+        "sm_clock_hz": chip.clock_hz,
+    }
+
+
+def rows(found: Mapping[str, Mapping[str, Rate]], chip: Chip) -> list[list[object]]:
+    """One row a rate: each arch's figure, the table's, and measured / table for the first arch."""
+    wanted = from_table(chip)
+    columns = list(found.values())
+    out: list[list[object]] = []
+    for key, rate in columns[0].items():
+        factor, unit = _SCALES.get(rate.unit, (1.0, rate.unit))
+        measured = [f"{column[key].value / factor:,.4g}" if key in column else None for column in columns]
+        stated = wanted.get(key)
+        share = f"{rate.value / stated:.2f}" if stated else None
+        out.append([key, unit, *measured, f"{stated / factor:,.4g}" if stated else None, share])
+    return out
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser(__doc__.splitlines()[0]).parse_args(arguments)
+    clock = Clock()
+    with Worker(required_gpu(options.gpu)) as worker:
+        about: dict[str, str] = worker.call("describe", time_limit_s=120)
+        found: dict[str, dict[str, Rate]] = {}
+        for arch in dict.fromkeys((about["capability"], "sm_89")):
+            say(f"measuring with kernels for {arch}")
+            found[arch] = calibrate(worker, arch=arch, quick=options.quick)
+    print(f"{about['gpu']}, driver {about['driver']}, {clock.seconds:.1f} s")
+    print(table(["rate", "unit", *found, "table", "measured/table"], rows(found, CHIPS[about["chip"]])))
+    for rate in next(iter(found.values())).items():
+        print(f"  {rate[0]}: {rate[1].condition}")
+    figures = {arch: {key: rate.to_json() for key, rate in rates.items()} for arch, rates in found.items()}
+    write_json(options.json, {"environment": about, "rates": figures, "elapsed_s": round(clock.seconds, 1)})
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -144,12 +144,14 @@ def parse_device(text: str) -> DeviceName:
     if kind == "gpu" and (which or "0").isdigit():
         return DeviceName("gpu", which or "0")
     if kind == "sim":
+        modelled = sorted(row.slug for row in CHIPS.values() if not row.missing_for_model)
         if which and which not in CHIPS:
-            raise UsageError(f"no chip {which!r} in the table", hint=f"known chips: {', '.join(sorted(CHIPS))}")
+            raise UsageError(f"no chip {which!r} in the table", hint=f"simulated chips: {', '.join(modelled)}")
+        if which and (absent := CHIPS[which].missing_for_model):
+            what = f"times of {which} cannot be modelled: no source states its {', '.join(absent)}"
+            raise UsageError(what, hint=f"simulated chips: {', '.join(modelled)}")
         return DeviceName("sim", chip(which or "l4").slug)
-    raise UsageError(
-        f"unknown device {text!r}", hint=f"auto, gpu, gpu:N, or sim:CHIP with CHIP one of {', '.join(sorted(CHIPS))}"
-    )
+    raise UsageError(f"unknown device {text!r}", hint="auto, gpu, gpu:N, or sim:CHIP such as sim:l4")
 
 
 def gpu_present() -> bool:

@@ -1,0 +1,181 @@
+"""One GPU model: capacities that launch plans are held to, and rates per clock that peaks follow from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evo.errors import DeviceMissing
+
+# Every rate a row may state, with its unit. What no source states is left out of a row.
+RATES = {
+    "dram_bytes_per_s": "bytes/s",
+    "fp32_lanes": "FMA per clock per SM",
+    "int_lanes": "additions per clock per SM",
+    "sfu_lanes": "exp2, log2, sin, rsqrt (MUFU) results per clock per SM",
+    "lsu_lanes": "load and store lanes per clock per SM",
+    "fp64_lanes": "FMA per clock per SM",
+    "shared_bytes_per_clock": "bytes per clock per SM",
+    "mma_f16_fma": "FMA per clock per SM, dense, fp16 operands, fp32 accumulate, by mma.sync",
+    "tensor_f16_fma": "FMA per clock per SM, dense, fp16 operands, fp32 accumulate, by the chip's widest instruction",
+    "tensor_f8_fma": "FMA per clock per SM, dense, fp8 operands, fp32 accumulate",
+    "tensor_clock_hz": "Hz, the clock that the datasheet's tensor peak is stated at, where it is not the boost clock",
+    "l2_bytes_per_clock": "bytes per clock, whole chip",
+    "latency_shared": "clocks",
+    "latency_l1": "clocks",
+    "latency_l2": "clocks",
+    "latency_dram": "clocks",
+    "launch_s": "s",
+}
+_MODEL_NEEDS = (
+    "dram_bytes_per_s", "int_lanes", "sfu_lanes", "lsu_lanes", "fp64_lanes", "shared_bytes_per_clock", "mma_f16_fma",
+    "l2_bytes_per_clock", "latency_shared", "latency_l1", "latency_l2", "launch_s",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chip:
+    """One GPU model. Sizes in bytes, clock in Hz; units of the rates are in `RATES`.
+
+    sources: for a field or rate, where its number comes from and under which condition it holds. estimates: names of
+    rates that no source states for this chip and the simulator's model needs; they bind nothing. products: further
+    names that the driver reports for this row.
+    """
+
+    slug: str
+    name: str
+    architecture: str
+    capability: int  # 89 for sm_89
+    sms: int
+    clock_hz: float  # boost
+    registers_per_sm: int
+    registers_per_thread: int
+    register_allocation_unit: int  # registers, per warp
+    threads_per_sm: int
+    threads_per_block: int
+    blocks_per_sm: int
+    shared_per_sm: int
+    shared_per_block: int
+    shared_per_block_optin: int
+    shared_reserved_per_block: int
+    l1_bytes: int  # unified L1 and shared
+    l2_bytes: int
+    rates: Mapping[str, float]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    estimates: tuple[str, ...] = ()
+    products: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := sorted({*self.rates, *self.estimates} - set(RATES)):
+            raise ValueError(f"{self.slug}: unknown rate {unknown[0]!r}")
+
+    def rate(self, name: str) -> float | None:
+        """A rate by name, None where no source states one."""
+        return self.rates.get(name)
+
+    def stated(self, name: str) -> float | None:
+        """A rate that a source states or a measurement gave; None for an estimate."""
+        return None if name in self.estimates else self.rates.get(name)
+
+    def _needed(self, name: str) -> float:
+        value = self.rates.get(name)
+        if value is None:
+            raise DeviceMissing(
+                f"{self.name}: no source states its {name} ({RATES[name]}), so its times cannot be modelled",
+                hint="model another chip, e.g. --device sim:l4; `evo doctor --calibrate` measures the GPU at hand",
+            )
+        return value
+
+    @property
+    def missing_for_model(self) -> tuple[str, ...]:
+        """Rates that the simulator's time model needs and this row does not have."""
+        return tuple(name for name in _MODEL_NEEDS if name not in self.rates)
+
+    @property
+    def dram_bytes_per_s(self) -> float:
+        return self._needed("dram_bytes_per_s")
+
+    @property
+    def fp32_lanes(self) -> float:
+        return self._needed("fp32_lanes")
+
+    @property
+    def int_lanes(self) -> float:
+        return self._needed("int_lanes")
+
+    @property
+    def sfu_lanes(self) -> float:
+        return self._needed("sfu_lanes")
+
+    @property
+    def fp64_lanes(self) -> float:
+        return self._needed("fp64_lanes")
+
+    @property
+    def shared_bytes_per_clock(self) -> float:
+        return self._needed("shared_bytes_per_clock")
+
+    @property
+    def lsu_lanes(self) -> float:
+        return self._needed("lsu_lanes")
+
+    @property
+    def mma_f16_fma(self) -> float:
+        return self._needed("mma_f16_fma")
+
+    @property
+    def l2_bytes_per_clock(self) -> float:
+        return self._needed("l2_bytes_per_clock")
+
+    @property
+    def latency_shared(self) -> float:
+        return self._needed("latency_shared")
+
+    @property
+    def latency_l1(self) -> float:
+        return self._needed("latency_l1")
+
+    @property
+    def latency_l2(self) -> float:
+        return self._needed("latency_l2")
+
+    @property
+    def launch_s(self) -> float:
+        return self._needed("launch_s")
+
+    @property
+    def warps_per_sm(self) -> int:
+        return self.threads_per_sm // 32
+
+    @property
+    def arch(self) -> str:
+        return f"sm_{self.capability}"
+
+    @property
+    def peak_mma_flop_per_s(self) -> float:
+        """Dense FP16 tensor peak with FP32 accumulate by mma.sync at boost clock, FLOP/s."""
+        return self.sms * self.mma_f16_fma * 2 * self.clock_hz
+
+    @property
+    def peak_fp32_flop_per_s(self) -> float:
+        return self.sms * self.fp32_lanes * 2 * self.clock_hz
+
+    @property
+    def l2_bytes_per_s(self) -> float:
+        return self.l2_bytes_per_clock * self.clock_hz
+
+    def names(self) -> dict[str, int]:
+        """The integers a launch plan may use as `chip.<name>`."""
+        return {
+            "sms": self.sms,
+            "capability": self.capability,
+            "warps_per_sm": self.warps_per_sm,
+            "threads_per_sm": self.threads_per_sm,
+            "threads_per_block": self.threads_per_block,
+            "blocks_per_sm": self.blocks_per_sm,
+            "registers_per_sm": self.registers_per_sm,
+            "shared_per_sm": self.shared_per_sm,
+            "shared_per_block": self.shared_per_block,
+            "shared_per_block_optin": self.shared_per_block_optin,
+            "l2_bytes": self.l2_bytes,
+        }

@@ -12,14 +12,26 @@ from typing import cast
 
 import numpy as np
 
-from evo.decide import Comparison, NoiseFloor, confirm, judge, noise_floor, too_fast
+from evo.decide import (
+    KEPT,
+    Comparison,
+    NoiseFloor,
+    Rule,
+    compute_bound,
+    confirm,
+    judge,
+    noise_floor,
+    require_margin,
+    too_fast,
+)
 from evo.device import Arrays, BenchCase
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.device.worker import Worker
+from evo.errors import HarnessFault
 from evo.hardware import Chip
 from evo.result import CaseBench, Decision, Fault, Json, Timing, Verdict
 
-__all__ = ["BenchOptions", "BenchRequest", "Measurement", "control", "measure", "time_rivals"]
+__all__ = ["BenchOptions", "BenchRequest", "Measurement", "control", "measure", "require_quiet", "time_rivals"]
 
 CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
 _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
@@ -37,6 +49,8 @@ class Measurement:
     loaded: str = "cubin"
     clocks: dict[str, Json] = field(default_factory=dict)
     launches_per_sample: dict[str, int] = field(default_factory=dict)
+    dropped: int = 0  # pairs whose halves saw different clocks, over both stages
+    stages_s: dict[str, float] = field(default_factory=dict)
 
 
 def measure(
@@ -49,9 +63,9 @@ def measure(
     """
     first = _bench(worker, request)
     if first.divergence:
-        return Measurement(divergence=first.divergence, loaded=first.loaded)
+        return Measurement(divergence=first.divergence, loaded=first.loaded, stages_s=first.stages_s)
     decision = _judged(first, request, chip)
-    if decision is None or decision.verdict is not Verdict.KEEP:
+    if decision is None or decision.verdict not in KEPT:
         return _measurement(first, decision, first.child)
     worker.recycle()
     again = fresh() if fresh else request
@@ -66,20 +80,41 @@ def measure(
         ),
     )
     if second.divergence:
-        return Measurement(divergence=second.divergence, loaded=second.loaded)
+        return Measurement(divergence=second.divergence, loaded=second.loaded, stages_s=first.stages_s)
     if reason := _impossible(second.child, again.child, chip):
         return _measurement(second, _fault(reason), second.child)
-    final = confirm(decision, _comparison(second), _score(request), request.options.rule)
-    return _measurement(second, final, _pooled(first, second))
+    final = confirm(decision, _comparison(second, again, chip), _score(request), request.options.rule)
+    return _measurement(second, final, _pooled(first, second), before=first)
 
 
 def control(worker: Worker, cases: tuple[BenchCase, ...], *, options: BenchOptions) -> tuple[NoiseFloor, Decision]:
     """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP)."""
-    watched = replace(options, rule=replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS))
+    rule = replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS, simpler=None)
+    watched = replace(options, rule=rule, cold_samples=0)
     request = BenchRequest(child=cases, parent=cases, options=watched)
     result = _bench(worker, request)
+    if result.divergence:
+        hint = "demote it: it does not do the same each time"
+        raise HarnessFault(f"A/A control: {result.divergence.message}", hint=hint)
     score = _score(request)
-    return noise_floor(result.pairs, score), judge(_comparison(result), score, options.rule)
+    comparison = Comparison(
+        pairs=result.pairs, child=result.child, parent=result.parent, dropped=result.dropped, clocks=result.clocks
+    )
+    return noise_floor(result.pairs, score), judge(comparison, score, options.rule)
+
+
+def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:
+    """What an A/A control has to show before anything is measured after it.
+
+    Raises HarnessFault where the program was judged faster than itself, UsageError for a margin within the noise.
+    """
+    if decision.verdict in KEPT:
+        raise HarnessFault(
+            f"A/A control: a program was judged faster than itself ({decision.reason}); no gain measured here would "
+            "mean anything",
+            hint="look for other work on the GPU (`nvidia-smi`), lock its clocks, and run again",
+        )
+    require_margin(floor, rule)
 
 
 def time_rivals(
@@ -102,7 +137,7 @@ def _judged(result: BenchResult, request: BenchRequest, chip: Chip) -> Decision 
         return _fault(reason)
     if not request.parent:
         return None
-    return judge(_comparison(result), _score(request), request.options.rule)
+    return judge(_comparison(result, request, chip), _score(request), request.options.rule)
 
 
 def _fault(reason: str) -> Decision:
@@ -118,9 +153,16 @@ def _impossible(rows: tuple[CaseBench, ...], cases: tuple[BenchCase, ...], chip:
     return None
 
 
-def _comparison(result: BenchResult) -> Comparison:
+def _comparison(result: BenchResult, request: BenchRequest, chip: Chip) -> Comparison:
+    programs = [case.program for case in request.child]
     return Comparison(
-        pairs=result.pairs, child=result.child, parent=result.parent, dropped=result.dropped, clocks=result.clocks
+        pairs=result.pairs,
+        child=result.child,
+        parent=result.parent,
+        dropped=result.dropped,
+        clocks=result.clocks,
+        cycles=result.cycles,
+        compute_bound=frozenset(p.case for p in programs if compute_bound(flop=p.flop, bytes_moved=p.bytes, chip=chip)),
     )
 
 
@@ -144,7 +186,12 @@ def _pooled(first: BenchResult, second: BenchResult) -> tuple[CaseBench, ...]:
     return tuple(rows)
 
 
-def _measurement(result: BenchResult, decision: Decision | None, child: tuple[CaseBench, ...]) -> Measurement:
+def _measurement(
+    result: BenchResult, decision: Decision | None, child: tuple[CaseBench, ...], *, before: BenchResult | None = None
+) -> Measurement:
+    stages = dict(result.stages_s)
+    for name, seconds in before.stages_s.items() if before else ():
+        stages[name] = stages.get(name, 0.0) + seconds
     return Measurement(
         child=child,
         parent=result.parent,
@@ -152,4 +199,6 @@ def _measurement(result: BenchResult, decision: Decision | None, child: tuple[Ca
         loaded=result.loaded,
         clocks=result.clocks,
         launches_per_sample=result.launches_per_sample,
+        dropped=result.dropped + (before.dropped if before else 0),
+        stages_s=stages,
     )

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import secrets
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,7 @@ from evo.compile import Binary
 from evo.device import Arrays, DeviceName, Program, RunRequest, RunResult, no_gpu
 from evo.device.calibrate import Rate
 from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing
+from evo.device.gpu_lock import held, lock_path
 from evo.device.gpu_memory import Arena, Tools
 from evo.device.nvml import Monitor
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult
@@ -29,7 +26,6 @@ from evo.errors import HarnessFault
 from evo.hardware import CHIPS, Chip, chip_by_name
 from evo.result import Timing
 
-LOCK_LIMIT_S = 3600.0
 _MAX_MODULES = 64
 _PERSISTING_L2 = 6  # cudaLimitPersistingL2CacheSize
 
@@ -78,6 +74,7 @@ class GpuDevice:
             "uuid": self.uuid,
             "capability": f"sm_{self.capability}",
             "cupy": cupy.__version__,
+            "cuda": _version(runtime.driverGetVersion()),  # the newest that the driver can run
             "driver": f"CUDA {_version(runtime.driverGetVersion())}",  # NVML knows it more exactly
             **self.monitor.describe(),
         }
@@ -143,12 +140,13 @@ class GpuDevice:
         repeats: list[Arrays] = []
         overwritten: set[str] = set()
         with self.stream:
+            for name, array in request.inputs.items():
+                arena.upload(name, array)
+            before = {name: arena.digest(name) for name in request.inputs}
+            seen: dict[int, Arrays] = {}  # outputs by digest: equal ones are moved to the host once
             for _ in range(request.repeats):
-                for name, array in request.inputs.items():
-                    arena.upload(name, array)
                 for name in (*outputs, *(space.name for space in program.scratch)):
                     arena.fill(name, request.poison)
-                before = {name: arena.digest(name) for name in request.inputs}
                 self.tools.dirty_shared(request.poison)
                 self.stream.synchronize()
                 try:
@@ -156,37 +154,19 @@ class GpuDevice:
                 except KernelFault as error:
                     self.spent = self.spent or error.sticky
                     return RunResult(outputs=tuple(repeats), faults=(error.fault,))
-                overwritten |= {name for name, digest in before.items() if arena.digest(name) != digest}
-                repeats.append({n: arena.download(n, NUMPY[b.dtype], b.dims) for n, b in outputs.items()})
+                for name, digest in before.items():
+                    if arena.digest(name) != digest:
+                        overwritten.add(name)
+                        arena.upload(name, request.inputs[name])
+                key = hash(tuple(arena.digest(name) for name in outputs))
+                if key not in seen:
+                    seen[key] = {n: arena.download(n, NUMPY[b.dtype], b.dims) for n, b in outputs.items()}
+                repeats.append(seen[key])
         return RunResult(outputs=tuple(repeats), overwritten=tuple(sorted(overwritten)), broken_guards=arena.broken())
 
-    @contextlib.contextmanager
-    def locked(self, *, exclusive: bool) -> Iterator[None]:
+    def locked(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         """Hold the GPU against other evo processes: any number may check at once, one alone may time."""
-        path = Path(tempfile.gettempdir()) / f"evo-{self.uuid}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            self._wait(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _wait(self, descriptor: int, mode: int) -> None:
-        started, waiting = time.monotonic(), False
-        while True:
-            try:
-                fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not waiting:
-                    self.notify("waiting")
-                    waiting = True
-                if time.monotonic() - started > LOCK_LIMIT_S:
-                    hint = "another evo is timing on this GPU; wait for it or use another GPU"
-                    raise HarnessFault(f"{self.name} was busy for {LOCK_LIMIT_S:g} s", hint=hint) from None
-                time.sleep(0.05)
-        if waiting:
-            self.notify("running")
+        return held(lock_path(self.uuid), exclusive=exclusive, name=str(self.name), notify=self.notify)
 
 
 def _size(dims: tuple[int, ...], dtype: str) -> int:

@@ -13,11 +13,13 @@ from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.device import Array
 from evo.device.gpu_load import cuda_trouble
+from evo.device.nvml import clock_between
 
 GUARD_BYTES = 64 * 1024
 _ALIGNMENT = 512
 _TO_DEVICE, _TO_HOST = 1, 2
 _THREADS = 256
+_SM_IDS = 512  # more than any GPU has SMs; ids need not be contiguous
 
 _SOURCE = r"""
 typedef unsigned long long u64;
@@ -50,6 +52,14 @@ extern "C" __global__ void dirty_shared(unsigned word, unsigned count) {
     volatile unsigned* p = pool;
     for (unsigned i = threadIdx.x; i < count; i += blockDim.x) p[i] = word;
 }
+// Each SM's own cycle counter beside the time in ns: two stamps around a block give the clock that it ran at.
+extern "C" __global__ void stamp(u64* out) {
+    unsigned sm;
+    u64 ns;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+    if (threadIdx.x == 0) { out[2 * sm] = (u64)clock64(); out[2 * sm + 1] = ns; }
+}
 // Reading, not writing: a written flush leaves dirty lines whose write-back the next kernel would pay for.
 extern "C" __global__ void flush_read(const uint4* data, u64 count, unsigned* sink) {
     u64 stride = (u64)gridDim.x * blockDim.x;
@@ -73,13 +83,15 @@ class Tools:
         self._sms = sms
         self._kernels = {
             name: module.get_function(name)
-            for name in ("fill_guard", "check_guard", "digest", "dirty_shared", "flush_read")
+            for name in ("fill_guard", "check_guard", "digest", "dirty_shared", "flush_read", "stamp")
         }
         self._shared_words = (shared_optin - 1024) // 4
         self._kernels["dirty_shared"].max_dynamic_shared_size_bytes = self._shared_words * 4
         self._word = cupy.cuda.Memory(_ALIGNMENT)
         self._flush_bytes = 2 * l2_bytes
         self._flush: Any = None
+        self._stamp_words = 2 * _SM_IDS
+        self._stamps = cupy.cuda.Memory(2 * self._stamp_words * 8)
 
     def fill_guard(self, base: int, begin: int, end: int, key: int) -> None:
         self._run("fill_guard", base, begin, end, key)
@@ -109,6 +121,20 @@ class Tools:
             self._flush = cupy.cuda.Memory(self._flush_bytes)
             runtime.memsetAsync(self._flush.ptr, 1, self._flush_bytes, self.stream.ptr)
         self._run("flush_read", self._flush.ptr, self._flush_bytes // 16, self._word.ptr)
+
+    def stamp(self, number: int) -> None:
+        """Enqueue stamp 0 or 1: every SM writes down its cycle counter and the time."""
+        address = self._stamps.ptr + number * self._stamp_words * 8
+        runtime.memsetAsync(address, 0, self._stamp_words * 8, self.stream.ptr)
+        with self.stream:
+            self._kernels["stamp"]((self._sms * 2,), (32,), (np.uint64(address),))
+
+    def clock_mhz(self) -> float | None:
+        """The SM clock between the two stamps: the median over the SMs that wrote both. Waits for the stream."""
+        words = np.empty((2, _SM_IDS, 2), np.uint64)
+        runtime.memcpyAsync(words.ctypes.data, self._stamps.ptr, words.nbytes, _TO_HOST, self.stream.ptr)
+        self.stream.synchronize()
+        return clock_between(words[0], words[1])
 
     def _run(self, name: str, *values: int) -> None:
         with self.stream:

@@ -5,239 +5,32 @@ m = 1 where a sequence takes 150 us or more, so that percentiles are of single l
 and graph start (2.8 us on an H200) would count for 2 % and more: m fills 300 us, and percentiles are of means over m
 launches (`launches_per_sample` says which).
 Cold: a read of twice the L2, then one launch between two events; a block is queued whole before anything is waited for.
-
-Sequences rotate over three sets of inputs and two of outputs. An output buffer thus always holds the result of other
-inputs, and a kernel that trusts what it finds there gives a wrong answer.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import cupy
 import numpy as np
 
 from evo.decide import P99_SAMPLES, Sequential
-from evo.device import POISON_NAN, Arrays, BenchCase
-from evo.device.gpu_load import KernelFault, Sequence, blamed_on
-from evo.device.gpu_memory import Arena
+from evo.device.gpu_case import BLOCK_SAMPLES, CaseTimer, Diverged, Side
 from evo.device.nvml import Reading
-from evo.device.samples import BenchRequest, BenchResult, timing_of
-from evo.device.worker import Crashed
-from evo.dtypes import NUMPY
+from evo.device.samples import BenchRequest, BenchResult, Stages, timing_of
 from evo.errors import HarnessFault
-from evo.result import CaseBench, Fault, Json
+from evo.result import CaseBench, Fault, Json, Verdict
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice
 
-INPUT_SETS = 3
-OUTPUT_SETS = 2
-CYCLE = INPUT_SETS * OUTPUT_SETS  # coprime, so this many sequences meet every pairing once
-SINGLE_US = 150.0
-SAMPLE_US = 300.0
-BLOCK_SAMPLES = 8
-BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
 CLOCK_TOLERANCE = 0.02
 STEADY = 0.01
-MAX_PER_GRAPH = 1200
-
-
-class Diverged(Exception):
-    """Timed launches gave other outputs than the verified ones."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
-        self.fault = fault
-
-
-@dataclass(slots=True)
-class Side:
-    """One variant at one case: its graphs, what each input set must give, and its samples."""
-
-    label: str
-    case: BenchCase
-    sequences: list[Sequence]
-    expected: list[int] = field(default_factory=list)
-    graphs: list[Any] = field(default_factory=list)
-    per_graph: int = 1
-    block_samples: int = BLOCK_SAMPLES
-    warm: list[float] = field(default_factory=list)
-    cold: list[float] = field(default_factory=list)
-    next_graph: int = 0
-
-
-class CaseTimer:
-    """One bench case: the buffers that both sides share, and blocks of samples on them."""
-
-    def __init__(self, device: GpuDevice, request: BenchRequest, index: int) -> None:
-        self.device, self.request = device, request
-        sides = [("child", request.child[index])]
-        if request.parent:
-            sides.append(("parent", request.parent[index]))
-        if request.options.swap:
-            sides.reverse()
-        case = request.child[index]
-        self.name = case.program.case
-        self.inputs = self._input_sets(case)
-        sizes: dict[str, int] = {}
-        for number, arrays in enumerate(self.inputs):
-            sizes |= {f"{name}#{number}": array.nbytes for name, array in arrays.items()}
-        self.outputs = {b.name: (NUMPY[b.dtype], b.dims) for b in case.program.outputs}
-        for number in range(OUTPUT_SETS):
-            for name, (dtype, dims) in self.outputs.items():
-                sizes[f"{name}@{number}"] = math.prod(dims) * dtype.itemsize
-        for label, side in sides:
-            sizes |= {f"{label}.{s.name}": s.size_bytes for s in side.program.scratch}
-        self.arena = Arena(sizes, device.tools, key=random.SystemRandom().getrandbits(63))
-        for number, arrays in enumerate(self.inputs):
-            for name, array in arrays.items():
-                self.arena.upload(f"{name}#{number}", array)
-        self.sides = {label: self._side(label, side) for label, side in sides}
-
-    def _input_sets(self, case: BenchCase) -> list[Arrays]:
-        given = [case.inputs, *self.request.others.get(self.name, ())]
-        return [given[number % len(given)] for number in range(INPUT_SETS)]
-
-    def _side(self, label: str, case: BenchCase) -> Side:
-        loaded = self.device.load(case.program)
-        sequences = []
-        for number in range(CYCLE):
-            addresses = {name: self.arena.address(f"{name}#{number % INPUT_SETS}") for name in self.inputs[0]}
-            addresses |= {name: self.arena.address(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs}
-            addresses |= {s.name: self.arena.address(f"{label}.{s.name}") for s in case.program.scratch}
-            for space in case.program.scratch:
-                self.arena.fill(f"{label}.{space.name}", POISON_NAN)
-            sequences.append(Sequence(case.program, loaded, addresses))
-        side = Side(label, case, sequences)
-        with self._running(side):
-            self._verify(side)
-            self._capture(side)
-        return side
-
-    @contextlib.contextmanager
-    def _running(self, side: Side) -> Iterator[None]:
-        """CUDA errors inside are this side's: a fault of the child, or a parent that should not be a parent."""
-        try:
-            with blamed_on(side.sequences[0].names):
-                yield
-        except KernelFault as error:
-            if side.label == "child":
-                raise Crashed(f"{error.fault.message} while it was timed, case {self.name}") from None
-            hint = "demote it: it passed its gate once and faults now"
-            raise HarnessFault(f"the parent: {error.fault.message}, case {self.name}", hint=hint) from None
-
-    def _verify(self, side: Side) -> None:
-        """One launch per input set on poisoned outputs: what every timed launch on that set must repeat."""
-        for number in range(INPUT_SETS):
-            self._poison()
-            with self.device.stream:
-                side.sequences[number].execute(self.device.stream)
-            side.expected.append(self._digest(number))
-            if number == 0 and side.label == "child":
-                self._hold_to_verified(side)
-
-    def _hold_to_verified(self, side: Side) -> None:
-        for name, wanted in self.request.expected.get(self.name, {}).items():
-            dtype, dims = self.outputs[name]
-            got = self.arena.download(f"{name}@0", dtype, dims)
-            if not np.array_equal(got.view(np.uint8), np.ascontiguousarray(wanted).view(np.uint8)):
-                raise Diverged(self._divergence(side, f"{name} differs from the verified output before timing"))
-
-    def _capture(self, side: Side) -> None:
-        trial = self._graph(side, range(CYCLE))
-        self._replay(trial, 2)
-        each_us = float(np.median(self._replay(trial, 3))) / CYCLE
-        if each_us >= SINGLE_US:
-            side.graphs = [self._graph(side, [number]) for number in range(CYCLE)]
-            side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / each_us)))
-            return
-        wanted = math.ceil(SAMPLE_US / each_us / CYCLE) * CYCLE
-        side.per_graph = min(wanted, MAX_PER_GRAPH // CYCLE * CYCLE)
-        side.graphs = [self._graph(side, range(side.per_graph))]
-
-    def _graph(self, side: Side, numbers: Any) -> Any:
-        stream = self.device.stream
-        with stream:
-            stream.begin_capture()
-            for number in numbers:
-                side.sequences[number % CYCLE].enqueue(stream)
-            graph = stream.end_capture()
-            graph.upload(stream)
-        return graph
-
-    def _replay(self, graph: Any, count: int) -> list[float]:
-        return self._timed(count, lambda: graph.launch(self.device.stream))
-
-    def _timed(self, count: int, launch: Any, before: Any = None) -> list[float]:
-        """Microseconds of `count` launches, all queued before the host waits once."""
-        stream = self.device.stream
-        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(count)]
-        for start, end in events:
-            if before is not None:
-                before()
-            start.record(stream)
-            launch()
-            end.record(stream)
-        stream.synchronize()
-        return [cupy.cuda.get_elapsed_time(start, end) * 1000 for start, end in events]
-
-    def block(self, side: Side) -> list[float]:
-        """One warm block: poison, one untimed replay, samples, and a look at what the last launch wrote."""
-        with self._running(side):
-            return self._block(side)
-
-    def _block(self, side: Side) -> list[float]:
-        self._poison()
-        stream = self.device.stream
-        graphs = side.graphs
-        first = side.next_graph
-        graphs[first % len(graphs)].launch(stream)
-        order = iter(range(first + 1, first + 1 + side.block_samples))
-        taken = self._timed(side.block_samples, lambda: graphs[next(order) % len(graphs)].launch(stream))
-        last = first + side.block_samples
-        side.next_graph = (last + 1) % len(graphs)
-        self._check(side, (last if side.per_graph == 1 else side.per_graph - 1) % CYCLE)
-        return [value / side.per_graph for value in taken]
-
-    def cold_block(self, side: Side, count: int) -> list[float]:
-        stream = self.device.stream
-        numbers = cycle(range(CYCLE))
-        last = (count - 1) % CYCLE
-
-        def launch() -> None:
-            with stream:
-                side.sequences[next(numbers)].enqueue(stream)
-
-        with self._running(side):
-            self._poison()
-            taken = self._timed(count, launch, before=self.device.tools.flush_l2)
-            self._check(side, last)
-        return taken
-
-    def _check(self, side: Side, number: int) -> None:
-        if self._digest(number) != side.expected[number % INPUT_SETS]:
-            raise Diverged(self._divergence(side, "a timed launch gave other outputs than the verified ones"))
-
-    def _divergence(self, side: Side, what: str) -> Fault:
-        message = f"case {self.name}: {side.label}: {what}"
-        return Fault(kind="timing_divergence", kernel=side.sequences[0].names, message=message)
-
-    def _poison(self) -> None:
-        for number in range(OUTPUT_SETS):
-            for name in self.outputs:
-                self.arena.fill(f"{name}@{number}", POISON_NAN)
-
-    def _digest(self, number: int) -> int:
-        parts = tuple(self.arena.digest(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs)
-        return hash(parts)
+LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
+LOST_ROUNDS = 2
 
 
 class Bench:
@@ -249,8 +42,11 @@ class Bench:
         self.deadline = time.monotonic() + request.options.budget_s
         self.timers: list[CaseTimer] = []
         self.pairs: list[dict[str, float]] = []
+        self.cycles: list[dict[str, float]] = []
         self.dropped = 0
-        self.clocks: list[Reading] = []
+        self.verdict: Verdict | None = None
+        self.readings: list[Reading] = []
+        self.stages = Stages()
 
     def measure(self) -> BenchResult:
         try:
@@ -263,20 +59,29 @@ class Bench:
             return BenchResult(child=(), divergence=found.fault)
 
     def _measure(self) -> BenchResult:
-        self.timers = [CaseTimer(self.device, self.request, index) for index in range(len(self.request.child))]
+        stages = self.stages
+        self.timers = [CaseTimer(self.device, self.request, index, stages) for index in range(len(self.request.child))]
         self._one_way_of_loading()
-        start_c = self.device.monitor.temperature_c()
-        self._warm_up()
+        with stages.time("warm_up"):
+            self._warm_up()
         if self.request.parent:
-            self._take_pairs()
-        self._top_up()
+            with stages.time("pairs"):
+                self._take_pairs()
+        if self.verdict is not Verdict.REVERT:  # nobody asks for the tails of a loser
+            with stages.time("top_up"):
+                self._top_up()
+            with stages.time("cold"):
+                self._cold()
         for timer in self.timers:
-            for side in timer.sides.values():
-                side.cold = timer.cold_block(side, self.options.cold_samples) if self.options.cold_samples else []
             if broken := timer.arena.broken():
                 message = f"case {timer.name}: written past the ends of {', '.join(broken)} while timed"
                 raise Diverged(Fault(kind="timing_divergence", kernel="", message=message))
-        return self._result(start_c)
+        return self._result()
+
+    def _cold(self) -> None:
+        for timer in self.timers:
+            for side in timer.sides.values():
+                side.cold = timer.cold_block(side, self.options.cold_samples) if self.options.cold_samples else []
 
     def _one_way_of_loading(self) -> None:
         ways = {self.device.load(s.case.program).how for t in self.timers for s in t.sides.values()}
@@ -292,45 +97,65 @@ class Bench:
             for timer in self.timers:
                 for side in timer.sides.values():
                     recent.setdefault(id(side), []).append(_median(timer.block(side)))
+            if self._clearly_lost(recent):
+                break
             last = [medians[-5:] for medians in recent.values()]
             if all(len(medians) == 5 and max(medians) <= (1 + STEADY) * min(medians) for medians in last):
                 break
 
+    def _clearly_lost(self, recent: dict[int, list[float]]) -> bool:
+        """Whether the child was much slower in some case, round after round of the warm-up."""
+        if not self.request.parent:
+            return False
+        for timer in self.timers:
+            ours, theirs = (recent[id(timer.sides[label])][-LOST_ROUNDS:] for label in ("child", "parent"))
+            if len(ours) == LOST_ROUNDS and all(math.log(a / b) > LOST for a, b in zip(ours, theirs, strict=True)):
+                return True
+        return False
+
     def _take_pairs(self) -> None:
         rule = self.options.rule
         score = {t.name: self.request.score.get(t.name, 0.0) for t in self.timers} if self.request.score else {}
-        sequential = Sequential(score or {t.name: 1.0 for t in self.timers}, rule)
+        sequential = Sequential(score if any(score.values()) else {t.name: 1.0 for t in self.timers}, rule)
         for _ in range(2 * rule.max_pairs):
             pair = self._pair()
             if pair is None:
                 self.dropped += 1
                 continue
             self.pairs.append(pair)
-            if sequential.add(pair) is not None or time.monotonic() > self.deadline:
+            self.verdict = sequential.add(pair)
+            if self.verdict is not None or time.monotonic() > self.deadline:
                 break
 
     def _pair(self) -> dict[str, float] | None:
         """One block of each side of every case, in random order. None when the clock moved in between."""
         ratios: dict[str, float] = {}
+        cycles: dict[str, float] = {}
         steady = True
         for timer in self.timers:
             order = ["child", "parent"]
             self.random.shuffle(order)
             medians: dict[str, float] = {}
-            readings: list[Reading] = []
+            readings: dict[str, Reading] = {}
             for label in order:
                 side = timer.sides[label]
                 taken = timer.block(side)
                 side.warm.extend(taken)
                 medians[label] = _median(taken)
-                readings.append(self._clock())
-            steady = steady and _same_clock(*readings)
+                readings[label] = self._read(timer)
+            ours, theirs = readings["child"], readings["parent"]
+            steady = steady and _same_clock(ours, theirs)
             ratios[timer.name] = math.log(medians["child"] / medians["parent"])
+            if (clocks := _clock_ratio(ours, theirs)) is not None:
+                cycles[timer.name] = ratios[timer.name] + math.log(clocks)
+        if steady and len(cycles) == len(ratios):
+            self.cycles.append(cycles)
         return ratios if steady else None
 
-    def _clock(self) -> Reading:
-        reading = self.device.monitor.read()
-        self.clocks.append(reading)
+    def _read(self, timer: CaseTimer) -> Reading:
+        with self.stages.time("nvml"):
+            reading = replace(self.device.monitor.read(), counted_mhz=timer.clock_mhz)
+        self.readings.append(reading)
         return reading
 
     def _top_up(self) -> None:
@@ -342,9 +167,9 @@ class Bench:
                     side.warm.extend(timer.block(side))
                 if time.monotonic() > self.deadline and all(len(side.warm) >= BLOCK_SAMPLES for side in short):
                     break
-            self._clock()
+            self._read(timer)
 
-    def _result(self, start_c: int | None) -> BenchResult:
+    def _result(self) -> BenchResult:
         def rows(label: str) -> tuple[CaseBench, ...]:
             return tuple(_case_bench(t.name, t.sides[label]) for t in self.timers if label in t.sides)
 
@@ -352,26 +177,33 @@ class Bench:
             child=rows("child"),
             parent=rows("parent"),
             pairs=tuple(self.pairs),
+            cycles=tuple(self.cycles) if len(self.cycles) == len(self.pairs) else (),
             dropped=self.dropped,
-            clocks=self._clock_summary(start_c),
+            clocks=self._clock_summary(),
             loaded=self.device.load(self.request.child[0].program).how,
             samples={t.name: np.asarray(t.sides["child"].warm, np.float32) for t in self.timers},
             launches_per_sample={t.name: t.sides["child"].per_graph for t in self.timers},
+            stages_s=dict(self.stages.seconds),
         )
 
-    def _clock_summary(self, start_c: int | None) -> dict[str, Json]:
-        clocks = [reading.sm_mhz for reading in self.clocks if reading.sm_mhz is not None]
-        reasons = {reading.throttle for reading in self.clocks if reading.throttle}
-        end_c, power = self.device.monitor.temperature_c(), self.device.monitor.power_w()
-        summary: dict[str, Json] = {"blocks": len(self.clocks)}
+    def _clock_summary(self) -> dict[str, Json]:
+        """What NVML and the SMs' counters said after each block, in the order taken, and how the clock ran in all."""
+        read = self.readings
+        clocks = [reading.clock_mhz for reading in read if reading.clock_mhz is not None]
+        summary: dict[str, Json] = {"blocks": len(read)}
         if clocks:
-            summary |= {"sm_mhz_min": min(clocks), "sm_mhz_max": max(clocks), "sm_mhz_median": int(np.median(clocks))}
+            summary |= {"sm_mhz_min": int(min(clocks)), "sm_mhz_max": int(max(clocks))}
+            summary["sm_mhz_median"] = int(np.median(clocks))
+            reasons = {reading.throttle for reading in read if reading.throttle}
             summary["throttle_reasons"] = [f"0x{reason:x}" for reason in sorted(reasons)]
         else:
             summary["sm_mhz"] = "unavailable"  # then no pair can be dropped for its clock
-        for name, value in (("start_c", start_c), ("end_c", end_c), ("power_w", power)):
-            if value is not None:
-                summary[name] = value
+        if (others := self.device.monitor.others()) is not None:
+            summary["other_processes"] = others
+        for name, unit in (("sm_mhz", 0), ("counted_mhz", 0), ("power_w", 1), ("temperature_c", 0), ("throttle", 0)):
+            column = [getattr(reading, name) for reading in read]
+            if any(value is not None for value in column):
+                summary[f"each_{name}"] = [round(value, unit) if value is not None else None for value in column]
         return summary
 
 
@@ -389,9 +221,15 @@ def _case_bench(name: str, side: Side) -> CaseBench:
 def _same_clock(first: Reading, second: Reading) -> bool:
     if first.throttle != second.throttle:
         return False
-    if first.sm_mhz is None or second.sm_mhz is None:
-        return True
-    return abs(first.sm_mhz - second.sm_mhz) <= CLOCK_TOLERANCE * max(first.sm_mhz, second.sm_mhz)
+    ratio = _clock_ratio(first, second)
+    return ratio is None or abs(math.log(ratio)) <= CLOCK_TOLERANCE
+
+
+def _clock_ratio(first: Reading, second: Reading) -> float | None:
+    """The first clock over the second, from readings of one kind; None where there are none."""
+    if first.counted_mhz and second.counted_mhz:
+        return first.counted_mhz / second.counted_mhz
+    return first.sm_mhz / second.sm_mhz if first.sm_mhz and second.sm_mhz else None
 
 
 def _median(values: list[float]) -> float:

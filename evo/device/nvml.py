@@ -1,20 +1,37 @@
-"""Clocks, power, temperature and throttle reasons of one GPU, read through NVML; absent where NVML is."""
+"""Clocks, power, temperature and throttle reasons of one GPU, read through NVML (absent where NVML is) or counted."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Stamps = NDArray[np.uint64]
+
+_SHORTEST_NS = 100_000
 _IDLE = 0x1  # "clocks are low because nothing runs" says nothing about a measurement
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One look at the clock. Fields are None where the driver does not say."""
+    """One look at the GPU after a block. Fields are None where the driver does not say.
+
+    counted_mhz: the SM clock over the block, from the SMs' own cycle and time counters; NVML's is a moment's.
+    """
 
     sm_mhz: int | None = None
     throttle: int | None = None
+    power_w: float | None = None
+    temperature_c: int | None = None
+    counted_mhz: float | None = None
+
+    @property
+    def clock_mhz(self) -> float | None:
+        return self.counted_mhz if self.counted_mhz is not None else self.sm_mhz
 
 
 class Monitor:
@@ -34,7 +51,19 @@ class Monitor:
 
     def read(self) -> Reading:
         reasons = self._ask("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-        return Reading(self._clock(), int(reasons) & ~_IDLE if reasons is not None else None)
+        throttle = int(reasons) & ~_IDLE if reasons is not None else None
+        return Reading(self._clock(), throttle, self.power_w(), self.temperature_c())
+
+    def others(self) -> int | None:
+        """How many compute processes use this GPU beside the present one; None where the driver does not say.
+
+        In a container the driver's process numbers are not ours: then one of those it lists is taken to be this one.
+        """
+        listed = self._ask("nvmlDeviceGetComputeRunningProcesses")
+        if listed is None:
+            return None
+        others = [process for process in listed if int(process.pid) != os.getpid()]
+        return max(len(others) - (len(others) == len(listed)), 0)
 
     def temperature_c(self) -> int | None:
         value = self._ask("nvmlDeviceGetTemperature", arguments=(0,))
@@ -60,10 +89,18 @@ class Monitor:
         top = self._ask("nvmlDeviceGetMaxClockInfo", arguments=(1,))
         if top is not None:
             found["sm_clock_max_mhz"] = str(top)
-        others = self._ask("nvmlDeviceGetComputeRunningProcesses")
-        if others is not None:
-            found["compute_processes"] = str(len(others))
+        if (policy := self._clock_policy()) is not None:
+            found["clock_policy"] = policy
         return found
+
+    def _clock_policy(self) -> str | None:
+        """`default`, or the application clock that somebody has set. A lock by `nvidia-smi -lgc` cannot be read back:
+        it shows as a throttle reason (0x2) of the blocks."""
+        chosen = self._ask("nvmlDeviceGetApplicationsClock", arguments=(0,))  # NVML_CLOCK_GRAPHICS
+        usual = self._ask("nvmlDeviceGetDefaultApplicationsClock", arguments=(0,))
+        if chosen is None or usual is None:
+            return None
+        return "default" if chosen == usual else f"application clock {chosen} MHz"
 
     def _clock(self) -> int | None:
         value = self._ask("nvmlDeviceGetClockInfo", arguments=(1,))  # NVML_CLOCK_SM
@@ -75,6 +112,21 @@ class Monitor:
             with contextlib.suppress(Exception):
                 return getattr(self._nvml, name)(self._handle, *arguments)
         return None
+
+
+def clock_between(first: Stamps, second: Stamps) -> float | None:
+    """MHz between two stamps, each a row of (cycles, ns) per SM with zeros where none was written; None where unclear.
+
+    The nanosecond counter of some chips moves in steps of a microsecond, so a span of less than 100 us says nothing.
+    """
+    both = (first[:, 1] > 0) & (second[:, 1] > first[:, 1]) & (second[:, 0] > first[:, 0])
+    if not both.any():
+        return None
+    cycles = (second[both, 0] - first[both, 0]).astype(np.float64)
+    ns = (second[both, 1] - first[both, 1]).astype(np.float64)
+    if float(np.median(ns)) < _SHORTEST_NS:
+        return None
+    return float(np.median(cycles / ns)) * 1000
 
 
 def _text(value: str | bytes) -> str:

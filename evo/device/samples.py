@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,12 +56,29 @@ class BenchResult:
     child: tuple[CaseBench, ...]
     parent: tuple[CaseBench, ...] = ()
     pairs: tuple[dict[str, float], ...] = ()  # ln(child / parent) of block medians, by case
+    cycles: tuple[dict[str, float], ...] = ()  # the same of median x SM clock; empty where the clock was not seen
     dropped: int = 0
     clocks: dict[str, Json] = field(default_factory=dict)
     loaded: str = "cubin"
     divergence: Fault | None = None
     samples: dict[str, Samples] = field(default_factory=dict)  # raw warm samples of the child in microseconds
     launches_per_sample: dict[str, int] = field(default_factory=dict)
+    stages_s: dict[str, float] = field(default_factory=dict)  # wall time by part of the measurement
+
+
+class Stages:
+    """Wall time by named part, added up."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
 def timing_of(samples: Sequence[float] | Samples) -> Timing:

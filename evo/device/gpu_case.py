@@ -1,0 +1,238 @@
+"""One bench case on the GPU: the buffers that both sides share, captured graphs, and blocks of samples on them.
+
+Sequences rotate over three sets of inputs and two of outputs. An output buffer thus always holds the result of other
+inputs, and a kernel that trusts what it finds there gives a wrong answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
+
+import cupy
+import numpy as np
+
+from evo.device import POISON_NAN, Arrays, BenchCase
+from evo.device.gpu_load import KernelFault, Sequence, blamed_on
+from evo.device.gpu_memory import Arena
+from evo.device.samples import BenchRequest, Stages
+from evo.device.worker import Crashed
+from evo.dtypes import NUMPY
+from evo.errors import HarnessFault
+from evo.result import Fault
+
+if TYPE_CHECKING:
+    from evo.device.gpu import GpuDevice
+
+INPUT_SETS = 3
+OUTPUT_SETS = 2
+CYCLE = INPUT_SETS * OUTPUT_SETS  # coprime, so this many sequences meet every pairing once
+SINGLE_US = 150.0
+SAMPLE_US = 300.0
+BLOCK_SAMPLES = 8
+BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
+MAX_PER_GRAPH = 1200
+
+
+class Diverged(Exception):
+    """Timed launches gave other outputs than the verified ones."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+@dataclass(slots=True)
+class Side:
+    """One variant at one case: its graphs, what each input set must give, and its samples."""
+
+    label: str
+    case: BenchCase
+    sequences: list[Sequence]
+    expected: list[int] = field(default_factory=list)
+    graphs: list[Any] = field(default_factory=list)
+    per_graph: int = 1
+    block_samples: int = BLOCK_SAMPLES
+    warm: list[float] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
+    next_graph: int = 0
+
+
+class CaseTimer:
+    """One bench case: the buffers that both sides share, and blocks of samples on them."""
+
+    def __init__(self, device: GpuDevice, request: BenchRequest, index: int, stages: Stages) -> None:
+        self.device, self.request, self.stages = device, request, stages
+        self.clock_mhz: float | None = None  # over the latest block
+        sides = [("child", request.child[index])]
+        if request.parent:
+            sides.append(("parent", request.parent[index]))
+        if request.options.swap:
+            sides.reverse()
+        case = request.child[index]
+        self.name = case.program.case
+        self.inputs = self._input_sets(case)
+        sizes: dict[str, int] = {}
+        for number, arrays in enumerate(self.inputs):
+            sizes |= {f"{name}#{number}": array.nbytes for name, array in arrays.items()}
+        self.outputs = {b.name: (NUMPY[b.dtype], b.dims) for b in case.program.outputs}
+        for number in range(OUTPUT_SETS):
+            for name, (dtype, dims) in self.outputs.items():
+                sizes[f"{name}@{number}"] = math.prod(dims) * dtype.itemsize
+        for label, side in sides:
+            sizes |= {f"{label}.{s.name}": s.size_bytes for s in side.program.scratch}
+        with stages.time("inputs"):
+            self.arena = Arena(sizes, device.tools, key=random.SystemRandom().getrandbits(63))
+            for number, arrays in enumerate(self.inputs):
+                for name, array in arrays.items():
+                    self.arena.upload(f"{name}#{number}", array)
+        self.sides = {label: self._side(label, side) for label, side in sides}
+
+    def _input_sets(self, case: BenchCase) -> list[Arrays]:
+        given = [case.inputs, *self.request.others.get(self.name, ())]
+        return [given[number % len(given)] for number in range(INPUT_SETS)]
+
+    def _side(self, label: str, case: BenchCase) -> Side:
+        with self.stages.time("load"):
+            loaded = self.device.load(case.program)
+        sequences = []
+        for number in range(CYCLE):
+            addresses = {name: self.arena.address(f"{name}#{number % INPUT_SETS}") for name in self.inputs[0]}
+            addresses |= {name: self.arena.address(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs}
+            addresses |= {s.name: self.arena.address(f"{label}.{s.name}") for s in case.program.scratch}
+            for space in case.program.scratch:
+                self.arena.fill(f"{label}.{space.name}", POISON_NAN)
+            sequences.append(Sequence(case.program, loaded, addresses))
+        side = Side(label, case, sequences)
+        with self._running(side):
+            with self.stages.time("verify"):
+                self._verify(side)
+            with self.stages.time("capture"):
+                self._capture(side)
+        return side
+
+    @contextlib.contextmanager
+    def _running(self, side: Side) -> Iterator[None]:
+        """CUDA errors inside are this side's: a fault of the child, or a parent that should not be a parent."""
+        try:
+            with blamed_on(side.sequences[0].names):
+                yield
+        except KernelFault as error:
+            if side.label == "child":
+                raise Crashed(f"{error.fault.message} while it was timed, case {self.name}") from None
+            hint = "demote it: it passed its gate once and faults now"
+            raise HarnessFault(f"the parent: {error.fault.message}, case {self.name}", hint=hint) from None
+
+    def _verify(self, side: Side) -> None:
+        """One launch per input set on poisoned outputs: what every timed launch on that set must repeat."""
+        for number in range(INPUT_SETS):
+            self._poison()
+            with self.device.stream:
+                side.sequences[number].execute(self.device.stream)
+            side.expected.append(self._digest(number))
+            if number == 0 and side.label == "child":
+                self._hold_to_verified(side)
+
+    def _hold_to_verified(self, side: Side) -> None:
+        for name, wanted in self.request.expected.get(self.name, {}).items():
+            dtype, dims = self.outputs[name]
+            got = self.arena.download(f"{name}@0", dtype, dims)
+            if not np.array_equal(got.view(np.uint8), np.ascontiguousarray(wanted).view(np.uint8)):
+                raise Diverged(self._divergence(side, f"{name} differs from the verified output before timing"))
+
+    def _capture(self, side: Side) -> None:
+        trial = self._graph(side, range(CYCLE))
+        self._replay(trial, 2)
+        each_us = float(np.median(self._replay(trial, 3))) / CYCLE
+        if each_us >= SINGLE_US:
+            side.graphs = [self._graph(side, [number]) for number in range(CYCLE)]
+            side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / each_us)))
+            return
+        wanted = math.ceil(SAMPLE_US / each_us / CYCLE) * CYCLE
+        side.per_graph = min(wanted, MAX_PER_GRAPH // CYCLE * CYCLE)
+        side.graphs = [self._graph(side, range(side.per_graph))]
+
+    def _graph(self, side: Side, numbers: Any) -> Any:
+        stream = self.device.stream
+        with stream:
+            stream.begin_capture()
+            for number in numbers:
+                side.sequences[number % CYCLE].enqueue(stream)
+            graph = stream.end_capture()
+            graph.upload(stream)
+        return graph
+
+    def _replay(self, graph: Any, count: int) -> list[float]:
+        return self._timed(count, lambda: graph.launch(self.device.stream))
+
+    def _timed(self, count: int, launch: Any, before: Any = None, *, stamped: bool = False) -> list[float]:
+        """Microseconds of `count` launches, all queued before the host waits once; stamped: the clock is too."""
+        stream = self.device.stream
+        events = [(cupy.cuda.Event(), cupy.cuda.Event()) for _ in range(count)]
+        for start, end in events:
+            if before is not None:
+                before()
+            start.record(stream)
+            launch()
+            end.record(stream)
+        if stamped:
+            self.device.tools.stamp(1)
+        stream.synchronize()
+        return [cupy.cuda.get_elapsed_time(start, end) * 1000 for start, end in events]
+
+    def block(self, side: Side) -> list[float]:
+        """One warm block: poison, one untimed replay, samples, and a look at what the last launch wrote."""
+        with self._running(side):
+            return self._block(side)
+
+    def _block(self, side: Side) -> list[float]:
+        self._poison()
+        stream = self.device.stream
+        graphs = side.graphs
+        first = side.next_graph
+        self.device.tools.stamp(0)
+        graphs[first % len(graphs)].launch(stream)
+        order = iter(range(first + 1, first + 1 + side.block_samples))
+        taken = self._timed(side.block_samples, lambda: graphs[next(order) % len(graphs)].launch(stream), stamped=True)
+        self.clock_mhz = self.device.tools.clock_mhz()
+        last = first + side.block_samples
+        side.next_graph = (last + 1) % len(graphs)
+        self._check(side, (last if side.per_graph == 1 else side.per_graph - 1) % CYCLE)
+        return [value / side.per_graph for value in taken]
+
+    def cold_block(self, side: Side, count: int) -> list[float]:
+        stream = self.device.stream
+        numbers = cycle(range(CYCLE))
+        last = (count - 1) % CYCLE
+
+        def launch() -> None:
+            with stream:
+                side.sequences[next(numbers)].enqueue(stream)
+
+        with self._running(side):
+            self._poison()
+            taken = self._timed(count, launch, before=self.device.tools.flush_l2)
+            self._check(side, last)
+        return taken
+
+    def _check(self, side: Side, number: int) -> None:
+        if self._digest(number) != side.expected[number % INPUT_SETS]:
+            raise Diverged(self._divergence(side, "a timed launch gave other outputs than the verified ones"))
+
+    def _divergence(self, side: Side, what: str) -> Fault:
+        message = f"case {self.name}: {side.label}: {what}"
+        return Fault(kind="timing_divergence", kernel=side.sequences[0].names, message=message)
+
+    def _poison(self) -> None:
+        for number in range(OUTPUT_SETS):
+            for name in self.outputs:
+                self.arena.fill(f"{name}@{number}", POISON_NAN)
+
+    def _digest(self, number: int) -> int:
+        parts = tuple(self.arena.digest(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs)
+        return hash(parts)

@@ -24,17 +24,25 @@ _TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
 _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
-_OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description"}
+_OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
+_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials")
+DOMAINS = ("real", "positive", "unit", "fixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """One kernel argument. role: `in` or `out`; shape in axes."""
+    """One kernel argument. role: `in` or `out`; shape in axes.
+
+    domain: which other values the gate may put in (one of DOMAINS; None: judged from what the reference draws).
+    specials: the gate may put NaN and infinities in.
+    """
 
     name: str
     role: str
     dtype: str
     shape: tuple[Expression, ...]
+    domain: str | None = None
+    specials: bool = False
 
     def dims(self, case: Case) -> tuple[int, ...]:
         return tuple(int(dim.value(case.axes)) for dim in self.shape)
@@ -88,6 +96,7 @@ class Task:
     work: dict[str, Expression]
     flags: tuple[str, ...] = ()
     targets: dict[str, dict[str, float]] = field(default_factory=dict)
+    nondeterministic: str | None = None  # `atomics`: launches may differ within the error budget
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -214,6 +223,7 @@ class _Yaml(Fields):
             work=self._work(axes),
             flags=self._flags(),
             targets=self._targets(),
+            nondeterministic=self._nondeterministic(),
         )
 
     def _axes(self) -> dict[str, str]:
@@ -249,7 +259,7 @@ class _Yaml(Fields):
         roles = []
         for number, entry in self.entries("tensors"):
             at = ("tensors", number)
-            self._known(entry, at, ("name", "role", "dtype", "shape"))
+            self._known(entry, at, _TENSOR)
             name, role, shape = entry.get("name"), entry.get("role"), entry.get("shape")
             if not isinstance(name, str) or not _NAME.match(name) or name in seen:
                 raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each tensor a name of its own")
@@ -260,7 +270,15 @@ class _Yaml(Fields):
             seen.add(name)
             roles.append(role)
             dims = tuple(self._expression(dim, (*at, "shape", i), axes, False) for i, dim in enumerate(shape))
-            yield Tensor(name=name, role=str(role), dtype=self._dtype(entry, at), shape=dims)
+            domain, specials = entry.get("domain"), entry.get("specials", False)
+            if domain is not None and (domain not in DOMAINS or role == "out"):
+                raise self.invalid((*at, "domain"), f"unknown domain {domain!r}", f"for inputs: {', '.join(DOMAINS)}")
+            if not isinstance(specials, bool) or (specials and role == "out"):
+                raise self.invalid((*at, "specials"), f"{specials!r} is not a choice", "true or false, for inputs")
+            dtype = self._dtype(entry, at)
+            yield Tensor(
+                name=name, role=str(role), dtype=dtype, shape=dims, domain=cast("str | None", domain), specials=specials
+            )
         if "out" not in roles:
             raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
 
@@ -353,6 +371,12 @@ class _Yaml(Fields):
         if not isinstance(given, list) or not all(isinstance(flag, str) for flag in given):
             raise self.invalid(("flags",), "expected a list of compiler flags", "e.g. flags: [--use_fast_math]")
         return tuple(given)
+
+    def _nondeterministic(self) -> str | None:
+        given = self.data.get("nondeterministic")
+        if given not in (None, "atomics"):
+            raise self.invalid(("nondeterministic",), f"unknown reason {given!r}", "atomics, or leave it out")
+        return cast("str | None", given)
 
     def _targets(self) -> dict[str, dict[str, float]]:
         if not self.data.get("targets"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from evo.hardware import Chip
@@ -37,27 +38,28 @@ def too_fast(
     """Why a time cannot be true: it implies more than the chip can do. A measurement fault, never a gain.
 
     narrow: operands of 8 bits, which run at twice the FP16 rate. Bytes beyond what L2 holds must come from DRAM.
+    A ceiling that no source states for the chip is not held against a time.
     """
     if case.warm is None:
         return None
     seconds = case.warm.p50_us * 1e-6
-    peak = chip.peak_mma_flop_per_s * (2 if narrow else 1)
+    peak = (chip.peak_mma_flop_per_s or math.inf) * (2 if narrow else 1)
+    l2_rate, dram_rate = chip.l2_bytes_per_s or math.inf, chip.rate("dram_bytes_per_s") or math.inf
     if flop and flop / seconds > peak / _CEILING_SLACK:
         return f"case {case.name}: {flop / seconds / 1e12:.1f} TFLOP/s, {chip.slug} can do {peak / 1e12:.1f}"
     if bytes_moved:
         rate = bytes_moved / seconds
-        if rate > chip.l2_bytes_per_s / _L2_SLACK:
-            return (
-                f"case {case.name}: {rate / 1e9:.0f} GB/s, the L2 of {chip.slug} gives {chip.l2_bytes_per_s / 1e9:.0f}"
-            )
+        if rate > l2_rate / _L2_SLACK:
+            return f"case {case.name}: {rate / 1e9:.0f} GB/s, the L2 of {chip.slug} gives {l2_rate / 1e9:.0f}"
         from_dram = (bytes_moved - chip.l2_bytes) / seconds
-        if from_dram > chip.dram_bytes_per_s / _CEILING_SLACK:
-            return f"case {case.name}: {from_dram / 1e9:.0f} GB/s, DRAM gives {chip.dram_bytes_per_s / 1e9:.0f}"
+        if from_dram > dram_rate / _CEILING_SLACK:
+            return f"case {case.name}: {from_dram / 1e9:.0f} GB/s, DRAM gives {dram_rate / 1e9:.0f}"
     return None
 
 
 def compute_bound(*, flop: float | None, bytes_moved: float | None, chip: Chip) -> bool:
     """Whether a case's time is SM cycles: its arithmetic takes longer at peak than its bytes do."""
-    if not flop:
+    peak, dram_rate = chip.peak_mma_flop_per_s, chip.rate("dram_bytes_per_s")
+    if not flop or not peak or not dram_rate:
         return False
-    return flop / chip.peak_mma_flop_per_s > (bytes_moved or 0.0) / chip.dram_bytes_per_s
+    return flop / peak > (bytes_moved or 0.0) / dram_rate

@@ -152,17 +152,27 @@ class Chip:
         return f"sm_{self.capability}"
 
     @property
-    def peak_mma_flop_per_s(self) -> float:
-        """Dense FP16 tensor peak with FP32 accumulate by mma.sync at boost clock, FLOP/s."""
-        return self.sms * self.mma_f16_fma * 2 * self.clock_hz
+    def peak_mma_flop_per_s(self) -> float | None:
+        """Dense FP16 tensor peak with FP32 accumulate by mma.sync at boost clock, FLOP/s; None where it is unknown."""
+        return self._chip_wide("mma_f16_fma", 2 * self.clock_hz)
 
     @property
-    def peak_fp32_flop_per_s(self) -> float:
-        return self.sms * self.fp32_lanes * 2 * self.clock_hz
+    def peak_tensor_flop_per_s(self) -> float | None:
+        """As the datasheet states it: the widest instruction, at the clock stated for tensor operations."""
+        return self._chip_wide("tensor_f16_fma", 2 * self.rates.get("tensor_clock_hz", self.clock_hz))
 
     @property
-    def l2_bytes_per_s(self) -> float:
-        return self.l2_bytes_per_clock * self.clock_hz
+    def peak_fp32_flop_per_s(self) -> float | None:
+        return self._chip_wide("fp32_lanes", 2 * self.clock_hz)
+
+    @property
+    def l2_bytes_per_s(self) -> float | None:
+        per_clock = self.rates.get("l2_bytes_per_clock")
+        return per_clock * self.clock_hz if per_clock is not None else None
+
+    def _chip_wide(self, name: str, factor: float) -> float | None:
+        per_sm = self.rates.get(name)
+        return self.sms * per_sm * factor if per_sm is not None else None
 
     def names(self) -> dict[str, int]:
         """The integers a launch plan may use as `chip.<name>`."""

@@ -57,7 +57,9 @@ class Context:
         warps = -(-threads // 32)
         self._rows()
         self._records()
-        self._spaces(shared, local * warps * 32 + 64, kernel.granule if race else 0)
+        self._spaces(shared, local * warps * 32 + 64)
+        if race and kernel.granule:
+            self._race_checker(shared // kernel.granule + 32, warps)
         self._array("params", params.size + 256)[: params.size] = params
         sets = _tag_sets(chip, shared)
         self._array("tags", 128 * sets)
@@ -143,14 +145,17 @@ class Context:
         self._set(name, data.ctypes.data + lead)
         return data
 
-    def _spaces(self, shared: int, local: int, granule: int) -> None:
-        """Shared and local memory with their states, and what the race checker and the barriers need."""
+    def _race_checker(self, granules: int, warps: int) -> None:
+        """Who wrote each granule of shared memory last, when each warp has read it, and the newest of these times."""
+        self._array("writer", 8 * granules)
+        self._array("reader", 4 * granules * warps)
+        self._array("newest", 4 * granules)
+        self._set("reader_stride", 4 * granules)
+
+    def _spaces(self, shared: int, local: int) -> None:
+        """Shared and local memory with their states, and what the barriers need."""
         self._array("shared", shared + 2 * _PAD, _PAD // 2)
         self._array("state", shared + 2 * _PAD, _PAD // 2)
-        if granule:
-            granules = shared // granule + 17
-            self._array("writer", 8 * granules)
-            self._array("reader", 4 * layout.MAX_WARPS * granules)
         self._array("clocks", 4 * layout.MAX_WARPS**2)
         self._array("fence_clock", 4 * layout.MAX_WARPS)
         self._array("barriers", layout.BARRIERS * 256)

@@ -74,6 +74,8 @@ _CTX = [
     "prints",
     "print_count",
     "next_block",
+    "reader_stride",
+    "newest",
 ]
 CTX: dict[str, int] = {name: 8 * index for index, name in enumerate(_CTX)}
 CTX_SIZE = 8 * len(_CTX)

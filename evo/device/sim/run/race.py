@@ -1,14 +1,15 @@
 """The race checker of shared memory: per word the last writer and every warp's last read, ordered by vector clocks.
 
 clocks[me][v] is the newest clock of warp v that happens before what warp `me` does now. Barriers join clocks.
-writer[word] = clock << 32 | warp << 8 | lane; reader[word][v] = clock of v's last read << 5 | lane.
+writer[word] = clock << 32 | warp << 8 | lane; reader[v][word] = clock of v's last read << 5 | lane, and newest[word] is
+the newest of these clocks. What is not newer than a warp's safe clock happens before all that the warp does now.
 """
 
 from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
+from evo.device.sim.ir import IOTA32, Code, V, const
 from evo.device.sim.layout import MAX_WARPS, REC, REC_SIZE, STRONG_SITE, WARP, WARP_SCRATCH
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.registry import runtime
@@ -26,7 +27,7 @@ def _race(m: re.Match[str]) -> Code:
     names = ["ctx", "w", "rec", "address", "lane", "size", "same"]
     types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i32"]
     c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
-    context, w, rec, address, lane, size, same = (c.arg(i) for i in range(7))
+    context, w, rec, address, lane, size, _ = (c.arg(i) for i in range(7))
     me = c.load("i64", w, WARP["index"], 8)
     mine = own_clocks(c, context, me)
     clock = c.load("i32", mine, c.shl(me, 2))
@@ -35,36 +36,57 @@ def _race(m: re.Match[str]) -> Code:
     with c.times(c.intrinsic("umax", c.lshr(size, shift), const("i64", 1))) as step:
         word = c.add(c.lshr(address, shift), step)
         writer = c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3))
-        readers = c.at(ctx(c, context, "reader", "ptr"), c.mul(word, ROW))
-        last = c.load("i64", writer, 0, 8)
-        other = c.and_(c.lshr(last, 8), 255)
-        seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
-        unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
-        # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
-        unordered = c.and_(unordered, c.icmp("eq", same, 0))
-        with c.if_(unordered, likely=False):
-            who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
-            report(c, "race", rec, w, lane, address, extra=who, width=4)
-        _demand_warp_step(c, m[1], last, clock, site)
+        newest = c.at(ctx(c, context, "newest", "ptr"), c.shl(word, 2))
+        own_reads = c.at(_reads_of(c, context, me), c.shl(word, 2))
+        last, read = c.load("i64", writer, 0, 8), c.load("i32", newest)
+        safe = c.load("i64", w, WARP["safe_clock"], 8)
+        settled = c.icmp("ule", c.lshr(last, 32), safe)
         if m[1] == "st":
-            _demand_own_reads(c, c.load("i32", readers, c.shl(me, 2)), clock)
-            reads = c.load(f"<{MAX_WARPS} x i32>", readers, 0, 4)
-            known = c.load(f"<{MAX_WARPS} x i32>", mine, 0, 4)
-            late = c.mask_bits(c.icmp("ugt", c.lshr(reads, 5), known))
-            late = c.and_(late, c.not_(c.shl(const("i32", 1), c.trunc(me, "i32"))))
-            with c.if_(c.and_(c.icmp("ne", late, 0), c.icmp("eq", same, 0)), likely=False):
-                reader = c.zext(c.intrinsic("cttz", late, True), "i64")
-                reading = c.zext(c.and_(c.load("i32", readers, c.shl(reader, 2)), 31), "i64")
-                who = c.or_(c.or_(c.shl(reader, 8), reading), 2 << 16)
-                report(c, "race", rec, w, lane, address, extra=who, width=4)
+            settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
+        with c.if_(c.not_(settled)):
+            _demand_order(c, last, mine, me)
+            _demand_warp_step(c, m[1], last, clock, site)
+            if m[1] == "st":
+                _demand_own_reads(c, c.load("i32", own_reads), clock)
+                _demand_reads(c, word, mine, me)
+        if m[1] == "st":
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
         else:
             # A flag that is polled may be set at any time: such a read is no end of a race.
             with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
-                c.store(c.or_(c.shl(clock, 5), lane), readers, c.shl(me, 2))
+                c.store(c.or_(c.shl(clock, 5), lane), own_reads)
+                c.store(c.intrinsic("umax", read, clock), newest)
     c.ret_()
     return c
+
+
+def _reads_of(c: Code, context: V, warp: V) -> V:
+    return c.at(ctx(c, context, "reader", "ptr"), c.mul(warp, ctx(c, context, "reader_stride")))
+
+
+def _demand_order(c: Code, last: V, mine: V, me: V) -> None:
+    """The last write by another warp happens before this access."""
+    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    other = c.and_(c.lshr(last, 8), 255)
+    seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
+    unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
+    # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
+    unordered = c.and_(unordered, c.icmp("eq", same, 0))
+    with c.if_(unordered, likely=False):
+        who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
+        report(c, "race", rec, w, lane, address, extra=who, width=4)
+
+
+def _demand_reads(c: Code, word: V, mine: V, me: V) -> None:
+    """Every other warp's last read happens before this store."""
+    context, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    with c.if_(c.icmp("eq", same, 0)), c.times(ctx(c, context, "warp_count")) as reader:
+        read = c.load("i32", _reads_of(c, context, reader), c.shl(word, 2))
+        late = c.icmp("ugt", c.lshr(read, 5), c.load("i32", mine, c.shl(reader, 2)))
+        with c.if_(c.and_(late, c.icmp("ne", reader, me)), likely=False):
+            who = c.or_(c.or_(c.shl(reader, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
+            report(c, "race", rec, w, lane, address, extra=who, width=4)
 
 
 def _site(c: Code, rec: V) -> V:
@@ -131,8 +153,10 @@ def _race_run(m: re.Match[str]) -> Code:
     names = ["ctx", "w", "rec", "address", "width"]
     c = Code("void", m[0], list(zip(["ptr", "ptr", "ptr", "i64", "i64"], names, strict=True)), "noinline")
     context, w, rec, address, width = (c.arg(i) for i in range(5))
-    if m[1] == "ld":
-        _read_in_order(c)
+    with c.if_(_settled(c, m[1]), likely=True):
+        _note_run(c, m[1])
+        c.ret_()
+        c.label(c.new_label("dead"))
     base, scratch = c.at(ctx(c, context, "shared", "ptr"), address), c.at(w, WARP_SCRATCH)
     with c.times(const("i64", 32)) as step:
         offset = c.mul(step, width)
@@ -146,22 +170,43 @@ def _race_run(m: re.Match[str]) -> Code:
     return c
 
 
-def _read_in_order(c: Code) -> None:
-    """The usual load: every word was last written before the last barrier, so only the reads are noted."""
-    context, w, _, address, width = (c.arg(i) for i in range(5))
-    usual = c.and_(c.icmp("eq", width, 4), c.icmp("eq", ctx(c, context, "race"), 4))
-    word = c.lshr(address, 2)
-    last = c.load("<32 x i64>", c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
-    safe = c.splat(c.load("i64", w, WARP["safe_clock"], 8))
-    old = c.icmp("eq", c.mask_bits(c.icmp("ule", c.lshr(last, 32), safe)), -1)
-    with c.if_(c.and_(usual, old), likely=True):
-        me = c.load("i64", w, WARP["index"], 8)
-        clock = c.load("i32", own_clocks(c, context, me), c.shl(me, 2))
-        place = c.at(c.at(ctx(c, context, "reader", "ptr"), c.mul(word, ROW)), c.shl(me, 2))
-        for lane in range(32):
-            c.store(c.or_(c.shl(clock, 5), lane), place, lane * ROW)
-        c.ret_()
-        c.label(c.new_label("dead"))
+def _settled(c: Code, kind: str) -> V:
+    """The usual case: all granules were last written (for a store: and read) before the last barrier."""
+    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    shift = granule_shift(c, context)
+    first = c.lshr(address, shift)
+    safe = c.load("i64", w, WARP["safe_clock"], 8)
+    good = c.var("i32", c.select(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3), const("i32", -1), 0))
+    with c.times(c.lshr(width, shift)) as chunk:
+        word = c.add(first, c.shl(chunk, 5))
+        last = c.load("<32 x i64>", c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
+        fine = c.mask_bits(c.icmp("ule", c.lshr(last, 32), c.splat(safe)))
+        if kind == "st":
+            read = c.load("<32 x i32>", c.at(ctx(c, context, "newest", "ptr"), c.shl(word, 2)), 0, 4)
+            fine = c.and_(fine, c.mask_bits(c.icmp("ule", read, c.splat(c.trunc(safe, "i32")))))
+        good.set(c.and_(good.get(), fine))
+    return c.icmp("eq", good.get(), -1)
+
+
+def _note_run(c: Code, kind: str) -> None:
+    """Leave the stamps of 32 lanes side by side, 32 granules at a time."""
+    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    shift = granule_shift(c, context)
+    me = c.load("i64", w, WARP["index"], 8)
+    clock = c.load("i32", own_clocks(c, context, me), c.shl(me, 2))
+    per_lane = c.trunc(c.sub(c.intrinsic("cttz", width, False), shift), "i32")  # its logarithm
+    with c.times(c.lshr(width, shift)) as chunk:
+        word = c.add(c.lshr(address, shift), c.shl(chunk, 5))
+        lanes = c.lshr(c.add(IOTA32, c.splat(c.shl(c.trunc(chunk, "i32"), 5))), c.splat(per_lane))
+        if kind == "st":
+            stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.shl(_site(c, rec), 16)))
+            stamps = c.or_(c.splat(stamp), c.zext(lanes, "i64"))
+            c.store(stamps, c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
+        else:
+            place = c.shl(word, 2)
+            c.store(c.or_(c.splat(c.shl(clock, 5)), lanes), c.at(_reads_of(c, context, me), place), 0, 4)
+            newest = c.at(ctx(c, context, "newest", "ptr"), place)
+            c.store(c.intrinsic("umax", c.load("<32 x i32>", newest, 0, 4), c.splat(clock)), newest, 0, 4)
 
 
 @runtime("race_acquire|race_release")

@@ -37,10 +37,14 @@ def fault_reason(fault: Fault) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where cases run. checker: a simulator worker, always. target: the GPU worker, or None on the simulator."""
+    """Where cases run. checker: a simulator worker, always. target: the GPU worker, or None on the simulator.
+
+    half: `checker` or `target` to run that part alone, so that one variant's first part may overlap another's second.
+    """
 
     checker: Worker
     target: Worker | None
+    half: str | None = None
 
 
 def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, places: Places, seed: int) -> Check:
@@ -72,8 +76,11 @@ class _Step:
 
 def _steps(task: Task, places: Places) -> Iterator[_Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
-    for case in task.check:
-        yield _Step(case, places.checker, True, counted=True, budget=_CHECK_BUDGET)
+    if places.half != "target":
+        for case in task.check:
+            yield _Step(case, places.checker, True, counted=True, budget=_CHECK_BUDGET)
+    if places.half == "checker":
+        return
     headline = task.case(task.headline)
     if places.target is None:
         # The check cases have been through races and the second poison; this one is large and guards its own shape.

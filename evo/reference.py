@@ -18,30 +18,44 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.dtypes import NUMPY, is_float
+from evo import distributions
+from evo.deadline import Deadline, Exceeded
+from evo.distributions import DRAWN, LARGE_FACTORS, SPECIAL
+from evo.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.errors import TaskInvalid
 from evo.task import Case, Task, Tensor
 
 Arrays = dict[str, NDArray[np.generic]]
 
+CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
+IMPORT_LIMIT_S = 180.0  # torch from a cold disk
+
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """One case: inputs as the kernel sees them, float64 outputs, and the outputs of a trusted implementation."""
+    """One case: inputs as the kernel sees them, float64 outputs, and the outputs of a trusted implementation.
+
+    spread: how far the outputs move when every input moves by one rounding; for derived inputs only.
+    """
 
     inputs: Arrays
     expected: Arrays
     trusted: Arrays | None
+    distribution: str = DRAWN
+    spread: Arrays | None = None
 
 
 @dataclass(slots=True)
 class Reference:
-    """The loaded module of one task, with expectations cached by case and seed."""
+    """The loaded module of one task, with expectations cached by case, seed and distribution."""
 
     task: Task
     module: ModuleType
+    limit_s: float = CALL_LIMIT_S
     _cache: dict[tuple[str, int], Expectation] = field(default_factory=dict)
     _inputs: dict[tuple[str, int], Arrays] = field(default_factory=dict)
+    _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
+    _dependent: bool | None = None
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
@@ -57,10 +71,125 @@ class Reference:
         """The input tensors of one case, as the kernel sees them; the same arrays for the same seed."""
         key = (case.name, seed)
         if key not in self._inputs:
-            rng = np.random.default_rng([seed, int.from_bytes(case.name.encode()[:8], "little")])
-            arrays = self._call("inputs", dict(case.axes), rng)
+            arrays = self._call("inputs", dict(case.axes), _rng(seed, case.name))
             self._inputs[key] = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
         return self._inputs[key]
+
+    def derived(self, case: Case, seed: int, distribution: str) -> Expectation | None:
+        """The case under another distribution; None where the task has no use for it.
+
+        That is: no input may be changed, or the reference (or the trusted implementation) is not finite and accurate
+        there, so that a correct kernel need not be either.
+        """
+        key = (case.name, seed, distribution)
+        if key not in self._derived:
+            self._derived[key] = self._derive(case, seed, distribution)
+        return self._derived[key]
+
+    def _derive(self, case: Case, seed: int, distribution: str) -> Expectation | None:
+        drawn = self.inputs(case, seed)
+        if distribution == SPECIAL:
+            return self._special(case, drawn, _rng(seed, case.name, distribution))
+        if self._has_dependent_inputs():
+            return None
+        for factor in LARGE_FACTORS if distribution == "large" else (1.0,):
+            rng = _rng(seed, case.name, distribution)
+            inputs, changed = dict(drawn), False
+            for tensor in self.task.inputs:
+                array = drawn[tensor.name]
+                domain = tensor.domain or distributions.domain_of(tensor.dtype, array)
+                new = distributions.derive(distribution, tensor.dtype, array, domain, rng, factor=factor)
+                inputs[tensor.name], changed = new, changed or new is not array
+            if not changed:
+                return None
+            if (found := self._sound(case, inputs, distribution, rng)) is not None:
+                return found
+        return None
+
+    def _special(self, case: Case, drawn: Arrays, rng: np.random.Generator) -> Expectation | None:
+        named = [tensor.name for tensor in self.task.inputs if tensor.specials and is_float(tensor.dtype)]
+        if not named:
+            return None
+        inputs = drawn | {name: distributions.with_specials(drawn[name], rng) for name in named}
+        with np.errstate(all="ignore"):
+            expected = self._outputs("expected", inputs, case)
+            trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+        return Expectation(inputs, expected, trusted, SPECIAL)
+
+    def _sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
+        """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
+        level = 2.0**-24 if hasattr(self.module, "trusted") else max(ROUNDOFF[t.dtype] for t in self._float_outputs())
+        moved = {
+            tensor.name: distributions.perturbed(inputs[tensor.name], level, rng)
+            if is_float(tensor.dtype)
+            else inputs[tensor.name]
+            for tensor in self.task.inputs
+        }
+        try:
+            with np.errstate(all="ignore"):
+                expected = self._outputs("expected", inputs, case)
+                if not self._representable(expected):
+                    return None
+                trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+                near = self._outputs("expected", moved, case)
+        except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
+            return None
+        spread = {t.name: np.abs(near[t.name] - expected[t.name]) for t in self._float_outputs()}
+        found = Expectation(inputs, expected, trusted, distribution, spread)
+        return found if self._is_accurate(found) else None
+
+    def _is_accurate(self, found: Expectation) -> bool:
+        tolerance = self.task.tolerance
+        for tensor in self._float_outputs():
+            exact = found.expected[tensor.name]
+            assert found.spread is not None
+            error = found.spread[tensor.name]
+            if found.trusted is not None:
+                error = np.maximum(error, np.abs(found.trusted[tensor.name] - exact))
+            if not (error <= 0.5 * (tolerance.atol + tolerance.rtol * np.abs(exact))).all():
+                return False
+        return True
+
+    def _representable(self, expected: Arrays) -> bool:
+        for tensor in self._float_outputs():
+            if not (np.abs(expected[tensor.name]) <= distributions.largest(tensor.dtype) / 2).all():
+                return False
+        return True
+
+    def _float_outputs(self) -> list[Tensor]:
+        return [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]
+
+    def _has_dependent_inputs(self) -> bool:
+        """Whether the reference ignores an input: then that one may follow from the others, as a saved sum does.
+
+        A kernel may use it, so the inputs cannot be changed one by one. A declared domain says that they can.
+        """
+        if self._dependent is None:
+            self._dependent = self._find_dependent()
+        return self._dependent
+
+    def _find_dependent(self) -> bool:
+        if not self._float_outputs():
+            return True  # integer results of other inputs (an index of a maximum) depend on ties
+        case = max(self.task.check, key=lambda case: min(sum(t.size_bytes(case) for t in self.task.inputs), 1 << 20))
+        drawn = self.inputs(case, 0)
+        before = self._outputs("expected", drawn, case)
+        for tensor in self.task.inputs:
+            array = drawn[tensor.name]
+            if tensor.domain is not None or distributions.domain_of(tensor.dtype, array) == "fixed":
+                continue
+            turned = np.ascontiguousarray(array.reshape(-1)[::-1].reshape(array.shape))
+            try:
+                after = self._outputs("expected", drawn | {tensor.name: turned}, case)
+            except TaskInvalid:
+                return True
+            if all(before[name].tobytes() == after[name].tobytes() for name in before):
+                return True
+        return False
+
+    def expected(self, inputs: Arrays, case: Case) -> Arrays:
+        """The float64 outputs for inputs of the caller's own. Raises TaskInvalid."""
+        return self._outputs("expected", inputs, case)
 
     def literal(self) -> tuple[dict[str, int], Arrays, Arrays] | None:
         """The hand-computed case of the module, where it has one: axes, inputs, outputs."""
@@ -104,15 +233,24 @@ class Reference:
         if function is None:
             raise self._broken(name, "is missing")
         try:
-            return function(*args)
+            with Deadline(self.limit_s):
+                return function(*args)
+        except Exceeded as exceeded:
+            raise self._broken(name, str(exceeded), "make it end sooner, or use smaller cases") from None
         except (Exception, SystemExit) as error:  # sys.exit() in a task's file must not pick evo's exit code
             raise self._broken(name, f"raised {type(error).__name__}: {error}") from error
 
-    def _broken(self, function: str, what: str) -> TaskInvalid:
+    def _broken(self, function: str, what: str, hint: str | None = None) -> TaskInvalid:
         return TaskInvalid(
             f"{self.task.folder / 'reference.py'}: {function}() {what}",
-            hint="inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name",
+            hint=hint or "inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name",
         )
+
+
+def _rng(seed: int, *names: str) -> np.random.Generator:
+    """A stream of its own for every seed, case and distribution."""
+    digest = hashlib.sha256("\0".join(names).encode()).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
 
 
 def load_reference(task: Task) -> Reference:
@@ -130,7 +268,10 @@ def load_module(path: Path) -> ModuleType:
     written = sys.dont_write_bytecode
     sys.dont_write_bytecode = True  # a __pycache__ inside the user's task folder is litter
     try:
-        spec.loader.exec_module(module)
+        with Deadline(IMPORT_LIMIT_S):
+            spec.loader.exec_module(module)
+    except Exceeded as exceeded:
+        raise TaskInvalid(f"{path}: its import {exceeded}", hint="do no work when reference.py is imported") from None
     except (Exception, SystemExit) as error:
         where = f"{path}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)
         raise TaskInvalid(f"{where}: {type(error).__name__}: {error}", hint="fix reference.py") from error

@@ -1,0 +1,169 @@
+"""The benchmark scripts' own logic, with a simulated sampler where a GPU would be."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import decisions  # noqa: E402
+import peak  # noqa: E402
+import report  # noqa: E402
+
+from evo.decide import Sequential  # noqa: E402
+from evo.device.calibrate import Rate  # noqa: E402
+from evo.device.samples import BenchRequest, BenchResult, timing_of  # noqa: E402
+from evo.hardware import chip  # noqa: E402
+from evo.result import CaseBench, Verdict  # noqa: E402
+
+FIXED_US, EACH_US = 1.7, 0.035
+
+
+class SimulatedSampler:
+    """A worker whose times are a line in the trips, with noise on each block and drift that both sides share."""
+
+    def __init__(self, *, noise: float = 0.0006, bias: float = 0.0, seed: int = 1) -> None:
+        self.noise, self.bias, self.random = noise, bias, random.Random(seed)
+        self.fresh = 0
+
+    def recycle(self) -> None:
+        self.fresh += 1
+
+    def call(self, method: str, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
+        assert method == "bench"
+        assert time_limit_s > 0
+        if not request.parent:
+            return BenchResult(child=self._rows(request.child, request))
+        stop = Sequential({case.program.case: 1.0 for case in request.child}, request.options.rule)
+        pairs: list[dict[str, float]] = []
+        while len(pairs) < request.options.rule.max_pairs:
+            both = zip(request.child, request.parent, strict=True)
+            pairs.append({c.program.case: math.log(self._block(c) / self._block(p)) - self.bias for c, p in both})
+            if stop.add(pairs[-1]) is not None:
+                break
+        child, parent = self._rows(request.child, request), self._rows(request.parent, request)
+        samples = {row.name: np.full(4, row.time_us, np.float32) for row in child}
+        return BenchResult(child=child, parent=parent, pairs=tuple(pairs), samples=samples)
+
+    def _block(self, case: Any) -> float:
+        trips = int(case.program.variant.rpartition("-")[2])
+        return (FIXED_US + trips * EACH_US) * math.exp(self.random.gauss(0, self.noise))
+
+    def _rows(self, cases: Any, request: BenchRequest) -> tuple[CaseBench, ...]:
+        def row(case: Any) -> CaseBench:
+            warm = timing_of([self._block(case) for _ in range(max(request.options.samples, 8))])
+            cold = timing_of([1.3 * self._block(case)]) if request.options.cold_samples else None
+            return CaseBench(name=case.program.case, warm=warm, cold=cold)
+
+        return tuple(row(case) for case in cases)
+
+
+def run(sampler: SimulatedSampler, *, quick: bool = True, seconds: float = 600.0) -> tuple[dict[str, Any], bool]:
+    recorder = decisions.Recorder(sampler)
+    clock = report.Clock(seconds)
+    return decisions.trial_run(recorder, chip("l4"), "sm_89", [], quick=quick, clock=clock, seed=3)
+
+
+def met(figures: dict[str, Any]) -> dict[str, bool | None]:
+    return {row["aim"]: row["met"] for row in figures["aims"]}
+
+
+def test_an_honest_sampler_meets_every_aim(capsys: pytest.CaptureFixture[str]) -> None:
+    sampler = SimulatedSampler()
+    figures, good = run(sampler)
+    shown = capsys.readouterr().out
+    assert good, shown
+    assert figures["line"]["each_us"] == pytest.approx(EACH_US, rel=0.01)
+    assert figures["line"]["fixed_us"] == pytest.approx(FIXED_US, abs=0.1)
+    kept = [trial for trial in figures["trials"] if trial["verdict"] == "keep"]
+    assert {trial["share"] for trial in kept} == {4, 6, 10}
+    assert all(trial["stages"] == 2 for trial in kept)
+    assert sampler.fresh == len(kept)
+    assert "A/A" in shown
+    assert "10 % speed-up" in shown
+    assert json.dumps(figures)
+
+
+def test_a_sampler_that_flatters_the_child_is_found_out() -> None:
+    figures, good = run(SimulatedSampler(bias=0.04))
+    assert not good
+    aims = met(figures)
+    assert aims["no A/A trial kept"] is False
+    assert aims["every gain of 2 % reverted"] is False
+    assert aims["the 95 % interval covers the truth, at least 90 of 100"] is False
+
+
+def test_a_run_that_is_cut_short_claims_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    figures, good = run(SimulatedSampler(), seconds=0.0)
+    assert not good
+    assert figures["trials"] == []
+    assert all(value is None for value in met(figures).values())
+    assert "not measured" in capsys.readouterr().out
+
+
+def test_the_full_plan_is_two_hundred_a_a_trials_and_a_hundred_planted_ones() -> None:
+    line = decisions.Line(FIXED_US, EACH_US, 0.0)
+    bases = [decisions.whole_trips(line, wanted) for wanted in decisions.BASES_US]
+    trials = decisions.planned([decisions.work_subject(bases[0], "sm_89")], bases, line, "sm_89", tenth=False, seed=0)
+    planted = [trial for trial in trials if trial.share is not None]
+    assert (len(trials) - len(planted), len(planted)) == (200, 100)
+    for trial in planted:
+        more = 1 + abs(trial.share or 0) / 100
+        assert 1 < trial.truth ** math.copysign(1, trial.share or 0) < more  # the fixed part takes its share
+        assert all(base % decisions.STEP == 0 for base in bases)
+
+
+def test_the_interval_is_absent_with_too_few_pairs() -> None:
+    pairs = [{"c": 0.001 * i} for i in range(6)]
+    assert decisions.covers(pairs, math.exp(-0.0025), 0.05) is True
+    assert decisions.covers(pairs, 1.5, 0.05) is False
+    assert decisions.covers(pairs, 1.0, 0.01) is None
+
+
+def test_peak_puts_measured_rates_beside_the_table() -> None:
+    row = chip("l4")
+    rate = Rate(value=row.dram_bytes_per_s * 0.9, unit="B/s", condition="copy")
+    power = Rate(value=70.0, unit="W", condition="NVML")
+    (copy, watts) = peak.rows({"sm_89": {"dram_copy_bytes_per_s": rate, "power_w": power}}, row)
+    assert copy[1] == "GB/s"
+    assert copy[-1] == "0.90"
+    assert watts == ["power_w", "W", "70", None, None]
+    assert report.table(["a", "b"], [["x", None]]).splitlines()[1].split() == ["x", "-"]
+
+
+def test_a_json_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(report.UsageError, match="cannot be written"):
+        report.write_json(tmp_path / "no" / "such.json", {})
+
+
+@pytest.mark.parametrize("name", ["decisions", "peak"])
+def test_without_a_gpu_a_script_says_so_and_exits_4(name: str) -> None:
+    if report.gpu_present():
+        pytest.skip("this machine has one")
+    script = str(ROOT / "benchmarks" / f"{name}.py")
+    done = subprocess.run([sys.executable, script, "--quick"], capture_output=True, text=True, check=False)
+    assert done.returncode == 4, done.stderr
+    assert "error: no GPU 0" in done.stderr
+    assert "hint:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_outcomes_are_counted_by_kind() -> None:
+    subject = decisions.work_subject(900, "sm_89")
+    common: dict[str, Any] = {"reason": "", "pairs": 6, "stages": 1, "dropped": 0, "elapsed_s": 0.1, "ratio": 1.0}
+    covered: dict[str, Any] = {"covered95": True, "covered99": None}
+    trial = decisions.Trial(subject, subject, -2, 0.98)
+    rows = [decisions.Outcome(trial=trial, verdict=Verdict.REVERT, **common, **covered)]
+    text = decisions.summary(rows)
+    assert "2 % slowdown" in text
+    assert "1/1" in text

@@ -87,20 +87,22 @@ def measure(
     return _measurement(second, final, _pooled(first, second), before=first)
 
 
-def control(worker: Worker, cases: tuple[BenchCase, ...], *, options: BenchOptions) -> tuple[NoiseFloor, Decision]:
+def control(
+    worker: Worker, cases: tuple[BenchCase, ...], *, options: BenchOptions, score: dict[str, float] | None = None
+) -> tuple[NoiseFloor, Decision]:
     """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP)."""
     rule = replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS, simpler=None)
     watched = replace(options, rule=rule, cold_samples=0)
-    request = BenchRequest(child=cases, parent=cases, options=watched)
+    request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
     result = _bench(worker, request)
     if result.divergence:
         hint = "demote it: it does not do the same each time"
         raise HarnessFault(f"A/A control: {result.divergence.message}", hint=hint)
-    score = _score(request)
+    weights = _score(request)
     comparison = Comparison(
         pairs=result.pairs, child=result.child, parent=result.parent, dropped=result.dropped, clocks=result.clocks
     )
-    return noise_floor(result.pairs, score), judge(comparison, score, options.rule)
+    return noise_floor(result.pairs, weights), judge(comparison, weights, options.rule)
 
 
 def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:

@@ -1,40 +1,36 @@
 """The one pipeline: compile -> gate -> bench -> decide. The CLI, the loop, the nightly run and the tests all call it.
 
-A variant's failure comes back as data in the Evaluation; a harness failure is raised. `Workbench` holds
-what evaluations share: worker processes, references and modelled times.
+A variant's failure comes back as data in the Evaluation; a harness failure is raised. It has two halves: what needs no
+device of one's own (compile, the simulator's checks) and the rest, so that a sweep overlaps them (`evaluate_all`).
 """
 
 from __future__ import annotations
 
-import math
+import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from queue import SimpleQueue
 
-import evo
-from evo import compile as compiler
 from evo import gate
-from evo.bench import BenchOptions, BenchRequest, measure
-from evo.decide import DEFAULT_RULE, decide_modelled
-from evo.decide_modelled import CASE_LOSS
+from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
+from evo.decide import DEFAULT_RULE, KEPT, decide_modelled
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
-from evo.device import BenchCase, DeviceName
+from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
-from evo.hardware import Chip, chip
-from evo.launch import macros_of
-from evo.prepare import Failed, Prepared, prepare
-from evo.reference import Reference, load_reference
-from evo.result import CaseBench, Decision, Environment, Evaluation, Fault, Status
-from evo.task import Case, Task
-from evo.variant import parse_variant
+from evo.prepare import Failed, Prepared, simpler
+from evo.result import Check, Decision, Evaluation, Fault, Status
+from evo.task import Task
+from evo.workbench import Workbench
 
-_RUN_LIMIT_S = 120.0
-_BENCH_LIMIT_S = 300.0
-_SCREEN_LIMIT_S = 30.0
+__all__ = ["Job", "Workbench", "evaluate", "evaluate_all"]
+
 _SCREENING_SAMPLES = 64
+_MOST_AHEAD = 8
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
 
@@ -42,7 +38,8 @@ _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over al
 class Job:
     """One variant to be evaluated. `rival` is the text it is compared with (its parent), if any.
 
-    upto: `check` ends at the gate, `bench` goes on to times. static_rules=False is for `evo redteam` alone.
+    upto: `check` ends at the gate, `bench` goes on to times. neutral: KEEP_NEUTRAL may be the answer. baseline: time
+    the task's library rivals beside what is kept. static_rules=False is for `evo redteam` alone.
     """
 
     task: Task
@@ -54,198 +51,159 @@ class Job:
     margin: float | None = None
     neutral: bool = False
     static_rules: bool = True
+    baseline: bool = False
 
 
-class Workbench:
-    """What evaluations on one device share. Close it, or use it as a context manager."""
+@dataclass(slots=True, kw_only=True)
+class _Started:
+    """A job after its first half: prepared and checked on the simulator, or ended already."""
 
-    def __init__(
-        self, device: DeviceName, *, arch: str = "sm_89", on_stage: Callable[[str], None] = lambda _: None
-    ) -> None:
-        self.device = device
-        self.on_stage = on_stage
-        self.worker = Worker(device)
-        self.about: dict[str, str] = self.worker.call("describe", time_limit_s=_RUN_LIMIT_S)
-        self.chip: Chip = chip(self.about.get("chip", device.which))
-        self.arch = self.chip.arch if arch == "native" else arch
-        self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))
-        self._helper: Worker | None = None  # a second simulator, for screening
-        self._references: dict[str, Reference] = {}
-        self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
-
-    def __enter__(self) -> Workbench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self.worker.close()
-        if self._helper is not None:
-            self._helper.close()
-        if self.checker is not self.worker:
-            self.checker.close()
+    job: Job
+    base: Evaluation
+    prepared: Prepared | None = None
+    check: Check | None = None
+    stages: Stages = field(default_factory=Stages)
+    elapsed_s: float = 0.0
 
     @property
-    def modelled(self) -> bool:
-        return self.device.kind == "sim"
-
-    @property
-    def default_margin(self) -> float:
-        """The fraction of its parent's time that a variant has to save to be kept."""
-        return MODELLED_MARGIN if self.modelled else DEFAULT_RULE.margin
-
-    @property
-    def chip_slug(self) -> str:
-        """`l4` for the chip, `sim-l4` for its model."""
-        return f"sim-{self.chip.slug}" if self.modelled else self.chip.slug
-
-    def environment(self, task: Task) -> Environment:
-        measured = "cubin" if self.arch == self.chip.arch else "ptx_jit"
-        return Environment(
-            device=str(self.device),
-            chip=self.chip_slug,
-            arch=self.arch,
-            loaded="sim" if self.modelled else measured,
-            toolkit=compiler.toolkit_version(),
-            harness=evo.__version__,
-            task_hash=task.hash,
-            detail={key: value for key, value in self.about.items() if key not in ("chip", "loaded")},
-        )
-
-    def reference(self, task: Task) -> Reference:
-        if task.hash not in self._references:
-            self._references[task.hash] = load_reference(task)
-        return self._references[task.hash]
-
-    def estimates(self, task: Task, prepared: Prepared, seed: int) -> tuple[CaseBench, ...] | Fault:
-        """The modelled times of all bench cases, kept by variant; or the fault that an execution ended in."""
-        key = (task.hash, prepared.variant.id, seed)
-        if key not in self._estimates:
-            found: tuple[CaseBench, ...] | Fault = self.worker.call(
-                "estimate", self.bench_cases(task, prepared, seed), time_limit_s=_BENCH_LIMIT_S
-            )
-            if isinstance(found, Fault):
-                return found
-            self._estimates[key] = found
-        return self._estimates[key]
-
-    def screen(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
-        """Quick modelled gains over the parent, from a few blocks: only to choose what to try, never recorded.
-
-        Takes the bench cases that share the headline's binary; a case that gets slower is the answer by itself.
-        """
-
-        def quick(worker: Worker, text: str) -> dict[str, float] | None:
-            cases = _sharing_headline(task, text)
-            prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=cases)
-            if isinstance(prepared, Failed):
-                return None
-            inputs = self.reference(task).inputs
-            quick_cases = [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in cases]
-            try:
-                found = worker.call("screen", quick_cases, time_limit_s=_SCREEN_LIMIT_S)
-            except (TimedOut, Crashed):
-                return None
-            return None if isinstance(found, Fault) else {row.name: row.time_us for row in found}
-
-        before, *after = self._spread(quick, [parent, *texts])
-        return [_screened_gain(before, times, task.score) if before and times else None for times in after]
-
-    def _spread(
-        self, call: Callable[[Worker, str], dict[str, float] | None], texts: Sequence[str]
-    ) -> Iterator[dict[str, float] | None]:
-        """Run over two simulator workers, since estimates of different variants do not disturb one another."""
-        if self._helper is None:
-            self._helper = Worker(self.device)
-        free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in (self.worker, self._helper):
-            free.put(worker)
-
-        def one(text: str) -> dict[str, float] | None:
-            worker = free.get()
-            try:
-                return call(worker, text)
-            finally:
-                free.put(worker)
-
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            yield from pool.map(one, texts)
-
-    def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
-        reference = self.reference(task)
-        return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
-
-    def prepare(
-        self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True
-    ) -> Prepared | Failed:
-        """Compile and bind one variant for this device."""
-        return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
-
-
-def _sharing_headline(task: Task, text: str) -> list[Case]:
-    """The bench cases that run the headline's binary, so that a quick look compiles once."""
-    variant = parse_variant(text)
-    wanted = macros_of(variant, task.case(task.headline))
-    return [case for case in task.bench if macros_of(variant, case) == wanted]
-
-
-def _screened_gain(before: dict[str, float], after: dict[str, float], score: Mapping[str, float]) -> float:
-    gains = {name: before[name] / time for name, time in after.items()}
-    weights = {name: score.get(name, 0.0) for name in gains}
-    if min(gains.values()) < 1 - CASE_LOSS or not sum(weights.values()):
-        return min(gains.values())
-    mean = sum(weights[name] * math.log(gain) for name, gain in gains.items()) / sum(weights.values())
-    return math.exp(mean)
+    def ended(self) -> bool:
+        return self.prepared is None or (self.check is not None and not self.check.status.passed)
 
 
 def evaluate(job: Job, bench: Workbench) -> Evaluation:
     """Take one variant as far as it gets. Raises EvoError for harness failures only."""
-    started = time.monotonic()
-    outcome = _evaluate(job, bench)
-    return replace(outcome, elapsed_s=time.monotonic() - started)
+    return _finish(_start(job, bench, bench.checker), bench)
 
 
-def _evaluate(job: Job, bench: Workbench) -> Evaluation:
+def evaluate_all(
+    jobs: Iterable[Job], bench: Workbench, *, ahead: int | None = None
+) -> Iterator[tuple[Job, Evaluation]]:
+    """Evaluate a sequence of variants, in order, each compiled and checked on the simulator while others are measured.
+
+    ahead: how many variants may be under way before their turn (default: the cores but one, at most 8). A variant with
+    the machine code and launches of an earlier one gets that one's result, with a reason that says so.
+    """
+    ahead = max(1, ahead if ahead is not None else min((os.cpu_count() or 2) - 1, _MOST_AHEAD))
+    free: SimpleQueue[Worker] = SimpleQueue()
+    for worker in bench.more_checkers(1 if bench.modelled else ahead):
+        free.put(worker)
+
+    def start(job: Job) -> _Started:
+        worker = free.get() if not bench.modelled else bench.checker
+        try:
+            return _start(job, bench, worker)
+        finally:
+            if not bench.modelled:
+                free.put(worker)
+
+    known: dict[tuple[object, ...], Evaluation] = {}
+    waiting = iter(jobs)
+    with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-ahead") as pool:
+        queue: deque[Future[_Started]] = deque(pool.submit(start, job) for job in islice(waiting, ahead + 1))
+        try:
+            while queue:
+                started = queue.popleft().result()
+                queue.extend(pool.submit(start, job) for job in islice(waiting, 1))
+                yield started.job, _finish_once(started, bench, known)
+        finally:
+            for future in queue:
+                future.cancel()
+
+
+def _finish_once(started: _Started, bench: Workbench, known: dict[tuple[object, ...], Evaluation]) -> Evaluation:
+    """Finish a job, unless the same machine code has been evaluated against the same parent."""
+    job, prepared = started.job, started.prepared
+    if prepared is None:
+        return _finish(started, bench)
+    key = (job.task.hash, prepared.code_hash, job.rival, job.seed, job.upto, job.margin, job.neutral)
+    if (earlier := known.get(key)) is not None:
+        reason = f"the machine code of {earlier.variant}" + (f": {earlier.reason}" if earlier.reason else "")
+        return replace(
+            earlier,
+            variant=prepared.variant.id,
+            reason=reason,
+            compile=prepared.compile_json,
+            elapsed_s=started.elapsed_s,
+            stages_s=dict(started.stages.seconds),
+        )
+    known[key] = _finish(started, bench)
+    return known[key]
+
+
+def _start(job: Job, bench: Workbench, checker: Worker) -> _Started:
+    """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks."""
+    began = time.monotonic()
+    stages = Stages()
     environment = bench.environment(job.task)
     bench.on_stage("compile")
-    prepared = bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
-    if isinstance(prepared, Failed):
-        return Evaluation(
-            variant=prepared.variant,
-            status=prepared.status,
-            reason=prepared.reason,
-            environment=environment,
-            compile=prepared.compile_json,
-        )
-    bench.on_stage("gate")
-    places = gate.Places(checker=bench.checker, target=None if bench.modelled else bench.worker)
-    check = gate.run_gate(job.task, prepared.programs, bench.reference(job.task), places, job.seed)
+    with stages.time("compile"):
+        prepared = bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
     base = Evaluation(
-        variant=prepared.variant.id,
-        status=check.status,
-        reason=check.reason,
+        variant=prepared.variant if isinstance(prepared, Failed) else prepared.variant.id,
+        status=prepared.status if isinstance(prepared, Failed) else Status.CORRECT,
+        reason=prepared.reason if isinstance(prepared, Failed) else None,
         environment=environment,
-        check=check,
         compile=prepared.compile_json,
+        control=bench.controls.get(job.task.hash, {}),
     )
+    started = _Started(job=job, base=base, stages=stages)
+    if isinstance(prepared, Prepared):
+        started.prepared = prepared
+        if not bench.modelled:
+            bench.on_stage("gate")
+            with stages.time("check"):
+                started.check = _gate(started, bench, gate.Places(checker=checker, target=bench.worker, half="checker"))
+    started.elapsed_s = time.monotonic() - began
+    return started
+
+
+def _gate(started: _Started, bench: Workbench, places: gate.Places) -> Check:
+    assert started.prepared is not None
+    job = started.job
+    return gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
+
+
+def _finish(started: _Started, bench: Workbench) -> Evaluation:
+    """The half that has the device to itself."""
+    began = time.monotonic()
+    outcome = _outcome(started, bench)
+    elapsed_s = started.elapsed_s + time.monotonic() - began
+    return replace(outcome, elapsed_s=elapsed_s, stages_s=dict(started.stages.seconds))
+
+
+def _outcome(started: _Started, bench: Workbench) -> Evaluation:
+    job, prepared, stages = started.job, started.prepared, started.stages
+    if prepared is None:
+        return started.base
+    check = started.check
+    if not started.ended:
+        bench.on_stage("gate")
+        half = None if bench.modelled else "target"
+        with stages.time("gate"):
+            target = None if bench.modelled else bench.worker
+            rest = _gate(started, bench, gate.Places(checker=bench.checker, target=target, half=half))
+        check = replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest
+    assert check is not None
+    base = replace(started.base, status=check.status, reason=check.reason, check=check)
     if not check.status.passed or job.upto == "check":
         return base
     bench.on_stage("estimate" if bench.modelled else "bench")
-    rival = bench.prepare(job.task, job.rival, path="<parent>") if job.rival is not None else None
-    if isinstance(rival, Failed):
-        raise UsageError(
-            f"the variant to compare with does not run: {rival.reason}", hint="compare with one that passes `evo check`"
-        )
+    with stages.time("parent"):
+        rival = bench.parent(job.task, job.rival) if job.rival is not None else None
     step = _modelled if bench.modelled else _measured
     try:
-        return step(job, bench, prepared, rival, base)
+        with stages.time("estimate" if bench.modelled else "bench"):
+            found = step(started, bench, prepared, rival, base)
     except (TimedOut, Crashed) as failure:
         status = Status.TIMED_OUT if isinstance(failure, TimedOut) else Status.CRASHED
         return replace(base, status=status, reason=f"while timing: {failure}")
+    return _with_baselines(job, bench, found, stages) if job.baseline and not bench.modelled else found
 
 
-def _modelled(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation) -> Evaluation:
+def _modelled(
+    started: _Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
+) -> Evaluation:
+    job = started.job
     ours = bench.estimates(job.task, prepared, job.seed)
     if isinstance(ours, Fault):
         return replace(base, status=gate.fault_status(ours), reason=f"while estimating: {gate.fault_reason(ours)}")
@@ -257,12 +215,19 @@ def _modelled(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | 
                 f"the variant to compare with faults: {gate.fault_reason(theirs)}", hint="compare with another"
             )
         margin = job.margin if job.margin is not None else MODELLED_MARGIN
-        decision = decide_modelled(theirs, ours, job.task.score, margin, neutral=job.neutral)
+        less = simpler(rival, prepared) if job.neutral else None
+        decision = decide_modelled(theirs, ours, job.task.score, margin, neutral=job.neutral, simpler=less)
     return replace(base, bench=ours, decision=decision)
 
 
-def _measured(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation) -> Evaluation:
+def _measured(
+    started: _Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
+) -> Evaluation:
+    job = started.job
     rule = DEFAULT_RULE if job.margin is None else replace(DEFAULT_RULE, margin=job.margin)
+    if job.neutral and rival is not None:
+        rule = replace(rule, simpler=simpler(rival, prepared))
+    samples = CHAMPION_SAMPLES if rival is None else _SCREENING_SAMPLES
     reference = bench.reference(job.task)
 
     def request(seed: int) -> BenchRequest:
@@ -271,10 +236,23 @@ def _measured(job: Job, bench: Workbench, prepared: Prepared, rival: Prepared | 
             parent=tuple(bench.bench_cases(job.task, rival, seed)) if rival else (),
             score=dict(job.task.score),
             others={c.name: tuple(reference.inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
-            options=BenchOptions(rule=rule, samples=_SCREENING_SAMPLES),
+            options=BenchOptions(rule=rule, samples=samples),
         )
 
     found = measure(bench.worker, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1))
+    for name, seconds in found.stages_s.items():
+        started.stages.seconds[f"bench.{name}"] = seconds
     if found.divergence is not None:
         return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
     return replace(base, status=Status.MEASURED, bench=found.child, decision=found.decision)
+
+
+def _with_baselines(job: Job, bench: Workbench, found: Evaluation, stages: Stages) -> Evaluation:
+    """The library rivals' times beside those of a variant that is kept, or that a line of descent starts from."""
+    kept = found.decision is None or found.decision.verdict in KEPT
+    if found.status is not Status.MEASURED or not kept:
+        return found
+    bench.on_stage("baseline")
+    with stages.time("baseline"):
+        baselines = bench.baselines(job.task, job.seed)
+    return replace(found, bench=tuple(replace(row, baseline=baselines.get(row.name)) for row in found.bench))

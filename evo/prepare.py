@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from evo import compile as compiler
@@ -18,6 +19,8 @@ from evo.result import Check, Json, Status, drop_absent
 from evo.source import kernel_signatures
 from evo.task import Case, Task
 from evo.variant import Variant, parse_variant
+
+Macros = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,24 +95,28 @@ def _compile_and_bind(
     chip: Chip,
     arch: str,
 ) -> Prepared | Failed:
-    binaries: dict[tuple[tuple[str, int], ...], compiler.Binary] = {}
     programs: dict[str, Program] = {}
     started = time.monotonic()
+    keys = {case.name: tuple(sorted(macros_of(variant, case).items())) for case in cases}
+
+    def compiled(key: Macros) -> compiler.Binary | compiler.Diagnostics:
+        return compiler.compile_source(
+            variant.text,
+            name=f"{task.name}.cu",
+            macros=dict(key),
+            flags=variant.flags,
+            headers=task.headers,
+            arch=arch,
+        )
+
+    binaries: dict[Macros, compiler.Binary] = {}
+    for key, built in _each(compiled, list(dict.fromkeys(keys.values()))):
+        if isinstance(built, compiler.Diagnostics):
+            shape = compile_json(variant, arch, built.status, (), [built.reason], time.monotonic() - started)
+            return Failed(status=built.status, reason=built.reason, variant=variant.id, compile_json=shape)
+        binaries[key] = built
     for case in cases:
-        key = tuple(sorted(macros_of(variant, case).items()))
-        if key not in binaries:
-            built = compiler.compile_source(
-                variant.text,
-                name=f"{task.name}.cu",
-                macros=dict(key),
-                flags=variant.flags,
-                headers=task.headers,
-                arch=arch,
-            )
-            if isinstance(built, compiler.Diagnostics):
-                shape = compile_json(variant, arch, built.status, (), [built.reason], time.monotonic() - started)
-                return Failed(status=built.status, reason=built.reason, variant=variant.id, compile_json=shape)
-            binaries[key] = built
+        key = keys[case.name]
         program = build(variant, task, case, plans[case.name], binaries[key], counts, chip)
         if isinstance(program, Refusal):
             return Failed(status=Status.REFUSED, reason=f"case {case.name}: {program.reason}", variant=variant.id)
@@ -118,12 +125,49 @@ def _compile_and_bind(
     shape = compile_json(variant, arch, Status.CORRECT, tuple(binaries.values()), [], elapsed_s)
     code = "+".join(binary.code_hash for _, binary in sorted(binaries.items()))
     launched = repr([(case, [b.launch for b in p.launches], p.scratch) for case, p in programs.items()])
-    return Prepared(
-        variant=variant,
-        programs=programs,
-        compile_json=shape,
-        code_hash=f"{code}|{hashlib.sha256(launched.encode()).hexdigest()[:16]}",
-    )
+    code_hash = f"{code}|{hashlib.sha256(launched.encode()).hexdigest()[:16]}"
+    shape["code_hash"] = code_hash
+    return Prepared(variant=variant, programs=programs, compile_json=shape, code_hash=code_hash)
+
+
+def _each(
+    compiled: Callable[[Macros], compiler.Binary | compiler.Diagnostics], keys: Sequence[Macros]
+) -> Iterator[tuple[Macros, compiler.Binary | compiler.Diagnostics]]:
+    """Compile for all keys, side by side in the compiler's pool where there are several."""
+    if len(keys) == 1:
+        yield keys[0], compiled(keys[0])
+        return
+    with ThreadPoolExecutor(max_workers=len(keys), thread_name_prefix="evo-compile") as pool:
+        yield from zip(keys, pool.map(compiled, keys), strict=True)
+
+
+def simpler(parent: Prepared, child: Prepared) -> str | None:
+    """What the child needs less of (registers, shared bytes, lines), in words; None if nothing, or more of another."""
+    before, after = _needs(parent), _needs(child)
+    if any(after[name] > before[name] for name in before):
+        return None
+    fewer = [f"{before[name] - after[name]} fewer {name}" for name in before if after[name] < before[name]]
+    return " and ".join(fewer) or None
+
+
+def _needs(prepared: Prepared) -> dict[str, int]:
+    """Registers and shared bytes over all kernels and compiled-in axes, and lines that are not blank or comments."""
+    reports = {
+        (program.binary.key, report.name): report
+        for program in prepared.programs.values()
+        for report in program.binary.kernels
+    }
+    launched = {
+        (program.binary.key, bound.launch.kernel): bound.launch.shared_bytes
+        for program in prepared.programs.values()
+        for bound in program.launches
+    }
+    lines = [line.strip() for line in prepared.variant.text.splitlines()]
+    return {
+        "registers": sum(report.registers for report in reports.values()),
+        "shared bytes": sum(report.shared_bytes for report in reports.values()) + sum(launched.values()),
+        "lines": sum(bool(line) and not line.startswith("//") for line in lines),
+    }
 
 
 def compile_json(

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from evo.errors import HarnessFault, WorkerLost
 
 VARIANT_METHODS = frozenset({"run", "estimate", "screen", "bench"})  # the child executes a variant's code in these only
 METHODS = VARIANT_METHODS | {"describe", "health", "rivals", "calibrate"}
+OPENER = "evo.device.child:open_device"
 PROGRAMS_PER_CHILD = 50
 STARTUP_LIMIT_S = 180.0  # importing CuPy from a cold disk and creating a context; never charged to a variant
 HEALTH_LIMIT_S = 60.0
@@ -77,11 +78,15 @@ class Worker:
     """Parent side: starts the child when it is first needed, calls it, replaces it when it is spent. Thread-safe.
 
     opener is `module:function`, called in the child with the DeviceName; tests put a device of their own there.
+    on_wait is called when another process has the GPU and the call has to wait for it.
     """
 
-    def __init__(self, device: DeviceName, *, opener: str = "evo.device.child:open_device") -> None:
+    def __init__(
+        self, device: DeviceName, *, opener: str = OPENER, on_wait: Callable[[], object] = lambda: None
+    ) -> None:
         self.device = device
         self._opener = opener
+        self._on_wait = on_wait
         self._lock = threading.Lock()
         self._child: _Child | None = None
         self._seen: set[str] = set()  # variants that the present child has run
@@ -198,7 +203,7 @@ class Worker:
         return self._child
 
     def _start(self) -> None:
-        child = _Child(self.device, self._opener)
+        child = _Child(self.device, self._opener, self._on_wait)
         self._child = child
         self.starts += 1
         try:
@@ -235,7 +240,8 @@ class Worker:
 class _Child:
     """One child process and the socket to it."""
 
-    def __init__(self, device: DeviceName, opener: str) -> None:
+    def __init__(self, device: DeviceName, opener: str, on_wait: Callable[[], object]) -> None:
+        self._on_wait = on_wait
         ours, theirs = socket.socketpair()
         self.socket = ours
         self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
@@ -274,6 +280,7 @@ class _Child:
                 raise self._death() from None
             if kind == "waiting":  # for the GPU lock: the child bounds this wait itself
                 deadline = float("inf")
+                self._on_wait()
             elif kind == "running":
                 deadline = time.monotonic() + limit_s
             else:

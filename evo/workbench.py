@@ -1,0 +1,260 @@
+"""What evaluations on one device share: worker processes, references, the parent, modelled times, the noise floor."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+
+import evo
+from evo import compile as compiler
+from evo.bench import BenchOptions, control, require_quiet, time_rivals
+from evo.decide import DEFAULT_RULE, NoiseFloor
+from evo.decide_modelled import CASE_LOSS
+from evo.decide_modelled import MARGIN as MODELLED_MARGIN
+from evo.device import BenchCase, DeviceName
+from evo.device.worker import OPENER, Crashed, TimedOut, Worker
+from evo.errors import HarnessFault, UsageError
+from evo.hardware import Chip, chip
+from evo.launch import macros_of
+from evo.prepare import Failed, Prepared, prepare
+from evo.reference import Reference, load_reference
+from evo.result import Baseline, CaseBench, Environment, Fault, Json, Timing
+from evo.task import Case, Task
+from evo.variant import parse_variant
+
+_RUN_LIMIT_S = 120.0
+_BENCH_LIMIT_S = 300.0
+_SCREEN_LIMIT_S = 30.0
+_CONTROL_S = 30.0
+_PARENTS = 8
+_BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
+# What has no part in how a result is made; a change there leaves results comparable.
+_NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py"}
+_NO_PART |= {"notebook.py", "evolve.py", "redteam", "__main__.py", "disk.py"}
+
+
+@functools.cache
+def harness_version() -> str:
+    """evo's version and a hash of the sources that make a result, e.g. `0.1.0+3f2a9c017b44`."""
+    folder = Path(evo.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).parts
+        if parts[0] not in _NO_PART:
+            digest.update("/".join(parts).encode() + b"\0" + path.read_bytes() + b"\0")
+    return f"{evo.__version__}+{digest.hexdigest()[:12]}"
+
+
+class Workbench:
+    """What evaluations on one device share. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        device: DeviceName,
+        *,
+        arch: str = "sm_89",
+        on_stage: Callable[[str], None] = lambda _: None,
+        opener: str = OPENER,
+    ) -> None:
+        self.device = device
+        self.on_stage = on_stage
+        self.worker = Worker(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
+        self.about: dict[str, str] = self.worker.call("describe", time_limit_s=_RUN_LIMIT_S)
+        self.chip: Chip = chip(self.about.get("chip", device.which))
+        self.arch = self.chip.arch if arch == "native" else arch
+        self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))
+        self.controls: dict[str, dict[str, Json]] = {}  # task hash -> the noise floor of this run's A/A control
+        self._helper: Worker | None = None  # a second simulator, for screening
+        self._checkers: list[Worker] = []  # more simulators, for what is evaluated ahead
+        self._lock = threading.Lock()
+        self._parents: dict[tuple[str, str], Prepared | Failed] = {}
+        self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
+        self._references: dict[str, Reference] = {}
+        self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        extra = [self._helper] if self._helper is not None else []
+        for worker in (self.worker, self.checker, *extra, *self._checkers):
+            worker.close()
+
+    @property
+    def modelled(self) -> bool:
+        return self.device.kind == "sim"
+
+    @property
+    def default_margin(self) -> float:
+        """The fraction of its parent's time that a variant has to save to be kept."""
+        return MODELLED_MARGIN if self.modelled else DEFAULT_RULE.margin
+
+    @property
+    def chip_slug(self) -> str:
+        """`l4` for the chip, `sim-l4` for its model."""
+        return f"sim-{self.chip.slug}" if self.modelled else self.chip.slug
+
+    def environment(self, task: Task) -> Environment:
+        measured = "cubin" if self.arch == self.chip.arch else "ptx_jit"
+        return Environment(
+            device=str(self.device),
+            chip=self.chip_slug,
+            arch=self.arch,
+            loaded="sim" if self.modelled else measured,
+            toolkit=compiler.toolkit_version(),
+            harness=harness_version(),
+            task_hash=task.hash,
+            detail={key: value for key, value in self.about.items() if key not in ("chip", "loaded")},
+        )
+
+    def reference(self, task: Task) -> Reference:
+        with self._lock:
+            if task.hash not in self._references:
+                self._references[task.hash] = load_reference(task)
+            return self._references[task.hash]
+
+    def estimates(self, task: Task, prepared: Prepared, seed: int) -> tuple[CaseBench, ...] | Fault:
+        """The modelled times of all bench cases, kept by variant; or the fault that an execution ended in."""
+        key = (task.hash, prepared.variant.id, seed)
+        if key not in self._estimates:
+            found: tuple[CaseBench, ...] | Fault = self.worker.call(
+                "estimate", self.bench_cases(task, prepared, seed), time_limit_s=_BENCH_LIMIT_S
+            )
+            if isinstance(found, Fault):
+                return found
+            self._estimates[key] = found
+        return self._estimates[key]
+
+    def screen(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
+        """Quick modelled gains over the parent, from a few blocks: only to choose what to try, never recorded.
+
+        Takes the bench cases that share the headline's binary; a case that gets slower is the answer by itself.
+        """
+
+        def quick(worker: Worker, text: str) -> dict[str, float] | None:
+            cases = _sharing_headline(task, text)
+            prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=cases)
+            if isinstance(prepared, Failed):
+                return None
+            inputs = self.reference(task).inputs
+            quick_cases = [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in cases]
+            try:
+                found = worker.call("screen", quick_cases, time_limit_s=_SCREEN_LIMIT_S)
+            except (TimedOut, Crashed):
+                return None
+            return None if isinstance(found, Fault) else {row.name: row.time_us for row in found}
+
+        before, *after = self._spread(quick, [parent, *texts])
+        return [_screened_gain(before, times, task.score) if before and times else None for times in after]
+
+    def _spread(
+        self, call: Callable[[Worker, str], dict[str, float] | None], texts: Sequence[str]
+    ) -> Iterator[dict[str, float] | None]:
+        """Run over two simulator workers, since estimates of different variants do not disturb one another."""
+        if self._helper is None:
+            self._helper = Worker(self.device)
+        free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in (self.worker, self._helper):
+            free.put(worker)
+
+        def one(text: str) -> dict[str, float] | None:
+            worker = free.get()
+            try:
+                return call(worker, text)
+            finally:
+                free.put(worker)
+
+        with ThreadPoolExecutor(max_workers=2) as pool:
+            yield from pool.map(one, texts)
+
+    def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
+        reference = self.reference(task)
+        return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
+
+    def more_checkers(self, count: int) -> list[Worker]:
+        """The simulator worker and others beside it, `count` in all; they live as long as the workbench."""
+        while len(self._checkers) < count - 1:
+            self._checkers.append(Worker(self.checker.device))
+        return [self.checker, *self._checkers[: count - 1]]
+
+    def parent(self, task: Task, text: str) -> Prepared:
+        """The variant that others are compared with, prepared once. Raises UsageError where it does not run."""
+        key = (task.hash, text)
+        if key not in self._parents:
+            if len(self._parents) >= _PARENTS:
+                self._parents.clear()
+            self._parents[key] = self.prepare(task, text, path="<parent>")
+        found = self._parents[key]
+        if isinstance(found, Failed):
+            raise UsageError(
+                f"the variant to compare with does not run: {found.reason}",
+                hint="compare with one that passes `evo check`",
+            )
+        return found
+
+    def control(self, task: Task, text: str, seed: int, *, margin: float | None = None) -> NoiseFloor:
+        """The A/A control of a run on a GPU: a variant against itself, on the path that every variant takes.
+
+        Its noise floor goes into every later Evaluation. Raises HarnessFault where the variant is judged faster than
+        itself, UsageError where the margin is within the noise.
+        """
+        rule = DEFAULT_RULE if margin is None else replace(DEFAULT_RULE, margin=margin)
+        cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
+        options = BenchOptions(rule=rule, budget_s=_CONTROL_S)
+        try:
+            floor, decision = control(self.worker, cases, options=options, score=dict(task.score))
+        except (TimedOut, Crashed) as failure:
+            hint = "demote it: it passed its gate once"
+            raise HarnessFault(f"A/A control: the champion failed: {failure}", hint=hint) from None
+        require_quiet(floor, decision, rule)
+        self.controls[task.hash] = floor.to_json(rule)
+        return floor
+
+    def baselines(self, task: Task, seed: int) -> dict[str, Baseline]:
+        """The fastest library implementation of each bench case, timed here once a run; {} where it names none."""
+        key = (task.hash, seed)
+        if key not in self._baselines:
+            found: dict[str, Baseline] = {}
+            reference = self.reference(task)
+            for case in task.bench if hasattr(reference.module, "rivals") else ():
+                inputs = reference.inputs(case, seed)
+                times = time_rivals(self.worker, task.folder, case.axes, inputs, _BASELINE_OPTIONS)
+                timed = {name: time.p50_us for name, time in times.items() if isinstance(time, Timing)}
+                if timed:
+                    name = min(timed, key=lambda name: timed[name])
+                    found[case.name] = Baseline(name=name, p50_us=timed[name])
+            self.worker.recycle()  # torch has left its memory pools and handles in there
+            self._baselines[key] = found
+        return self._baselines[key]
+
+    def prepare(
+        self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True
+    ) -> Prepared | Failed:
+        """Compile and bind one variant for this device."""
+        return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
+
+
+def _sharing_headline(task: Task, text: str) -> list[Case]:
+    """The bench cases that run the headline's binary, so that a quick look compiles once."""
+    variant = parse_variant(text)
+    wanted = macros_of(variant, task.case(task.headline))
+    return [case for case in task.bench if macros_of(variant, case) == wanted]
+
+
+def _screened_gain(before: dict[str, float], after: dict[str, float], score: Mapping[str, float]) -> float:
+    gains = {name: before[name] / time for name, time in after.items()}
+    weights = {name: score.get(name, 0.0) for name in gains}
+    if min(gains.values()) < 1 - CASE_LOSS or not sum(weights.values()):
+        return min(gains.values())
+    mean = sum(weights[name] * math.log(gain) for name, gain in gains.items()) / sum(weights.values())
+    return math.exp(mean)

@@ -20,7 +20,7 @@ import numpy as np
 from evo.device import POISON_NAN, Arrays, BenchCase
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
-from evo.device.samples import BenchRequest, Stages
+from evo.device.samples import BenchRequest, Stages, sequences_per_sample
 from evo.device.worker import Crashed
 from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 INPUT_SETS = 3
 OUTPUT_SETS = 2
 CYCLE = INPUT_SETS * OUTPUT_SETS  # coprime, so this many sequences meet every pairing once
-SINGLE_US = 150.0
-SAMPLE_US = 300.0
 BLOCK_SAMPLES = 8
 BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
-MAX_PER_GRAPH = 1200
 
 
 class Diverged(Exception):
@@ -92,6 +89,8 @@ class CaseTimer:
                 for name, array in arrays.items():
                     self.arena.upload(f"{name}#{number}", array)
         self.sides = {label: self._side(label, side) for label, side in sides}
+        with stages.time("capture"):
+            self._capture()
 
     def _input_sets(self, case: BenchCase) -> list[Arrays]:
         given = [case.inputs, *self.request.others.get(self.name, ())]
@@ -109,11 +108,8 @@ class CaseTimer:
                 self.arena.fill(f"{label}.{space.name}", POISON_NAN)
             sequences.append(Sequence(case.program, loaded, addresses))
         side = Side(label, case, sequences)
-        with self._running(side):
-            with self.stages.time("verify"):
-                self._verify(side)
-            with self.stages.time("capture"):
-                self._capture(side)
+        with self._running(side), self.stages.time("verify"):
+            self._verify(side)
         return side
 
     @contextlib.contextmanager
@@ -145,17 +141,19 @@ class CaseTimer:
             if not np.array_equal(got.view(np.uint8), np.ascontiguousarray(wanted).view(np.uint8)):
                 raise Diverged(self._divergence(side, f"{name} differs from the verified output before timing"))
 
-    def _capture(self, side: Side) -> None:
-        trial = self._graph(side, range(CYCLE))
-        self._replay(trial, 2)
-        each_us = float(np.median(self._replay(trial, 3))) / CYCLE
-        if each_us >= SINGLE_US:
-            side.graphs = [self._graph(side, [number]) for number in range(CYCLE)]
-            side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / each_us)))
-            return
-        wanted = math.ceil(SAMPLE_US / each_us / CYCLE) * CYCLE
-        side.per_graph = min(wanted, MAX_PER_GRAPH // CYCLE * CYCLE)
-        side.graphs = [self._graph(side, range(side.per_graph))]
+    def _capture(self) -> None:
+        each_us = []
+        for side in self.sides.values():
+            with self._running(side):
+                trial = self._graph(side, range(CYCLE))
+                self._replay(trial, 2)
+                each_us.append(float(np.median(self._replay(trial, 3))) / CYCLE)
+        for side, each, count in zip(self.sides.values(), each_us, sequences_per_sample(each_us, CYCLE), strict=True):
+            side.per_graph = count
+            side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / (each * count))))
+            with self._running(side):
+                rounds = [[number] for number in range(CYCLE)] if count == 1 else [range(count)]
+                side.graphs = [self._graph(side, numbers) for numbers in rounds]
 
     def _graph(self, side: Side, numbers: Any) -> Any:
         stream = self.device.stream

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evo.device import Arrays
-from evo.device.gpu_case import SAMPLE_US, SINGLE_US
-from evo.device.samples import BenchOptions, timing_of
+from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, timing_of
 from evo.reference import load_module
 from evo.result import Timing
 

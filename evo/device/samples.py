@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,11 @@ from evo.device import Arrays, BenchCase
 from evo.result import CaseBench, Fault, Json, Timing
 
 Samples = NDArray[np.float32]
+
+SINGLE_US = 150.0  # from here on a sample is one launch
+SAMPLE_US = 300.0
+MAX_PER_GRAPH = 1200
+_SIMILAR = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,21 @@ class Stages:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+def sequences_per_sample(each_us: Sequence[float], cycle: int) -> list[int]:
+    """How many sequences of each side make one sample: 1, or a multiple of `cycle` that fills SAMPLE_US.
+
+    Sides of similar time get the same number. The start of a graph (2.8 us on an H200) is shared out over its
+    sequences, so different numbers would pass for a difference of the kernels: 1.6 % where one side takes just over
+    150 us and the other just under.
+    """
+
+    def alone(us: float) -> int:
+        return 1 if us >= SINGLE_US else min(math.ceil(SAMPLE_US / us / cycle), MAX_PER_GRAPH // cycle) * cycle
+
+    counts = [alone(us) for us in each_us]
+    return [max(counts)] * len(counts) if max(each_us) <= _SIMILAR * min(each_us) else counts
 
 
 def timing_of(samples: Sequence[float] | Samples) -> Timing:

@@ -8,7 +8,7 @@ import pytest
 
 from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure
 from evo.device import BenchCase
-from evo.device.samples import BenchResult, timing_of
+from evo.device.samples import BenchResult, sequences_per_sample, timing_of
 from evo.device.worker import Crashed, Worker
 from evo.hardware import L4
 from evo.result import CaseBench, Fault, Verdict
@@ -128,3 +128,20 @@ def test_crashes_pass_through() -> None:
 
     with pytest.raises(Crashed):
         run(Crashing([]), PAIRED)
+
+
+@pytest.mark.parametrize(
+    ("child", "parent"), [(149.0, 152.0), (24.9, 25.1), (120.0, 170.0), (10.0, 10.0), (400.0, 390.0)]
+)
+def test_the_start_of_a_graph_is_shared_out_alike_over_both_sides(child: float, parent: float) -> None:
+    start_us, cycle = 2.8, 6
+    ours, theirs = sequences_per_sample([child, parent], cycle)
+    measured = (child + start_us / ours) / (parent + start_us / theirs)
+    assert ours == theirs
+    assert measured == pytest.approx(child / parent, rel=0.005)
+
+
+def test_sides_that_differ_widely_keep_their_own_sample_size() -> None:
+    assert sequences_per_sample([10.0, 1000.0], 6) == [30, 1]
+    assert sequences_per_sample([0.7], 6) == [432]
+    assert sequences_per_sample([0.01], 6) == [1200]

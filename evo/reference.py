@@ -134,19 +134,19 @@ class Reference:
                 near = self._outputs("expected", moved, case)
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
-        spread = {t.name: np.abs(near[t.name] - expected[t.name]) for t in self._float_outputs()}
+        spread: Arrays = {t.name: _distance(near, expected, t.name) for t in self._float_outputs()}
         found = Expectation(inputs, expected, trusted, distribution, spread)
         return found if self._is_accurate(found) else None
 
     def _is_accurate(self, found: Expectation) -> bool:
         tolerance = self.task.tolerance
         for tensor in self._float_outputs():
-            exact = found.expected[tensor.name]
             assert found.spread is not None
-            error = found.spread[tensor.name]
+            error = found.spread[tensor.name].astype(np.float64)
             if found.trusted is not None:
-                error = np.maximum(error, np.abs(found.trusted[tensor.name] - exact))
-            if not (error <= 0.5 * (tolerance.atol + tolerance.rtol * np.abs(exact))).all():
+                error = np.maximum(error, _distance(found.trusted, found.expected, tensor.name))
+            allowed = tolerance.atol + tolerance.rtol * np.abs(found.expected[tensor.name].astype(np.float64))
+            if not (error <= 0.5 * allowed).all():
                 return False
         return True
 
@@ -236,7 +236,9 @@ class Reference:
             with Deadline(self.limit_s):
                 return function(*args)
         except Exceeded as exceeded:
-            raise self._broken(name, str(exceeded), "make it end sooner, or use smaller cases") from None
+            raise self._broken(
+                name, str(exceeded) or "took too long", "make it end sooner, or use smaller cases"
+            ) from None
         except (Exception, SystemExit) as error:  # sys.exit() in a task's file must not pick evo's exit code
             raise self._broken(name, f"raised {type(error).__name__}: {error}") from error
 
@@ -251,6 +253,10 @@ def _rng(seed: int, *names: str) -> np.random.Generator:
     """A stream of its own for every seed, case and distribution."""
     digest = hashlib.sha256("\0".join(names).encode()).digest()
     return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
+
+
+def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
+    return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
 
 
 def load_reference(task: Task) -> Reference:

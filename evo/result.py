@@ -190,7 +190,10 @@ class CaseBench:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCheck:
-    """What the gate saw for one case. Errors are against the float64 reference; budget is what was allowed."""
+    """What the gate saw for one case. Errors are against the float64 reference; budget is what was allowed.
+
+    inputs: the distributions it ran under; where it failed, the last one is the one it failed under.
+    """
 
     name: str
     status: Status
@@ -198,6 +201,7 @@ class CaseCheck:
     max_error: float | None = None
     rms_error: float | None = None
     budget: dict[str, float] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent(
@@ -208,28 +212,37 @@ class CaseCheck:
                 "max_error": _finite(self.max_error),
                 "rms_error": _finite(self.rms_error),
                 "budget": dict(self.budget) or None,
+                "inputs": list(self.inputs) or None,
             }
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The gate's verdict on one variant. `counters` are the simulator's totals over the cases, where it ran."""
+    """The gate's verdict on one variant. `counters` are the simulator's totals over the cases, where it ran.
+
+    seed: what the inputs were drawn with, so that the check can be repeated. sanitizer: what compute-sanitizer said,
+    where it was asked.
+    """
 
     status: Status
     reason: str | None = None
     cases: tuple[CaseCheck, ...] = ()
     faults: tuple[Fault, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
+    seed: int | None = None
+    sanitizer: dict[str, Json] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent(
             {
                 "status": self.status.value,
                 "reason": self.reason,
+                "seed": self.seed,
                 "cases": [case.to_json() for case in self.cases],
                 "faults": [fault.to_json() for fault in self.faults],
                 "counters": dict(self.counters) or None,
+                "sanitizer": dict(self.sanitizer) or None,
             }
         )
 

@@ -17,6 +17,7 @@ from typing import cast
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.expr import Expression, Number, parse
 from evo.fields import Fields
+from evo.tiling import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
 from evo.variant import DTYPES
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -25,6 +26,7 @@ _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
+_OPTIONAL |= {"traffic", "derive"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials")
 DOMAINS = ("real", "positive", "unit", "fixed")
 
@@ -95,7 +97,9 @@ class Task:
     score: dict[str, float]
     work: dict[str, Expression]
     flags: tuple[str, ...] = ()
-    targets: dict[str, dict[str, float]] = field(default_factory=dict)
+    targets: Targets = field(default_factory=Targets)
+    traffic: Traffic = field(default_factory=Traffic)
+    choices: Choices | None = None
     nondeterministic: str | None = None  # `atomics`: launches may differ within the error budget
 
     @property
@@ -222,7 +226,9 @@ class _Yaml(Fields):
             score=self._score(names),
             work=self._work(axes),
             flags=self._flags(),
-            targets=self._targets(),
+            targets=read_targets(self, names),
+            traffic=read_traffic(self, axes),
+            choices=read_choices(self, axes),
             nondeterministic=self._nondeterministic(),
         )
 
@@ -277,7 +283,7 @@ class _Yaml(Fields):
                 raise self.invalid((*at, "specials"), f"{specials!r} is not a choice", "true or false, for inputs")
             dtype = self._dtype(entry, at)
             yield Tensor(
-                name=name, role=str(role), dtype=dtype, shape=dims, domain=cast("str | None", domain), specials=specials
+                name=name, role=str(role), dtype=dtype, shape=dims, domain=domain, specials=specials
             )
         if "out" not in roles:
             raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
@@ -376,16 +382,7 @@ class _Yaml(Fields):
         given = self.data.get("nondeterministic")
         if given not in (None, "atomics"):
             raise self.invalid(("nondeterministic",), f"unknown reason {given!r}", "atomics, or leave it out")
-        return cast("str | None", given)
-
-    def _targets(self) -> dict[str, dict[str, float]]:
-        if not self.data.get("targets"):
-            return {}
-        given = self.mapping("targets")
-        for chip, figures in given.items():
-            if not isinstance(figures, dict) or not all(_is_number(value) for value in figures.values()):
-                raise self.invalid(("targets", chip), "expected microseconds by case", "e.g. {l4: {b2: 17.0}}")
-        return cast(dict[str, dict[str, float]], given)
+        return given
 
     def _score(self, names: list[str]) -> dict[str, float]:
         given = self.mapping("score") if self.data.get("score") else dict[str, object].fromkeys(names, 1)

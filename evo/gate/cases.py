@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from evo.device import POISON_LARGE, Program, RunRequest, RunResult
+import numpy as np
+
+from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, RunResult
 from evo.device.worker import Crashed, TimedOut, Worker
+from evo.distributions import DERIVED, DRAWN
 from evo.gate.compare import compare, first_difference
-from evo.reference import Reference
+from evo.reference import Expectation, Reference
 from evo.result import CaseCheck, Check, Fault, Status
 from evo.task import Case, Task
 
 _RUN_LIMIT_S = 120.0
 _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unlike the first run's 256
 _DETERMINISM_REPEATS = 10
+_SMALL_OUTPUT = 64  # elements; a case with fewer shows little of a distribution
 _CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
 
 _FAULT_STATUS = {
@@ -48,83 +54,161 @@ class Places:
 
 
 def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, places: Places, seed: int) -> Check:
-    """Every check case, and the bench cases that the device can run whole. Raises EvoError for the harness only."""
-    rows: list[CaseCheck] = []
+    """Every check case, and the bench cases that the device can run whole. Raises EvoError for the harness only.
+
+    The seed is the run's own secret; with it, the same inputs are drawn again.
+    """
+    rows: dict[str, CaseCheck] = {}
     counters: dict[str, int] = {}
-    for step in _steps(task, places):
-        row, result, faults = _check_case(task, programs, reference, step, seed)
-        rows.append(row)
+    first_outputs: dict[tuple[str, int], Arrays] = {}
+    for step in _steps(task, places, reference, seed):
+        row, result, faults = _check_case(task, programs, reference, step, seed, first_outputs)
+        before = rows.get(row.name)
+        if row.status is Status.CORRECT and before is not None:
+            row = replace(before, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
+        elif before is not None:
+            row = replace(row, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
+        else:
+            row = replace(row, inputs=(step.distribution,))
+        rows[row.name] = row
         if result is not None and step.counted:
             for name, value in result.counters.items():
                 counters[name] = counters.get(name, 0) + value
         if row.status is not Status.CORRECT:
-            reason = f"case {row.name}: {row.reason}"
-            return Check(status=row.status, reason=reason, cases=tuple(rows), faults=faults, counters=counters)
-    return Check(status=Status.CORRECT, cases=tuple(rows), counters=counters)
+            under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
+            reason = f"case {row.name}{under}: {row.reason}"
+            cases = tuple(rows.values())
+            return Check(status=row.status, reason=reason, cases=cases, faults=faults, counters=counters, seed=seed)
+    return Check(status=Status.CORRECT, cases=tuple(rows.values()), counters=counters, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
+    """One run of one case. again: under another poison and placement, to be the same bit for bit as the first run."""
+
     case: Case
     worker: Worker
-    check_races: bool
+    check_races: bool = False
     repeats: int = 1
-    second_poison: bool = True
+    distribution: str = DRAWN
+    again: bool = False
     budget: int | None = None
     counted: bool = False  # its counters go into the check's totals
 
 
-def _steps(task: Task, places: Places) -> Iterator[_Step]:
+def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[_Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
-    if places.half != "target":
-        for case in task.check:
-            yield _Step(case, places.checker, True, counted=True, budget=_CHECK_BUDGET)
-    if places.half == "checker":
-        return
+    for case in task.check:
+        yield _Step(case, places.checker, check_races=True, counted=True, budget=_CHECK_BUDGET)
     headline = task.case(task.headline)
     if places.target is None:
+        # A second run has other inputs, another poison and another placement all at once, which costs one run and not
+        # three; what has no other inputs, and the plain case, must repeat the first run's bits.
+        taken = set()
+        for case, distribution in spread_over_cases(task, reference, seed):
+            taken.add(case.name)
+            yield _Step(case, places.checker, distribution=distribution, budget=_CHECK_BUDGET)
+        for case in task.check:
+            if case.name not in taken or case is task.check[0]:
+                yield _Step(case, places.checker, again=True, budget=_CHECK_BUDGET)
         # The check cases have been through races and the second poison; this one is large and guards its own shape.
-        yield _Step(headline, places.checker, False, second_poison=False)
+        yield _Step(headline, places.checker)
         return
     for case in (*task.check, *task.bench):
         repeats = _DETERMINISM_REPEATS if case in (task.check[0], headline) else 2
-        yield _Step(case, places.target, True, repeats)
+        yield _Step(case, places.target, repeats=repeats)
+        yield _Step(case, places.target, again=True)
+    for case, distribution in spread_over_cases(task, reference, seed):
+        yield _Step(case, places.target, distribution=distribution)
+
+
+def spread_over_cases(task: Task, reference: Reference, seed: int) -> Iterator[tuple[Case, str]]:
+    """Which check case runs under which derived distribution: each case gets one or more, each distribution one case.
+
+    Sums of positive values go where the sums are longest; the rest is dealt out by the seed.
+    """
+    cases = [case for case in task.check if _output_size(task, case) >= _SMALL_OUTPUT] or list(task.check)
+    longest = max(cases, key=lambda case: _input_size(task, case) / _output_size(task, case))
+    dealt = [cases[i] for i in np.random.default_rng([seed, len(cases)]).permutation(len(cases))]
+    if longest in dealt:
+        dealt.remove(longest)
+    dealt.insert(0, longest)
+    waiting = deque(dealt)
+    for distribution in DERIVED:
+        for case in list(waiting):
+            if reference.derived(case, seed, distribution) is not None:
+                waiting.remove(case)
+                waiting.append(case)  # to the end: the others come first next time
+                yield case, distribution
+                break
+
+
+def _output_size(task: Task, case: Case) -> int:
+    return sum(math.prod(tensor.dims(case)) for tensor in task.outputs)
+
+
+def _input_size(task: Task, case: Case) -> int:
+    return sum(math.prod(tensor.dims(case)) for tensor in task.inputs)
 
 
 def _check_case(
-    task: Task, programs: Mapping[str, Program], reference: Reference, step: _Step, seed: int
+    task: Task,
+    programs: Mapping[str, Program],
+    reference: Reference,
+    step: _Step,
+    seed: int,
+    first_outputs: dict[tuple[str, int], Arrays],
 ) -> tuple[CaseCheck, RunResult | None, tuple[Fault, ...]]:
     case = step.case
-    expectation = reference.expectation(case, seed)
-    first = RunRequest(
+    key = (case.name, id(step.worker))
+    if step.distribution == DRAWN:
+        expectation = reference.expectation(case, seed)
+    else:
+        found = reference.derived(case, seed, step.distribution)
+        assert found is not None  # only such pairs are handed out
+        expectation = found
+    plain = step.distribution == DRAWN and not step.again
+    request = RunRequest(
         program=programs[case.name],
         inputs=expectation.inputs,
+        poison=POISON_NAN if plain else POISON_LARGE,
+        offset_bytes=0 if plain else _OFFSET_BYTES,
         repeats=step.repeats,
         check_races=step.check_races,
         budget=step.budget,
     )
-    result = _run(step.worker, first, case)
+    result = _run(step.worker, request, case)
     if isinstance(result, CaseCheck):
         return result, None, ()
     if problem := _run_problem(case, result):
         return problem, result, result.faults
-    row = compare(task, case.name, result.outputs[0], expectation)
-    if row.status is not Status.CORRECT:
-        return row, result, ()
+    outputs = result.outputs[0]
+    row = compare(task, case.name, outputs, expectation)
+    if row.status is Status.CORRECT and plain:
+        first_outputs[key] = outputs
     for again in result.outputs[1:]:
-        if difference := first_difference(result.outputs[0], again):
-            return _unstable(row, f"differs between launches: {difference}"), result, ()
-    if not step.second_poison:
-        return row, result, ()
-    second = replace(first, poison=POISON_LARGE, offset_bytes=_OFFSET_BYTES, repeats=1, check_races=False)
-    shifted = _run(step.worker, second, case)
-    if isinstance(shifted, CaseCheck):
-        return shifted, None, ()
-    if problem := _run_problem(case, shifted):
-        return problem, shifted, shifted.faults
-    if difference := first_difference(result.outputs[0], shifted.outputs[0]):
-        return _unstable(row, f"differs when memory held other values before: {difference}"), result, ()
+        row = _repeated(task, row, outputs, again, expectation, "differs between launches")
+    if step.again and row.status is not Status.CORRECT:
+        # The first run was right, so it is the memory around it that decides.
+        return _unstable(row, f"differs when memory held other values before: {row.reason}"), result, ()
+    if step.again:
+        first = first_outputs[key]
+        row = _repeated(task, row, first, outputs, expectation, "differs when memory held other values before")
     return row, result, ()
+
+
+def _repeated(
+    task: Task, row: CaseCheck, first: Arrays, again: Arrays, expectation: Expectation, words: str
+) -> CaseCheck:
+    """The row, or an unstable one if a further run differs: in a bit, or beyond the budget with declared atomics."""
+    if row.status is not Status.CORRECT:
+        return row
+    if task.nondeterministic is None:
+        if difference := first_difference(first, again):
+            return _unstable(row, f"{words}: {difference}")
+        return row
+    other = compare(task, row.name, again, expectation)
+    return row if other.status is Status.CORRECT else _unstable(row, f"{words}: {other.reason}")
 
 
 def _unstable(row: CaseCheck, reason: str) -> CaseCheck:

@@ -1,7 +1,8 @@
-"""Numbers against the float64 reference: classes of NaN and Inf, allclose, and an error budget.
+"""Numbers against the float64 reference: classes of NaN and Inf, allclose, and budgets of error and bias.
 
-The budget is taken from a trusted implementation's own error in the same precision.
-Source: the rule of FlashAttention's tests (error at most twice that of the trusted implementation).
+The budgets are taken from a trusted implementation's own error in the same precision; a task that has none is held to
+what one rounding of the truth would err. Sources: error at most a factor of the trusted one's, from the tests of
+FlashAttention; a mean error within four standard errors of the trusted one's, which shows truncation.
 """
 
 from __future__ import annotations
@@ -12,10 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_NAN, Array, Arrays
-from evo.dtypes import ROUNDOFF, is_float
+from evo.distributions import UNBIASED, largest, smallest
+from evo.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.reference import Expectation
 from evo.result import CaseCheck, Status
 from evo.task import Task, Tolerance
+
+Reals = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+# Without a trusted implementation: the relative RMS error that no honest kernel of that precision comes near.
+_UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
+_BIAS_SAMPLES = 256  # fewer elements say nothing about a mean
+_STANDARD_ERRORS = 4.0
+_SUMMATION = 16.0  # roundings that the order of a sum may cost, where the inputs make each of them count
 
 
 def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation) -> CaseCheck:
@@ -24,8 +35,7 @@ def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation) ->
     for tensor in task.outputs:
         got, want = outputs[tensor.name], expectation.expected[tensor.name]
         if is_float(tensor.dtype):
-            trusted = expectation.trusted[tensor.name] if expectation.trusted else None
-            check = _compare_float(name, tensor.name, tensor.dtype, got, want, trusted, task.tolerance)
+            check = _Floats(tensor.name, tensor.dtype, task.tolerance, expectation).check(name, got)
         else:
             check = _compare_exact(name, tensor.name, got, want)
         if check.status is not Status.CORRECT:
@@ -34,6 +44,18 @@ def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation) ->
             worst = check
     assert worst is not None
     return worst
+
+
+def allclose(task: Task, outputs: Arrays, expectation: Expectation) -> bool:
+    """The declared tolerance alone, no budgets: what a careless harness would ask."""
+    for tensor in task.outputs:
+        got, want = outputs[tensor.name], expectation.expected[tensor.name]
+        if not is_float(tensor.dtype):
+            if not np.array_equal(got, want):
+                return False
+        elif not _Floats(tensor.name, tensor.dtype, task.tolerance, expectation).is_close(got):
+            return False
+    return True
 
 
 def _compare_exact(case: str, tensor: str, got: Array, want: Array) -> CaseCheck:
@@ -45,7 +67,7 @@ def _compare_exact(case: str, tensor: str, got: Array, want: Array) -> CaseCheck
     return CaseCheck(name=case, status=Status.CORRECT, max_error=0.0, rms_error=0.0)
 
 
-def _classes(values: NDArray[np.float64]) -> NDArray[np.int8]:
+def _classes(values: Reals) -> NDArray[np.int8]:
     """0 finite, 1 NaN, 2 +Inf, 3 -Inf."""
     classes = np.zeros(values.shape, np.int8)
     classes[np.isnan(values)] = 1
@@ -57,97 +79,158 @@ def _classes(values: NDArray[np.float64]) -> NDArray[np.int8]:
 _CLASS_NAMES = ("finite", "NaN", "+Inf", "-Inf")
 
 
-def _class_problem(tensor: str, got: Array, values: NDArray[np.float64], want: NDArray[np.float64]) -> str | None:
-    ours, theirs = _classes(values), _classes(want)
-    different = np.argwhere(ours != theirs)
-    if not len(different):
-        return None
-    where = tuple(int(i) for i in different[0])
-    element = f"{tensor}{list(where)}"
-    if (np.ascontiguousarray(got[where]).view(np.uint8) == POISON_NAN).all():
-        return f"unwritten: {element} still holds the poison ({len(different)} elements, not finite)"
-    return (
-        f"not finite as expected: {element} is {_CLASS_NAMES[ours[where]]}, expected {_CLASS_NAMES[theirs[where]]} "
-        f"({len(different)} elements)"
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Largest absolute error, and the error's norm over the reference's."""
+    """Largest absolute error, the error's norm over the reference's, and the mean errors (plain, and outwards)."""
 
     largest: float
     relative_rms: float
+    mean: float
+    outward: float
+    variance: float
 
 
-def _errors(values: NDArray[np.float64], want: NDArray[np.float64], norm: float) -> _Errors:
-    error = np.abs(values - want)
-    return _Errors(float(error.max(initial=0.0)), float(np.sqrt((error**2).sum())) / norm)
+class _Floats:
+    """One floating output of one case: the truth, and what may be allowed against it."""
 
+    def __init__(self, tensor: str, dtype: str, tolerance: Tolerance, expectation: Expectation) -> None:
+        self.tensor, self.dtype, self.tolerance = tensor, dtype, tolerance
+        want = expectation.expected[tensor].astype(np.float64)
+        self.want = want
+        # A truth that is too large for the type may come out as the largest number or as an infinity.
+        with np.errstate(invalid="ignore"):
+            self.overflowing: Mask = np.isfinite(want) & (np.abs(want) > largest(dtype) * (1 - 2 * ROUNDOFF[dtype]))
+        self.counted: Mask = np.isfinite(want) & ~self.overflowing
+        self.exact: Reals = np.where(self.counted, want, 0.0)
+        self.norm = float(np.sqrt((self.exact**2).sum())) or 1.0
+        self.has_trusted = expectation.trusted is not None
+        self.judges_bias = expectation.distribution in UNBIASED
+        trusted = expectation.trusted[tensor] if expectation.trusted else None
+        self.base: Reals = self._finite(self.exact.astype(NUMPY[dtype]) if trusted is None else trusted)
+        self.spread: Reals | None = None
+        if expectation.spread is not None and tensor in expectation.spread:
+            self.spread = np.where(self.counted, expectation.spread[tensor].astype(np.float64), 0.0)
 
-def _compare_float(
-    case: str, tensor: str, dtype: str, got: Array, want: Array, trusted: Array | None, tolerance: Tolerance
-) -> CaseCheck:
-    values, exact = got.astype(np.float64), want.astype(np.float64)
-    if problem := _class_problem(tensor, got, values, exact):
-        return CaseCheck(name=case, status=Status.WRONG, reason=problem)
-    finite = np.isfinite(exact)
-    values, exact = np.where(finite, values, 0.0), np.where(finite, exact, 0.0)
-    norm = float(np.sqrt((exact**2).sum())) or 1.0
-    ours = _errors(values, exact, norm)
-    budget = {"rtol": tolerance.rtol, "atol": tolerance.atol}
-    reason = None
-    beyond = np.abs(values - exact) > tolerance.atol + tolerance.rtol * np.abs(exact)
-    if beyond.any():
-        where = tuple(int(i) for i in np.argwhere(beyond)[0])
-        reason = (
-            f"allclose: {tensor}{list(where)} is {values[where]:.6g}, expected {exact[where]:.6g} "
-            f"({int(beyond.sum())} of {beyond.size} elements beyond rtol {tolerance.rtol:g}, atol {tolerance.atol:g})"
+    def check(self, case: str, got: Array) -> CaseCheck:
+        if problem := self._class_problem(got):
+            return CaseCheck(name=case, status=Status.WRONG, reason=problem)
+        values = self._finite(got)
+        ours = self._errors(values)
+        budget, limits = self._budget(ours)
+        reason = self._allclose_problem(values) or self._budget_problem(ours, limits)
+        return CaseCheck(
+            name=case,
+            status=Status.CORRECT if reason is None else Status.WRONG,
+            reason=reason,
+            max_error=ours.largest,
+            rms_error=ours.relative_rms,
+            budget=budget,
         )
-    if trusted is not None:
-        allowed = _budget(trusted, exact, finite, norm, dtype, tolerance)
-        budget |= {"max_error": allowed.largest, "rms_error": allowed.relative_rms}
-        if reason is None and ours.largest > allowed.largest:
-            reason = f"error budget: {tensor} has max error {ours.largest:.3g}, allowed {allowed.largest:.3g}"
-        if reason is None and ours.relative_rms > allowed.relative_rms:
-            reason = (
-                f"error budget: {tensor} has relative RMS error {ours.relative_rms:.3g}, "
-                f"allowed {allowed.relative_rms:.3g}"
+
+    def is_close(self, got: Array) -> bool:
+        return self._class_problem(got) is None and not self._beyond(self._finite(got)).any()
+
+    def _finite(self, values: Array) -> Reals:
+        return np.where(self.counted, values.astype(np.float64), 0.0)
+
+    def _class_problem(self, got: Array) -> str | None:
+        values = got.astype(np.float64)
+        ours, theirs = _classes(values), _classes(self.want)
+        same = ours == theirs
+        if self.overflowing.any():
+            outward = np.where(np.isnan(values), self.dtype == "float8_e4m3", values * np.sign(self.want) > 0)
+            far = ~(np.abs(values) < 0.9 * largest(self.dtype))
+            same = np.where(self.overflowing, outward.astype(np.bool_) & far, same)
+        different = np.argwhere(~same)
+        if not len(different):
+            return None
+        where = tuple(int(i) for i in different[0])
+        element = f"{self.tensor}{list(where)}"
+        if (np.ascontiguousarray(got[where]).view(np.uint8) == POISON_NAN).all():
+            return f"unwritten: {element} still holds the poison ({len(different)} elements, not finite)"
+        if self.overflowing[where]:
+            return f"{element} is {values[where]:.6g}, expected {self.want[where]:.6g}, which overflows {self.dtype}"
+        return (
+            f"not finite as expected: {element} is {_CLASS_NAMES[ours[where]]}, expected {_CLASS_NAMES[theirs[where]]} "
+            f"({len(different)} elements)"
+        )
+
+    def _errors(self, values: Reals) -> _Errors:
+        error = values - self.exact
+        size = np.abs(error)
+        return _Errors(
+            float(size.max(initial=0.0)),
+            float(np.sqrt((size**2).sum())) / self.norm,
+            float(error.mean()),
+            float((error * np.sign(self.exact)).mean()),
+            float(error.var()),
+        )
+
+    def _beyond(self, values: Reals) -> Mask:
+        allowed = self.tolerance.atol + self.tolerance.rtol * np.abs(self.exact)
+        return np.asarray(np.abs(values - self.exact) > allowed)
+
+    def _allclose_problem(self, values: Reals) -> str | None:
+        beyond = self._beyond(values)
+        if not beyond.any() or (self.has_trusted and self._beyond(self.base).any()):
+            return None  # where the trusted implementation misses the tolerance, the budgets decide
+        where = tuple(int(i) for i in np.argwhere(beyond)[0])
+        return (
+            f"allclose: {self.tensor}{list(where)} is {values[where]:.6g}, expected {self.exact[where]:.6g} "
+            f"({int(beyond.sum())} of {beyond.size} elements beyond rtol {self.tolerance.rtol:g}, "
+            f"atol {self.tolerance.atol:g})"
+        )
+
+    def _budget(self, ours: _Errors) -> tuple[dict[str, float], dict[str, float]]:
+        """What the record shows, and the limits themselves, of which an absent one is no limit."""
+        base, unit = self._errors(self.base), ROUNDOFF[self.dtype]
+        base_largest, base_rms = base.largest, base.relative_rms
+        if self.spread is not None:
+            base_largest = max(base_largest, _SUMMATION * float(self.spread.max(initial=0.0)))
+            base_rms = max(base_rms, _SUMMATION * float(np.sqrt((self.spread**2).sum())) / self.norm)
+        factor, scale = self.tolerance.rival_error_factor, float(np.abs(self.exact).max(initial=0.0))
+        floor = smallest(self.dtype)
+        limits: dict[str, float] = {}
+        if self.has_trusted:
+            limits["max_error"] = factor * base_largest + 2 * unit * scale + floor
+        quantum = floor * np.sqrt(self.exact.size) / self.norm
+        untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
+        limits["rms_error"] = max(factor * base_rms + 4 * unit + quantum, untrusted)
+        if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.exact.size >= _BIAS_SAMPLES:
+            deviation = np.sqrt((base.variance + ours.variance) / self.exact.size)
+            typical = float(np.abs(self.exact).mean())
+            limits["bias"] = float(_STANDARD_ERRORS * deviation + unit / 4 * typical)
+            limits["bias_mean"], limits["bias_outward"] = base.mean, base.outward
+        shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
+        shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}
+        return shown, limits
+
+    def _budget_problem(self, ours: _Errors, limits: dict[str, float]) -> str | None:
+        largest_allowed = limits.get("max_error")
+        if largest_allowed is not None and ours.largest > largest_allowed:
+            return f"error budget: {self.tensor} has max error {ours.largest:.3g}, allowed {largest_allowed:.3g}"
+        if ours.relative_rms > limits["rms_error"]:
+            return (
+                f"error budget: {self.tensor} has relative RMS error {ours.relative_rms:.3g}, "
+                f"allowed {limits['rms_error']:.3g}"
             )
-    return CaseCheck(
-        name=case,
-        status=Status.CORRECT if reason is None else Status.WRONG,
-        reason=reason,
-        max_error=ours.largest,
-        rms_error=ours.relative_rms,
-        budget=budget,
-    )
-
-
-def _budget(
-    trusted: Array,
-    exact: NDArray[np.float64],
-    finite: NDArray[np.bool_],
-    norm: float,
-    dtype: str,
-    tolerance: Tolerance,
-) -> _Errors:
-    """What a trusted implementation's own error allows: a factor of it, plus one rounding at the output's scale."""
-    base = _errors(np.where(finite, trusted.astype(np.float64), 0.0), exact, norm)
-    unit = ROUNDOFF[dtype]
-    scale = float(np.abs(exact).max(initial=0.0))
-    return _Errors(
-        tolerance.rival_error_factor * base.largest + 2 * unit * scale,
-        tolerance.rival_error_factor * base.relative_rms + 4 * unit,
-    )
+        if "bias" in limits:
+            for found, base, what in (
+                (ours.mean, limits["bias_mean"], "all to one side"),
+                (ours.outward, limits["bias_outward"], "towards or away from zero"),
+            ):
+                if abs(found - base) > limits["bias"]:
+                    return (
+                        f"error budget: {self.tensor} is biased, its errors lean {what} by {found - base:.3g} on "
+                        f"average, allowed {limits['bias']:.3g}"
+                    )
+        return None
 
 
 def first_difference(a: Arrays, b: Arrays) -> str | None:
     """Where two runs on the same inputs differ in a bit, in words; None if they agree."""
     for name, left in a.items():
         right = b[name]
-        if left is right:  # a device hands equal outputs over once
-            continue
         if left.tobytes() != right.tobytes():
             raw = left.dtype.itemsize
             bits = np.frombuffer(left.tobytes(), np.dtype((np.void, raw)))

@@ -1,0 +1,147 @@
+"""Other values for a task's inputs than its reference draws: what exposes kernels that fit one kind of input only.
+
+Each distribution is made from the drawn tensor, at its scale and inside its domain. Knows arrays, no task.
+"""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.dtypes import NUMPY, is_float
+
+DRAWN = "drawn"
+SPECIAL = "special"  # NaN and infinities, for tensors that declare them
+DERIVED = ("positive", "large", "outliers", "indexed", "tiny", "normal", "equal", SPECIAL)
+UNBIASED = (DRAWN, "normal", "positive")  # errors of these are independent enough to average
+LARGE_FACTORS = (1024.0, 64.0, 8.0)  # the largest that the reference and a trusted implementation can take
+
+# Exponents of 2 of tiny values: subnormals of float16 and float8; small normals, and a few subnormals, of others.
+_TINY = {
+    "float64": (-60, -30),
+    "float32": (-40, -20),
+    "float16": (-24, -14),
+    "bfloat16": (-40, -20),
+    "float8_e4m3": (-9, -6),
+    "float8_e5m2": (-16, -14),
+}
+_SUBNORMAL = {"float64": (-1060, -1023), "float32": (-148, -127), "bfloat16": (-132, -127)}
+_GOLDEN = 0.6180339887498949
+_OUTLIER = 64.0
+
+Array = NDArray[np.generic]
+Reals = NDArray[np.float64]
+
+
+def largest(dtype: str) -> float:
+    return float(ml_dtypes.finfo(NUMPY[dtype]).max)
+
+
+def smallest(dtype: str) -> float:
+    """The least difference of two numbers; of wide types the least normal number, since they may flush subnormals."""
+    info = ml_dtypes.finfo(NUMPY[dtype])
+    return float(info.smallest_normal if dtype in _SUBNORMAL else info.smallest_subnormal)
+
+
+def domain_of(dtype: str, values: Array) -> str:
+    """Which other values a drawn tensor may hold: `fixed`, `unit`, `positive` or `real`. In doubt the narrower one."""
+    if not is_float(dtype):
+        return "fixed"
+    reals = values.astype(np.float64)
+    if not np.isfinite(reals).all() or _is_structured(reals):
+        return "fixed"
+    if reals.min() >= 0:
+        return "unit" if reals.max() <= 1 else "positive"
+    return "real"
+
+
+def _is_structured(values: Reals) -> bool:
+    """Masks, counts, sorted values and distributions: their meaning is more than their size."""
+    if values.size <= 8:
+        return False
+    rows = values.reshape(-1, values.shape[-1])
+    if len(np.unique(values)) <= 2 or bool((values == np.rint(values)).all()):
+        return True
+    if rows.shape[1] > 2 and bool((np.diff(rows, axis=1) >= 0).all()):
+        return True
+    return rows.shape[1] > 1 and bool((values >= 0).all() and (np.abs(rows.sum(axis=1) - 1) < 1e-2).all())
+
+
+def derive(name: str, dtype: str, drawn: Array, domain: str, rng: np.random.Generator, *, factor: float = 1.0) -> Array:
+    """One tensor under one derived distribution; `fixed` ones come back as drawn."""
+    if domain == "fixed" or not is_float(dtype):
+        return drawn
+    source = drawn.astype(np.float64)
+    scale = _scale(source)
+    values = _reals(name, dtype, source, scale, rng, factor)
+    if domain == "unit":
+        top = float(np.abs(values).max(initial=0.0))
+        values = source if name == "large" else np.abs(values) / (top if top > 1 else 1)
+        values = np.full_like(source, 0.5) if name == "equal" else values
+    elif domain == "positive":
+        values = np.maximum(np.abs(values), scale / 1024 if name == "outliers" else 0.0)
+    limit = largest(dtype) / 4
+    return np.ascontiguousarray(np.clip(values, -limit, limit).astype(NUMPY[dtype]))
+
+
+def with_specials(drawn: Array, rng: np.random.Generator) -> Array:
+    """One NaN and one infinity of each sign at random places."""
+    values = drawn.copy()
+    flat = values.reshape(-1)
+    places = rng.permutation(flat.size)[:3]
+    for place, special in zip(places, (np.nan, np.inf, -np.inf), strict=False):
+        flat[place] = special
+    return values
+
+
+def perturbed(drawn: Array, relative: float, rng: np.random.Generator) -> Reals:
+    """The tensor in float64 with every element changed by about one rounding."""
+    return drawn.astype(np.float64) * (1 + relative * rng.choice([-1.0, 1.0], drawn.shape))
+
+
+def _scale(values: Reals) -> float:
+    """The size of a typical element, whatever a few large rows do."""
+    sizes = np.abs(values[values != 0])
+    return float(np.median(sizes)) / 0.6745 if sizes.size else 1.0
+
+
+def _reals(name: str, dtype: str, drawn: Reals, scale: float, rng: np.random.Generator, factor: float) -> Reals:
+    shape = drawn.shape
+    wide = scale * math.sqrt(3)  # half the width of a uniform draw of that size
+    if name == "positive":
+        return np.multiply(wide, rng.random(shape))
+    if name == "large":
+        return drawn * factor
+    if name == "outliers":
+        return _outliers(shape, scale, rng)
+    if name == "indexed":
+        place = np.arange(1, drawn.size + 1, dtype=np.float64).reshape(shape)
+        return np.multiply(wide, 2 * np.modf(place * _GOLDEN + rng.random())[0] - 1)
+    if name == "tiny":
+        return _tiny(shape, dtype, rng)
+    if name == "equal":
+        return np.full(shape, scale)
+    assert name == "normal", name
+    return scale * rng.standard_normal(shape)
+
+
+def _outliers(shape: tuple[int, ...], scale: float, rng: np.random.Generator) -> Reals:
+    """Mostly zeros; half of the rows hold one value that is far larger than all others."""
+    values = scale * rng.standard_normal(shape) * (rng.random(shape) < 0.125)
+    rows = values.reshape(-1, shape[-1])
+    chosen = np.flatnonzero(rng.random(len(rows)) < 0.5) if len(rows) > 1 else np.arange(1)
+    places = rng.integers(0, shape[-1], len(chosen))
+    rows[chosen, places] = _OUTLIER * scale * rng.choice([-1.0, 1.0], len(chosen))
+    return rows.reshape(shape)
+
+
+def _tiny(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Reals:
+    low, high = _TINY[dtype]
+    values = 2.0 ** rng.uniform(low, high, shape)
+    if dtype in _SUBNORMAL:
+        few = rng.random(shape) < 1 / 64
+        values = np.where(few, 2.0 ** rng.uniform(*_SUBNORMAL[dtype], shape), values)
+    return values * rng.choice([-1.0, 1.0], shape)

@@ -87,6 +87,17 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCounters:
+    """What one launch of a program counted on the simulator, in all and by source line (0: unknown)."""
+
+    kernel: str
+    totals: dict[str, int]
+    by_line: dict[int, dict[str, int]]
+    blocks_run: int
+    blocks_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
     """What one RunRequest left behind. A fault ends the run: outputs are then those of the repeats before it."""
 
@@ -96,6 +107,7 @@ class RunResult:
     broken_guards: tuple[str, ...] = ()  # buffers written past their ends
     counters: dict[str, int] = field(default_factory=dict)
     counters_by_line: dict[int, dict[str, int]] = field(default_factory=dict)
+    launches: tuple[LaunchCounters, ...] = ()  # of the last repeat, in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

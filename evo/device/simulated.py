@@ -12,7 +12,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from evo.device import Array, Arrays, BenchCase, BoundLaunch, DeviceName, Program, RunRequest, RunResult, sim
+from evo.device import (
+    Array,
+    Arrays,
+    BenchCase,
+    BoundLaunch,
+    DeviceName,
+    LaunchCounters,
+    Program,
+    RunRequest,
+    RunResult,
+    sim,
+)
 from evo.dtypes import NUMPY
 from evo.hardware import chip
 from evo.launch import Launch
@@ -45,16 +56,24 @@ class SimDevice:
         counters: dict[str, int] = {}
         by_line: dict[int, dict[str, int]] = {}
         faults: tuple[Fault, ...] = ()
+        launches: tuple[LaunchCounters, ...] = ()
         for _ in range(request.repeats):
             run = _Run(module, request)
             faults = run.execute()
+            launches = tuple(run.launches)
             _add(counters, run.totals)
             for line, row in run.by_line.items():
                 _add(by_line.setdefault(line, {}), row)
             if faults:
                 break
             repeats.append(run.outputs())
-        return RunResult(outputs=tuple(repeats), faults=faults, counters=counters, counters_by_line=by_line)
+        return RunResult(
+            outputs=tuple(repeats),
+            faults=faults,
+            counters=counters,
+            counters_by_line=by_line,
+            launches=launches,
+        )
 
     def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
         """Model each case's time from the counters of an execution (sampled where the grid is large).
@@ -126,6 +145,7 @@ class _Run:
         self.totals: dict[str, int] = {}
         self.by_line: dict[int, dict[str, int]] = {}
         self.results: list[sim.LaunchResult] = []
+        self.launches: list[LaunchCounters] = []
         self.footprint_bytes = 0
         poison = bytes([request.poison])
         for name, array in request.inputs.items():
@@ -159,8 +179,16 @@ class _Run:
                 threads=_THREADS,
             )
             self.results.append(result)
-            _add(self.totals, result.counters.totals())
-            for line, row in result.counters.by_line().items():
+            counted = LaunchCounters(
+                kernel=launch.kernel,
+                totals=result.counters.totals(),
+                by_line=result.counters.by_line(),
+                blocks_run=result.blocks_run,
+                blocks_total=result.blocks_total,
+            )
+            self.launches.append(counted)
+            _add(self.totals, counted.totals)
+            for line, row in counted.by_line.items():
                 _add(self.by_line.setdefault(line, {}), row)
             if result.faults:
                 return tuple(result.faults)

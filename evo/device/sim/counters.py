@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from evo.device.sim.isa.table import TABLE
 from evo.device.sim.layout import REC
-from evo.device.sim.program import Instr
+from evo.device.sim.program import WIDTH, Imm, Instr
 
 if TYPE_CHECKING:
     from evo.device.sim.cfg import Block
@@ -59,6 +60,16 @@ def mma_fma(ins: Instr) -> int:
     return math.prod(int(size) for size in found.groups()) if found else 0
 
 
+def access_bytes(ins: Instr) -> int:
+    """Bytes that one lane moves in one execution of a memory instruction; 0 where its lanes share the work (wmma)."""
+    if ins.name == "cp":
+        size = ins.args[2] if len(ins.args) > 2 else None
+        return size.value if isinstance(size, Imm) else 0
+    bits = next((WIDTH[mod] for mod in reversed(ins.mods) if mod in WIDTH), 0)
+    vector = next((int(mod[1:]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1)
+    return bits * vector // 8 if ins.name in ("ld", "st", "atom", "red") else 0
+
+
 class Counters:
     """Exact counts of one launch (of the blocks that ran)."""
 
@@ -96,12 +107,17 @@ class Counters:
             out.append(row)
         return out
 
+    def _issued(self) -> Iterator[tuple[Instr, int, int]]:
+        """Every instruction that ran, with its executions by warps and the active lanes of all of them."""
+        for block, executions, lanes in zip(self.kernel.blocks, self.executions, self.lanes, strict=True):
+            if executions:
+                yield from ((ins, int(executions), int(lanes)) for ins in _all(block))
+
     def by_line(self) -> dict[int, dict[str, int]]:
-        """Per source line (0 if unknown): warp instructions and memory counts."""
+        """Per source line (0 if unknown): instructions by class, their active lanes, and memory counts."""
         out: dict[int, Counter[str]] = {}
-        for block, executions in zip(self.kernel.blocks, self.executions, strict=True):
-            for ins in _all(block):
-                out.setdefault(ins.loc, Counter())["warp_instructions"] += int(executions)
+        for ins, executions, lanes in self._issued():
+            out.setdefault(ins.loc, Counter()).update(_instruction(ins, executions, lanes))
         for index, ins in enumerate(self.kernel.sites):
             if ins.name in _MEMORY:
                 out.setdefault(ins.loc, Counter()).update(self._memory(index, ins))
@@ -116,6 +132,7 @@ class Counters:
                 "global_requests": count["requests"],
                 "global_sectors": count["sectors"],
                 "global_lines": count["lines"],
+                "global_sectors_ideal": _ideal_sectors(ins, count),
             }
             loads = ins.name in _LOADS
             row["l1_hit_sectors"] = count["sectors"] - count["l1_misses"] if loads else 0
@@ -127,6 +144,8 @@ class Counters:
             row["shared_wavefronts"] = count["wavefronts"]
             row["shared_wavefronts_ideal"] = count["ideal"]
             row["bank_conflicts"] = count["wavefronts"] - count["ideal"]
+        if ins.name in ("atom", "red"):
+            row |= {"atomic_lanes": count["lanes"], "atomic_addresses": count["l1_misses"]}
         if space == "local":
             row |= {"local_requests": count["requests"], "local_sectors": count["sectors"]}
         return row
@@ -134,15 +153,8 @@ class Counters:
     def totals(self) -> dict[str, int]:
         """Sums over the launch. Instruction counts are per warp; `thread_instructions` counts active lanes."""
         out: Counter[str] = Counter()
-        for block, executions, lanes in zip(self.kernel.blocks, self.executions, self.lanes, strict=True):
-            code = _all(block)
-            out["warp_instructions"] += int(executions) * len(code)
-            out["thread_instructions"] += int(lanes) * len(code)
-            for ins in code:
-                unit = unit_of(ins)
-                out[f"{unit}_instructions"] += int(executions)
-                if unit == "mma":
-                    out["mma_fma"] += int(executions) * mma_fma(ins)
+        for ins, executions, lanes in self._issued():
+            out.update(_instruction(ins, executions, lanes))
         for index, ins in enumerate(self.kernel.sites):
             if ins.name in _MEMORY:
                 out.update(self._memory(index, ins))
@@ -150,6 +162,22 @@ class Counters:
         out["unique_write_bytes"] = 32 * self.unique_write_sectors
         out["warps"] = self.warps
         return {name: int(value) for name, value in sorted(out.items())}
+
+
+def _instruction(ins: Instr, executions: int, lanes: int) -> dict[str, int]:
+    unit = unit_of(ins)
+    row = {"warp_instructions": executions, "thread_instructions": lanes, f"{unit}_instructions": executions}
+    if unit == "mma":
+        row["mma_fma"] = executions * mma_fma(ins)
+    if ins.name == "ex2":
+        row["ex2"] = lanes * (2 if ins.mods[-1].endswith("x2") else 1)
+    return row
+
+
+def _ideal_sectors(ins: Instr, count: dict[str, int]) -> int:
+    """The least number of sectors for as many lanes on distinct addresses: what adjacent lanes would touch."""
+    size = access_bytes(ins)
+    return max(count["requests"], -(-count["lanes"] * size // 32)) if size else count["sectors"]
 
 
 def _all(block: Block) -> list[Instr]:

@@ -44,6 +44,7 @@ def _atomic(m: re.Match[str]) -> Code:
         with c.if_(c.icmp("ne", host.get(), 0)):
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
             _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
+    _count_addresses(c, place, good.get())
     if space == "global":
         row = c.load("ptr", rec, REC["spare"], 8)
         with c.if_(c.icmp("ne", good.get(), 0)):
@@ -59,6 +60,19 @@ def _atomic(m: re.Match[str]) -> Code:
         c.call("void", "race_acquire", context, w)
     c.ret_()
     return c
+
+
+def _count_addresses(c: Code, place: V, lanes: V) -> None:
+    """Distinct addresses among the lanes: those that meet on one are served one after the other. Kept as l1_misses."""
+    rec = c.arg(2)
+    rest = c.var("i32", lanes)
+    addresses = c.load("<32 x i64>", place, 0, 8)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        first = lane_of(c, place, c.intrinsic("cttz", now, True))
+        rest.set(c.and_(now, c.not_(c.mask_bits(c.icmp("eq", addresses, c.splat(first))))))
+        c.bump(rec, REC["l1_misses"])
 
 
 def _global_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:

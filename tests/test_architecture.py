@@ -33,7 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("program", "gate", "bench", "baseline", "search", "notebook"),
     ("prepare",),
     ("workbench",),
-    ("evaluate",),
+    ("evaluate", "screening"),
     ("evolve",),
     ("cli",),
     ("__main__",),

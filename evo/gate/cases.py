@@ -98,8 +98,11 @@ class _Step:
 
 def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[_Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
-    for case in task.check:
-        yield _Step(case, places.checker, check_races=True, counted=True, budget=_CHECK_BUDGET)
+    if places.half != "target":
+        for case in task.check:
+            yield _Step(case, places.checker, check_races=True, counted=True, budget=_CHECK_BUDGET)
+    if places.half == "checker":
+        return
     headline = task.case(task.headline)
     if places.target is None:
         # A second run has other inputs, another poison and another placement all at once, which costs one run and not

@@ -231,6 +231,8 @@ def first_difference(a: Arrays, b: Arrays) -> str | None:
     """Where two runs on the same inputs differ in a bit, in words; None if they agree."""
     for name, left in a.items():
         right = b[name]
+        if left is right:  # a device hands equal outputs over once
+            continue
         if left.tobytes() != right.tobytes():
             raw = left.dtype.itemsize
             bits = np.frombuffer(left.tobytes(), np.dtype((np.void, raw)))

@@ -1,7 +1,7 @@
 """Arithmetic in task and kernel files: parsed to a tree of allowed nodes, never eval'ed.
 
-Integers, `+ - * // %`, comparisons, `and or not`, `A if C else B`, `ceil_div`, `min`, `max` and names. Formulas for
-scalars and work also take `/`, floats, `sqrt`, `log2` (`real=True`).
+Integers, `+ - * // %`, `^ & | << >>`, comparisons, `and or not`, `A if C else B`, `ceil_div`, `min`, `max` and names.
+Formulas for scalars and work also take `/`, floats, `sqrt`, `log2` (`real=True`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Div: operator.truediv,
+    ast.BitXor: operator.xor,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.LShift: lambda a, b: operator.lshift(a, _shift(b)),
+    ast.RShift: lambda a, b: operator.rshift(a, _shift(b)),
 }
 _COMPARE: dict[type[ast.cmpop], Callable[[Number, Number], bool]] = {
     ast.Eq: operator.eq,
@@ -35,6 +40,13 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Number, Number], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+
+
+def _shift(count: Number) -> Number:
+    """The count, where it is one that a word of the hardware could be shifted by."""
+    if not 0 <= count < 64:
+        raise ValueError(f"shift by {count}")
+    return count
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -62,7 +74,7 @@ class Expression:
             return _evaluate(self.tree, names)
         except KeyError as error:
             raise self.problem(f"unknown name {error.args[0]!r}", names) from None
-        except (ZeroDivisionError, ValueError, OverflowError) as error:
+        except (ZeroDivisionError, ValueError, OverflowError, TypeError) as error:
             raise self.problem(str(error), names) from None
 
     def problem(self, what: str, known: Iterable[str]) -> SyntaxInvalid:
@@ -75,7 +87,9 @@ def parse(text: str, *, path: Path | str = "<expression>", line: int | None = No
     text = text.strip()
 
     def invalid(token: str, why: str) -> SyntaxInvalid:
-        allowed = "+ - * // % comparisons, and/or/not, ceil_div, min, max" + (", /, sqrt, log2" if real else "")
+        allowed = "+ - * // % ^ & | << >> comparisons, and/or/not, ceil_div, min, max" + (
+            ", /, sqrt, log2" if real else ""
+        )
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
         return SyntaxInvalid(
             path, line, f"{why} at `{token[:_SHOWN]}` in `{shown}`", hint=f"allowed: integers, names, {allowed}"

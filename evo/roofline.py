@@ -1,0 +1,336 @@
+"""What a case cannot be faster than on a chip: work, compulsory and tiled traffic, and a floor for each resource.
+
+Floors follow from a chip's row (datasheet) and, where the GPU was measured, from its calibration. A floor that rests on
+an estimate is marked and binds nothing. Pure functions; microseconds, bytes and counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from evo.errors import SyntaxInvalid
+from evo.expr import ceil_div
+from evo.hardware import Chip
+from evo.result import Json, drop_absent
+from evo.task import Case, Task
+
+_NARROW = {"float8_e4m3", "float8_e5m2"}
+_HALF = {"float16", "bfloat16"}
+# What calibration measures, by the floor it gives.
+_MEASURED = {
+    "tensor": "mma_f16_flop_per_s",
+    "fp32": "fp32_flop_per_s",
+    "sfu": "exp_per_s",
+    "dram_cold": "dram_copy_bytes_per_s",
+    "dram_warm": "dram_copy_bytes_per_s",
+    "l2": "l2_read_bytes_per_s",
+    "shared": "shared_read_bytes_per_s",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """What the chip does per second, by floor; `estimated` names those that no source states. launch_s in seconds."""
+
+    per_second: Mapping[str, float]
+    launch_s: float | None = None
+    estimated: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileLimits:
+    """One tile configuration: its traffic in bytes, its floors, and the share of SMs that the grid keeps busy."""
+
+    tile: dict[str, int]
+    blocks: int | None = None
+    busy: float | None = None  # blocks / (SMs x blocks of the busiest SM)
+    bytes_l2: int | None = None
+    bytes_shared: int | None = None
+    floors_us: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "tile": dict(self.tile),
+                "blocks": self.blocks,
+                "busy": _short(self.busy),
+                "bytes_l2": self.bytes_l2,
+                "bytes_shared": self.bytes_shared,
+                "floors_us": _rounded(self.floors_us),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseLimits:
+    """The limits of one case on one chip.
+
+    floors_us: of the whole chip, and of the first tile configuration (l2, shared, wave_quantum). floor_us: the largest
+    of those that hold for every implementation with inputs in L2. limiter: which one that is; limiter_cold: which one
+    where inputs come from DRAM.
+    """
+
+    name: str
+    flop: float
+    mac: float | None
+    exp: float | None
+    bytes_compulsory: int
+    bytes_materialised: int | None
+    intensity: float  # FLOP per compulsory byte
+    ridge: float | None  # FLOP per byte where both bind
+    floors_us: dict[str, float]
+    estimated: tuple[str, ...]
+    limiter: str
+    limiter_cold: str
+    floor_us: float
+    floor_cold_us: float
+    tiles: tuple[TileLimits, ...] = ()
+    target_us: float | None = None
+    target_says: str = ""
+    calibrated_floors_us: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "name": self.name,
+                "flop": _whole(self.flop),
+                "mac": _whole(self.mac),
+                "exp": _whole(self.exp),
+                "bytes_compulsory": self.bytes_compulsory,
+                "bytes_materialised": self.bytes_materialised,
+                "intensity_flop_per_byte": _short(self.intensity),
+                "ridge_flop_per_byte": _short(self.ridge),
+                "floors_us": _rounded(self.floors_us),
+                "estimated": list[Json](self.estimated),
+                "limiter": self.limiter,
+                "limiter_cold": self.limiter_cold,
+                "floor_us": _short(self.floor_us),
+                "floor_cold_us": _short(self.floor_cold_us),
+                "tiles": [tile.to_json() for tile in self.tiles],
+                "target_us": _short(self.target_us),
+                "target": self.target_says or None,
+                "calibrated_floors_us": _rounded(self.calibrated_floors_us) if self.calibrated_floors_us else None,
+            }
+        )
+
+
+def limits(
+    task: Task, case: Case, chip: Chip, *, measured: Mapping[str, float] | None = None, efficiency: float | None = None
+) -> CaseLimits:
+    """The limits of one case. measured: calibrated rates by name; efficiency: of a target where the task states none.
+
+    Raises SyntaxInvalid naming the line where the task states no work, or a target below the floor.
+    """
+    work = work_of(task, case)
+    rates = datasheet_rates(chip, task)
+    tiles = tile_limits(task, case, chip, rates, work)
+    floors = _floors(task, case, chip, rates, work) | (tiles[0].floors_us if tiles else {})
+    pipe = compute_pipe(task, floors)
+    warm = {name: floors[name] for name in (pipe, "sfu", "dram_warm") if name in floors}
+    cold = {name: floors[name] for name in (pipe, "sfu", "dram_cold") if name in floors}
+    limiter, limiter_cold = (max(some, key=lambda name: some[name], default="") for some in (warm, cold))
+    floor = warm.get(limiter, 0.0)
+    target, says = _target(task, case, chip, floor, efficiency)
+    bytes_compulsory = compulsory_bytes(task, case)
+    peak, dram = rates.per_second.get(pipe), rates.per_second.get("dram_cold")
+    return CaseLimits(
+        name=case.name,
+        flop=work["flop"],
+        mac=work["flop"] / 2 if _is_mma(task) else None,
+        exp=work.get("exp"),
+        bytes_compulsory=bytes_compulsory,
+        bytes_materialised=_materialised(task, case),
+        intensity=work["flop"] / bytes_compulsory,
+        ridge=peak / dram if peak and dram else None,
+        floors_us=floors,
+        estimated=tuple(sorted(rates.estimated & floors.keys())),
+        limiter=limiter,
+        limiter_cold=limiter_cold,
+        floor_us=floor,
+        floor_cold_us=cold.get(limiter_cold, 0.0),
+        tiles=tiles,
+        target_us=target,
+        target_says=says,
+        calibrated_floors_us=_calibrated(task, case, chip, measured, work) if measured else {},
+    )
+
+
+def work_of(task: Task, case: Case) -> dict[str, float]:
+    """The work formulas at one case. Raises SyntaxInvalid where `flop` is missing or a value is no count."""
+    path = task.folder / "task.yaml"
+    if "flop" not in task.work:
+        hint = "add `work: {flop: ...}`, a formula over the axes; 0 for a task that only moves data"
+        raise SyntaxInvalid(path, None, "field `work.flop`: missing, so there are no limits", hint=hint)
+    work = task.work_of(case)
+    for name, value in work.items():
+        if not (math.isfinite(value) and value >= 0):
+            line = task.work[name].line
+            hint = "a count is 0 or more for every case"
+            raise SyntaxInvalid(path, line, f"field `work.{name}`: {value:g} at case {case.name}", hint=hint)
+    return work
+
+
+def compulsory_bytes(task: Task, case: Case) -> int:
+    """Every input read once and every output written once."""
+    return sum(tensor.size_bytes(case) for tensor in task.tensors)
+
+
+def datasheet_rates(chip: Chip, task: Task) -> Rates:
+    """Peaks by floor, from the chip's row. SM rates hold at the clock that the tensor peak is stated at."""
+    clock = chip.rates.get("tensor_clock_hz", chip.clock_hz)
+    dtypes = {tensor.dtype for tensor in task.inputs}
+    wide = {"tensor": ("tensor_f16_fma", 2.0), "mma_sync": ("mma_f16_fma", 2.0)} if dtypes & _HALF else {}
+    if dtypes & _NARROW:
+        wide = {"tensor": ("tensor_f8_fma", 2.0)}
+    per_sm = {
+        **wide,
+        "fp32": ("fp32_lanes", 2.0),
+        "fp64": ("fp64_lanes", 2.0),
+        "sfu": ("sfu_lanes", 1.0),
+        "shared": ("shared_bytes_per_clock", 1.0),
+    }
+    if "float64" not in dtypes:
+        del per_sm["fp64"]
+    found = {
+        floor: rate * factor * chip.sms * clock
+        for floor, (name, factor) in per_sm.items()
+        if (rate := chip.rate(name)) is not None
+    }
+    if found.get("mma_sync") == found.get("tensor"):
+        found.pop("mma_sync", None)
+    for name, rate in (("l2", chip.l2_bytes_per_s), ("dram_cold", chip.rate("dram_bytes_per_s"))):
+        if rate is not None:
+            found[name] = rate
+    if "dram_cold" in found:
+        found["dram_warm"] = found["dram_cold"]
+    behind = {
+        "l2": "l2_bytes_per_clock",
+        "wave_quantum": "",
+        "launch": "launch_s",
+        **{f: n for f, (n, _) in per_sm.items()},
+    }
+    estimated = frozenset(floor for floor, name in behind.items() if name in chip.estimates)
+    return Rates(per_second=found, launch_s=chip.rate("launch_s"), estimated=estimated)
+
+
+def tile_limits(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float]) -> tuple[TileLimits, ...]:
+    """Traffic and floors of each tile configuration that the task shows."""
+    traffic = task.traffic
+    if not any((traffic.blocks, traffic.l2, traffic.shared)):
+        return ()
+    return tuple(one_tile(task, case, chip, rates, work, tile) for tile in traffic.tiles or ({},))
+
+
+def one_tile(
+    task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float], tile: Mapping[str, int]
+) -> TileLimits:
+    """One tile configuration, by the formulas of `traffic`. Raises SyntaxInvalid where they have no value."""
+    traffic = task.traffic
+    names = traffic.names(case.axes, tile)
+    blocks = int(traffic.blocks.value(names)) if traffic.blocks else None
+    moved = {
+        name: int(formula.value(names))
+        for name, formula in (("l2", traffic.l2), ("shared", traffic.shared))
+        if formula is not None
+    }
+    floors = {name: count / rates.per_second[name] * 1e6 for name, count in moved.items() if name in rates.per_second}
+    busy = None
+    if blocks:
+        busy = blocks / (ceil_div(blocks, chip.sms) * chip.sms)
+        pipe = compute_pipe(task, rates.per_second)
+        if pipe in rates.per_second:
+            floors["wave_quantum"] = work["flop"] / rates.per_second[pipe] / busy * 1e6
+    return TileLimits(
+        tile=dict(tile),
+        blocks=blocks,
+        busy=busy,
+        bytes_l2=moved.get("l2"),
+        bytes_shared=moved.get("shared"),
+        floors_us=floors,
+    )
+
+
+def compute_pipe(task: Task, floors: Mapping[str, float]) -> str:
+    """The pipe that the FLOP of this task must go through: tensor cores where its products can use them."""
+    if "fp64" in floors:
+        return "fp64"
+    # Without a `derive` section nothing says that the FLOP are no products: the tensor floor then holds in any case.
+    return "tensor" if "tensor" in floors and (task.choices is None or _is_mma(task)) else "fp32"
+
+
+def _is_mma(task: Task) -> bool:
+    return task.choices is not None and task.choices.mma is not None
+
+
+def _floors(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float]) -> dict[str, float]:
+    """Floors that depend on no tile, in microseconds."""
+    moved = compulsory_bytes(task, case)
+    amounts: dict[str, float] = {
+        "tensor": work["flop"],
+        "mma_sync": work["flop"],
+        "fp32": work["flop"],
+        "fp64": work["flop"],
+        "dram_cold": moved,
+        "dram_warm": max(0, moved - chip.l2_bytes),
+    }
+    if "exp" in work:
+        amounts["sfu"] = work["exp"]
+    floors = {
+        name: amount / rates.per_second[name] * 1e6 for name, amount in amounts.items() if name in rates.per_second
+    }
+    if rates.launch_s is not None:
+        floors["launch"] = rates.launch_s * 1e6
+    return floors
+
+
+def _materialised(task: Task, case: Case) -> int | None:
+    traffic = task.traffic
+    if traffic.materialised is None:
+        return None
+    tile = traffic.tiles[0] if traffic.tiles else {}
+    return int(traffic.materialised.value(traffic.names(case.axes, tile)))
+
+
+def _calibrated(
+    task: Task, case: Case, chip: Chip, measured: Mapping[str, float], work: Mapping[str, float]
+) -> dict[str, float]:
+    """The same floors from rates that were measured on a GPU of this chip."""
+    sheet = datasheet_rates(chip, task)
+    known = {
+        floor: measured[name] for floor, name in _MEASURED.items() if name in measured and floor in sheet.per_second
+    }
+    rates = Rates(per_second=known, launch_s=measured.get("launch_graph_s"))
+    tiles = tile_limits(task, case, chip, rates, work)
+    return _floors(task, case, chip, rates, work) | (tiles[0].floors_us if tiles else {})
+
+
+def _target(task: Task, case: Case, chip: Chip, floor_us: float, efficiency: float | None) -> tuple[float | None, str]:
+    """The target in microseconds, and where it comes from. Raises SyntaxInvalid for one below the floor."""
+    stated = task.targets.stated.get(chip.slug, {}).get(case.name)
+    if stated is not None and efficiency is None:
+        if stated < floor_us:
+            raise SyntaxInvalid(
+                task.folder / "task.yaml",
+                task.targets.line(chip.slug, case.name),
+                f"field `targets.{chip.slug}.{case.name}`: {stated:g} us is below the floor of {floor_us:.2f} us",
+                hint=f"no implementation can reach it; state {floor_us:.4g} us or more",
+            )
+        return stated, f"stated: {floor_us / stated:.0%} of the floor's speed"
+    share = efficiency if efficiency is not None else task.targets.efficiency
+    if share is None or floor_us <= 0:
+        return None, ""
+    return floor_us / share, f"floor / {share:g}"
+
+
+def _short(value: float | None) -> float | None:
+    return float(f"{value:.6g}") if value is not None else None
+
+
+def _whole(value: float | None) -> Json:
+    return int(value) if value is not None and value == int(value) else value
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, Json]:
+    return {name: _short(value) for name, value in values.items()}

@@ -79,6 +79,7 @@ def evolve(
         loop = _Loop(task, settings, bench, notebook, watch)
         try:
             loop.begin()
+            loop.control()
             while loop.trials < settings.iterations and not stop():
                 if settings.budget_s is not None and clock() - started > settings.budget_s:
                     watch(Event(kind="note", text="the time budget is spent"))
@@ -111,6 +112,7 @@ class _Loop:
         self.rungs_tried: set[str] = set()
         self.tried: set[str] = set()
         self.code_seen: set[str] = set()
+        self.noise: dict[str, Json] = {}  # what the A/A control of this run has shown
 
     def begin(self) -> None:
         """Take up the champion, or make a first one from `--from` or the first rung."""
@@ -149,8 +151,14 @@ class _Loop:
                 f"{self.path}: the champion does not run here: {prepared.reason}",
                 hint=f"start anew with --from ladder/{_first_rung(self.task).name}",
             )
-        self.code_seen.add(prepared.code_hash)
-        self.end = self.start = _named(descent.bench)
+        self.code_seen |= {prepared.code_hash, *descent.codes}
+        here = self.bench.environment(self.task)
+        different = here.differences(descent.environment) if descent.environment else []
+        if different:
+            said = f"the champion's recorded times are not compared with this run's: {', '.join(different)}"
+            self.watch(Event(kind="note", text=said))
+        else:
+            self.end = self.start = _named(descent.bench)
         known = {**fields, "champion": self.champion.id, "cases": self.start or None}
         self.watch(Event(kind="begin", fields=drop_absent(known)))
 
@@ -172,6 +180,19 @@ class _Loop:
                 f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}",
                 hint=f"see `evo check {source}`; start anew with --from ladder/{_first_rung(self.task).name}",
             )
+
+    def control(self) -> None:
+        """On a GPU, the champion against itself before anything else is: what differences mean something here."""
+        if self.bench.modelled or self.settings.iterations == 0:
+            return
+        self.watch(Event(kind="stage", text="A/A control"))
+        floor = self.bench.control(self.task, self.champion.text, self.notebook.seed, margin=self.settings.margin)
+        self.noise = self.bench.controls[self.task.hash]
+        said = (
+            f"A/A control: the champion against itself scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which "
+            f"supports a margin of {self.noise['smallest_margin']:.2%} and more"
+        )
+        self.watch(Event(kind="note", text=said, fields=dict(self.noise)))
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
@@ -226,6 +247,7 @@ class _Loop:
             rival=parent.text if parent else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
+            baseline=True,
         )
         try:
             evaluation = evaluate(job, self.bench)
@@ -259,6 +281,7 @@ class _Loop:
 
     def summary(self, elapsed_s: float) -> dict[str, Json]:
         return {
+            **({"control": dict(self.noise)} if self.noise else {}),
             "done": True,
             "trials": self.trials,
             "kept": self.kept,

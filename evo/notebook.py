@@ -17,7 +17,7 @@ from evo import leaderboard
 from evo.ledger import Kept, Ledger
 from evo.mutate import Proposal
 from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
-from evo.result import Evaluation, Json
+from evo.result import Environment, Evaluation, Json
 from evo.task import Task
 from evo.variant import Variant
 
@@ -38,6 +38,8 @@ class Trial:
 class Descent:
     """What earlier runs say about a champion: variants and rungs tried since its start, and its last figures.
 
+    codes: the machine code that those variants had. environment: where the last figures come from.
+
     known: a kept record has exactly its text; ids leave comments out, and diffs do not.
     """
 
@@ -46,6 +48,8 @@ class Descent:
     rung: str | None = None
     rungs_tried: frozenset[str] = frozenset()
     bench: tuple[dict[str, Json], ...] = ()
+    codes: frozenset[str] = frozenset()
+    environment: Environment | None = None
 
 
 class Notebook:
@@ -119,6 +123,8 @@ class Notebook:
             rung=kept_rungs[-1] if kept_rungs else None,
             rungs_tried=frozenset(rungs),
             bench=tuple(own[-1].bench) if own else (),
+            codes=frozenset(code for record in line if (code := _code_of(record))),
+            environment=Environment.from_json(own[-1].environment) if own else None,
         )
 
     def _record(self, trial: Trial, evaluation: Evaluation) -> Record:
@@ -145,6 +151,11 @@ class Notebook:
             arguments=proposal.arguments,
             elapsed_s=round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
         )
+
+
+def _code_of(record: Record) -> str:
+    report = record.evaluation.get("compile")
+    return str(report.get("code_hash", "")) if isinstance(report, dict) else ""
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from evo.cli.options import (
     Session,
     choose_device,
     choose_task,
+    margin_of,
     seconds_of,
     session_of,
 )
@@ -53,6 +54,13 @@ def iterate(
     ] = None,
     patch: Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")] = None,
     branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")] = None,
+    margin: Annotated[
+        str | None,
+        typer.Option("--margin", metavar="SHARE", help="Keep only what saves this much time (3%; modelled 10%)."),
+    ] = None,
+    keep_neutral: Annotated[
+        bool, typer.Option("--keep-neutral", help="Also keep what is as fast with fewer registers, bytes or lines.")
+    ] = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> int:
@@ -61,6 +69,7 @@ def iterate(
     root = session.root()
     chosen = choose_task(root, task)
     budget_s, names = seconds_of(budget), _operator_names(operators, patch)
+    share = margin_of(margin)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
     on = choose_device(device)
 
@@ -76,6 +85,8 @@ def iterate(
         start=start,
         branch=branch,
         seed=seed,
+        margin=share,
+        neutral=keep_neutral,
         patch=patch,
     )
     with _view(chosen, settings.budget_s, json) as view, _stoppable(view) as stop:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -118,6 +119,20 @@ def choose_device(word: str) -> DeviceName:
     if device.kind == "gpu" and not gpu_present():
         raise no_gpu(device.which)
     return device
+
+
+def margin_of(share: str | None) -> float | None:
+    """`3%` or `0.03` as a fraction."""
+    if share is None:
+        return None
+    text = share.strip()
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 0.9:
+        raise UsageError(f"--margin {share}: not a share of the time", hint="write it like 3% or 0.03")
+    return value
 
 
 def seconds_of(budget: str | None) -> float | None:

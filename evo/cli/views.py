@@ -125,12 +125,15 @@ def _measured_table(cases: Sequence[CaseBench]) -> None:
                 microseconds(warm.p50_us),
                 microseconds(warm.p90_us),
                 microseconds(warm.p99_us),
+                f"{microseconds(warm.mean_us)} ± {microseconds(warm.std_us)}" + (" unsteady" if warm.unsteady else ""),
                 microseconds(cold.p50_us) if cold else "",
                 str(warm.samples),
                 f"{case.tflop_per_s:.2f}" if case.tflop_per_s is not None else "",
             ]
         )
-    out_table(["case", ">measured p50 µs", ">p90", ">p99", ">cold p50", ">samples", ">TFLOP/s"], rows)
+    out_table(["case", ">measured p50 µs", ">p90", ">p99", ">mean ± sd", ">cold p50", ">samples", ">TFLOP/s"], rows)
+    if any(case.warm is not None and case.warm.unsteady for case in cases):
+        out(paint("unsteady: the standard deviation is more than a tenth of the mean", "yellow"))
 
 
 def show_decision(decision: Decision) -> None:
@@ -138,6 +141,27 @@ def show_decision(decision: Decision) -> None:
     if decision.gain is not None:
         words.append(gain_text(decision.gain.to_json()))
     out(f"{'  '.join(words)}: {plain(decision.reason)}")
+    for remark in measurement_remarks(decision.evidence):
+        out(paint(remark, "dim"))
+
+
+def measurement_remarks(evidence: Mapping[str, Json]) -> list[str]:
+    """What a reader should know of how it was measured: pairs dropped for their clocks, throttling, company."""
+    remarks = []
+    dropped, pairs = evidence.get("dropped_pairs"), evidence.get("pairs")
+    if dropped:
+        remarks.append(f"{dropped} pairs dropped because their halves saw different clocks, {pairs} used")
+    clocks = evidence.get("clocks")
+    if not isinstance(clocks, dict):
+        return remarks
+    if "sm_mhz_median" in clocks:
+        low, middle, high = (clocks.get(f"sm_mhz_{end}") for end in ("min", "median", "max"))
+        remarks.append(f"SM clock {middle} MHz ({low} to {high}) over {clocks.get('blocks')} blocks")
+    if reasons := clocks.get("throttle_reasons"):
+        remarks.append(f"clocks held back: {', '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}")
+    if others := clocks.get("other_processes"):
+        remarks.append(f"{others} other compute processes on the GPU while it was timed")
+    return remarks
 
 
 def case_us(case: Json | Mapping[str, Json]) -> float | None:

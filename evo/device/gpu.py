@@ -23,7 +23,7 @@ from evo.device.nvml import Monitor
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult
 from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
-from evo.hardware import CHIPS, Chip, chip_by_name
+from evo.hardware import Chip, chip_by_name, queried
 from evo.result import Timing
 
 _MAX_MODULES = 64
@@ -47,12 +47,10 @@ class GpuDevice:
         cupy.cuda.Device(index).use()
         properties: dict[str, Any] = runtime.getDeviceProperties(index)
         product = bytes(properties["name"]).decode()
-        row = chip_by_name(product)
-        if row is None:
-            raise missing(
-                f"{product} is not in the chip table (known: {', '.join(sorted(CHIPS))}); add it to evo/hardware"
-            )
-        self.chip: Chip = row
+        numbers = queried.ATTRIBUTES.items()
+        self.chip: Chip = chip_by_name(product) or queried.store(
+            product, {name: int(runtime.deviceGetAttribute(number, index)) for name, number in numbers}
+        )
         self.product = product
         self.capability = int(properties["major"]) * 10 + int(properties["minor"])
         self.stream = cupy.cuda.Stream(non_blocking=True)

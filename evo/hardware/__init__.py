@@ -6,11 +6,11 @@ A chip that is neither in the table nor queried from a device is an error, never
 from __future__ import annotations
 
 from evo.errors import DeviceMissing
+from evo.hardware import queried
 from evo.hardware.chip import Chip
-from evo.hardware.queried import load as load_queried
 from evo.hardware.table import CHIPS, H200, L4
 
-__all__ = ["CHIPS", "H200", "L4", "Chip", "chip", "chip_by_name"]
+__all__ = ["CHIPS", "H200", "L4", "Chip", "chip", "chip_by_name", "queried"]
 
 
 def chip(slug: str) -> Chip:
@@ -18,7 +18,7 @@ def chip(slug: str) -> Chip:
 
     Raises DeviceMissing for any other.
     """
-    row = CHIPS.get(slug) or load_queried(slug)
+    row = CHIPS.get(slug) or queried.load(slug)
     if row is None:
         raise DeviceMissing(
             f"no chip {slug!r} in the table (known: {', '.join(sorted(CHIPS))})",

@@ -17,6 +17,7 @@ from typing import cast
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.expr import Expression, Number, parse
 from evo.fields import Fields
+from evo.metrics import COUNTED, METRICS
 from evo.tiling import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
 from evo.variant import DTYPES
 
@@ -26,7 +27,7 @@ _LARGEST_TENSOR = 2**38  # bytes
 _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
-_OPTIONAL |= {"traffic", "derive"}
+_OPTIONAL |= {"traffic", "derive", "gates"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials")
 DOMAINS = ("real", "positive", "unit", "fixed")
 
@@ -74,6 +75,19 @@ class Tolerance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MetricGate:
+    """A bound that a correct variant must also keep, over metrics, axes and work formulas.
+
+    case: where counted metrics are counted; `counted` tells whether there are any.
+    """
+
+    name: str
+    bound: Expression
+    case: str
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One concrete set of axis values; booleans are 0 or 1."""
 
@@ -96,6 +110,7 @@ class Task:
     headline: str
     score: dict[str, float]
     work: dict[str, Expression]
+    gates: tuple[MetricGate, ...] = ()
     flags: tuple[str, ...] = ()
     targets: Targets = field(default_factory=Targets)
     traffic: Traffic = field(default_factory=Traffic)
@@ -225,6 +240,7 @@ class _Yaml(Fields):
             headline=str(headline),
             score=self._score(names),
             work=self._work(axes),
+            gates=self._gates(axes, (*check, *bench)),
             flags=self._flags(),
             targets=read_targets(self, names),
             traffic=read_traffic(self, axes),
@@ -282,9 +298,7 @@ class _Yaml(Fields):
             if not isinstance(specials, bool) or (specials and role == "out"):
                 raise self.invalid((*at, "specials"), f"{specials!r} is not a choice", "true or false, for inputs")
             dtype = self._dtype(entry, at)
-            yield Tensor(
-                name=name, role=str(role), dtype=dtype, shape=dims, domain=domain, specials=specials
-            )
+            yield Tensor(name=name, role=str(role), dtype=dtype, shape=dims, domain=domain, specials=specials)
         if "out" not in roles:
             raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
 
@@ -394,6 +408,36 @@ class _Yaml(Fields):
         if not sum(cast(float, weight) for weight in given.values()):
             raise self.invalid(("score",), "all weights are zero", "give at least one case a weight")
         return {name: float(cast(float, weight)) for name, weight in given.items()}
+
+    def _gates(self, axes: dict[str, str], cases: tuple[Case, ...]) -> tuple[MetricGate, ...]:
+        """`name: bound`, or `name: {require: bound, case: name}`; counted at the first check case unless said."""
+        if not self.data.get("gates"):
+            return ()
+        gates = []
+        own = {*axes, *(self.mapping("work") if self.data.get("work") else ())}
+        names = [case.name for case in cases]
+        for name, given in self.mapping("gates").items():
+            at: tuple[str, ...] = ("gates", name)
+            entry = given if isinstance(given, dict) else {"require": given}
+            self._known(entry, at, ("require", "case"))
+            at = (*at, "require") if isinstance(given, dict) else at
+            if not entry.get("require"):
+                raise self.invalid(("gates", name), "no bound", "e.g. `no_spills: spill_bytes == 0`")
+            where = entry.get("case", names[0])
+            if where not in names:
+                raise self.invalid(("gates", name, "case"), f"no case {where!r}", f"one of {', '.join(names)}")
+            bound = parse(str(entry["require"]), path=self.path, line=self.line(*at), real=True)
+            if unknown := sorted(bound.names - own - set(METRICS)):
+                known = f"metrics: {', '.join(METRICS)}; also the axes and work formulas ({', '.join(sorted(own))})"
+                raise self.invalid(at, f"unknown metric {unknown[0]!r}", known)
+            used = bound.names & set(METRICS)
+            if twice := sorted(used & own):
+                raise self.invalid(at, f"{twice[0]!r} is a metric and this task's own", "rename the axis or formula")
+            if not used:
+                raise self.invalid(at, "names no metric", f"one of {', '.join(METRICS)}")
+            counted = any(METRICS[metric].kind == COUNTED for metric in used)
+            gates.append(MetricGate(name=name, bound=bound, case=str(where), counted=counted))
+        return tuple(gates)
 
     def _work(self, axes: dict[str, str]) -> dict[str, Expression]:
         given = self.mapping("work") if self.data.get("work") else {}

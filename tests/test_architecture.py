@@ -22,7 +22,7 @@ PACKAGE = ROOT / "evo"
 # A room (a file or folder of evo/) imports only from rooms on the lines above its own. A new room needs a line here.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "dtypes", "result"),
-    ("hardware", "expr", "disk", "fields", "deadline", "distributions"),
+    ("hardware", "expr", "disk", "fields", "deadline", "distributions", "metrics"),
     ("variant", "source", "decide_guards", "decide_modelled"),
     ("tiling", "calibration"),
     ("task", "decide", "compile", "ledger"),
@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("device", "mutate", "leaderboard", "insights"),
     ("program", "gate", "bench", "baseline", "search", "notebook"),
     ("prepare",),
-    ("workbench",),
+    ("workbench", "profile"),
     ("evaluate", "screening"),
     ("evolve",),
     ("cli",),

@@ -13,6 +13,7 @@ from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, Ru
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.distributions import DERIVED, DRAWN
 from evo.gate.compare import compare, first_difference
+from evo.gate.metrics import metric_problem
 from evo.reference import Expectation, Reference
 from evo.result import CaseCheck, Check, Fault, Status
 from evo.task import Case, Task
@@ -79,7 +80,14 @@ def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, 
             reason = f"case {row.name}{under}: {row.reason}"
             cases = tuple(rows.values())
             return Check(status=row.status, reason=reason, cases=cases, faults=faults, counters=counters, seed=seed)
-    return Check(status=Status.CORRECT, cases=tuple(rows.values()), counters=counters, seed=seed)
+    problem = metric_problem(task, programs, reference, places.checker, seed) if places.half != "target" else None
+    return Check(
+        status=Status.REFUSED if problem else Status.CORRECT,
+        reason=problem,
+        cases=tuple(rows.values()),
+        counters=counters,
+        seed=seed,
+    )
 
 
 @dataclass(frozen=True, slots=True)

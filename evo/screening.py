@@ -1,0 +1,109 @@
+"""A first look at many variants on a GPU: compile, load, one guarded and checked run, a short timing.
+
+The cheap first stage in front of `evaluate`: it says what is worth a trial, decides nothing and is never recorded.
+While one variant is on the GPU the next are compiled. On the simulator `Workbench.screen` does the like with estimates.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+
+from evo import gate
+from evo.bench import BenchOptions, BenchRequest
+from evo.device import BenchCase, RunRequest, RunResult
+from evo.device.samples import BenchResult, Stages
+from evo.device.worker import Crashed, TimedOut
+from evo.errors import UsageError
+from evo.prepare import Failed, Prepared, prepare
+from evo.reference import Expectation
+from evo.result import Status
+from evo.task import Case, Task
+from evo.workbench import Workbench
+
+_LIMIT_S = 20.0
+_MOST_AHEAD = 8
+_OPTIONS = BenchOptions(samples=8, cold_samples=0, warm_up_s=0.0, budget_s=2.0)  # one block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Screened:
+    """What a first look showed: MEASURED with a time, or how far the variant got and why."""
+
+    variant: str
+    status: Status
+    reason: str | None = None
+    p50_us: float | None = None
+    stages_s: dict[str, float] = field(default_factory=dict)
+
+
+def screen_all(
+    task: Task, texts: Iterable[str], bench: Workbench, *, case: Case | None = None, seed: int = 0
+) -> Iterator[Screened]:
+    """Screen variants in order at one case (default: the headline), each compiled while others are on the GPU.
+
+    Raises UsageError on a simulator, EvoError for harness failures.
+    """
+    if bench.modelled:
+        raise UsageError("a first look on hardware needs a GPU", hint="use --device gpu:0")
+    case = case or task.case(task.headline)
+    expectation = bench.reference(task).expectation(case, seed)
+    ahead = min(os.cpu_count() or 1, _MOST_AHEAD)
+
+    def compiled(text: str) -> tuple[Prepared | Failed, Stages]:
+        stages = Stages()
+        with stages.time("compile"):
+            return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=[case]), stages
+
+    waiting = iter(texts)
+    with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-screen") as pool:
+        queue: deque[Future[tuple[Prepared | Failed, Stages]]] = deque(
+            pool.submit(compiled, text) for text in islice(waiting, ahead + 1)
+        )
+        try:
+            while queue:
+                prepared, stages = queue.popleft().result()
+                queue.extend(pool.submit(compiled, text) for text in islice(waiting, 1))
+                yield _screened(task, prepared, stages, bench, case, expectation)
+        finally:
+            for future in queue:
+                future.cancel()
+
+
+def _screened(
+    task: Task, prepared: Prepared | Failed, stages: Stages, bench: Workbench, case: Case, expectation: Expectation
+) -> Screened:
+    if isinstance(prepared, Failed):
+        return Screened(
+            variant=prepared.variant, status=prepared.status, reason=prepared.reason, stages_s=stages.seconds
+        )
+    program, variant = prepared.programs[case.name], prepared.variant.id
+
+    def ended(status: Status, reason: str | None) -> Screened:
+        return Screened(variant=variant, status=status, reason=reason, stages_s=stages.seconds)
+
+    try:
+        with stages.time("check"):
+            request = RunRequest(program=program, inputs=expectation.inputs)
+            ran: RunResult = bench.worker.call("run", request, time_limit_s=_LIMIT_S)
+            if ran.faults:
+                return ended(gate.fault_status(ran.faults[0]), gate.fault_reason(ran.faults[0]))
+            if touched := (*ran.overwritten, *ran.broken_guards):
+                return ended(Status.UNSAFE, f"wrote where it may not: {', '.join(touched)}")
+            row = gate.compare(task, case.name, ran.outputs[0], expectation)
+        if row.status is not Status.CORRECT:
+            return ended(row.status, row.reason)
+        with stages.time("bench"):
+            timed = BenchRequest(child=(BenchCase(program=program, inputs=expectation.inputs),), options=_OPTIONS)
+            found: BenchResult = bench.worker.call("bench", timed, time_limit_s=_LIMIT_S)
+    except TimedOut as late:
+        return ended(Status.TIMED_OUT, str(late))
+    except Crashed as crash:
+        return ended(Status.CRASHED, str(crash))
+    if found.divergence is not None:
+        return ended(Status.UNSTABLE, f"while timing: {gate.fault_reason(found.divergence)}")
+    return Screened(variant=variant, status=Status.MEASURED, p50_us=found.child[0].time_us, stages_s=stages.seconds)

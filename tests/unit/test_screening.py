@@ -1,0 +1,67 @@
+"""The first look at many variants, with a stand-in for the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, write_task
+
+from evo.device import DeviceName
+from evo.errors import UsageError
+from evo.result import Status
+from evo.screening import screen_all
+from evo.task import Task, load_task
+from evo.workbench import Workbench
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    root = tmp_path_factory.mktemp("repository")
+    write_task(root)
+    return load_task(root, "scale")
+
+
+@pytest.fixture(scope="module")
+def gpu() -> Iterator[Workbench]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+            yield bench
+
+
+def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: Workbench) -> None:
+    texts = [SLOW, WRONG, FAST, BROKEN, UNSAFE]
+    found = list(screen_all(task, texts, gpu, case=task.case("ragged")))
+    assert [row.status for row in found] == [
+        Status.MEASURED,
+        Status.WRONG,
+        Status.MEASURED,
+        Status.UNCOMPILED,
+        Status.UNSAFE,
+    ]
+    assert [row.p50_us for row in found] == [32.0, None, 128.0, None, None]
+    assert all(row.reason for row in found if row.p50_us is None)
+    assert len({row.variant for row in found if row.variant}) >= 4
+    assert set(found[0].stages_s) == {"compile", "check", "bench"}
+
+
+def test_texts_are_taken_as_they_are_needed(task: Task, gpu: Workbench) -> None:
+    drawn = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal drawn
+        while True:
+            drawn += 1
+            yield FAST
+
+    looks = screen_all(task, endless(), gpu, case=task.case("ragged"))
+    assert next(looks).status is Status.MEASURED
+    looks.close()
+    assert drawn < 20
+
+
+def test_a_first_look_needs_a_gpu(task: Task) -> None:
+    with Workbench(DeviceName("sim", "l4")) as bench, pytest.raises(UsageError, match="needs a GPU"):
+        next(screen_all(task, [FAST], bench))

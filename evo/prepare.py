@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from evo import compile as compiler
 from evo.device import Program
 from evo.errors import SyntaxInvalid, UsageError
+from evo.gate.ptx import ptx_problem
 from evo.gate.rules import static_problem
 from evo.hardware import Chip
 from evo.launch import Plan, Refusal, macros_of, plan
@@ -83,7 +84,19 @@ def prepare(
             return refused(f"case {case.name}: {planned.reason}")
         plans[case.name] = planned
     counts = {name: len(parameters) for name, parameters in signatures.items()}
-    return _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
+    found = _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
+    if static_rules and isinstance(found, Prepared) and (reason := _hidden_problem(found)):
+        return Failed(status=Status.REFUSED, reason=reason, variant=variant.id, compile_json=found.compile_json)
+    return found
+
+
+def _hidden_problem(prepared: Prepared) -> str | None:
+    """What the text's rules did not see, found in the compiler's output."""
+    texts = dict.fromkeys(program.binary.ptx for program in prepared.programs.values())
+    for ptx in texts:
+        if problem := ptx_problem(ptx):
+            return f"line {problem.line}: {problem.what}" if problem.line else problem.what
+    return None
 
 
 def _compile_and_bind(

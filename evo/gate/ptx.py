@@ -1,0 +1,159 @@
+"""Static rules on the PTX: what no spelling in the source can hide, since the compiler has undone macros and splices.
+
+Instructions that a variant may not use, functions of the runtime that it may not call, and stores to module globals,
+which would carry state from one launch to the next. The latter follows addresses through registers, so that neither a
+cast nor a pointer variable hides a store; tables that are only read are allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from evo.gate.rules import StaticProblem
+
+_BANNED = re.compile(
+    r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"
+    r"|(?P<cache>\bcreatepolicy\b|\bL[12]::evict_last\b|\bL2::cache_hint\b|\bapplypriority\b|\.level::eviction_priority)"
+    r"|(?P<sleep>\bnanosleep\b)"
+    r"|(?P<launch>%gridid\b|%current_graph_exec\b|%envreg\d)"
+    r"|(?P<debugger>\bbrkpt\b|\bpmevent\b)"
+)
+# Parts of the words above, cheap to look for in a long text.
+_HINTS = (
+    "clock",
+    "globaltimer",
+    "%pm",
+    "policy",
+    "::evict",
+    "cache_hint",
+    "priority",
+    "nanosleep",
+    "%gridid",
+    "%current_",
+)
+_HINTS += ("%envreg", "brkpt", "pmevent")
+_WHAT = {
+    "clock": "reads a clock or a performance counter",
+    "cache": "steers the cache's eviction policy",
+    "sleep": "sleeps",
+    "launch": "tells one launch from another",
+    "debugger": "signals a debugger or profiler",
+}
+_LEXEMES = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_EXTERN = re.compile(r"\.extern\s+\.func\s+(?:\([^)]*\)\s*)?([\w$]+)")
+_ALLOWED_EXTERN = {"__assertfail"}
+_EXTERN_WHAT = {
+    "vprintf": "prints from the device",
+    "malloc": "allocates memory on the device",
+    "free": "allocates memory on the device",
+}
+_VARIABLE = re.compile(
+    r"\.(?:global|const)\b(?:\s+\.(?:align\s+\d+|attribute\([^)]*\)|v[24]))*\s+\.\w+\s+(?P<name>[\w$]+)(?P<rest>[^;]*);"
+)
+_DECLARES = re.compile(r"(?<!\w)\.(?:global|const)\b")  # not `ld.global`
+_LOC = re.compile(r"\.loc\s+\d+\s+(\d+)")
+_WORD = re.compile(r"%?[\w$]+")
+_STATEMENT = re.compile(r"(?:@!?%?[\w$]+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
+_BEFORE = re.compile(r"^(?:[\s{}]|[\w$]+:(?!:))*")  # scopes and labels that an instruction may follow
+_READS = ("ld.", "ldu.", "prefetch", "tex.", "isspacep", "setp.", "bra", "discard")
+
+
+def ptx_problem(ptx: str) -> StaticProblem | None:
+    """The first forbidden thing in a variant's PTX, with the source line that it came from (0 where none is known)."""
+    if any(hint in ptx for hint in _HINTS) and (match := _BANNED.search(ptx)):
+        kind = match.lastgroup
+        assert kind is not None
+        return StaticProblem(_line_before(ptx, match.start()), _WHAT[kind])
+    for match in _EXTERN.finditer(ptx) if ".extern" in ptx else ():
+        if match[1] not in _ALLOWED_EXTERN:
+            return StaticProblem(0, _EXTERN_WHAT.get(match[1], f"calls {match[1]}() of the device runtime"))
+    if not _DECLARES.search(ptx):
+        return None
+    code = _LEXEMES.sub(lambda m: '""' if m[0].startswith('"') else " ", ptx)
+    variables = {match["name"]: match["rest"] for match in _VARIABLE.finditer(code)}
+    for name, rest in variables.items():
+        if any(word in variables for word in _WORD.findall(rest)):
+            return StaticProblem(0, f"keeps the address of a module variable in another one, `{_plain(name)}`")
+    return _stored(code, set(variables)) if variables else None
+
+
+def _line_before(text: str, at: int) -> int:
+    lines = _LOC.findall(text, 0, at)
+    return int(lines[-1]) if lines else 0
+
+
+def _stored(code: str, variables: set[str]) -> StaticProblem | None:
+    """The first store to a module variable. Registers that may hold its address are found first, function by function."""
+    for body in _functions(code):
+        statements = list(_statements(body))
+        tainted = _addresses(statements, variables)
+        for line, opcode, operands in statements:
+            if (name := _written(opcode, operands, tainted)) is not None:
+                return StaticProblem(line, f"keeps state in a module variable, `{_plain(name)}`")
+    return None
+
+
+def _functions(code: str) -> Iterator[str]:
+    starts = [match.start() for match in re.finditer(r"\.(?:entry|func)\b", code)]
+    for start, end in zip(starts, [*starts[1:], len(code)], strict=True):
+        yield code[start:end].partition("{")[2]  # the head ends where the body begins; parameters have no braces
+
+
+def _statements(body: str) -> Iterator[tuple[int, str, str]]:
+    """(source line, opcode, operands) of each instruction."""
+    line = 0
+    for raw in body.split(";"):
+        if found := _LOC.findall(raw):
+            line = int(found[-1])
+        text = _BEFORE.sub("", re.sub(r"\.loc\s+[^\n]*", " ", raw), count=1).rstrip()
+        if match := _STATEMENT.fullmatch(text):
+            yield line, match["opcode"], match["operands"]
+
+
+def _addresses(statements: list[tuple[int, str, str]], variables: set[str]) -> dict[str, str]:
+    """Registers that may hold an address inside a variable -> that variable, found until nothing is added."""
+    tainted = {name: name for name in variables}
+    grew = True
+    while grew:
+        grew = False
+        for _, opcode, operands in statements:
+            if opcode.startswith(_READS) or operands.startswith("["):  # loads give values; stores have no target
+                continue
+            target, _, sources = operands.partition(",")
+            if target.startswith("{"):  # a vector: the whole list is the target
+                target, _, sources = operands.partition("},")
+            source = next((tainted[word] for word in _WORD.findall(sources) if word in tainted), None)
+            if source is None:
+                continue
+            for word in _WORD.findall(target):
+                if word not in tainted:
+                    tainted[word], grew = source, True
+    return tainted
+
+
+def _written(opcode: str, operands: str, tainted: dict[str, str]) -> str | None:
+    """The variable whose address this instruction stores to, or hands on where it can no longer be followed."""
+    if opcode.startswith(_READS):
+        return None
+    brackets = re.findall(r"\[([^\]]*)\]", operands)
+    addressed = brackets[:1] if opcode.startswith("cp.async") else brackets
+    words = [word for text in addressed for word in _WORD.findall(text)]
+    if opcode.startswith(("st", "atom", "red", "call")):
+        words += _WORD.findall(operands)  # the value too: an address that is stored escapes
+    return next((tainted[word] for word in words if word in tainted), None)
+
+
+def _plain(symbol: str) -> str:
+    """`_ZZ1kE5calls` as `calls`: the last length-prefixed part of a mangled name."""
+    name = symbol
+    while match := re.match(r"_Z[A-Z]*(?:\d*\w)*?(\d+)", name):
+        size, rest = int(match[1]), name[match.end() :]
+        if len(rest) < size:
+            break
+        if len(rest) == size or not rest[size:].strip("E0123456789_"):
+            return rest[:size]
+        name = "_Z" + rest[size:].lstrip("E")
+        if name == "_Z":
+            break
+    return symbol

@@ -144,13 +144,21 @@ def allocated(registers: int, chip: Chip) -> int:
     return ceil_div(registers * 32, chip.register_allocation_unit) * chip.register_allocation_unit
 
 
-def resident_blocks(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> int:
-    """Blocks of this launch that one SM holds at once (0 if none fits)."""
+def occupancy_limits(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> dict[str, int]:
+    """Blocks of this launch that one SM holds at once, by each of its resources alone."""
     warps = ceil_div(launch.threads, 32)
     shared = launch.shared_bytes + static_shared + chip.shared_reserved_per_block
-    by_registers = chip.registers_per_sm // max(1, allocated(max(registers, 1), chip) * warps)
-    by_shared = chip.shared_per_sm // shared
-    return min(by_registers, by_shared, chip.warps_per_sm // warps, chip.blocks_per_sm)
+    return {
+        "registers": chip.registers_per_sm // max(1, allocated(max(registers, 1), chip) * warps),
+        "shared": chip.shared_per_sm // shared,
+        "threads": chip.warps_per_sm // warps,
+        "blocks": chip.blocks_per_sm,
+    }
+
+
+def resident_blocks(launch: Launch, chip: Chip, *, registers: int, static_shared: int) -> int:
+    """Blocks of this launch that one SM holds at once (0 if none fits)."""
+    return min(occupancy_limits(launch, chip, registers=registers, static_shared=static_shared).values())
 
 
 def _triple(expressions: tuple[Expression, ...], names: Mapping[str, Number]) -> tuple[int, int, int]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from evo.hardware import Chip
+
 STATIC, COUNTED = "static", "counted"
 FMA_PER_HMMA = 2048  # m16n8k16
 SECTOR_BYTES = 32
@@ -102,3 +104,37 @@ def short(value: float) -> str:
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:.3g}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+_SCHEDULERS = 4
+
+PIPES: dict[str, str] = {
+    "issue": "instruction issue",
+    "fp": "floating point and integer pipes",
+    "int": "integer pipe",
+    "sfu": "special functions",
+    "fp64": "double precision",
+    "lsu": "load and store unit: shared wavefronts, global lines, shuffles",
+    "mma": "tensor cores",
+    "l1": "L1 sectors",
+}
+
+
+def pipe_clocks(counts: Mapping[str, float], chip: Chip) -> dict[str, float]:
+    """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing where a rate is unknown."""
+
+    def of(*names: str) -> float:
+        return sum(counts.get(name, 0) for name in names)
+
+    passes = of("shared_wavefronts", "global_lines", "local_requests", "shuffle_instructions")
+    return {
+        # ptxas removes nearly every mov, so they are not issued.
+        "issue": (of("warp_instructions") - of("mov_instructions")) / _SCHEDULERS,
+        "fp": 32 * of("fp_instructions", "int_instructions") / chip.fp32_lanes,
+        "int": 32 * of("int_instructions", "cvt_instructions") / chip.int_lanes,
+        "sfu": 32 * of("sfu_instructions") / chip.sfu_lanes,
+        "fp64": 32 * of("fp64_instructions") / chip.fp64_lanes,
+        "lsu": 32 * passes / chip.lsu_lanes,
+        "mma": of("mma_fma") / chip.mma_f16_fma,
+        "l1": SECTOR_BYTES * of("global_sectors") / chip.shared_bytes_per_clock,
+    }

@@ -22,8 +22,8 @@ PACKAGE = ROOT / "evo"
 # A room (a file or folder of evo/) imports only from rooms on the lines above its own. A new room needs a line here.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "dtypes", "result"),
-    ("hardware", "expr", "disk", "fields", "deadline", "distributions", "metrics"),
-    ("variant", "source", "decide_guards", "decide_modelled"),
+    ("hardware", "expr", "disk", "fields", "deadline", "distributions"),
+    ("variant", "source", "metrics", "decide_guards", "decide_modelled"),
     ("tiling", "calibration"),
     ("task", "decide", "compile", "ledger"),
     ("launch", "reference", "population"),

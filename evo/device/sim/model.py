@@ -16,6 +16,7 @@ from evo.device.sim.counters import Counters, space_of_site, unit_of
 from evo.device.sim.isa.table import defs, uses
 from evo.device.sim.program import Imm, Instr
 from evo.hardware import Chip
+from evo.metrics import pipe_clocks
 from evo.result import Estimate
 
 MODEL_VERSION = "sim-1"
@@ -92,24 +93,10 @@ def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[s
     counts = part.counters.totals()
     run = max(1, part.blocks_run)
 
-    def per_block(name: str) -> float:
-        return counts.get(name, 0) / run
-
     waves = math.ceil(part.blocks_total / chip.sms)  # blocks that the busiest SM runs
-    units = {name: per_block(f"{name}_instructions") for name in ("fp", "int", "cvt", "mov", "sfu", "fp64", "shuffle")}
-    # ptxas removes nearly every mov, so they are not issued.
-    issue = per_block("warp_instructions") - units["mov"] + _expanded(part.counters) / run
-    lsu = per_block("shared_wavefronts") + per_block("global_lines") + per_block("local_requests") + units["shuffle"]
-    clocks = {
-        "issue": issue / _SCHEDULERS,
-        "fp": 32 * (units["fp"] + units["int"]) / chip.fp32_lanes,
-        "int": 32 * (units["int"] + units["cvt"]) / chip.int_lanes,
-        "sfu": 32 * units["sfu"] / chip.sfu_lanes,
-        "fp64": 32 * units["fp64"] / chip.fp64_lanes,
-        "lsu": lsu * 32 / chip.lsu_lanes,
-        "mma": per_block("mma_fma") / chip.mma_f16_fma,
-        "l1": 32 * per_block("global_sectors") / chip.shared_bytes_per_clock,
-    }
+    per_block = {name: value / run for name, value in counts.items()}
+    clocks = pipe_clocks(per_block, chip)
+    clocks["issue"] += _expanded(part.counters) / run / _SCHEDULERS
     clocks = {name: waves * value for name, value in clocks.items()}
     threads = math.prod(part.block)
     resident = min(waves, occupancy(chip, threads, part.registers, part.shared_bytes))

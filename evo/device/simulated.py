@@ -147,21 +147,27 @@ class _Run:
         self.results: list[sim.LaunchResult] = []
         self.launches: list[LaunchCounters] = []
         self.footprint_bytes = 0
-        poison = bytes([request.poison])
         for name, array in request.inputs.items():
             self._allocate(name, array.nbytes, writable=False)
             self.memory.write(self.buffers[name], array)
         for output in self.program.outputs:
             size = int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize
-            self._allocate(output.name, size, writable=True, fill=poison)
+            self._allocate(output.name, size, writable=True)
+            self._poison(output.name)
         for space in self.program.scratch:
-            self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else poison)
+            self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else None)
+            if space.init != "zero":
+                self._poison(space.name)
 
     def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | None = None) -> None:
         self.footprint_bytes += size
         self.buffers[name] = self.memory.allocate(
             size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill
         )
+
+    def _poison(self, name: str) -> None:
+        """Give memory that a kernel must write before it reads contents of its own; to read them stays a fault."""
+        self.buffers[name].bytes[:] = self.request.poison
 
     def execute(self) -> tuple[Fault, ...]:
         for bound in self.program.launches:
@@ -192,6 +198,9 @@ class _Run:
                 _add(self.by_line.setdefault(line, {}), row)
             if result.faults:
                 return tuple(result.faults)
+            if result.blocks_run < result.blocks_total:  # left out blocks write what the next launch reads
+                for space in self.program.scratch:
+                    self.buffers[space.name].state = None
         return ()
 
     def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:

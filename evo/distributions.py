@@ -119,7 +119,7 @@ def _reals(name: str, dtype: str, drawn: Reals, scale: float, rng: np.random.Gen
         return _outliers(shape, scale, rng)
     if name == "indexed":
         place = np.arange(1, drawn.size + 1, dtype=np.float64).reshape(shape)
-        return np.multiply(wide, 2 * np.modf(place * _GOLDEN + rng.random())[0] - 1)
+        return wide * np.asarray(2 * np.modf(place * _GOLDEN + rng.random())[0] - 1)
     if name == "tiny":
         return _tiny(shape, dtype, rng)
     if name == "equal":
@@ -144,4 +144,4 @@ def _tiny(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Reals
     if dtype in _SUBNORMAL:
         few = rng.random(shape) < 1 / 64
         values = np.where(few, 2.0 ** rng.uniform(*_SUBNORMAL[dtype], shape), values)
-    return values * rng.choice([-1.0, 1.0], shape)
+    return np.asarray(values * rng.choice([-1.0, 1.0], shape))

@@ -21,6 +21,7 @@ from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, UsageError
+from evo.gate import check_task
 from evo.hardware import Chip, chip
 from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare
@@ -120,7 +121,9 @@ class Workbench:
     def reference(self, task: Task) -> Reference:
         with self._lock:
             if task.hash not in self._references:
-                self._references[task.hash] = load_reference(task)
+                reference = load_reference(task)
+                check_task(task, reference)
+                self._references[task.hash] = reference
             return self._references[task.hash]
 
     def estimates(self, task: Task, prepared: Prepared, seed: int) -> tuple[CaseBench, ...] | Fault:

@@ -1,22 +1,27 @@
 """Correctness before speed: what a variant passes before anything is timed.
 
-Order is cost: `rules` reads the text; `cases` runs every check case under the simulator's and the GPU's memory checks
-with two poisons; `compare` holds the numbers to the float64 reference.
+Order is cost: `rules` reads the text and `ptx` what the compiler made of it; `cases` runs every check case, as drawn and
+under other distributions, with two poisons and the memory checks of simulator and GPU; `compare` holds the numbers to
+the float64 reference. `selftest` refuses a task for which all that would let a lazy kernel pass.
 """
 
 from __future__ import annotations
 
 from evo.gate.cases import Places, fault_reason, fault_status, run_gate
 from evo.gate.compare import compare, first_difference
+from evo.gate.ptx import ptx_problem
 from evo.gate.rules import StaticProblem, static_problem
+from evo.gate.selftest import check_task
 
 __all__ = [
     "Places",
     "StaticProblem",
+    "check_task",
     "compare",
     "fault_reason",
     "fault_status",
     "first_difference",
+    "ptx_problem",
     "run_gate",
     "static_problem",
 ]

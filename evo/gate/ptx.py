@@ -20,19 +20,8 @@ _BANNED = re.compile(
     r"|(?P<debugger>\bbrkpt\b|\bpmevent\b)"
 )
 # Parts of the words above, cheap to look for in a long text.
-_HINTS = (
-    "clock",
-    "globaltimer",
-    "%pm",
-    "policy",
-    "::evict",
-    "cache_hint",
-    "priority",
-    "nanosleep",
-    "%gridid",
-    "%current_",
-)
-_HINTS += ("%envreg", "brkpt", "pmevent")
+_HINTS = ("clock", "globaltimer", "%pm", "policy", "::evict", "cache_hint", "priority", "nanosleep", "brkpt", "pmevent")
+_LAUNCH_HINTS = ("%gridid", "%current_", "%envreg")
 _WHAT = {
     "clock": "reads a clock or a performance counter",
     "cache": "steers the cache's eviction policy",
@@ -61,7 +50,7 @@ _READS = ("ld.", "ldu.", "prefetch", "tex.", "isspacep", "setp.", "bra", "discar
 
 def ptx_problem(ptx: str) -> StaticProblem | None:
     """The first forbidden thing in a variant's PTX, with the source line that it came from (0 where none is known)."""
-    if any(hint in ptx for hint in _HINTS) and (match := _BANNED.search(ptx)):
+    if any(hint in ptx for hint in (*_HINTS, *_LAUNCH_HINTS)) and (match := _BANNED.search(ptx)):
         kind = match.lastgroup
         assert kind is not None
         return StaticProblem(_line_before(ptx, match.start()), _WHAT[kind])
@@ -84,7 +73,7 @@ def _line_before(text: str, at: int) -> int:
 
 
 def _stored(code: str, variables: set[str]) -> StaticProblem | None:
-    """The first store to a module variable. Registers that may hold its address are found first, function by function."""
+    """The first store to a module variable, through any register that may hold its address."""
     for body in _functions(code):
         statements = list(_statements(body))
         tainted = _addresses(statements, variables)

@@ -1,0 +1,291 @@
+"""A task is refused where its own gate would accept a kernel that does not do the work.
+
+No kernel is run: outputs that lazy kernels would leave are made from the reference's, and held to the same comparison.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from evo import compile as compiler
+from evo.device import Array, Arrays
+from evo.distributions import DRAWN
+from evo.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.errors import TaskInvalid
+from evo.gate.cases import spread_over_cases
+from evo.gate.compare import allclose, compare
+from evo.reference import Expectation, Reference
+from evo.result import Status
+from evo.task import Case, Task, Tensor
+
+_SEED, _OTHER_SEED = 1, 2
+_TILE = 16
+_COARSE_BITS = {"float64": 24, "float32": 8, "float16": 7, "bfloat16": 4, "float8_e4m3": 2, "float8_e5m2": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One case under one distribution, as the gate would run it."""
+
+    case: Case
+    expectation: Expectation
+    truth: Arrays  # the float64 expectation, rounded to the outputs' types
+
+    @property
+    def words(self) -> str:
+        under = "" if self.expectation.distribution == DRAWN else f" with {self.expectation.distribution} inputs"
+        return f"{self.case.name}{under}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lazy:
+    """What a lazy kernel would leave: its outputs in a run, or None where there is no such kernel.
+
+    gross: so wrong that the declared tolerance alone must refuse it, without the budgets' help.
+    always: an output that equals the truth is no excuse, since the truth must not be that simple.
+    """
+
+    what: str
+    outputs: Callable[[_Run], Arrays | None]
+    hint: str
+    gross: bool = False
+    always: bool = False
+
+
+def check_task(task: Task, found: Reference) -> None:
+    """Raise TaskInvalid where the task's gate is no gate. A task that passed is remembered by its content."""
+    marker = _marker(task)
+    if marker is not None and marker.is_file():
+        return
+    _Examination(task, found).examine()
+    if marker is not None:
+        _remember(marker)
+
+
+class _Examination:
+    def __init__(self, task: Task, found: Reference) -> None:
+        self.task, self.reference = task, found
+        self.runs = [self._run(case, found.expectation(case, _SEED)) for case in task.check]
+        self.drawn = list(self.runs)
+        for case, distribution in spread_over_cases(task, found, _SEED):
+            if (expectation := found.derived(case, _SEED, distribution)) is not None:
+                self.runs.append(self._run(case, expectation))
+
+    def examine(self) -> None:
+        self._expected_is_usable()
+        self._trusted_passes()
+        for lazy in self._lazy():
+            self._must_fail(lazy)
+
+    def _run(self, case: Case, expectation: Expectation) -> _Run:
+        with np.errstate(all="ignore"):
+            truth = {
+                tensor.name: expectation.expected[tensor.name].astype(NUMPY[tensor.dtype])
+                for tensor in self.task.outputs
+            }
+        return _Run(case, expectation, truth)
+
+    def _invalid(self, what: str, hint: str) -> TaskInvalid:
+        return TaskInvalid(f"{self.task.folder / 'task.yaml'}: {what}", hint=hint)
+
+    def _expected_is_usable(self) -> None:
+        for run in self.drawn:
+            for tensor in self.task.outputs:
+                values = run.expectation.expected[tensor.name]
+                if is_float(tensor.dtype) and np.isnan(values.astype(np.float64)).all():
+                    raise TaskInvalid(
+                        f"{self.task.folder / 'reference.py'}: expected() is NaN everywhere in {tensor.name} at case "
+                        f"{run.case.name}, so any kernel that writes NaN would pass",
+                        hint="draw inputs for which the result is a number",
+                    )
+        if self.task.inputs and all(self._same_inputs(case) for case in self.task.check):
+            raise TaskInvalid(
+                f"{self.task.folder / 'reference.py'}: inputs(case, rng) gives the same tensors for every seed, so a "
+                "kernel that remembers its answer would pass",
+                hint="draw the values from `rng`",
+            )
+
+    def _same_inputs(self, case: Case) -> bool:
+        first, other = (self.reference.inputs(case, seed) for seed in (_SEED, _OTHER_SEED))
+        return all(first[name].tobytes() == other[name].tobytes() for name in first)
+
+    def _trusted_passes(self) -> None:
+        for run in self.runs:
+            trusted = run.expectation.trusted
+            whose, outputs = "the rounded expectation", run.truth
+            if trusted is not None:
+                whose = "its own trusted()"
+                with np.errstate(all="ignore"):
+                    outputs = {t.name: trusted[t.name].astype(NUMPY[t.dtype]) for t in self.task.outputs}
+            row = compare(self.task, run.case.name, outputs, run.expectation)
+            if row.status is not Status.CORRECT:
+                hint = "compare expected() and trusted(), and see what the tolerance and the inputs ask for"
+                raise self._invalid(f"the gate refuses {whose} at case {run.words}: {row.reason}", hint)
+
+    def _must_fail(self, lazy: _Lazy) -> None:
+        given = [(run, lazy.outputs(run)) for run in self.runs]
+        tried = [(run, outputs) for run, outputs in given if outputs is not None]
+        if not lazy.always:  # where the lazy answer is the right one everywhere, it is not lazy
+            tried = [(run, outputs) for run, outputs in tried if not _equal(outputs, run.truth)]
+        if not tried:
+            return
+        drawn = [(run, outputs) for run, outputs in tried if run.expectation.distribution == DRAWN]
+        if lazy.gross and drawn and all(allclose(self.task, outputs, run.expectation) for run, outputs in drawn):
+            tolerance = self.task.tolerance
+            raise self._invalid(
+                f"rtol {tolerance.rtol:g} and atol {tolerance.atol:g} accept {lazy.what} at every check case", lazy.hint
+            )
+        if all(self._passes(run, outputs) for run, outputs in tried):
+            raise self._invalid(f"the gate would accept {lazy.what}", lazy.hint)
+
+    def _passes(self, run: _Run, outputs: Arrays) -> bool:
+        return compare(self.task, run.case.name, outputs, run.expectation).status is Status.CORRECT
+
+    def _lazy(self) -> Iterator[_Lazy]:
+        tighter = "tighten the tolerance, or add trusted() to reference.py so that an error budget holds"
+        shapes = "add check cases with larger and odd shapes, or inputs of more variety"
+        simple = "the outputs say too little: give the task inputs on which they vary"
+        yield _Lazy("a kernel that writes zeros", self._zeros, tighter, gross=True, always=True)
+        yield _Lazy("a kernel that writes one constant, the mean", self._mean, simple, gross=True, always=True)
+        for tensor in self.task.inputs:
+            what = f"a kernel that copies {tensor.name} to its output"
+            yield _Lazy(what, lambda run, name=tensor.name: self._copy(run, name), tighter, gross=True)  # type: ignore[misc]
+        stale = "a kernel that leaves the results of other inputs where they are"
+        yield _Lazy(stale, self._stale, simple, gross=True, always=True)
+        yield _Lazy("results stored in the wrong order", self._transposed, simple)
+        tile = f"a kernel that repeats the tile before instead of the last {_TILE} rows"
+        yield _Lazy(tile, lambda run: self._neighbour(run, _TILE, 0), shapes)
+        yield _Lazy("a kernel that drops the last column", lambda run: self._neighbour(run, 1, -1), shapes)
+        yield _Lazy("results that are all too large by a hundredth", self._scaled, tighter)
+        yield _Lazy("results of lower precision than the outputs' type", self._coarse, tighter)
+
+    def _zeros(self, run: _Run) -> Arrays:
+        return {name: np.zeros_like(values) for name, values in run.truth.items()}
+
+    def _mean(self, run: _Run) -> Arrays | None:
+        """None for single numbers, which are their own mean, and where there is nothing to average."""
+        outputs: Arrays = {}
+        for tensor in self.task.outputs:
+            values = run.truth[tensor.name]
+            reals = values.astype(np.float64)
+            if values.size == 1 or not np.isfinite(reals).any():
+                return None
+            mean = float(reals[np.isfinite(reals)].mean())
+            outputs[tensor.name] = np.full(values.shape, round(mean) if not is_float(tensor.dtype) else mean).astype(
+                values.dtype
+            )
+        return outputs
+
+    def _copy(self, run: _Run, name: str) -> Arrays | None:
+        source = run.expectation.inputs[name]
+        outputs = dict(run.truth)
+        copied = False
+        for tensor in self.task.outputs:
+            if run.truth[tensor.name].shape == source.shape:
+                with np.errstate(all="ignore"):
+                    outputs[tensor.name] = source.astype(NUMPY[tensor.dtype])
+                copied = True
+        return outputs if copied else None
+
+    def _stale(self, run: _Run) -> Arrays | None:
+        if run.expectation.distribution != DRAWN:
+            return None
+        return self._run(run.case, self.reference.expectation(run.case, _OTHER_SEED)).truth
+
+    def _transposed(self, run: _Run) -> Arrays:
+        return {name: _reordered(values) for name, values in run.truth.items()}
+
+    def _neighbour(self, run: _Run, count: int, axis: int) -> Arrays | None:
+        """The last rows (or columns) hold what stands before them."""
+        outputs: Arrays = {}
+        for name, values in run.truth.items():
+            rows = values.reshape(-1, values.shape[-1]) if values.ndim > 1 else values[:, None]
+            along = 0 if axis == 0 or values.ndim == 1 else 1
+            size = min(count, rows.shape[along] // 2)
+            if size == 0:
+                return None
+            moved = rows.copy()
+            if along == 0:
+                moved[-size:] = rows[-2 * size : -size]
+            else:
+                moved[:, -size:] = rows[:, -2 * size : -size]
+            outputs[name] = moved.reshape(values.shape)
+        return outputs
+
+    def _scaled(self, run: _Run) -> Arrays | None:
+        def larger(tensor: Tensor, run: _Run) -> Array:
+            exact = run.expectation.expected[tensor.name].astype(np.float64)
+            return (exact * (1 + max(0.01, 2 * ROUNDOFF[tensor.dtype]))).astype(NUMPY[tensor.dtype])
+
+        return self._of_floats(run, larger)
+
+    def _coarse(self, run: _Run) -> Arrays | None:
+        def coarse(tensor: Tensor, run: _Run) -> Array:
+            values = run.truth[tensor.name].astype(np.float64)
+            return _with_bits(values, _COARSE_BITS[tensor.dtype]).astype(NUMPY[tensor.dtype])
+
+        return self._of_floats(run, coarse)
+
+    def _of_floats(self, run: _Run, change: Callable[[Tensor, _Run], Array]) -> Arrays | None:
+        """The truth with every floating output changed; None where there is none."""
+        outputs = dict(run.truth)
+        floats = [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]
+        with np.errstate(all="ignore"):
+            outputs |= {tensor.name: change(tensor, run) for tensor in floats}
+        return outputs if floats else None
+
+
+def _equal(left: Arrays, right: Arrays) -> bool:
+    return all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+def _reordered(values: Array) -> Array:
+    """The same numbers as a kernel would store them that took the last two axes for one another."""
+    if values.ndim < 2:
+        return np.ascontiguousarray(values[::-1])
+    return np.ascontiguousarray(np.swapaxes(values, -1, -2)).reshape(values.shape)
+
+
+def _with_bits(values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
+    """Rounded to that many significant bits."""
+    fraction, exponent = np.frexp(values)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits))
+
+
+@cache
+def _version() -> bytes:
+    """What decides the verdict besides the task: the code of the gate, and numpy's own results."""
+    digest = hashlib.sha256(f"{np.__version__} {ml_dtypes.__version__}".encode())
+    here = Path(__file__).parent
+    for path in (*sorted(here.glob("*.py")), here.parent / "reference.py", here.parent / "distributions.py"):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def _marker(task: Task) -> Path | None:
+    """An empty file that says: this task, under this gate, has passed."""
+    folder = compiler.default_cache().folder
+    if folder is None:
+        return None
+    digest = hashlib.sha256(_version() + task.hash.encode()).hexdigest()
+    return folder.parent / "tasks" / f"{task.name}-{digest[:24]}"
+
+
+def _remember(marker: Path) -> None:
+    """A full or read-only disk costs the next look, nothing else."""
+    with contextlib.suppress(OSError):
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=marker.parent, prefix=".writing-")
+        os.close(descriptor)
+        os.replace(temporary, marker)

@@ -88,6 +88,7 @@ class CaseLimits:
     floor_cold_us: float
     tiles: tuple[TileLimits, ...] = ()
     target_us: float | None = None
+    target_cold_us: float | None = None
     target_says: str = ""
     calibrated_floors_us: dict[str, float] = field(default_factory=dict)
 
@@ -110,6 +111,7 @@ class CaseLimits:
                 "floor_cold_us": _short(self.floor_cold_us),
                 "tiles": [tile.to_json() for tile in self.tiles],
                 "target_us": _short(self.target_us),
+                "target_cold_us": _short(self.target_cold_us),
                 "target": self.target_says or None,
                 "calibrated_floors_us": _rounded(self.calibrated_floors_us) if self.calibrated_floors_us else None,
             }
@@ -133,6 +135,8 @@ def limits(
     limiter, limiter_cold = (max(some, key=lambda name: some[name], default="") for some in (warm, cold))
     floor = warm.get(limiter, 0.0)
     target, says = _target(task, case, chip, floor, efficiency)
+    share = efficiency if efficiency is not None else task.targets.efficiency
+    floor_cold = cold.get(limiter_cold, 0.0)
     bytes_compulsory = compulsory_bytes(task, case)
     peak, dram = rates.per_second.get(pipe), rates.per_second.get("dram_cold")
     return CaseLimits(
@@ -149,9 +153,10 @@ def limits(
         limiter=limiter,
         limiter_cold=limiter_cold,
         floor_us=floor,
-        floor_cold_us=cold.get(limiter_cold, 0.0),
+        floor_cold_us=floor_cold,
         tiles=tiles,
         target_us=target,
+        target_cold_us=floor_cold / share if share and floor_cold else None,
         target_says=says,
         calibrated_floors_us=_calibrated(task, case, chip, measured, work) if measured else {},
     )

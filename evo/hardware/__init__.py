@@ -8,17 +8,17 @@ from __future__ import annotations
 from evo.errors import DeviceMissing
 from evo.hardware import queried
 from evo.hardware.chip import Chip
-from evo.hardware.table import CHIPS, H200, L4
+from evo.hardware.table import ALIASES, CHIPS, H200, L4
 
 __all__ = ["CHIPS", "H200", "L4", "Chip", "chip", "chip_by_name", "queried"]
 
 
 def chip(slug: str) -> Chip:
-    """The row of an exact slug such as `l4`: of the table, else one that was queried from a GPU on this machine.
+    """The row of a slug such as `l4`: of the table, else one that was queried from a GPU on this machine.
 
     Raises DeviceMissing for any other.
     """
-    row = CHIPS.get(slug) or queried.load(slug)
+    row = CHIPS.get(ALIASES.get(slug, slug)) or queried.load(slug)
     if row is None:
         raise DeviceMissing(
             f"no chip {slug!r} in the table (known: {', '.join(sorted(CHIPS))})",

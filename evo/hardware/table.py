@@ -377,3 +377,6 @@ CHIPS: dict[str, Chip] = {
         L4, T4, A10, A100_40, A100_80, A100_80_PCIE, L40S, RTX_3090, RTX_4090, H100_SXM, H100_PCIE, H200, B200,
     )
 }  # fmt: skip
+
+# A bare family name means its most common product.
+ALIASES = {"a100": "a100-80", "h100": "h100-sxm", "3090": "rtx3090", "4090": "rtx4090"}

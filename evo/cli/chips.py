@@ -1,0 +1,60 @@
+"""Which chip a command is about: `--gpu l4`, `--gpu sim:l4`, `--gpu gpu:0`, or the GPU at hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.terminal import say
+from evo.errors import DeviceMissing, UsageError
+
+if TYPE_CHECKING:
+    from evo.hardware import Chip
+    from evo.task import Case, Task
+
+GpuWord = Annotated[
+    str | None,
+    typer.Option("--gpu", metavar="CHIP", help="A chip such as l4 or h200, or gpu:N. Default: the GPU here, else l4."),
+]
+CaseWord = Annotated[str | None, typer.Option("--case", metavar="NAME", help="Only this case.")]
+
+
+def choose_chip(word: str | None) -> Chip:
+    """The chip that is meant. Raises UsageError for one that nothing is known of, DeviceMissing for a GPU not here."""
+    from evo.device import gpu_present, no_gpu
+    from evo.hardware import CHIPS, chip
+
+    if word is None:
+        if gpu_present():
+            return chip_of_gpu("0")
+        say("no GPU here: limits of the L4; --gpu names another chip")
+        return chip("l4")
+    kind, _, which = word.strip().lower().partition(":")
+    if kind == "gpu" and (which or "0").isdigit():
+        if not gpu_present():
+            raise no_gpu(which or "0")
+        return chip_of_gpu(which or "0")
+    try:
+        return chip(which if kind == "sim" else word.strip().lower())
+    except DeviceMissing:
+        known = ", ".join(sorted(CHIPS))
+        raise UsageError(
+            f"no chip {word!r} in the table", hint=f"one of {known}; gpu:N for a GPU of this machine"
+        ) from None
+
+
+def chip_of_gpu(index: str) -> Chip:
+    """The row of a GPU of this machine, asked in a worker process."""
+    from evo.device import DeviceName
+    from evo.device.worker import Worker
+    from evo.hardware import chip
+
+    with Worker(DeviceName("gpu", index)) as worker:
+        about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+    return chip(about["chip"])
+
+
+def choose_cases(task: Task, name: str | None) -> tuple[Case, ...]:
+    """The named case, or all bench cases. Raises UsageError naming the known ones."""
+    return (task.case(name),) if name is not None else task.bench

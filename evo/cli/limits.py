@@ -1,0 +1,307 @@
+"""`evo limits`: what no kernel can be faster than, and how near the measured ones are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
+from evo.cli.options import AsJson, choose_task, session_of
+from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
+from evo.errors import HarnessFault, UsageError
+
+if TYPE_CHECKING:
+    from evo.calibration import Measured
+    from evo.hardware import Chip
+    from evo.result import Json
+    from evo.roofline import CaseLimits
+    from evo.task import Task
+
+_FLOORS = {
+    "tensor": "tensor", "mma_sync": "mma.sync", "fp64": "fp64", "fp32": "fp32", "sfu": "exp", "dram_cold": "DRAM cold",
+    "dram_warm": "DRAM warm", "launch": "launch",
+}  # fmt: skip
+_SM_PIPES = ("tensor", "fp32", "fp64", "sfu", "shared")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A measured time of one case: of a champion or of a rival. clock_mhz: the SM clock while it was measured."""
+
+    what: str
+    p50_us: float
+    cold_us: float | None = None
+    clock_mhz: float | None = None
+
+    def to_json(self, limits: CaseLimits, chip: Chip) -> dict[str, Json]:
+        shape: dict[str, Json] = {"name": self.what, "p50_us": self.p50_us}
+        if self.cold_us is not None:
+            shape["cold_p50_us"] = self.cold_us
+        if limits.flop:
+            shape["tflop_per_s"] = round(limits.flop / self.p50_us * 1e-6, 4)
+        if limits.floor_us:
+            shape["floor_fraction"] = round(limits.floor_us / self.p50_us, 4)
+        if self.clock_mhz is not None:
+            shape["sm_clock_mhz"] = self.clock_mhz
+            scaled = scaled_floor(limits, chip, self.clock_mhz)
+            if scaled is not None:
+                shape["scaled_floor_us"] = round(scaled, 4)
+                shape["scaled_floor_fraction"] = round(scaled / self.p50_us, 4)
+        return shape
+
+
+def limits(
+    context: typer.Context,
+    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="A task's name.")] = None,
+    gpu: GpuWord = None,
+    case: CaseWord = None,
+    efficiency: Annotated[
+        float | None,
+        typer.Option("--efficiency", metavar="SHARE", help="Targets at this share of the floor's speed, e.g. 0.6."),
+    ] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Also draw the roofline.")] = None,
+    json: AsJson = False,
+) -> int:
+    """Say what no kernel can be faster than. Work, traffic and the floor of each resource, and what was measured."""
+    from evo.calibration import latest_rates
+    from evo.roofline import limits as limits_of
+
+    if efficiency is not None and not 0 < efficiency <= 1:
+        hint = "a share above 0 and at most 1: above 1 the target would be below the floor"
+        raise UsageError(f"--efficiency {efficiency:g} is out of range", hint=hint)
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise UsageError(f"--plot {plot}: only SVG is written", hint="name a file that ends in .svg")
+    root = session_of(context).root()
+    subject = choose_task(root, task)
+    chip = choose_chip(gpu)
+    rates = latest_rates(chip.slug)
+    cases = choose_cases(subject, case)
+    found = [
+        limits_of(subject, one, chip, measured=rates.rates() if rates else None, efficiency=efficiency) for one in cases
+    ]
+    taken = measured_times(root, subject, chip)
+    if plot is not None:
+        _draw(plot, subject, chip, found, taken)
+    if json:
+        out_json(limits_json(subject, chip, found, taken, rates))
+    else:
+        show(subject, chip, found, taken, rates)
+    return 0
+
+
+def limits_json(
+    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Measured | None
+) -> dict[str, Json]:
+    """The shape of `evo limits --json`."""
+    cases: list[Json] = [
+        {**one.to_json(), "measured": list[Json](t.to_json(one, chip) for t in taken.get(one.name, []))}
+        for one in found
+    ]
+    shape: dict[str, Json] = {"task": task.name, "chip": chip.slug, "name": chip.name, "cases": cases}
+    shape["clock_hz"] = chip.rates.get("tensor_clock_hz", chip.clock_hz)
+    for name, peak in (("tensor", chip.peak_tensor_flop_per_s), ("fp32", chip.peak_fp32_flop_per_s)):
+        if peak is not None:
+            shape[f"peak_{name}_flop_per_s"] = peak
+    shape["sources"] = dict[str, Json](chip.sources)
+    if rates is not None:
+        shape["calibration"] = rates.to_json()
+    return shape
+
+
+def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]:
+    """Measured champions of this chip and the rivals of `evo baseline`, by case."""
+    from evo.calibration import latest_baseline
+    from evo.leaderboard import entries, load
+
+    found: dict[str, list[Taken]] = {}
+    clocks: dict[str, float] | None = None
+    for entry in entries(load(root), task=task.name, timing="measured"):
+        if entry["chip"] != chip.slug:
+            continue
+        if clocks is None:
+            clocks = _clocks(root, task.name)
+        what = f"champion {entry['variant']} {entry['arch']}{' (ptx)' if entry['loaded'] == 'ptx_jit' else ''}"
+        for name, figures in cast("dict[str, dict[str, Json]]", entry["cases"]).items():
+            cold = figures.get("cold")
+            cold_us = cast("float", cold["p50_us"]) if isinstance(cold, dict) else None
+            clock = clocks.get(str(entry["variant"]))
+            champion_us = cast("float", figures["p50_us"])
+            found.setdefault(name, []).append(Taken(what=what, p50_us=champion_us, cold_us=cold_us, clock_mhz=clock))
+    baseline = latest_baseline(task.name, chip.slug)
+    values = baseline.values if baseline is not None else {}
+    for name, rivals in values.items():
+        for rival, timed in rivals.items() if isinstance(rivals, dict) else ():
+            warm = timed.get("warm") if isinstance(timed, dict) else None
+            if isinstance(warm, dict):
+                rival_us = cast("float", warm["p50_us"])
+                found.setdefault(name, []).append(Taken(what=f"rival {rival}", p50_us=rival_us))
+    return found
+
+
+def _clocks(root: Path, task: str) -> dict[str, float]:
+    """Median SM clock of each variant's last measurement, in MHz, where its record has one."""
+    from evo.population import load_records
+
+    found: dict[str, float] = {}
+    for record in load_records(root, task):
+        decision = record.evaluation.get("decision")
+        evidence = decision.get("evidence") if isinstance(decision, dict) else None
+        clocks = evidence.get("clocks") if isinstance(evidence, dict) else None
+        median = clocks.get("sm_mhz_median") if isinstance(clocks, dict) else None
+        if isinstance(median, int | float):
+            found[record.variant] = float(median)
+    return found
+
+
+def scaled_floor(limits: CaseLimits, chip: Chip, clock_mhz: float) -> float | None:
+    """The warm floor at the clock that a time was measured at; None where it does not depend on the SM clock."""
+    if limits.limiter not in _SM_PIPES:
+        return None
+    return limits.floor_us * chip.rates.get("tensor_clock_hz", chip.clock_hz) / (clock_mhz * 1e6)
+
+
+def show(
+    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Measured | None
+) -> None:
+    """Four tables: work, floors, tiles, what was measured."""
+    out(f"{paint(task.name, 'bold')} on {chip.name} ({chip.slug}): {', '.join(_peaks(chip))}")
+    out()
+    _show_work(found)
+    out()
+    _show_floors(found)
+    if any(one.tiles for one in found):
+        out()
+        _show_tiles(found)
+    if rates is not None:
+        out()
+        _show_calibrated(found, rates)
+    out()
+    _show_measured(task, chip, found, taken)
+    estimated = sorted({name for one in found for name in one.estimated})
+    if estimated:
+        out()
+        said = (
+            f"~ rests on an estimate that no source states and nothing has measured ({', '.join(estimated)}): it binds"
+        )
+        out(paint(f"{said} nothing", "dim"))
+
+
+def _peaks(chip: Chip) -> list[str]:
+    clock = chip.rates.get("tensor_clock_hz", chip.clock_hz)
+    words = [f"{chip.sms} SMs at {clock / 1e9:.2f} GHz"]
+    if peak := chip.peak_tensor_flop_per_s:
+        words.append(f"{peak / 1e12:.2f} TFLOP/s dense fp16 with fp32 accumulate")
+    if dram := chip.rate("dram_bytes_per_s"):
+        words.append(f"{dram / 1e9:,.1f} GB/s DRAM")
+    return [*words, f"{chip.l2_bytes / 2**20:g} MB L2"]
+
+
+def _show_work(found: Sequence[CaseLimits]) -> None:
+    head = ["case", ">FLOP", ">MAC", ">exp", ">bytes compulsory", ">materialised", ">FLOP/B", ">ridge"]
+    out_table(head, [[
+        one.name, _count(one.flop), _count(one.mac), _count(one.exp), _count(one.bytes_compulsory),
+        _count(one.bytes_materialised), f"{one.intensity:.4g}", f"{one.ridge:.0f}" if one.ridge else "",
+    ] for one in found])  # fmt: skip
+
+
+def _show_floors(found: Sequence[CaseLimits]) -> None:
+    shown = [name for name in _FLOORS if any(name in one.floors_us for one in found)]
+    head = [
+        "floors, µs",
+        *(f">{_FLOORS[name]}" for name in shown),
+        "binds warm",
+        "binds cold",
+        ">target",
+        ">cold",
+        "which is",
+    ]
+    rows = []
+    for one in found:
+        cells = [_floor(one, name) for name in shown]
+        target = microseconds(one.target_us) if one.target_us is not None else ""
+        cold = microseconds(one.target_cold_us) if one.target_cold_us is not None else ""
+        rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), target, cold, one.target_says])
+    out_table(head, rows)
+
+
+def _show_tiles(found: Sequence[CaseLimits]) -> None:
+    names = list(found[0].tiles[0].tile) if found[0].tiles else []
+    head = ["tiles", *(f">{name}" for name in names), ">blocks", ">busy", ">L2 to SM bytes", ">L2 µs", ">shared bytes"]
+    head += [">shared µs", ">quantum µs"]
+    rows = []
+    for one in found:
+        for tile in one.tiles:
+            rows.append([
+                one.name, *(str(tile.tile[name]) for name in names), _count(tile.blocks),
+                f"{tile.busy:.1%}" if tile.busy else "", _count(tile.bytes_l2), _marked(one, tile.floors_us, "l2"),
+                _count(tile.bytes_shared), _marked(one, tile.floors_us, "shared"),
+                _marked(one, tile.floors_us, "wave_quantum"),
+            ])  # fmt: skip
+    out_table(head, rows)
+
+
+def _show_calibrated(found: Sequence[CaseLimits], rates: Measured) -> None:
+    shown = [*(name for name in _FLOORS), "l2", "shared", "wave_quantum"]
+    shown = [name for name in shown if any(name in one.calibrated_floors_us for one in found)]
+    head = ["by measured rates, µs", *(f">{_word(name)}" for name in shown)]
+    rows = [
+        [one.name, *(microseconds(v) if (v := one.calibrated_floors_us.get(n)) is not None else "" for n in shown)]
+        for one in found
+    ]
+    out_table(head, rows)
+    out(paint(f"measured on {rates.about.get('gpu', rates.chip)}, driver {rates.driver}, {rates.date[:10]}", "dim"))
+
+
+def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]]) -> None:
+    rows = []
+    for one in found:
+        for time in taken.get(one.name, []):
+            scaled = scaled_floor(one, chip, time.clock_mhz) if time.clock_mhz else None
+            rows.append([
+                one.name, time.what, microseconds(time.p50_us), microseconds(time.cold_us) if time.cold_us else "",
+                f"{one.flop / time.p50_us * 1e-6:.1f}" if one.flop else "",
+                f"{one.floor_us / time.p50_us:.0%}" if one.floor_us else "",
+                f"{time.clock_mhz:.0f}" if time.clock_mhz else "", f"{scaled / time.p50_us:.0%}" if scaled else "",
+                f"{one.target_us / time.p50_us:.2f}x" if one.target_us else "",
+            ])  # fmt: skip
+    if not rows:
+        out(f"nothing of {task.name} has been measured on {chip.slug} yet: its targets are unmeasured")
+        return
+    head = ["measured", "what", ">p50 µs", ">cold", ">TFLOP/s", ">of floor", ">MHz", ">of floor at that clock"]
+    out_table([*head, ">target / p50"], rows)
+
+
+def _draw(path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]]) -> None:
+    from evo.cli.roofline_svg import roofline_svg
+
+    points = {one.name: [(t.what, t.p50_us) for t in taken.get(one.name, [])] for one in found}
+    try:
+        path.write_text(roofline_svg(task.name, chip, found, points), encoding="utf-8")
+    except OSError as error:
+        raise HarnessFault(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
+    say(f"roofline drawn in {path}")
+
+
+def _floor(one: CaseLimits, name: str) -> str:
+    return _marked(one, one.floors_us, name)
+
+
+def _marked(one: CaseLimits, floors: dict[str, float], name: str) -> str:
+    value = floors.get(name)
+    if value is None:
+        return ""
+    if name == "dram_warm" and value == 0:
+        return "in L2"
+    return ("~" if name in one.estimated else "") + microseconds(value)
+
+
+def _count(value: float | None) -> str:
+    return f"{value:,.0f}" if value is not None else ""
+
+
+def _word(floor: str) -> str:
+    return {**_FLOORS, "l2": "L2", "wave_quantum": "quantum"}.get(floor, floor)

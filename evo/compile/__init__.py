@@ -24,6 +24,7 @@ from evo.compile.report import (
     code_hash,
     front_end_complaint,
     kernel_reports,
+    ptx_hash,
     remarks,
     shown_log,
 )
@@ -95,7 +96,8 @@ def compile_source(
     """Compile one text for `sm_NN` (PTX and machine code) or `compute_NN` (PTX only).
 
     `name` appears in diagnostics only. `headers` are the task's local files by include name. `cache` defaults to the
-    user's cache folder; `Cache(None)` turns it off. Failures are not cached.
+    user's cache folder; `Cache(None)` turns it off. Of failures, those are cached that the compiler
+    would repeat: its complaints about the text, not crashes, time-outs or want of memory.
 
     Raises: UsageError for an arch or macro that is not one; HarnessFault when the compiler is missing or broken.
     """
@@ -112,8 +114,15 @@ def compile_source(
     key = _key(text, macros, flags, headers, arch, debug)
     if (found := cache.load(key)) is not None:
         return found
+    if (refused := cache.load_refusal(key)) is not None:
+        failed = _failure(*refused, name, arch)
+        if failed is not None:
+            return failed
     options = _options(macros, flags, arch, debug, real=match["kind"] == "sm")
     built = _compile(text, name, {**headers}, options, arch, time_limit_s)
+    if isinstance(built, _Refused):
+        cache.store_refusal(key, built.result, built.log)
+        return built.diagnostics
     if isinstance(built, Diagnostics):
         return built
     binary = dataclasses.replace(built, key=key, macros=dict(macros), elapsed_s=time.perf_counter() - started_s)
@@ -121,9 +130,18 @@ def compile_source(
     return binary
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Refused:
+    """A complaint about the text that the compiler will repeat, and what it is read from."""
+
+    diagnostics: Diagnostics
+    result: int
+    log: str
+
+
 def _compile(
     text: str, name: str, headers: dict[str, str], options: list[str], arch: str, time_limit_s: float
-) -> Binary | Diagnostics:
+) -> Binary | Diagnostics | _Refused:
     """Run the compiler in its own process and read what it left; key, macros and time are the caller's."""
     job = {
         "text": text,
@@ -139,8 +157,9 @@ def _compile(
     except CompilerCrashed as crash:
         return Diagnostics(status=Status.UNCOMPILED, reason=f"{name}: the compiler crashed ({crash})")
     log = str(answer["log"])
-    if (failure := _failure(int(answer["result"]), log, name, arch)) is not None:
-        return failure
+    result = int(answer["result"])
+    if (failure := _failure(result, log, name, arch)) is not None:
+        return _Refused(failure, result, log) if result in (0, _COMPILATION) else failure
     ptx, kernels = str(answer["ptx"]), kernel_reports(log, answer["sass"])
     return Binary(
         key="",
@@ -149,7 +168,7 @@ def _compile(
         cubin=cubin,
         kernels=kernels,
         macros={},
-        code_hash=code_hash(cubin) if cubin else hashlib.sha256(ptx.encode()).hexdigest()[:16],
+        code_hash=code_hash(cubin) if cubin else ptx_hash(ptx),
         warnings=remarks(log, kernels),
         elapsed_s=0.0,
         cached=False,

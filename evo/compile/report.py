@@ -184,6 +184,17 @@ def code_hash(cubin: bytes) -> str:
     return hashlib.sha256(b"\n".join(sorted(parts))).hexdigest()[:16]
 
 
+_PTX_PLACE_LINES = re.compile(r"^\s*\.(?:loc|file)\b[^\n]*$|//[^\n]*$", re.MULTILINE)
+_PTX_DEBUG = re.compile(r"^\s*\.section\s+\.debug\w*\s*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
+
+
+def ptx_hash(ptx: str) -> str:
+    """Hash of PTX without line numbers, file names and comments, for an arch that has no machine code."""
+    text = _PTX_DEBUG.sub("", _PTX_PLACE_LINES.sub("", ptx))
+    lines = [line.strip() for line in text.splitlines()]
+    return hashlib.sha256("\n".join(line for line in lines if line).encode()).hexdigest()[:16]
+
+
 def _stem(name: str) -> str:
     """`.text.k` -> `.text`, `.nv.constant0.k` -> `.nv.constant0`, `.rela.text.k` -> `.rela`."""
     if name.startswith((".rela.", ".rel.")):

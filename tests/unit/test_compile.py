@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -422,6 +423,62 @@ def test_code_hash_ignores_names_comments_and_lines() -> None:
     other = binary(HALF.replace("i % 32", "i % 16"))
     assert plain.code_hash == renamed.code_hash
     assert plain.code_hash != other.code_hash
+
+
+@pytest.mark.parametrize("arch", ["sm_89", "compute_89"])
+def test_lines_that_moved_leave_the_code_hash(arch: str) -> None:
+    moved = "\n\n// a comment\n" + HALF.replace(";", ";\n\n")
+    assert binary(HALF, arch=arch).code_hash == binary(moved, arch=arch).code_hash
+    other = binary(HALF.replace("i % 32", "i % 16"), arch=arch)
+    assert binary(HALF, arch=arch).code_hash != other.code_hash
+
+
+def test_a_refused_text_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import evo.compile
+
+    cache = Cache(tmp_path)
+    broken = TINY.replace("1.0f", "nowhere")
+    first = failure(broken, cache=cache)
+    asked: list[object] = []
+    monkeypatch.setattr(evo.compile, "shared_pool", lambda: asked.append(1))
+    again = failure(broken, cache=cache, name="another.cu")
+    assert asked == []
+    assert again.reason == first.reason.replace("k.cu", "another.cu")
+    (entry,) = tmp_path.iterdir()
+    entry.write_bytes(entry.read_bytes()[:-3])
+    monkeypatch.undo()
+    assert failure(broken, cache=cache) == first  # a damaged entry is a miss
+
+
+def test_only_complaints_that_the_compiler_would_repeat_are_kept(tmp_path: Path) -> None:
+    assert failure(BOMB, cache=Cache(tmp_path), time_limit_s=0.5).status is Status.TIMED_OUT
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_cache_keeps_what_was_used_last(tmp_path: Path) -> None:
+    built = binary(TINY)
+    size = 0
+    for number in range(10):
+        Cache(tmp_path).store(replace(built, key=f"{number:064x}"))
+        path = tmp_path / f"{number:064x}.evobin"
+        size = path.stat().st_size
+        os.utime(path, (number, number))
+    (tmp_path / ".writing-left").write_bytes(b"x")
+    os.utime(tmp_path / ".writing-left", (0, 0))
+    cache = Cache(tmp_path, limit_bytes=6 * size)
+    assert cache.load(f"{0:064x}") is not None  # used now, so it is the newest
+    assert cache.trim() <= 6 * size
+    left = sorted(int(path.stem, 16) for path in tmp_path.iterdir())
+    assert left == [0, 7, 8, 9]
+    assert cache.trim() == 4 * size
+    assert Cache(None).trim() == 0
+
+
+def test_the_limit_of_the_cache_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path))
+    assert default_cache().limit_bytes == 2 * 2**30
+    monkeypatch.setenv("EVO_CACHE_LIMIT_MB", "300")
+    assert default_cache().limit_bytes == 300 * 2**20
 
 
 def test_code_hash_covers_constant_tables() -> None:

@@ -255,7 +255,7 @@ class _Child:
                 stdout=subprocess.DEVNULL,  # stdout is the command's data; a device printf has no business there
                 stderr=self.errors,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(),
+                env=child_environment(),
                 start_new_session=True,  # Ctrl-C in the terminal reaches the parent alone
             )
 
@@ -312,7 +312,7 @@ def _spawner() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-spawner")
 
 
-def _environment() -> dict[str, str]:
+def child_environment() -> dict[str, str]:
     """The parent's environment without secrets, and with evo importable from any folder."""
     kept = {
         name: value

@@ -129,9 +129,19 @@ class _Examination:
                 with np.errstate(all="ignore"):
                     outputs = {t.name: trusted[t.name].astype(NUMPY[t.dtype]) for t in self.task.outputs}
             row = compare(self.task, run.case.name, outputs, run.expectation)
+            off = max((_relative_rms(outputs[t.name], run.truth[t.name]) for t in self._floats()), default=0.0)
+            if off > max(self.task.tolerance.rtol, 16 * max((ROUNDOFF[t.dtype] for t in self._floats()), default=0.0)):
+                raise TaskInvalid(
+                    f"{self.task.folder / 'reference.py'}: trusted() is off from expected() by {off:.3g} of its size at "
+                    f"case {run.words}, so its error is no budget",
+                    hint="trusted() computes the same, in the precision of a good kernel",
+                )
             if row.status is not Status.CORRECT:
                 hint = "compare expected() and trusted(), and see what the tolerance and the inputs ask for"
                 raise self._invalid(f"the gate refuses {whose} at case {run.words}: {row.reason}", hint)
+
+    def _floats(self) -> list[Tensor]:
+        return [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]
 
     def _must_fail(self, lazy: _Lazy) -> None:
         given = [(run, lazy.outputs(run)) for run in self.runs]
@@ -240,14 +250,20 @@ class _Examination:
     def _of_floats(self, run: _Run, change: Callable[[Tensor, _Run], Array]) -> Arrays | None:
         """The truth with every floating output changed; None where there is none."""
         outputs = dict(run.truth)
-        floats = [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]
         with np.errstate(all="ignore"):
-            outputs |= {tensor.name: change(tensor, run) for tensor in floats}
-        return outputs if floats else None
+            outputs |= {tensor.name: change(tensor, run) for tensor in self._floats()}
+        return outputs if self._floats() else None
 
 
 def _equal(left: Arrays, right: Arrays) -> bool:
     return all(left[name].tobytes() == right[name].tobytes() for name in left)
+
+
+def _relative_rms(values: Array, truth: Array) -> float:
+    got, want = values.astype(np.float64), truth.astype(np.float64)
+    counted = np.isfinite(got) & np.isfinite(want)
+    size = float(np.sqrt((want[counted] ** 2).sum()))
+    return float(np.sqrt(((got[counted] - want[counted]) ** 2).sum())) / size if size else 0.0
 
 
 def _reordered(values: Array) -> Array:

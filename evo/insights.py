@@ -1,4 +1,9 @@
-"""What each kind of change has brought, from the records. Pure; measured and modelled effects are never mixed."""
+"""What each kind of change has brought, from the records. Pure.
+
+Effects of unlike environments (chip, arch, way of loading, compiler, driver, clocks, simulator) are never mixed, and so
+neither are measured and modelled ones. A ratio comes from one place anyway, so the task's and evo's own versions may
+differ between the trials of one insight.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.population import Record
-from evo.result import Json, drop_absent
+from evo.result import Environment, Json, drop_absent
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insight:
-    """The effect of one kind of change on one chip.
+    """The effect of one kind of change in one environment, which `environment` gives in words.
 
     change: what distinguishes kinds within an operator: its rule and knob, or the summary with its numbers masked.
     timed: trials with a gain ratio, of which `median`, `low` and `high` are the middle and the ends; absent if none.
@@ -26,6 +31,7 @@ class Insight:
     change: str
     chip: str
     timing: str
+    environment: str
     count: int
     kept: int
     timed: int
@@ -72,12 +78,21 @@ def change_of(record: Record) -> str:
     return _NUMBER.sub("#", " ".join(record.summary.split()))
 
 
+def environment_words(record: Record) -> str:
+    """What the effects of one insight share: `l4, sm_89, cubin, nvrtc 13.0.88, driver 580.65, CUDA 13.0`."""
+    identity = Environment.from_json(record.environment).identity()
+    plain = ("chip", "arch", "loaded", "NVRTC", "GPU")
+    shared = {name: value for name, value in identity.items() if name not in ("task", "harness") and value}
+    return ", ".join(value if name in plain else f"{name} {value}" for name, value in shared.items())
+
+
 def summarise(records: Iterable[Record]) -> list[Insight]:
-    """One insight per task, operator, kind of change, chip and timing; most helpful first. Starts claim nothing."""
+    """One insight per task, operator, kind of change and environment; most helpful first. Starts claim nothing."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         if record.kind != "start":
-            key = (record.task, record.operator, change_of(record), record.place[0], record.timing)
+            where = environment_words(record)
+            key = (record.task, record.operator, change_of(record), record.place[0], record.timing, where)
             groups.setdefault(key, []).append(record)
     insights = [_insight(key, group) for key, group in groups.items()]
     return sorted(insights, key=_rank)
@@ -90,7 +105,7 @@ def unsuccessful(records: Sequence[Record]) -> list[Unsuccessful]:
 
 
 def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
-    task, operator, change, chip, timing = key
+    task, operator, change, chip, timing, environment = key
     ratios = [ratio for record in group if (ratio := _ratio(record)) is not None]
     return Insight(
         task=task,
@@ -98,6 +113,7 @@ def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
         change=change,
         chip=chip,
         timing=timing,
+        environment=environment,
         count=len(group),
         kept=sum(record.kept for record in group),
         timed=len(ratios),
@@ -109,7 +125,7 @@ def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
 
 def _rank(insight: Insight) -> tuple[object, ...]:
     effect = insight.median if insight.median is not None else 0.0
-    return (insight.task, insight.timing, -effect, -insight.kept, insight.operator, insight.change, insight.chip)
+    return (insight.task, insight.timing, -effect, -insight.kept, insight.operator, insight.change, insight.environment)
 
 
 def _unsuccessful(record: Record) -> Unsuccessful:

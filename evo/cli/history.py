@@ -163,14 +163,22 @@ def _warn_of_change(record: Record, task: Task) -> None:
         say(f"the task {task.name} has changed since: its reference, cases or tolerance are not those of the record")
 
 
+def _differences(record: Record, evaluation: Evaluation) -> list[str]:
+    from evo.result import Environment
+
+    return evaluation.environment.differences(Environment.from_json(record.environment))
+
+
 def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
     verdict = evaluation.decision.verdict if evaluation.decision else None
     same = (evaluation.status, verdict) == (record.status, record.verdict)
+    different = _differences(record, evaluation)
     if json:
         shape: dict[str, Json] = {
             "trial": record.trial,
             "variant": record.variant,
             "same": same,
+            **({"differences": list(different)} if different else {}),
             "recorded": dict(record.evaluation),
             "now": evaluation.to_json(),
         }
@@ -182,13 +190,15 @@ def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
             "recorded",
             views.coloured(record.status.value),
             views.coloured(verdict_word(record)),
-            *bench_cells(record.evaluation),
+            *([] if different else bench_cells(record.evaluation)),
         ],
         ["now", views.coloured(evaluation.status.value), views.coloured(verdict.value if verdict else ""), *now],
     ]
     names = [clip(str(case["name"]), 12) for case in record.bench]
     out_table(["", "status", "verdict", *(f">{name} µs" for name in names)], padded(rows))
     out()
+    if different:
+        out(f"the recorded times are not held against these: {plain(', '.join(different))}")
     out(paint("the same outcome", "green") if same else paint("another outcome", "red"))
     if not same and evaluation.reason:
         out(plain(evaluation.reason))

@@ -131,6 +131,14 @@ def insights(
 
 
 def _show_insights(rows: list[Insight]) -> None:
+    places: dict[str, set[str]] = {}
+    for row in rows:
+        places.setdefault(row.chip, set()).add(row.environment)
+    for chip, environments in places.items():
+        if len(environments) > 1:
+            say(f"effects on {chip} come from {len(environments)} environments, which are not mixed:")
+            for environment in sorted(environments):
+                say(f"  {environment}")
     for index, ((task, timing), group) in enumerate(groupby(rows, key=lambda row: (row.task, row.timing))):
         if index:
             out()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -190,3 +191,17 @@ def test_unsuccessful_changes_are_listed_latest_first() -> None:
     ]
     assert "ratio" not in rows[0].to_json()
     assert rows[1].to_json()["ratio"] == 1.25
+
+
+def test_insights_of_unlike_environments_are_kept_apart() -> None:
+    def driver(trial: Record, version: str) -> Record:
+        environment = {**trial.environment, "detail": {"driver": version}}
+        return replace(trial, evaluation={**trial.evaluation, "environment": environment})
+
+    records = [
+        driver(record(n, parent=text_of(1), ratio=ratio, loaded="cubin"), version)
+        for n, ratio, version in ((2, 1.1, "570.1"), (3, 1.3, "580.2"), (4, 1.2, "580.2"))
+    ]
+    found = {insight.environment.rpartition("driver ")[2]: insight for insight in summarise(records)}
+    assert (found["570.1"].count, found["570.1"].median) == (1, 1.1)
+    assert (found["580.2"].count, found["580.2"].median) == (2, 1.25)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -32,6 +33,7 @@ from evo.result import CaseBench, Estimate, Fault
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
 _QUICK = 8
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
+_SECOND_LOOK = 200_000_000  # warp instructions
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 
 
@@ -106,6 +108,8 @@ class SimDevice:
         run = _Run(self._module(program), request)
         if faults := run.execute():
             return faults[0]
+        if unwritten := self._unwritten(run, request):
+            return unwritten
         reports = {report.name: report for report in program.binary.kernels}
         parts = [
             sim.LaunchCounts(
@@ -121,6 +125,24 @@ class SimDevice:
         ]
         estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
         return CaseBench(name=program.case, estimate=estimate)
+
+    def _unwritten(self, run: _Run, request: RunRequest) -> Fault | None:
+        """The fault of a variant that leaves an output out at this size: its time would be that of doing nothing.
+
+        A sample that writes nothing may be the luck of the draw (a last block that writes for all), so the whole grid
+        is run before it is believed.
+        """
+        names = run.without_a_byte()
+        if names and request.blocks is not None:
+            again = _Run(self._module(request.program), replace(request, blocks=None, budget=_SECOND_LOOK))
+            if again.execute():
+                return None  # more than a second look is worth; the gate judges faults
+            names = again.without_a_byte()
+        if not names:
+            return None
+        case, kernels = request.program.case, run.program.launches[-1].launch.kernel
+        message = f"case {case}: not one byte of output {names[0]} is written"
+        return Fault(kind="uninitialised", kernel=kernels, message=message)
 
     def _module(self, program: Program) -> sim.Module:
         key = program.binary.key
@@ -202,6 +224,11 @@ class _Run:
                 for space in self.program.scratch:
                     self.buffers[space.name].state = None
         return ()
+
+    def without_a_byte(self) -> list[str]:
+        """Outputs that no block wrote to."""
+        states = {output.name: self.buffers[output.name].state for output in self.program.outputs}
+        return [name for name, state in states.items() if state is not None and not state.any()]
 
     def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
         argument = bound.arguments[index]

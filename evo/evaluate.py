@@ -23,7 +23,7 @@ from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.prepare import Failed, Prepared, simpler
-from evo.result import Check, Decision, Evaluation, Fault, Status
+from evo.result import CaseBench, Check, Decision, Evaluation, Fault, Status
 from evo.task import Task
 from evo.workbench import Workbench
 
@@ -244,7 +244,12 @@ def _measured(
         started.stages.seconds[f"bench.{name}"] = seconds
     if found.divergence is not None:
         return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
-    return replace(base, status=Status.MEASURED, bench=found.child, decision=found.decision)
+    rows = tuple(_with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)
+    return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision)
+
+
+def _with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:
+    return replace(row, roofline_fraction=floor_us / row.time_us) if floor_us is not None else row
 
 
 def _with_baselines(job: Job, bench: Workbench, found: Evaluation, stages: Stages) -> Evaluation:

@@ -149,7 +149,7 @@ class Baseline:
 class CaseBench:
     """Times of one bench case: measured (warm, and cold) or modelled, never both.
 
-    roofline_fraction: the case's floor over its warm median, from 0 to 1.
+    roofline_fraction: the case's floor on the chip over its warm median; 1 is as fast as the chip's table allows.
     """
 
     name: str

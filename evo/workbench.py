@@ -20,13 +20,14 @@ from evo.decide_modelled import CASE_LOSS
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
-from evo.errors import HarnessFault, UsageError
+from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.gate import check_task
 from evo.hardware import Chip, chip
 from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare
 from evo.reference import Reference, load_reference
 from evo.result import Baseline, CaseBench, Environment, Fault, Json, Timing
+from evo.roofline import limits
 from evo.task import Case, Task
 from evo.variant import parse_variant
 
@@ -222,6 +223,13 @@ class Workbench:
         require_quiet(floor, decision, rule)
         self.controls[task.hash] = floor.to_json(rule)
         return floor
+
+    def floor_us(self, task: Task, case: str) -> float | None:
+        """What a bench case cannot be faster than on this chip; None where the task states no work."""
+        try:
+            return limits(task, task.case(case), self.chip).floor_us or None
+        except SyntaxInvalid:
+            return None
 
     def baselines(self, task: Task, seed: int) -> dict[str, Baseline]:
         """The fastest library implementation of each bench case, timed here once a run; {} where it names none."""

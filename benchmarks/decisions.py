@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recorder import Recorder
 from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, write_json
 
 from evo.bench import BenchOptions, BenchRequest, control, measure
@@ -44,26 +45,6 @@ COLD_ROUNDS = 8
 THREADS, BLOCKS = 128, 32
 CASE = "work"
 OPTIONS = BenchOptions(budget_s=20.0, warm_up_s=1.0)
-
-
-class Recorder:
-    """A worker that keeps what each measurement gave, for the pairs that a decision does not carry."""
-
-    def __init__(self, worker: Any) -> None:
-        self.worker = worker
-        self.results: list[BenchResult] = []
-
-    def call(self, method: str, *arguments: object, time_limit_s: float) -> Any:
-        result = self.worker.call(method, *arguments, time_limit_s=time_limit_s)
-        if method == "bench":
-            self.results.append(result)
-        return result
-
-    def recycle(self) -> None:
-        self.worker.recycle()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.worker, name)
 
 
 # --- what is timed --------------------------------------------------------------------------------------------------
@@ -240,7 +221,7 @@ def taken(trial: Trial, recorder: Recorder, row: Chip, seed: int) -> Outcome:
             options=OPTIONS,
         )
 
-    recorder.results.clear()
+    recorder.clear()
     clock = Clock()
     found = measure(recorder, request(seed), chip=row, fresh=lambda: request(seed + 1))  # type: ignore[arg-type]
     elapsed = clock.seconds

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from evo.device import DeviceName, RunRequest, RunResult
+import math
+
+import numpy as np
+
+from evo.decide import Sequential
+from evo.device import BenchCase, DeviceName, RunRequest, RunResult
 from evo.device.samples import BenchRequest, BenchResult, timing_of
 from evo.device.simulated import SimDevice
 from evo.result import CaseBench
@@ -23,9 +28,19 @@ class StandInGpu:
 
     def bench(self, request: BenchRequest) -> BenchResult:
         """A microsecond for each thread of a block."""
-        return BenchResult(
-            child=tuple(
-                CaseBench(name=case.program.case, warm=timing_of([float(case.program.launches[0].launch.threads)] * 8))
-                for case in request.child
-            )
-        )
+        child, parent = _rows(request.child), _rows(request.parent)
+        pairs: list[dict[str, float]] = []
+        if parent:
+            both = zip(child, parent, strict=True)
+            pair = {ours.name: math.log(ours.time_us / theirs.time_us) for ours, theirs in both}
+            stop = Sequential(dict.fromkeys(pair, 1.0), request.options.rule)
+            while len(pairs) < request.options.rule.max_pairs and stop.verdict is None:
+                pairs.append(pair)
+                stop.add(pair)
+        samples = {row.name: np.full(8, row.time_us, np.float32) for row in child}
+        return BenchResult(child=child, parent=parent, pairs=tuple(pairs), samples=samples)
+
+
+def _rows(cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
+    times = {case.program.case: float(case.program.launches[0].launch.threads) for case in cases}
+    return tuple(CaseBench(name=name, warm=timing_of([us] * 8)) for name, us in times.items())

@@ -18,13 +18,20 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import decisions  # noqa: E402
 import peak  # noqa: E402
+import peer_extension  # noqa: E402
+import peer_kernel_tuner  # noqa: E402
 import report  # noqa: E402
+import throughput  # noqa: E402
+from recorder import Recorder  # noqa: E402
 
 from evo.decide import Sequential  # noqa: E402
 from evo.device.calibrate import Rate  # noqa: E402
 from evo.device.samples import BenchRequest, BenchResult, timing_of  # noqa: E402
 from evo.hardware import chip  # noqa: E402
-from evo.result import CaseBench, Verdict  # noqa: E402
+from evo.result import CaseBench, Status, Verdict  # noqa: E402
+from evo.screening import Screened  # noqa: E402
+from evo.task import load_task  # noqa: E402
+from evo.variant import parse_variant  # noqa: E402
 
 FIXED_US, EACH_US = 1.7, 0.035
 
@@ -69,7 +76,7 @@ class SimulatedSampler:
 
 
 def run(sampler: SimulatedSampler, *, quick: bool = True, seconds: float = 600.0) -> tuple[dict[str, Any], bool]:
-    recorder = decisions.Recorder(sampler)
+    recorder = Recorder(sampler)
     clock = report.Clock(seconds)
     return decisions.trial_run(recorder, chip("l4"), "sm_89", [], quick=quick, clock=clock, seed=3)
 
@@ -146,7 +153,7 @@ def test_a_json_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> 
         report.write_json(tmp_path / "no" / "such.json", {})
 
 
-@pytest.mark.parametrize("name", ["decisions", "peak"])
+@pytest.mark.parametrize("name", ["decisions", "peak", "throughput"])
 def test_without_a_gpu_a_script_says_so_and_exits_4(name: str) -> None:
     if report.gpu_present():
         pytest.skip("this machine has one")
@@ -167,3 +174,93 @@ def test_outcomes_are_counted_by_kind() -> None:
     text = decisions.summary(rows)
     assert "2 % slowdown" in text
     assert "1/1" in text
+
+
+def swept(
+    name: str, wall_s: float, ratio: float, gpu_s: float, verdict: Verdict = Verdict.REVERT
+) -> throughput.Candidate:
+    return throughput.Candidate(
+        name=name,
+        status="measured",
+        verdict=verdict.value,
+        ratio=ratio,
+        pairs=6,
+        wall_s=wall_s,
+        latency_s=2 * wall_s,
+        gpu_s={"run": gpu_s / 2, "bench": gpu_s / 2},
+        stages_s={"compile": 0.2, "bench": gpu_s / 2},
+    )
+
+
+FIGURES: dict[str, Any] = {
+    "sweep": [swept("a", 0.5, 0.8, 0.1), swept("b", 0.7, 0.99, 0.3), swept("c", 0.6, 1.1, 0.4, Verdict.KEEP)],
+    "extensions": [{"process_s": 42.0}, {"error": "no nvcc"}],
+    "screening_s": 0.08,
+    "kernel_tuner_s": 0.14,
+}
+
+
+def test_throughput_aims_are_read_off_the_figures() -> None:
+    assert [met for _, met, _ in throughput.aims(FIGURES)] == [True, True, True, True]
+    slow = FIGURES | {"sweep": [swept("a", 1.5, 0.8, 0.3)], "screening_s": 0.2}
+    assert [met for _, met, _ in throughput.aims(slow)] == [False, False, False, False]
+    bare = FIGURES | {"extensions": [{"error": "no nvcc"}], "kernel_tuner_s": None}
+    assert [met for _, met, _ in throughput.aims(bare)] == [True, True, None, None]
+    text = throughput.sweep_report(FIGURES["sweep"])
+    assert "0.600 / 0.680" in text
+    assert "clear losers, 1.1x and slower" in text
+
+
+def test_a_peer_that_cannot_run_says_why_beside_the_table() -> None:
+    looks = [
+        Screened(
+            variant="v", status=Status.MEASURED, p50_us=80.0, stages_s={"compile": 0.1, "check": 0.0, "bench": 0.1}
+        )
+    ]
+    assert "Kernel Tuner did not run: no driver" in throughput.screening_report(looks, 0.2, {"error": "no driver"})
+    parts = {"compile": 0.1, "verification": 0.01, "benchmark": 0.02}
+    tuner = {"configurations": 1, "timed": 1, "wall_s": 0.15, "parts_s": [parts], "best_us": 81.0}
+    assert "0.150" in throughput.screening_report(looks, 0.2, tuner)
+    assert "extension 1 did not run: no nvcc" in throughput.extension_report([{"error": "no nvcc"}])
+
+
+def test_a_knob_space_holds_what_its_requires_and_the_chip_allow() -> None:
+    task = throughput.narrowed(load_task(ROOT, "attention"), ("b2", "b4"))
+    assert [case.name for case in task.bench] == ["b2", "b4"]
+    text = (task.folder / "ladder" / "40_mma.cu").read_text()
+    cases = (*task.check, *task.bench)
+    large = throughput.knob_space(task, text, cases, chip("h200"))
+    small = throughput.knob_space(task, text, cases, chip("l4"))
+    assert 0 < len(small) < len(large) < 48
+    assert len(throughput.drawn(large, 24, 1)) == 24
+    assert {tuple(s.items()) for s in small} < {tuple(s.items()) for s in large}
+
+
+def test_the_peers_get_the_same_kernel_text() -> None:
+    attention = (ROOT / "kernels/attention/ladder/40_mma.cu").read_text()
+    source = peer_extension.extension_source(attention, 64)
+    assert attention in source
+    assert source.index("torch/extension.h") < source.index("#define D 64") < source.index("__global__")
+    assert peer_extension.axes_of("B=2,HQ=8") == {"B": 2, "HQ": 8}
+    matmul = (ROOT / "kernels/matmul/ladder/20_register.cu").read_text()
+    knobs = list(parse_variant(matmul).knob_values)
+    bare = peer_kernel_tuner.tunable_source(matmul, knobs)
+    assert "// evo:" not in bare
+    assert "#define" not in bare
+    assert "constexpr int SIDE = BLOCK / PATCH" in bare
+
+
+def test_kernel_tuners_space_is_the_configurations_asked_for() -> None:
+    asked = [{"BLOCK": 32, "PATCH": 4}, {"BLOCK": 64, "PATCH": 8}]
+    parameters, legal = peer_kernel_tuner.space(asked)
+    assert parameters == {"BLOCK": [32, 64], "PATCH": [4, 8], "block_size_x": [64]}
+    assert legal({"BLOCK": 32, "PATCH": 4, "block_size_x": 64})
+    assert not legal({"BLOCK": 64, "PATCH": 4, "block_size_x": 64})
+
+
+def test_a_peer_script_that_fails_gives_its_last_words() -> None:
+    failed = throughput.peer(["-c", "raise SystemExit('no such thing')"], {}, None)
+    assert failed == {"error": "no such thing"}
+    good = throughput.peer(["-c", "print('x'); print('{\"a\": 1}')"], {}, None)
+    assert good["a"] == 1
+    assert good["process_s"] > 0

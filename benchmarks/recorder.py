@@ -1,0 +1,35 @@
+"""A worker that remembers its calls: what a measurement gave beyond the decision, and how long the GPU was held."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evo.device.samples import BenchResult
+
+
+class Recorder:
+    """Stands in for a worker. results: of `bench`, in order; seconds: wall time of calls, by method."""
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+        self.results: list[BenchResult] = []
+        self.seconds: dict[str, float] = {}
+
+    def call(self, method: str, *arguments: object, time_limit_s: float) -> Any:
+        started = time.perf_counter()
+        try:
+            result = self.worker.call(method, *arguments, time_limit_s=time_limit_s)
+        finally:
+            self.seconds[method] = self.seconds.get(method, 0.0) + time.perf_counter() - started
+        if method == "bench":
+            self.results.append(result)
+        return result
+
+    def clear(self) -> None:
+        self.results.clear()
+        self.seconds.clear()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.worker, name)

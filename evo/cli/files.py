@@ -14,11 +14,13 @@ from evo.cli.options import (
     AsJson,
     DeviceWord,
     KernelFile,
+    SecretSeed,
     Seed,
     Subject,
     TaskWord,
     choose_device,
     read_subject,
+    seed_or_secret,
     session_of,
 )
 from evo.cli.terminal import out_json, say, stage
@@ -41,7 +43,7 @@ def check(
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    seed: Seed = 0,
+    seed: SecretSeed = None,
     counters: Annotated[bool, typer.Option("--counters", help="Also count events by source line.")] = False,
     case: Annotated[
         str | None, typer.Option("--case", metavar="NAME", help="Count at this case (default: the first check case).")
@@ -50,6 +52,7 @@ def check(
 ) -> int:
     """Check that a variant is correct. Runs the gate: every check case, memory faults, races, error budget."""
     subject = read_subject(session_of(context), file, task)
+    seed = seed_or_secret(seed)
     counted = _case(subject, counters, case)
     with _workbench(device, arch) as workbench:
         say(f"checking {subject.path} on {workbench.device}")
@@ -99,13 +102,14 @@ def attempt(
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    seed: Seed = 0,
+    seed: SecretSeed = None,
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would. Checks it, times it against the champion and decides; writes nothing."""
     from evo.variant import read_variant
 
     subject = read_subject(session_of(context), file, task)
+    seed = seed_or_secret(seed)
     with _workbench(device, arch) as workbench:
         champion = subject.task.champion_path(workbench.chip_slug, workbench.arch)
         rival = read_variant(champion).text if champion.is_file() else None

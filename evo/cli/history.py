@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import views
-from evo.cli.options import AsJson, Seed, Session, choose_device, choose_task, session_of
+from evo.cli.options import AsJson, Session, choose_device, choose_task, session_of
 from evo.cli.recorded import (
     bench_cells,
     commits_of,
@@ -136,7 +136,9 @@ def replay(
     device: Annotated[
         str | None, typer.Option("--device", metavar="NAME", help="Instead of the device of the record.")
     ] = None,
-    seed: Seed = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Of other inputs than the record's.")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
@@ -149,6 +151,10 @@ def replay(
     task = choose_task(root, record.task)
     text = rebuild_text(records, record.trial)
     rival = rebuild_parent_text(records, record.trial)
+    if seed is None:
+        check = record.evaluation.get("check")
+        recorded = check.get("seed") if isinstance(check, dict) else None
+        seed = recorded if isinstance(recorded, int) else 0
     _warn_of_change(record, task)
     where = choose_device(device or str(record.environment["device"]))
     with Workbench(where, arch=str(record.environment["arch"]), on_stage=stage) as workbench:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,10 +27,19 @@ DeviceWord = Annotated[str, typer.Option("--device", metavar="NAME", help="auto,
 ArchWord = Annotated[str, typer.Option("--arch", metavar="ARCH", help="sm_NN, or native for the chip at hand.")]
 TaskWord = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Instead of the file's `// evo: task`.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of inputs and of the order of proposals.")]
+SecretSeed = Annotated[
+    int | None, typer.Option("--seed", metavar="N", min=0, help="Draw these inputs again (default: new, secret ones).")
+]
 KernelFile = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")]
 
+_SEEDS = 2**31
 _LONGEST_NAME = 255  # bytes, on every file system that matters
 _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def seed_or_secret(given: int | None) -> int:
+    """The seed asked for, or one that no kernel can have been written for."""
+    return given if given is not None else secrets.randbelow(_SEEDS)
 
 
 @dataclass(frozen=True, slots=True)

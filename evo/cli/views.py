@@ -21,13 +21,15 @@ def coloured(word: str) -> str:
 def show_check(evaluation: Evaluation, path: Path) -> None:
     """The gate's verdict, a row per case, and each fault with the source line it happened on."""
     environment = evaluation.environment
-    words = f"{environment.device}  {environment.arch}"
-    out(f"{paint(evaluation.variant, 'cyan')}  {coloured(evaluation.status.value)}  {words}")
     check = evaluation.check
+    words = f"{environment.device}  {environment.arch}"
+    if check is not None and check.seed is not None:
+        words += f"  seed {check.seed}"
+    out(f"{paint(evaluation.variant, 'cyan')}  {coloured(evaluation.status.value)}  {words}")
     if check is not None and check.cases:
         out()
         out_table(
-            ["case", "status", ">max error", ">allowed", ">rms error", ">allowed"],
+            ["case", "status", ">max error", ">allowed", ">rms error", ">allowed", "also with"],
             [_check_row(case) for case in check.cases],
         )
     if evaluation.reason:
@@ -50,6 +52,7 @@ def _check_row(case: CaseCheck) -> list[str]:
         number(budget.get("max_error")) or _allclose(budget),
         number(case.rms_error),
         number(budget.get("rms_error")),
+        ", ".join(name for name in case.inputs if name != "drawn"),
     ]
 
 

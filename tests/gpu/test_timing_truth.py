@@ -1,0 +1,125 @@
+"""evo's times against times taken another way: CUDA graphs written here with torch alone."""
+
+import math
+import statistics
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import case_of, program
+
+from evo.bench import BenchOptions, BenchRequest, measure, time_rivals
+from evo.device.worker import Worker
+from evo.hardware import Chip, chip
+from evo.reference import load_reference
+from evo.result import Timing
+from evo.task import load_task
+
+pytestmark = pytest.mark.gpu
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHIN = 0.03
+OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.4, samples=128)
+CALLS = 60  # in a graph; of long calls fewer
+ROUNDS = 3
+WARM_US = 300_000.0  # of work before a replay counts, so that the clock is up
+
+
+@pytest.fixture(scope="module")
+def row(worker: Worker) -> Chip:
+    return chip(worker.call("describe", time_limit_s=60)["chip"])
+
+
+def graph_time_us(call: Callable[[], object], calls: int, torch: Any) -> float:
+    """Microseconds of a call: replays of a graph of it, less what the graph itself costs, from two lengths of graph."""
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.synchronize()
+
+    def captured(count: int) -> Any:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(count):
+                call()
+        return graph
+
+    def replayed(graph: Any, count: int) -> float:
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        with torch.cuda.stream(stream):
+            graph.replay()
+            events[0].record(stream)
+            for event in events[1:]:
+                graph.replay()
+                event.record(stream)
+        torch.cuda.synchronize()
+        return statistics.median(a.elapsed_time(b) * 1000 for a, b in pairwise(events))
+
+    long, short = captured(calls), captured(calls // 3)
+    worked = 0.0
+    while worked < WARM_US:
+        worked += 10 * replayed(long, 10)
+    return (replayed(long, 40) - replayed(short, 40)) / (calls - calls // 3)
+
+
+@pytest.mark.parametrize("name", ["b2", "b4", "b8", "long"])
+def test_attention_rivals_agree_with_a_cuda_graph_written_here(worker: Worker, name: str) -> None:
+    torch = pytest.importorskip("torch")
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    task = load_task(ROOT, "attention")
+    case = task.case(name)
+    inputs = load_reference(task).inputs(case, 0)
+    ours: dict[str, list[float]] = {rival: [] for rival in backends}
+    theirs: dict[str, list[float]] = {rival: [] for rival in backends}
+    tensors = [torch.from_numpy(np.ascontiguousarray(inputs[tensor])).cuda() for tensor in ("q", "k", "v")]
+    calls = 6 if name == "long" else CALLS
+    for _ in range(ROUNDS):  # of both in turn, since the clock may drift
+        times = time_rivals(worker, task.folder, case.axes, inputs, OPTIONS)
+        for rival, backend in backends.items():
+            timing = times[rival]
+            if not isinstance(timing, Timing):
+                continue
+            ours[rival].append(timing.p50_us)
+            with torch.inference_mode(), sdpa_kernel(backend):
+                theirs[rival].append(graph_time_us(lambda: scaled_dot_product_attention(*tensors), calls, torch))
+    compared = 0
+    for rival in backends:
+        if not ours[rival]:
+            print(f"{name} {rival}: does not run here")
+            continue
+        here, there = statistics.median(ours[rival]), statistics.median(theirs[rival])
+        print(f"{name} {rival}: evo {here:.3f} us, torch graph {there:.3f} us, ratio {here / there:.4f}")
+        assert abs(math.log(here / there)) < WITHIN, (rival, ours[rival], theirs[rival])
+        compared += 1
+    assert compared
+
+
+def test_an_empty_kernel_takes_what_a_graph_of_empty_kernels_says(worker: Worker, row: Chip) -> None:
+    empty = program("if (n < 0) y[i] = x[i];", name="nothing", grid=1, block=32, arch=row.arch)
+    result = measure(worker, BenchRequest(child=(case_of(empty),), options=OPTIONS), chip=row)
+    warm = result.child[0].warm
+    assert warm is not None
+    print(f"empty kernel: p50 {warm.p50_us:.3f} us, p90 {warm.p90_us:.3f} us over {warm.samples} samples")
+    assert 0.2 < warm.p50_us < 2.0
+
+
+def test_times_of_short_kernels_are_told_apart(worker: Worker, row: Chip) -> None:
+    """The 10 us class: each step of 5 % work is seen, in the right order and in proportion."""
+    times = []
+    for trips in (4000, 4200, 4410):
+        body = f"float a = x[i]; for (int j = 0; j < {trips}; ++j) a = fmaf(a, 0.999f, 0.001f); y[i] = a;"
+        short = program(body, name=f"short{trips}", n=4096, block=128, arch=row.arch)
+        warm = measure(worker, BenchRequest(child=(case_of(short),), options=OPTIONS), chip=row).child[0].warm
+        assert warm is not None
+        times.append(warm.p50_us)
+    print("short kernels:", [f"{us:.3f}" for us in times])
+    first, second = times[1] / times[0], times[2] / times[1]
+    assert 1.02 < first < 1.06
+    assert 1.02 < second < 1.06

@@ -23,18 +23,19 @@ from evo.cli.options import (
     seed_or_secret,
     session_of,
 )
+from evo.cli.profiled import show_counts
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
+    from evo.device import Program, RunResult
     from evo.evaluate import Workbench
     from evo.hardware import Chip
+    from evo.profile import HotLine, KernelProfile
     from evo.result import Evaluation, Json
     from evo.task import Case
 
 FAILED = 1
-
-LineCounters = dict[int, dict[str, int]]
 
 
 def check(
@@ -57,16 +58,18 @@ def check(
     with _workbench(device, arch) as workbench:
         say(f"checking {subject.path} on {workbench.device}")
         evaluation = _evaluated(subject, workbench, seed, upto="check")
-        by_line = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else {}
+        found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
+        kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
     if json:
         shape = check_json(subject, evaluation)
         if counted is not None:
+            by_line = found[1].counters_by_line if found else {}
             shape["counters_by_line"] = {str(line): dict(events) for line, events in by_line.items()}
         out_json(shape)
         return 0 if evaluation.status.passed else FAILED
     views.show_check(evaluation, subject.path)
-    if counted is not None:
-        views.show_counters(counted.name, by_line, subject.variant.text)
+    if kernels:
+        show_counts(kernels, lines)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -186,9 +189,9 @@ def _case(subject: Subject, counters: bool, name: str | None) -> Case | None:
     return subject.task.case(name) if name is not None else subject.task.check[0]
 
 
-def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> LineCounters:
+def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> tuple[Program, RunResult]:
     """What each source line did at one case, from one more run on the simulator."""
-    from evo.device import RunRequest, RunResult
+    from evo.device import RunRequest
     from evo.prepare import Failed
 
     prepared = workbench.prepare(subject.task, subject.variant.text, path=str(subject.path))
@@ -198,7 +201,17 @@ def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> L
     stage(f"count {case.name}")
     result: RunResult = workbench.checker.call("run", request, time_limit_s=120.0)
     stage("")
-    return result.counters_by_line
+    return request.program, result
+
+
+def _hottest(
+    subject: Subject, workbench: Workbench, found: tuple[Program, RunResult]
+) -> tuple[tuple[KernelProfile, ...], tuple[HotLine, ...]]:
+    from evo.profile import hot_lines, kernel_profiles
+
+    program, result = found
+    kernels = kernel_profiles(program, workbench.chip, result.launches)
+    return kernels, hot_lines(kernels, result.launches, subject.variant.text, workbench.chip)
 
 
 def check_json(subject: Subject, evaluation: Evaluation) -> dict[str, Json]:

@@ -11,8 +11,6 @@ from evo.cli.terminal import microseconds, out, out_table, paint, plain, ratio, 
 if TYPE_CHECKING:
     from evo.result import CaseBench, CaseCheck, Decision, Evaluation, Fault, Json
 
-_SHOWN_LINES = 20
-
 
 def coloured(word: str) -> str:
     return paint(word, verdict_colour(word))
@@ -222,29 +220,3 @@ def _kernel_row(kernel: Mapping[str, Json]) -> list[str]:
     rest = ["" if value is None else str(value) for value in (number("stack_bytes"), number("shared_bytes"))]
     registers = number("registers")
     return [str(kernel["name"]), _axes(kernel).strip(), "" if registers is None else str(registers), spilled, *rest]
-
-
-def show_counters(case: str, by_line: Mapping[int, Mapping[str, int]], text: str) -> None:
-    """What the simulator counted at one case: the totals, then each source line, hottest first."""
-    out()
-    if not by_line:
-        out("no counters: the variant did not run to its end on the simulator")
-        return
-    totals: dict[str, int] = {}
-    for events in by_line.values():
-        for name, value in events.items():
-            totals[name] = totals.get(name, 0) + value
-    ranked = sorted(totals.items(), key=lambda item: (-item[1], item[0]))
-    out_table([f"events at {case}", ">total"], [[name, f"{value:,}"] for name, value in ranked if value])
-    out()
-    _lines_table(by_line, text.splitlines())
-
-
-def _lines_table(by_line: Mapping[int, Mapping[str, int]], lines: Sequence[str]) -> None:
-    ranked = sorted(by_line.items(), key=lambda item: (-sum(item[1].values()), item[0]))[:_SHOWN_LINES]
-    rows = []
-    for number, counters in ranked:
-        events = ", ".join(f"{name} {value:,}" for name, value in sorted(counters.items(), key=lambda kv: -kv[1])[:3])
-        source = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-        rows.append([str(number), events, plain(source)])
-    out_table([">line", "events", "source"], rows, flexible=2)

@@ -1,0 +1,229 @@
+"""`evo profile FILE`: static resources, exact counts by source line, and Nsight Compute's counters on a GPU."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.options import (
+    DEFAULT_ARCH,
+    ArchWord,
+    AsJson,
+    DeviceWord,
+    KernelFile,
+    Seed,
+    Subject,
+    TaskWord,
+    choose_device,
+    read_subject,
+    session_of,
+)
+from evo.cli.profiled import show_profile
+from evo.cli.terminal import out_json, say, stage
+from evo.errors import UsageError
+
+if TYPE_CHECKING:
+    from evo.device import Program, RunRequest, RunResult
+    from evo.evaluate import Workbench
+    from evo.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
+    from evo.result import Fault, Json
+    from evo.task import Case
+
+FAILED = 1
+_COUNT_LIMIT_S = 300.0
+_NCU_LIMIT_S = 300.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Profile:
+    """What was found. status: `profiled`, or how far the variant got; counted: the simulator ran all of it."""
+
+    subject: Subject
+    case: Case
+    device: str
+    chip: str
+    arch: str
+    status: str = "profiled"
+    reason: str | None = None
+    kernels: tuple[KernelProfile, ...] = ()
+    lines: tuple[HotLine, ...] = ()
+    expected: tuple[Expected, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    counted: bool = False
+    not_counted: str | None = None
+    measured: Measured | Unavailable | None = None
+
+    @property
+    def summary(self) -> str:
+        """The `profile` field: `measured`, `counted` or `unavailable (reason)`."""
+        from evo.profile import Measured, Unavailable
+
+        if isinstance(self.measured, Measured):
+            return "measured"
+        if isinstance(self.measured, Unavailable):
+            return f"unavailable ({self.measured.reason})"
+        return "counted" if self.counted else f"unavailable ({self.not_counted or self.reason})"
+
+    def to_json(self) -> dict[str, Json]:
+        from evo.profile import Measured
+        from evo.result import drop_absent
+
+        return drop_absent(
+            {
+                "variant": self.subject.variant.id,
+                "task": self.subject.task.name,
+                "case": self.case.name,
+                "device": self.device,
+                "chip": self.chip,
+                "arch": self.arch,
+                "status": self.status,
+                "reason": self.reason,
+                "kernels": [kernel.to_json() for kernel in self.kernels],
+                "lines": [line.to_json() for line in self.lines],
+                "expected": [row.to_json() for row in self.expected],
+                "faults": [fault.to_json() for fault in self.faults] or None,
+                "counted_by": "simulator" if self.counted else None,
+                "measured": self.measured.to_json() if isinstance(self.measured, Measured) else None,
+                "profile": self.summary,
+            }
+        )
+
+
+def profile(
+    context: typer.Context,
+    file: KernelFile,
+    task: TaskWord = None,
+    case: Annotated[
+        str | None, typer.Option("--case", metavar="NAME", help="At this case (default: the task's headline case).")
+    ] = None,
+    device: DeviceWord = "auto",
+    arch: ArchWord = DEFAULT_ARCH,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="NAME", help="This kernel alone, where there are several.")
+    ] = None,
+    count: Annotated[
+        bool, typer.Option("--count/--no-count", help="Count every access on the simulator, on a GPU too.")
+    ] = True,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> int:
+    """Show where a variant's work goes. Resources and occupancy, then exact counts by source line, hottest first.
+
+    Counts come from the simulator: shared wavefronts and bank conflicts, sectors per request, divergence, atomics,
+    tensor-core work. On a GPU, Nsight Compute's counters stand beside them where the driver permits. Counts are held
+    against what the task's work formulas say. The order of lines is modelled; nothing is timed, nor checked for right
+    results: that is `evo check` and `evo bench`.
+    """
+    subject = read_subject(session_of(context), file, task)
+    chosen = subject.task.case(case if case is not None else subject.task.headline)
+    names = [line.kernel for line in subject.variant.launches]
+    if kernel is not None and kernel not in names:
+        raise UsageError(f"{subject.path} launches no kernel {kernel!r}", hint=f"one of {', '.join(names)}")
+    from evo.evaluate import Workbench
+
+    with Workbench(choose_device(device), arch=arch, on_stage=stage) as workbench:
+        say(f"profiling {subject.path} at case {chosen.name} on {workbench.device}")
+        try:
+            found = _profiled(subject, chosen, workbench, count=count, seed=seed)
+        finally:
+            stage("")
+    if kernel is not None:
+        found.kernels = tuple(row for row in found.kernels if row.name == kernel)
+        found.lines = tuple(line for line in found.lines if line.kernel == kernel)
+    if json:
+        out_json(found.to_json())
+    else:
+        show_profile(found)
+    return 0 if found.status == "profiled" else FAILED
+
+
+def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
+    from evo.device import RunRequest
+    from evo.metrics import added
+    from evo.prepare import Failed, prepare
+    from evo.profile import Measured, Unavailable, compare_measured, kernel_profiles
+
+    task = subject.task
+    found = Profile(
+        subject=subject, case=case, device=str(workbench.device), chip=workbench.chip_slug, arch=workbench.arch
+    )
+    stage("compile")
+    prepared = prepare(
+        task, subject.variant.text, chip=workbench.chip, arch=workbench.arch, path=str(subject.path), cases=[case]
+    )
+    if isinstance(prepared, Failed):
+        found.status, found.reason = prepared.status.value, prepared.reason
+        return found
+    program = prepared.programs[case.name]
+    found.kernels = kernel_profiles(program, workbench.chip, None)
+    inputs = workbench.reference(task).inputs(case, seed)
+    request = RunRequest(program=program, inputs=inputs, check_races=False)
+    totals: dict[str, int] | None = None
+    if count:
+        result = _counted(found, workbench, request)
+        if result is None or found.faults:
+            return found
+        totals = added(launch.totals for launch in result.launches)
+        _add_counts(found, workbench, program, result, totals)
+    else:
+        found.not_counted = "--no-count"
+    if workbench.device.kind == "gpu":
+        found.measured = _measured(request, workbench.device.which)
+        if isinstance(found.measured, Measured):
+            found.expected += compare_measured(task, case, totals, found.measured.sums())
+        elif isinstance(found.measured, Unavailable):
+            say(f"profile: unavailable ({found.measured.reason})")
+    return found
+
+
+def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunResult | None:
+    """The simulator's run of the whole grid; None, with the reason in `found`, where it did not get through."""
+    from evo.device.worker import Crashed, TimedOut
+    from evo.gate import fault_reason, fault_status
+
+    stage(f"count {found.case.name}")
+    try:
+        result: RunResult = workbench.checker.call("run", request, time_limit_s=_COUNT_LIMIT_S)
+    except TimedOut as late:
+        found.status = "timed_out"
+        found.reason = f"still counting after {late.seconds:g} s: choose a smaller --case, or --no-count"
+        return None
+    except Crashed as crash:
+        found.status, found.reason = "crashed", str(crash)
+        return None
+    if result.faults:
+        found.faults = result.faults
+        found.status = fault_status(result.faults[0]).value
+        found.reason = fault_reason(result.faults[0])
+    return result
+
+
+def _add_counts(
+    found: Profile, workbench: Workbench, program: Program, result: RunResult, totals: dict[str, int]
+) -> None:
+    from evo.profile import compare_counted, hot_lines, kernel_profiles
+
+    found.counted = True
+    found.kernels = kernel_profiles(program, workbench.chip, result.launches)
+    found.lines = hot_lines(found.kernels, result.launches, found.subject.variant.text, workbench.chip)
+    found.expected = compare_counted(found.subject.task, found.case, totals)
+
+
+def _measured(request: RunRequest, index: str) -> Measured | Unavailable:
+    """Nsight Compute around a process that launches the sequence once."""
+    from evo.device.worker import child_environment
+    from evo.profile import measure
+
+    stage("nsight compute")
+    with tempfile.TemporaryDirectory(prefix="evo-profile-") as folder:
+        path = Path(folder) / "request"
+        path.write_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
+        target: Sequence[str] = [sys.executable, "-P", "-m", "evo.device.once", str(path), index]
+        return measure(target, child_environment(), time_limit_s=_NCU_LIMIT_S)

@@ -1,0 +1,197 @@
+"""What `evo profile` prints for people; its counts are what `evo check --counters` shows too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evo.cli.terminal import out, out_table, paint, plain
+from evo.cli.views import coloured, show_fault
+
+if TYPE_CHECKING:
+    from evo.cli.profile import Profile
+    from evo.profile import Expected, HotLine, KernelProfile, Measured
+
+_SHOWN_LINES = 20
+_SHOWN_REMARKS = 12
+_SHOWN_SASS = 12
+_WORTH = 0.001
+# What a row of the table of lines says first, where the line has any of it.
+_COLUMNS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
+
+
+def show_profile(found: Profile) -> None:
+    """Resources, totals, hot lines, what was measured, and all of it beside its expectation."""
+    from evo.profile import Measured
+
+    words = [found.subject.task.name, found.case.name, found.device, found.arch, str(found.subject.path)]
+    out(f"{paint(found.subject.variant.id, 'cyan')}  {coloured(found.status)}  {'  '.join(words)}")
+    if found.reason:
+        out()
+        out(f"{paint(found.status, 'red')}: {plain(found.reason)}")
+    for fault in found.faults:
+        out()
+        show_fault(fault, found.subject.path)
+    if found.kernels:
+        out()
+        _show_kernels(found.kernels)
+    if found.counted:
+        show_counts(found.kernels, found.lines)
+    if isinstance(found.measured, Measured):
+        _show_measured(found.measured)
+    if found.expected:
+        out()
+        _show_expected(found.expected)
+    if found.summary.startswith("unavailable") and not found.reason:
+        out()
+        out(f"{paint('profile:', 'yellow')} {plain(found.summary)}")
+
+
+def _show_kernels(kernels: Sequence[KernelProfile]) -> None:
+    head = ["kernel", ">launches", ">grid", ">block", ">registers", ">spilled", ">local", ">shared", "resident per SM"]
+    rows = []
+    for row in kernels:
+        resident = (
+            f"{row.blocks_per_sm} blocks, {row.warps_per_sm} of {row.warps_per_sm_limit} warps: "
+            f"{' and '.join(row.limited_by)}"
+        )
+        rows.append(
+            [
+                row.name,
+                str(row.launches),
+                _size(row.launch.grid),
+                _size(row.launch.block),
+                str(row.registers),
+                f"{row.spill_bytes:,}",
+                f"{row.stack_bytes:,}",
+                f"{row.shared_bytes:,}",
+                resident,
+            ]
+        )
+    out_table(head, rows)
+    for row in kernels:
+        ranked = sorted(row.sass.items(), key=lambda item: (-item[1], item[0]))[:_SHOWN_SASS]
+        if ranked:
+            out(f"{paint('SASS', 'dim')} {row.name}: {'  '.join(f'{name} {count}' for name, count in ranked)}")
+
+
+def _size(sizes: tuple[int, ...]) -> str:
+    used = list(sizes)
+    while len(used) > 1 and used[-1] == 1:
+        used.pop()
+    return " x ".join(map(str, used))
+
+
+def _show_totals(kernels: Sequence[KernelProfile]) -> None:
+    from evo.metrics import METRICS, counted_metrics, short
+
+    values = {row.name: counted_metrics(row.counters or {}) for row in kernels}
+    shown = [name for name in METRICS if any(values[row.name].get(name) for row in kernels)]
+    out()
+    head = ["counted by the simulator, exact", *(f">{row.name}" for row in kernels)]
+    out_table(
+        [*head, "is"],
+        [
+            [
+                name,
+                *(short(values[row.name][name]) if name in values[row.name] else "" for row in kernels),
+                METRICS[name].meaning,
+            ]
+            for name in shown
+        ],
+        flexible=len(head),
+    )
+    for row in kernels:
+        if row.pipes and row.limiter:
+            top = row.pipes[row.limiter]
+            busy = sorted(row.pipes.items(), key=lambda item: -item[1])
+            parts = "  ".join(f"{name} {100 * clocks / top:.0f} %" for name, clocks in busy if clocks >= 0.01 * top)
+            out(f"{paint('pipes, modelled', 'dim')} {row.name}: {parts}")
+
+
+def show_counts(kernels: Sequence[KernelProfile], lines: Sequence[HotLine]) -> None:
+    """What the simulator counted: totals by kernel, then by source line."""
+    _show_totals(kernels)
+    _show_lines(lines)
+
+
+def _show_lines(lines: Sequence[HotLine]) -> None:
+    """The hottest lines as a table, then what is lost where, in words."""
+    if not lines:
+        return
+    several = len({line.kernel for line in lines}) > 1
+    out()
+    out_table(
+        [
+            ">line",
+            *(["kernel"] if several else []),
+            f">{lines[0].pipe}" if not several else ">limiter",
+            "else",
+            "events",
+            "source",
+        ],
+        [
+            [
+                str(line.line) if line.line else "?",
+                *([line.kernel] if several else []),
+                f"{100 * line.share:.1f} %",
+                _elsewhere(line),
+                _events(line.counters),
+                plain(line.source),
+            ]
+            for line in lines[:_SHOWN_LINES]
+        ],
+        flexible=5 if several else 4,
+    )
+    if len(lines) > _SHOWN_LINES:
+        out(paint(f"and {len(lines) - _SHOWN_LINES} cooler lines; --json has all", "dim"))
+    said = [(line.kernel, remark) for line in lines for remark in line.remarks]
+    if said:
+        out()
+    for kernel, remark in said[:_SHOWN_REMARKS]:
+        out(f"{f'{kernel}: ' if several else ''}{remark}")
+    if len(said) > _SHOWN_REMARKS:
+        out(paint(f"and {len(said) - _SHOWN_REMARKS} remarks on cooler lines; --json has all", "dim"))
+
+
+def _elsewhere(line: HotLine) -> str:
+    """The other pipe that a line keeps busy, against the limiter's clocks."""
+    pipe, share = line.busiest
+    return f"{pipe} {100 * share:.1f} %" if pipe != line.pipe and share >= _WORTH else ""
+
+
+def _events(counters: dict[str, int]) -> str:
+    named = [name for name in _COLUMNS if counters.get(name)][:3]
+    words = [f"{name.replace('_', ' ')} {counters[name]:,}" for name in named]
+    return ", ".join(words or [f"warp instructions {counters.get('warp_instructions', 0):,}"])
+
+
+def _show_measured(measured: Measured) -> None:
+    names = list(dict.fromkeys(name for _, values in measured.launches for name in values))
+    out()
+    head = ["measured by ncu, cold caches", *(f">{kernel}" for kernel, _ in measured.launches), "metric"]
+    rows = []
+    for name in names:
+        cells = [f"{values[name].value:,.6g}" if name in values else "" for _, values in measured.launches]
+        metric = next(values[name].metric for _, values in measured.launches if name in values)
+        rows.append([name, *cells, metric])
+    out_table(head, rows, flexible=len(head) - 1)
+    if measured.missing:
+        out(paint(f"not counted on this chip: {', '.join(measured.missing)}", "dim"))
+
+
+def _show_expected(rows: Sequence[Expected]) -> None:
+    out_table(
+        ["expected", ">value", "from", ">expected", ">ratio", "because"],
+        [
+            [
+                row.metric,
+                f"{row.value:,.10g}",
+                row.source,
+                f"{row.expected:,.10g}",
+                "exact" if row.exact else f"{row.value / row.expected:.4g}x" if row.expected else "",
+                row.because,
+            ]
+            for row in rows
+        ],
+    )

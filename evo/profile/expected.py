@@ -1,0 +1,78 @@
+"""Counts held against what the task's work formulas, the tensors or the simulator say they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evo.metrics import FMA_PER_HMMA, counted_metrics
+from evo.result import Json
+from evo.task import Case, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """One metric beside its expectation. source: `counted` or `measured`; because: where the expectation comes from."""
+
+    metric: str
+    value: float
+    source: str
+    expected: float
+    because: str
+
+    @property
+    def exact(self) -> bool:
+        return self.value == self.expected
+
+    def to_json(self) -> dict[str, Json]:
+        shape: dict[str, Json] = {
+            "metric": self.metric,
+            "value": self.value,
+            "from": self.source,
+            "expected": self.expected,
+            "because": self.because,
+            "exact": self.exact,
+        }
+        if self.expected:
+            shape["ratio"] = round(self.value / self.expected, 6)
+        return shape
+
+
+def compulsory_bytes(task: Task, case: Case) -> int:
+    """Bytes of all tensors once: the least that a cold cache moves."""
+    return sum(tensor.size_bytes(case) for tensor in task.tensors)
+
+
+def compare_counted(task: Task, case: Case, totals: Mapping[str, int]) -> tuple[Expected, ...]:
+    """The simulator's whole-grid totals beside the task's work at this case. Only what both sides state."""
+    work, counted = task.work_of(case), counted_metrics(totals)
+    rows = []
+    if counted["hmma"] and "flop" in work:
+        because = f"flop / {2 * FMA_PER_HMMA}, at full tiles"
+        rows.append(("hmma", counted["hmma"], work["flop"] / (2 * FMA_PER_HMMA), because))
+    if counted["ex2"] and "exp" in work:
+        rows.append(("ex2", counted["ex2"], work["exp"], "the task's exp"))
+    if "cold_bytes" in counted:
+        rows.append(("cold_bytes", counted["cold_bytes"], float(compulsory_bytes(task, case)), "all tensors once"))
+    return tuple(
+        Expected(metric=name, value=value, source="counted", expected=expected, because=because)
+        for name, value, expected, because in rows
+    )
+
+
+def compare_measured(
+    task: Task, case: Case, totals: Mapping[str, int] | None, measured: Mapping[str, float]
+) -> tuple[Expected, ...]:
+    """Nsight Compute's sums over all launches beside the simulator's counts and the compulsory bytes."""
+    rows: list[tuple[str, float, float, str]] = []
+    if totals is not None:
+        counted = counted_metrics(totals)
+        for name in ("hmma", "global_sectors", "bank_conflicts", "shared_wavefronts"):
+            if name in measured and (measured[name] or counted[name]):
+                rows.append((name, measured[name], counted[name], "the simulator's count"))
+    if "dram_bytes" in measured:
+        rows.append(("dram_bytes", measured["dram_bytes"], float(compulsory_bytes(task, case)), "all tensors once"))
+    return tuple(
+        Expected(metric=name, value=value, source="measured", expected=expected, because=because)
+        for name, value, expected, because in rows
+    )

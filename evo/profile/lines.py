@@ -1,0 +1,112 @@
+"""Source lines, hottest first: each one's part of the pipe that limits its kernel, and what is lost there, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from evo.device import LaunchCounters
+from evo.hardware import Chip
+from evo.metrics import added, counted_metrics, lost_ways, pipe_clocks, short
+from evo.profile.kernels import KernelProfile
+from evo.result import Json
+
+_IDLE = 0.05  # of the lanes, from which a line is worth a remark
+_SHARE = 0.01  # of its kernel's limiting pipe, likewise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotLine:
+    """One source line of one kernel. line 0: code without a place in the source.
+
+    share: modelled, of the clocks of the limiting `pipe`, 0 to 1. busiest: the pipe that this line keeps busy longest,
+    and its clocks there as a share of the same.
+    """
+
+    kernel: str
+    line: int
+    source: str
+    pipe: str
+    share: float
+    busiest: tuple[str, float]
+    counters: dict[str, int]
+    remarks: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "kernel": self.kernel,
+            "line": self.line,
+            "source": self.source,
+            "pipe": self.pipe,
+            "share": round(self.share, 5),
+            "busiest": {"pipe": self.busiest[0], "share": round(self.busiest[1], 5)},
+            "counters": dict(self.counters),
+            "metrics": {name: round(value, 6) for name, value in counted_metrics(self.counters).items() if value},
+            "remarks": list(self.remarks),
+        }
+
+
+def hot_lines(
+    kernels: Sequence[KernelProfile], counted: Sequence[LaunchCounters], text: str, chip: Chip
+) -> tuple[HotLine, ...]:
+    """All lines that ran. Order: modelled clocks on the limiting pipe of their kernel, then on any pipe."""
+    source = text.splitlines()
+    ranked: list[tuple[float, float, int, HotLine]] = []
+    for kernel in kernels:
+        rows: dict[int, dict[str, int]] = {}
+        for part in counted:
+            if part.kernel == kernel.name:
+                for number, row in part.by_line.items():
+                    rows[number] = added((rows.get(number, {}), row))
+        pipe = kernel.limiter or "issue"
+        whole = (kernel.pipes or {}).get(pipe) or 1.0
+        for number, row in rows.items():
+            if not row.get("warp_instructions"):
+                continue  # parameters alone
+            clocks = pipe_clocks(row, chip)
+            share = clocks[pipe] / whole
+            busiest = max(clocks, key=lambda name: clocks[name])
+            line = HotLine(
+                kernel=kernel.name,
+                line=number,
+                source=source[number - 1].strip() if 0 < number <= len(source) else "",
+                pipe=pipe,
+                share=share,
+                busiest=(busiest, clocks[busiest] / whole),
+                counters=row,
+                remarks=tuple(remarks(number, row, share)),
+            )
+            ranked.append((clocks[pipe], max(clocks.values()), -number, line))
+    return tuple(entry[3] for entry in sorted(ranked, key=lambda entry: entry[:3], reverse=True))
+
+
+def remarks(line: int, counts: Mapping[str, int], share: float = 1.0) -> list[str]:
+    """What is lost at a line, one plain sentence each; the counts are exact."""
+
+    def of(name: str) -> int:
+        return counts.get(name, 0)
+
+    found = []
+    metrics = counted_metrics(counts)
+    if ways := lost_ways(counts):
+        waves, least = of("shared_wavefronts"), of("shared_wavefronts_ideal")
+        found.append(f"{ways} lost at line {line}: bank conflicts, {waves:,} wavefronts where {least:,} would do")
+    if metrics["excess_sectors"]:
+        requests, ideal = of("global_requests"), of("global_sectors_ideal")
+        found.append(
+            f"{short(metrics['sectors_per_request'])} sectors per request at line {line}, "
+            f"{short(ideal / requests)} would do: {of('global_sectors'):,} sectors for {requests:,} requests"
+        )
+    if metrics.get("atomic_ways", 1.0) > 1:
+        ways_ = short(metrics["atomic_ways"])
+        lanes, addresses = of("atomic_lanes"), of("atomic_addresses")
+        found.append(
+            f"{ways_} lanes of a warp on one address at line {line}: {lanes:,} atomics on {addresses:,} addresses, "
+            "one after the other"
+        )
+    if of("local_requests"):
+        found.append(f"{of('local_requests'):,} accesses of local memory at line {line}: an array that is no register")
+    idle = 1 - metrics.get("lane_use", 1.0)
+    if idle >= _IDLE and share >= _SHARE:
+        found.append(f"{short(round(32 * idle, 1))} of 32 lanes idle at line {line}: divergence or a partial warp")
+    return found

@@ -31,7 +31,7 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
     if not 1 <= len(args) <= 2 or (result is not None and isinstance(result, Pair)):
         raise refuse(end, "operands")
     site = e.site(end)
-    guard = flow._guard(end)
+    guard = flow.guard_of(end)
     if guard is not None:
         _guarded(flow, block, guard, site)
     ident, count = _scalar(flow, args[0]), _scalar(flow, args[1]) if len(args) > 1 else const("i64", 0)
@@ -94,7 +94,7 @@ def _guarded(flow: Flow, block: Block, guard: V, site: V) -> None:
     c.cbr(c.icmp("eq", bits, 0), none, some)
     c.label(none)
     e.flush()
-    flow._goto(block, block.next)
+    flow.goto(block, block.next)
     c.label(some)
     e.dirty = dirty
     part, whole = c.new_label("part"), c.new_label("each")
@@ -125,5 +125,5 @@ def _resume_with_answer(flow: Flow, block: Block, end: Instr, result: Operand, f
     else:
         e.dst(result, c.trunc(value, "i1"))
     e.flush()
-    flow._goto(block, block.next)
+    flow.goto(block, block.next)
     return True

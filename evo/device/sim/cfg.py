@@ -14,6 +14,10 @@ from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.program import Function, Instr, Label, Mem, Not, Operand, Pair, Reg, Sym, Vec
 
 BARRIERS = ("bar", "barrier")
+_COLLECTIVE = (
+    "shfl", "vote", "match", "redux", "elect", "mma", "wmma.mma", "wmma.load", "wmma.store", "ldmatrix", "stmatrix",
+    "movmatrix", "activemask",
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -38,6 +42,16 @@ class Block:
 EXIT = -2
 
 
+def is_warp_sync(ins: Instr | None) -> bool:
+    return ins is not None and ins.name in BARRIERS and "warp" in ins.mods
+
+
+def meets(block: Block) -> bool:
+    """Does the block begin where all lanes of a warp, or all warps of a block, come together?"""
+    first = block.code[0] if block.code else block.end
+    return first is not None and (first.name in _COLLECTIVE or (first.name in BARRIERS and not is_warp_sync(first)))
+
+
 def reads_of(arg: Operand) -> Iterable[str]:
     """Registers an operand reads when it is a source (or an address)."""
     if isinstance(arg, Reg):
@@ -55,8 +69,11 @@ def reads_of(arg: Operand) -> Iterable[str]:
         yield from reads_of(arg.second)
 
 
-def split_blocks(function: Function) -> list[Block]:
-    """Basic blocks in program order; the last instruction of a block is its only control instruction."""
+def split_blocks(function: Function, *, apart: bool = False) -> list[Block]:
+    """Basic blocks in program order; the last instruction of a block is its only control instruction.
+
+    apart: a block also begins where lanes or warps meet, and ends at bar.warp.sync.
+    """
     blocks: list[Block] = [Block(0)]
     labels: dict[str, int] = {}
     for item in function.body:
@@ -69,12 +86,11 @@ def split_blocks(function: Function) -> list[Block]:
                 raise PtxError(f"label {item.name} is declared twice", line=item.line)
             labels[item.name] = current.number
             continue
-        if current.end:
+        waits = item.name in BARRIERS and ("warp" in item.mods or "arrive" not in item.mods)
+        if current.end or (apart and current.code and (item.name in _COLLECTIVE or waits)):
             current = Block(len(blocks))
             blocks.append(current)
-        if item.name in ("bra", "brx", "ret", "exit", "trap") or (
-            item.name in BARRIERS and "warp" not in item.mods and "arrive" not in item.mods
-        ):
+        if item.name in ("bra", "brx", "ret", "exit", "trap") or (waits and (apart or "warp" not in item.mods)):
             current.end = item
         else:
             current.code.append(item)
@@ -290,10 +306,15 @@ def liveness(
                 changed = True
 
 
-def divergent_region(blocks: list[Block], number: int, ipdom: list[int]) -> set[int]:
-    """Blocks that may run with lanes missing when the branch of this block diverges."""
+def divergent_region(blocks: list[Block], number: int, ipdom: list[int], *, apart: bool = False) -> set[int]:
+    """Blocks that may run with lanes missing when the branch of this block diverges.
+
+    apart: the lanes need not meet again where the ways join.
+    """
     stop = ipdom[number]
     block = blocks[number]
+    if apart:
+        return _reach(blocks, block.successors())
     region = _reach(blocks, block.successors(), stop)
     if stop == len(blocks) or any(n >= stop for n in region):
         return _reach(blocks, block.successors())

@@ -12,11 +12,14 @@ from evo.device.sim.counters import COUNTED, Counters
 from evo.device.sim.flow import BLOCK_COUNTER, Kernel
 from evo.device.sim.layout import CTX, REC, REC_SIZE, ROW, WARP
 from evo.device.sim.memory import SLACK, Buffer
+from evo.device.sim.model import occupancy
 from evo.device.sim.printing import printed
 from evo.device.sim.traits import is_strong
 from evo.hardware import Chip
 
 _PAD = 4096
+_IDLE_LIMIT = 4096  # yields in which nothing changed, before a launch counts as waiting for ever
+_RESIDENT_BYTES = 1 << 30  # of all blocks under way; untouched pages cost nothing
 
 
 class Context:
@@ -53,17 +56,24 @@ class Context:
         self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
         self.private = private
         self.states: dict[int, NDArray[np.uint8]] = {}
+        self.strides: dict[str, int] = {}
+        self.under_way = 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // 32)
         self._rows()
         self._records()
-        self._spaces(shared, local * warps * 32 + 64)
-        if race and kernel.granule:
-            self._race_checker(shared // kernel.granule + 32, warps)
-        self._array("params", params.size + 256)[: params.size] = params
+        granule = kernel.granule if race else 0
         sets = _tag_sets(chip, shared)
-        self._array("tags", 128 * sets)
-        self._array("queue", warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY, clear=False)
+        sizes = self._sizes(shared, local * warps * 32 + 64, granule, warps, sets)
+        self.under_way = self._residents(chip, threads, ids.size, sum(sizes.values()))
+        for name, size in sizes.items():
+            self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
+        if granule:
+            self._set("reader_stride", sizes["newest"])
+        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        if kernel.code.needs & {"print_record", "assert_record"}:
+            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
+        self._array("params", params.size + 256)[: params.size] = params
         self._warps(kernel, block, threads, warps)
         self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
         self._set("block_ids", self.kept["block_ids"].ctypes.data)
@@ -71,7 +81,7 @@ class Context:
         self._set("next_block", self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
         self._scalars(kernel, block, grid)
-        sizes = {
+        values = {
             "budget": budget,
             "param_size": params.size,
             "tag_sets": sets,
@@ -79,10 +89,33 @@ class Context:
             "threads": threads,
             "blocks": ids.size,
             "local_size": local,
-            "race": kernel.granule if race else 0,
+            "race": granule,
+            "idle_limit": _IDLE_LIMIT + layout.IDLE_PER_WARP * warps,
+            "template": self.field("warps"),
+            "oldest": ids.size,
         }
-        for name, value in sizes.items():
+        for name, value in values.items():
             self._set(name, value)
+        if self.under_way > 1:
+            self._table()
+
+    def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
+        """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
+        if self.private or not self.kernel.waits:
+            return 1
+        held = chip.sms * occupancy(chip, threads, 32, self.shared)
+        return max(1, min(held, blocks, _RESIDENT_BYTES // size))
+
+    def _table(self) -> None:
+        """A row for each block under way: where its arrays are."""
+        table = self._array("residents", layout.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
+        rows = table[: layout.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
+        first = layout.BLOCK_AT // 8
+        rows[:, : layout.BLOCK_SIZE // 8] = self.fields[first : first + layout.BLOCK_SIZE // 8]
+        steps = np.arange(self.under_way + 1)
+        for name, stride in self.strides.items():
+            rows[:, CTX[name] // 8 - first] += stride * steps
+        self._set("resident_count", self.under_way)
 
     def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
         for axis, at in zip("xyz", range(3), strict=True):
@@ -140,30 +173,40 @@ class Context:
         self.taken = []
 
     def _array(self, name: str, size: int, lead: int = 0, *, clear: bool = True) -> NDArray[np.uint8]:
-        data = self._bytes(max(64, size), clear=clear)
+        """An array that a field points to; of what belongs to a block, one piece for each that is under way."""
+        size = max(64, size)
+        if name in layout.OF_BLOCK and self.under_way > 1:
+            self.strides[name] = (size + 63) // 64 * 64
+            size = self.strides[name] * self.under_way
+        data = self._bytes(size, clear=clear)
         self.kept[name] = data
         self._set(name, data.ctypes.data + lead)
         return data
 
-    def _race_checker(self, granules: int, warps: int) -> None:
-        """Who wrote each granule of shared memory last, when each warp has read it, and the newest of these times."""
-        self._array("writer", 8 * granules)
-        self._array("reader", 4 * granules * warps)
-        self._array("newest", 4 * granules)
-        self._set("reader_stride", 4 * granules)
-
-    def _spaces(self, shared: int, local: int) -> None:
-        """Shared and local memory with their states, and what the barriers need."""
-        self._array("shared", shared + 2 * _PAD, _PAD // 2)
-        self._array("state", shared + 2 * _PAD, _PAD // 2)
-        self._array("clocks", 4 * layout.MAX_WARPS**2)
-        self._array("fence_clock", 4 * layout.MAX_WARPS)
-        self._array("barriers", layout.BARRIERS * 256)
-        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
-        if self.kernel.code.needs & {"print_record", "assert_record"}:
-            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
-        self._array("local", local)
-        self._array("local_state", local)
+    def _sizes(self, shared: int, local: int, granule: int, warps: int, sets: int) -> dict[str, int]:
+        """Bytes of every array that belongs to one block."""
+        needs = self.kernel.code.needs
+        sizes = {
+            "shared": shared + 2 * _PAD,
+            "state": shared + 2 * _PAD,
+            "clocks": 4 * layout.MAX_WARPS**2,
+            "fence_clock": 4 * layout.MAX_WARPS,
+            "barriers": layout.BARRIERS * 256,
+            "local": local,
+            "local_state": local,
+            "tags": 128 * sets,
+            "warps": self.kernel.warp_stride * warps,
+        }
+        if granule:
+            # Who wrote each granule of shared memory last, when each warp has read it, and the newest of these times.
+            granules = shared // granule + 32
+            sizes |= {"writer": 8 * granules, "reader": 4 * granules * warps, "newest": 4 * granules}
+        if any(name.startswith("cp_async") for name in needs):
+            sizes["queue"] = warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY
+        if any(name.startswith("mbarrier") for name in needs):
+            sizes["mbarriers"] = (shared // 8 + 2) * layout.MB_CLOCKS
+            sizes["copies"] = layout.COPY_LENGTH * layout.COPY_SIZE
+        return sizes
 
     def _rows(self) -> None:
         table = self._array("buffers", layout.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)
@@ -218,7 +261,7 @@ class Context:
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
         stride = kernel.warp_stride
-        data = self._array("warps", stride * warps)
+        data = self.kept["warps"]
         linear = np.arange(warps * 32)
         tid = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
         for index in range(warps):

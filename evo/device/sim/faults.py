@@ -10,6 +10,7 @@ from evo.device.sim.layout import (
     FAULT,
     FAULT_SIZE,
     GLOBAL_BASE,
+    HELD,
     KINDS,
     LOCAL_WINDOW,
     OTHER_BLOCK,
@@ -100,11 +101,17 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "trap": "the kernel executed trap",
         "budget": "the instruction budget is used up: an endless loop, or too much work",
         "barrier": _barrier(values, ins, block),
-        "deadlock": f"every live warp waits; this one at barrier {address}, which the others never reach",
+        "deadlock": _deadlock(address, ins),
         "warp_sync": _warp_sync(values, ins, block),
         "race": _race(values, what, place, context, block),
     }
     return sentences.get(kind, kind)
+
+
+def _deadlock(address: int, ins: Instr) -> str:
+    if address >= 0:
+        return f"every live warp waits; this one at barrier {address}, which the others never reach"
+    return f"every live warp waits; this one turns in a loop around {ins.spelling} for what no other will change"
 
 
 def _barrier(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:
@@ -119,6 +126,9 @@ def _barrier(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) ->
 def _warp_sync(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:
     if values["extra"] & SOURCE_LANE:
         return f"{ins.spelling} reads the value of lane {values['extra'] & 31}, which does not take part"
+    if values["extra"] & HELD:
+        other = _thread(values["warp"], values["extra"] & 31, block)
+        return f"{ins.spelling} waits for thread {other} of its mask, which never comes"
     other = _thread(values["warp"], values["extra"] & 31, block)
     return f"{ins.spelling}: its mask and the lanes that run it differ; thread {other} is on one side only"
 

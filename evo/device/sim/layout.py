@@ -19,28 +19,17 @@ _CTX = [
     "stop",
     "buffers",
     "buffer_count",
-    "shared",
     "shared_size",
-    "state",
-    "writer",
-    "reader",
     "params",
     "param_size",
     "constants",
     "constant_size",
-    "tags",
     "tag_sets",
-    "last_sector",
-    "warps",
     "warp_stride",
     "warp_count",
     "threads",
-    "block_linear",
     "block_ids",
     "blocks",
-    "ctaid_x",
-    "ctaid_y",
-    "ctaid_z",
     "ntid_x",
     "ntid_y",
     "ntid_z",
@@ -49,36 +38,66 @@ _CTX = [
     "nctaid_z",
     "counters",
     "faults",
-    "local",
     "local_size",
-    "local_state",
     "race",
-    "clocks",
-    "fence_clock",
-    "barriers",
     "barrier_count",
     "blocks_done",
     "dynamic_shared",
     "scratch",
     "shared_clear",
-    "queue",
     "queue_size",
     "live_threads",
     "warp_barriers",
-    "spin",
     "granule",
-    "slot",
-    "acquired",
     "releases",
-    "last_counted",
     "prints",
     "print_count",
     "next_block",
     "reader_stride",
-    "newest",
+    "residents",
+    "resident_count",
+    "changes",
+    "seen_changes",
+    "idle",
+    "idle_limit",
+    "template",
+    "oldest",
 ]
-CTX: dict[str, int] = {name: 8 * index for index, name in enumerate(_CTX)}
-CTX_SIZE = 8 * len(_CTX)
+# Fields that belong to one block: with several blocks under way they are exchanged as one piece.
+_BLOCK = [
+    "shared",
+    "state",
+    "writer",
+    "reader",
+    "newest",
+    "tags",
+    "last_sector",
+    "last_counted",
+    "warps",
+    "block_linear",
+    "ctaid_x",
+    "ctaid_y",
+    "ctaid_z",
+    "local",
+    "local_state",
+    "clocks",
+    "fence_clock",
+    "barriers",
+    "queue",
+    "slot",
+    "acquired",
+    "mbarriers",
+    "copies",
+    "copies_head",
+    "copies_tail",
+]
+CTX: dict[str, int] = {name: 8 * index for index, name in enumerate((*_CTX, *_BLOCK))}
+CTX_SIZE = 8 * len(CTX)
+OF_BLOCK = frozenset(_BLOCK)
+BLOCK_AT, BLOCK_SIZE = CTX[_BLOCK[0]], 8 * len(_BLOCK)
+RESIDENT_SIZE = BLOCK_SIZE + 8  # the fields of a block under way, and whether there is one
+
+IDLE_PER_WARP = 256  # yields of a warp in which nothing changed anywhere, before it counts as waiting for ever
 
 # Buffer row ----------------------------------------------------------------------------------------------------
 ROW: dict[str, int] = {
@@ -130,14 +149,27 @@ _WARP = [
     "frame",
     "barrier_site",
     "safe_clock",
+    "arrived",
+    "ahead",
+    "turns",
 ]
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
-WARP_TID = 128  # three <32 x i32>
-WARP_SCRATCH = 512  # 512 bytes of data + spare: packed lanes of a memory access
+WARP_TID = 192  # three <32 x i32>
+WARP_SYNC = 576  # <32 x i32>: the masks of lanes that are held at a warp barrier
+WARP_SCRATCH = 704  # 512 bytes of data + spare: packed lanes of a memory access
 WARP_SCRATCH_SIZE = 4096
 WARP_PEND = WARP_SCRATCH + WARP_SCRATCH_SIZE  # pending masks, then registers
 
 READY, WAITING, DONE = 0, 1, 2
+
+# mbarrier object: pending arrivals, expected arrivals, phase, and a mark that tells one from other bytes
+MB_COUNT_BITS, MB_PHASE, MB_MARK_AT, MB_MARK = 20, 40, 48, 0xB0A7
+MB_CLOCKS = 256  # per 8 bytes of shared memory: clocks of the arrivals of this phase, and of the last one
+
+# cp.async.mbarrier.arrive: the clocks of the warp then, the address, the warp, how far its queue was, lanes, done
+COPY = {name: 128 + 8 * index for index, name in enumerate(("address", "warp", "tail", "lanes", "done"))}
+COPY_SIZE = 192
+COPY_LENGTH = 512
 
 # cp.async queue entry: offsets of 32 lanes, then mask, size, group
 QUEUE_OFFSETS, QUEUE_MASK, QUEUE_SIZE, QUEUE_GROUP, QUEUE_ENTRY = 0, 128, 136, 144, 192
@@ -169,6 +201,7 @@ OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end 
 # Bits of a shared writer's stamp that name its instruction; a synchronising store leaves STRONG_SITE
 STRONG_SITE = 0xFFFE
 
+HELD = 1 << 9  # in a warp_sync fault's extra: lanes wait for this one
 SOURCE_LANE = 1 << 8  # in a warp_sync fault's extra: the lane was a shuffle's source
 
 # printf record: one per call and lane ------------------------------------------------------------------------------

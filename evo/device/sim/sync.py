@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evo.device.sim.cfg import is_warp_sync
 from evo.device.sim.ir import IOTA32, const, is_vec
 from evo.device.sim.isa.table import defs
 from evo.device.sim.layout import CTX
@@ -31,13 +32,19 @@ def before(e: Emitter, ins: Instr) -> None:
 
 def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
     """What an instruction has settled: the lanes of a warp have met, or the block has learnt of others."""
-    if shared and (ins.name in _STEPS or (ins.name in ("bar", "barrier") and "warp" in ins.mods)):
-        with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
-            e.c.call("void", "warp_step", e.ctx, e.warp)
+    if ins.name in _STEPS or is_warp_sync(ins):
+        step_of_warp(e, shared=shared)
     # Only who looks at the answer of an atomic learns from it.
     learns = bool(set(defs(ins)) & read) if ins.name == "atom" else ins.name == "ld" and is_strong(ins)
     if learns and not _NEAR & set(ins.mods):
         e.c.store(const("i64", 1), e.ctx, CTX["acquired"], 8)
+
+
+def step_of_warp(e: Emitter, *, shared: bool) -> None:
+    """The lanes have met: what they did before comes before what they do now."""
+    if shared:
+        with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
+            e.c.call("void", "warp_step", e.ctx, e.warp)
 
 
 def _releases(ins: Instr) -> bool:

@@ -13,7 +13,6 @@ from evo.device.sim.program import WIDTH, Instr, Sink
 STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
 _ELSEWHERE = frozenset(("shared", "shared::cta", "param", "local", "const"))
 _MEMORY = ("ld", "st", "atom", "red")
-_SPIN_BLOCKS = 6
 _TILES = ("wmma.load", "wmma.store")
 _COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
 _MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "red", "atom")
@@ -25,9 +24,9 @@ def _instructions(blocks: list[Block]) -> Iterator[Instr]:
         yield from block.code
 
 
-def _beyond_block(ins: Instr) -> bool:
+def beyond_block(ins: Instr) -> bool:
     """May the instruction touch global memory?"""
-    return not _ELSEWHERE & set(ins.mods)
+    return not _ELSEWHERE & set(ins.mods) and not ins.name.startswith("mbarrier")
 
 
 def _width(ins: Instr) -> int:
@@ -35,8 +34,8 @@ def _width(ins: Instr) -> int:
 
 
 def is_strong(ins: Instr) -> bool:
-    """A synchronising load or store: never one end of a race between blocks or between the lanes of a warp."""
-    return bool(STRONG & set(ins.mods))
+    """A synchronising access: never one end of a race between blocks or between the lanes of a warp."""
+    return bool(STRONG & set(ins.mods)) or ins.name.startswith("mbarrier")
 
 
 def race_granule(blocks: list[Block]) -> int:
@@ -49,8 +48,8 @@ def race_granule(blocks: list[Block]) -> int:
 
 def global_granule(blocks: list[Block]) -> int:
     """The same for global memory; 0 if nothing but atomics and synchronising stores writes there."""
-    touching = [i for i in _instructions(blocks) if i.name in _MEMORY and _beyond_block(i)]
-    tiles = [i for i in _instructions(blocks) if i.name in _TILES and _beyond_block(i)]
+    touching = [i for i in _instructions(blocks) if i.name in _MEMORY and beyond_block(i)]
+    tiles = [i for i in _instructions(blocks) if i.name in _TILES and beyond_block(i)]
     stores = [i for i in (*touching, *tiles) if i.name in ("st", "wmma.store") and not is_strong(i)]
     return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if stores else 0
 
@@ -62,27 +61,12 @@ def blocks_can_part(blocks: list[Block]) -> bool:
     """
     read = registers_read(blocks)
     for ins in _instructions(blocks):
-        if ins.name in _MEMORY and _beyond_block(ins):
+        if ins.name in _MEMORY and beyond_block(ins):
             if ins.name in ("ld", "st") and is_strong(ins):
                 return False
             if ins.name in ("atom", "red") and not _commutes(ins, read):
                 return False
     return True
-
-
-def spin_loops(blocks: list[Block]) -> tuple[set[int], set[int]]:
-    """Small loops that read what others may change meanwhile: their first blocks, and all of their blocks."""
-    heads: set[int] = set()
-    bodies: set[int] = set()
-    for last in blocks:
-        for first in last.successors():
-            if not 0 <= last.number - first < _SPIN_BLOCKS or first < 0:
-                continue
-            code = _instructions(blocks[first : last.number + 1])
-            if any(i.name == "atom" or (i.name == "ld" and is_strong(i)) for i in code):
-                heads.add(first)
-                bodies |= set(range(first, last.number + 1))
-    return heads, bodies
 
 
 def registers_read(blocks: list[Block]) -> set[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const, elem, is_vec
 from evo.device.sim.isa.table import CARRY, Emit, opcode, refuse
-from evo.device.sim.program import WIDTH, Imm, Instr, Pair
+from evo.device.sim.program import WIDTH, Imm, Instr, Operand, Pair
 
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
@@ -388,3 +388,42 @@ opcode("madc", "lo hi cc u32 s32 u64 s64", "int", operands=(4, 4))(multiply_add)
 opcode("rem", INTS, "int", operands=(3, 3))(divide)
 opcode("mul24 mad24", "lo hi u32 s32", "int", operands=(3, 4))(mul24)
 _ = Pair
+
+
+@opcode("bmsk", "clamp wrap b32", "int", operands=(3, 3))
+def bit_mask(e: Emitter, ins: Instr) -> None:
+    """`b` bits set from position `a` on."""
+    c = e.c
+    a, b = _pair(e, ins.args[1], ins.args[2], "b32")
+    start, width = c.and_(a, 31), c.and_(b, 31)
+    ones = const(a.t, -1)
+    total = c.add(start, width)
+    low = c.bin("shl", ones, start)
+    high = c.select(c.icmp("ult", total, 32), c.bin("shl", ones, c.and_(total, 31)), const(a.t, 0))
+    if "clamp" in ins.mods:
+        low = c.select(c.icmp("ult", a, 32), low, const(a.t, 0))
+        high = c.select(c.icmp("ult", c.or_(a, b), 32), high, const(a.t, 0))
+    e.dst(ins.args[0], c.and_(low, c.not_(high)))
+
+
+@opcode("szext", "clamp wrap u32 s32", "int", operands=(3, 3))
+def extend_low_bits(e: Emitter, ins: Instr) -> None:
+    """The low `b` bits of `a`, extended by sign or zero."""
+    c = e.c
+    a, b = _pair(e, ins.args[1], ins.args[2], "b32")
+    width = c.and_(b, 31)
+    mask = c.bin("shl", const(a.t, -1), width)
+    if "clamp" in ins.mods:
+        mask = c.select(c.icmp("ult", b, 32), mask, const(a.t, 0))
+    value = c.and_(a, c.not_(mask))
+    if "s32" in ins.mods:
+        sign = c.and_(c.lshr(a, c.and_(c.sub(width, 1), 31)), 1)
+        negative = c.and_(c.icmp("ne", sign, 0), c.icmp("ne", width, 0))
+        value = c.or_(value, c.select(negative, mask, const(a.t, 0)))
+    e.dst(ins.args[0], value)
+
+
+def _pair(e: Emitter, first: Operand, second: Operand, kind: str) -> tuple[V, V]:
+    """Two sources of one shape."""
+    a, b = e.src(first, kind), e.src(second, kind)
+    return (a, b) if is_vec(a.t) == is_vec(b.t) else (e.vector(a), e.vector(b))

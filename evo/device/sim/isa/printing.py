@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.device.sim.ir import const
 from evo.device.sim.isa.table import opcode
+from evo.device.sim.layout import WARP_SCRATCH
 from evo.device.sim.program import Instr
 
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
 
 
-@opcode("@vprintf", "", "mem", operands=(3, 3))
+@opcode("@vprintf", "", "mem", uniform="never", operands=(3, 3))
 def print_formatted(e: Emitter, ins: Instr) -> None:
-    """result, format, arguments. CUDA returns the number of arguments; nobody reads it, and 0 is returned here."""
+    """result, format, arguments. The result is the number of arguments, as CUDA defines it."""
     place, arguments = (e.vector(e.src(arg, "u64")) for arg in ins.args[1:])
     e.c.call("void", "print_record", e.ctx, e.warp, place, arguments, e.active())
-    e.dst(ins.args[0], const("i32", 0))
+    e.dst(ins.args[0], e.c.load("<32 x i32>", e.warp, WARP_SCRATCH, 64))
 
 
 @opcode("@__assertfail", "", "mem", results=0, operands=(5, 5))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from evo.device.sim.ir import IOTA32, V, const, iconsts
+from evo.device.sim.ir import IOTA32, V, const, iconsts, vec
 from evo.device.sim.isa.table import opcode, refuse
 from evo.device.sim.layout import WARP_SCRATCH
 from evo.device.sim.program import Imm, Instr, Operand, Pair
@@ -94,13 +96,46 @@ def _write(e: Emitter, ins: Instr, result: V, inside: V) -> None:
         e.dst(ins.args[0], result)
 
 
-def members(e: Emitter, arg: Operand) -> V:
-    """The running lanes that the membership mask names, as i32 (the mask of the first running lane)."""
+@contextmanager
+def each_group(e: Emitter, arg: Operand) -> Iterator[tuple[V, V]]:
+    """Once per distinct membership mask of the running lanes: the lanes it names that run, and the lanes that gave it.
+
+    A mask that is the same for the warp makes one group and no loop. Operands must be read before.
+    """
     c = e.c
-    mask = e.src(arg, "u32")
-    if mask.t != "i32":
-        mask = c.extract(mask, c.and_(c.intrinsic("cttz", e.bits(), False), 31))
-    return c.and_(mask, e.active())
+    mask, running = e.src(arg, "u32"), e.active()
+    if mask.t == "i32":
+        yield c.and_(mask, running), running
+        return
+    rest = c.var("i32", running)
+    known = dict(e.cache)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        mine = c.extract(mask, c.intrinsic("cttz", now, True))
+        same = c.and_(c.mask_bits(c.icmp("eq", mask, c.splat(mine))), now)
+        yield c.and_(mine, same), same
+        rest.set(c.and_(rest.get(), c.not_(same)))
+    e.cache = known
+
+
+class _Answer:
+    """What each group of lanes is told: one value for the warp, or a vector filled group by group."""
+
+    def __init__(self, e: Emitter, arg: Operand, t: str) -> None:
+        self.e, self.one = e, e.src(arg, "u32").t == "i32"
+        self.value = V(t, "0")
+        self.all = e.c.var(vec(t), V(vec(t), "zeroinitializer"))
+
+    def set(self, lanes: V, value: V) -> None:
+        c = self.e.c
+        if self.one:
+            self.value = value
+        else:
+            self.all.set(c.select(c.mask_vec(lanes), c.splat(value), self.all.get()))
+
+    def get(self) -> V:
+        return self.value if self.one else self.all.get()
 
 
 def _predicate_bits(e: Emitter, arg: Operand) -> V:
@@ -112,18 +147,20 @@ def vote(e: Emitter, ins: Instr) -> None:
     c = e.c
     if "sync" not in ins.mods or len(ins.args) != 3:
         raise refuse(ins, "only .sync")
-    who = members(e, ins.args[2])
-    bits = c.and_(_predicate_bits(e, ins.args[1]), who)
-    if "ballot" in ins.mods:
-        e.dst(ins.args[0], bits)
-        return
-    every, some = c.icmp("eq", bits, who), c.icmp("ne", bits, 0)
-    if "all" in ins.mods:
-        e.dst(ins.args[0], every)
-    elif "any" in ins.mods:
-        e.dst(ins.args[0], some)
-    else:
-        e.dst(ins.args[0], c.or_(every, c.not_(some)))
+    given = _predicate_bits(e, ins.args[1])
+    answer = _Answer(e, ins.args[2], "i32" if "ballot" in ins.mods else "i1")
+    with each_group(e, ins.args[2]) as (who, lanes):
+        bits = c.and_(given, who)
+        every, some = c.icmp("eq", bits, who), c.icmp("ne", bits, 0)
+        if "ballot" in ins.mods:
+            answer.set(lanes, bits)
+        elif "all" in ins.mods:
+            answer.set(lanes, every)
+        elif "any" in ins.mods:
+            answer.set(lanes, some)
+        else:
+            answer.set(lanes, c.or_(every, c.not_(some)))
+    e.dst(ins.args[0], answer.get())
 
 
 @opcode("activemask", "b32", "int", uniform="always", operands=(1, 1))
@@ -137,9 +174,12 @@ def elect(e: Emitter, ins: Instr) -> None:
     c = e.c
     if not isinstance(ins.args[0], Pair):
         raise refuse(ins)
-    leader = c.intrinsic("cttz", members(e, ins.args[1]), False)
+    answer = _Answer(e, ins.args[1], "i32")
+    with each_group(e, ins.args[1]) as (who, lanes):
+        answer.set(lanes, c.intrinsic("cttz", who, False))
+    leader = e.vector(answer.get())
     e.dst(ins.args[0].first, leader)
-    e.dst(ins.args[0].second, c.icmp("eq", IOTA32, c.splat(leader)))
+    e.dst(ins.args[0].second, c.icmp("eq", IOTA32, leader))
 
 
 @opcode("redux", "sync add min max and or xor u32 s32 b32", "shuffle", uniform="always", operands=(3, 3))
@@ -148,11 +188,13 @@ def reduce(e: Emitter, ins: Instr) -> None:
     op = ins.mods[1]
     is_signed = ins.mods[-1] == "s32"
     value = e.vector(e.src(ins.args[1], "b32"))
-    who = c.mask_vec(members(e, ins.args[2]))
     name = {"min": "smin" if is_signed else "umin", "max": "smax" if is_signed else "umax"}.get(op, op)
     neutral = {"smin": 2**31 - 1, "umin": -1, "smax": -(2**31), "and": -1}.get(name, 0)
-    chosen = c.select(who, value, neutral)
-    e.dst(ins.args[0], c.call("i32", f"llvm.vector.reduce.{name}.v32i32", chosen))
+    answer = _Answer(e, ins.args[2], "i32")
+    with each_group(e, ins.args[2]) as (who, lanes):
+        chosen = c.select(c.mask_vec(who), value, neutral)
+        answer.set(lanes, c.call("i32", f"llvm.vector.reduce.{name}.v32i32", chosen))
+    e.dst(ins.args[0], answer.get())
 
 
 @opcode("match", "any all sync b32 b64", "shuffle", uniform="never", operands=(3, 3))
@@ -160,24 +202,28 @@ def match(e: Emitter, ins: Instr) -> None:
     c = e.c
     kind = ins.mods[-1]
     value = e.vector(e.src(ins.args[1], kind))
-    who = members(e, ins.args[2])
     place = c.var(value.t, value)
     t = "i64" if kind == "b64" else "i32"
     width = 8 if kind == "b64" else 4
     result = c.var("<32 x i32>", const("<32 x i32>", 0))
-    base = V("ptr", place.name)
-    equal = c.var("i32", who)
-    with c.each_lane(who) as lane:
-        mine = c.load(t, base, c.mul(c.zext(lane, "i64"), width), width)
-        same = c.and_(c.mask_bits(c.icmp("eq", value, c.splat(mine))), who)
-        equal.set(c.and_(equal.get(), same))
-        result.set(c.insert(result.get(), same, lane))
+    base, equal = V("ptr", place.name), c.var("i32", 0)
+    full = _Answer(e, ins.args[2], "i1")
+    both = _Answer(e, ins.args[2], "i32")
+    with each_group(e, ins.args[2]) as (who, lanes):
+        equal.set(who)
+        with c.each_lane(who) as lane:
+            mine = c.load(t, base, c.mul(c.zext(lane, "i64"), width), width)
+            same = c.and_(c.mask_bits(c.icmp("eq", value, c.splat(mine))), who)
+            equal.set(c.and_(equal.get(), same))
+            result.set(c.insert(result.get(), same, lane))
+        whole = c.icmp("eq", equal.get(), who)
+        full.set(lanes, whole)
+        both.set(lanes, c.select(whole, who, 0))
     e.cache = {k: v for k, v in e.cache.items() if k in ("bits", "lanes")}
     if "any" in ins.mods:
         e.dst(ins.args[0], result.get())
         return
-    full = c.icmp("eq", equal.get(), who)
     target = ins.args[0].first if isinstance(ins.args[0], Pair) else ins.args[0]
-    e.dst(target, c.splat(c.select(full, who, 0)))
+    e.dst(target, e.vector(both.get()))
     if isinstance(ins.args[0], Pair):
-        e.dst(ins.args[0].second, c.splat(full))
+        e.dst(ins.args[0].second, e.vector(full.get()))

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import Code, V, const
-from evo.device.sim.layout import CTX, LOCAL_WINDOW, PRINT, PRINT_DATA, PRINT_LIMIT, PRINT_SIZE, WARP
+from evo.device.sim.ir import Code, V, Var, const
+from evo.device.sim.layout import (
+    CTX,
+    LOCAL_WINDOW,
+    PRINT,
+    PRINT_DATA,
+    PRINT_LIMIT,
+    PRINT_SIZE,
+    ROW,
+    ROW_SIZE,
+    WARP,
+    WARP_SCRATCH,
+)
 from evo.device.sim.run.base import ctx, lane_of, spill
 from evo.device.sim.run.registry import runtime
 
@@ -42,8 +53,47 @@ def _print(_: re.Match[str]) -> Code:
         base = c.add(c.mul(c.add(warp, c.zext(lane, "i64")), size), c.select(inside, offset, 0))
         source = c.at(ctx(c, context, "local", "ptr"), base)
         c.call("void", "llvm.memcpy.p0.p0.i64", c.at(row, PRINT["data"]), source, length, V("i1", "false"))
+        count = c.call("i32", "print_arguments", context, lane_of(c, formats, lane))
+        c.store(count, c.at(w, WARP_SCRATCH), c.shl(c.zext(lane, "i64"), 2), 4)
     c.ret_()
     return c
+
+
+@runtime("print_arguments")
+def _arguments(_: re.Match[str]) -> Code:
+    """How many arguments the format string at an address asks for: what printf returns; -1 if there is no string."""
+    c = Code("i32", "print_arguments", [("ptr", "ctx"), ("i64", "place")], "noinline cold")
+    context, place = c.arg(0), c.arg(1)
+    rows = ctx(c, context, "buffers", "ptr")
+    total, open_ = c.var("i32", -1), c.var("i1", V("i1", "false"))
+    with c.times(ctx(c, context, "buffer_count")) as index:
+        row = c.at(rows, c.mul(index, ROW_SIZE))
+        offset = c.sub(place, c.load("i64", row, ROW["low"], 8))
+        size = c.load("i64", row, ROW["size"], 8)
+        with c.if_(c.icmp("ult", offset, size)):
+            total.set(0)
+            host = c.to_ptr(c.add(place, c.load("i64", row, ROW["delta"], 8)))
+            with c.times(c.sub(size, offset)) as step:
+                byte = c.zext(c.load("i8", c.at(host, step)), "i32")
+                with c.if_(c.icmp("eq", byte, 0)):
+                    c.ret_(total.get())
+                    c.label(c.new_label("dead"))
+                with c.if_else(open_.get()) as conversion:
+                    _conversion(c, byte, total, open_)
+                    conversion.otherwise()
+                    open_.set(c.icmp("eq", byte, ord("%")))
+    c.ret_(total.get())
+    return c
+
+
+def _conversion(c: Code, byte: V, total: Var, open_: Var) -> None:
+    """One character after a percent sign: a star and the letter that ends it each take an argument, %% takes none."""
+    letter = c.icmp("ult", c.sub(c.or_(byte, 32), ord("a")), 26)
+    for size in "hljztL":
+        letter = c.and_(letter, c.icmp("ne", byte, ord(size)))
+    takes = c.or_(letter, c.icmp("eq", byte, ord("*")))
+    total.set(c.add(total.get(), c.zext(takes, "i32")))
+    open_.set(c.not_(c.or_(letter, c.icmp("eq", byte, ord("%")))))
 
 
 @runtime("assert_record")

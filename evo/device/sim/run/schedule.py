@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 from evo.device.sim.ir import IOTA32, Code, V, Var, const
-from evo.device.sim.layout import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
+from evo.device.sim.layout import (
+    BARRIERS,
+    CTX,
+    DONE,
+    MAX_WARPS,
+    READY,
+    WAITING,
+    WARP,
+    WARP_PEND,
+    WRONG_COUNT,
+)
 from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.race import own_clocks
 from evo.device.sim.run.registry import runtime
@@ -21,22 +31,41 @@ def _launch(_: re.Match[str]) -> Code:
     """Run listed blocks until none is left or one faults; other parts of the launch draw from the same list."""
     c = Code("void", "run_grid", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
-    ids, ticket = ctx(c, context, "block_ids", "ptr"), ctx(c, context, "next_block", "ptr")
+    with c.if_(c.icmp("ne", ctx(c, context, "resident_count"), 0)):
+        c.call("void", "run_together", context)
+        c.ret_()
+        c.label(c.new_label("dead"))
+    ticket = ctx(c, context, "next_block", "ptr")
     with c.while_() as loop:
-        loop.until(c.not_(_sound(c)))
+        loop.until(c.not_(sound(c)))
         index = c.op("i64", f"atomicrmw add ptr {ticket.s}, i64 1 monotonic, align 8")
         loop.until(c.icmp("uge", index, ctx(c, context, "blocks")))
-        block = c.load("i64", ids, c.shl(index, 3), 8)
-        c.store(index, context, CTX["slot"], 8)
-        c.call("void", "prepare_block", context, block)
-        c.call("void", "run_block", context)
-        done = c.zext(_sound(c), "i64")
-        c.store(c.add(ctx(c, context, "blocks_done"), done), context, CTX["blocks_done"], 8)
+        c.call("i64", "run_one", context, index)
     c.ret_()
     return c
 
 
-def _sound(c: Code) -> V:
+@runtime("run_one")
+def _run_one(_: re.Match[str]) -> Code:
+    """Start the listed block of this number; 1 if it waits for another."""
+    c = Code("i64", "run_one", [("ptr", "ctx"), ("i64", "index")], "noinline")
+    context, index = c.arg(0), c.arg(1)
+    block = c.load("i64", ctx(c, context, "block_ids", "ptr"), c.shl(index, 3), 8)
+    c.store(index, context, CTX["slot"], 8)
+    c.call("void", "prepare_block", context, block)
+    stalled = c.call("i64", "run_block", context)
+    count_done(c, stalled)
+    c.ret_(stalled)
+    return c
+
+
+def count_done(c: Code, stalled: V) -> None:
+    context = c.arg(0)
+    done = c.zext(c.and_(sound(c), c.icmp("eq", stalled, 0)), "i64")
+    c.store(c.add(ctx(c, context, "blocks_done"), done), context, CTX["blocks_done"], 8)
+
+
+def sound(c: Code) -> V:
     """No fault so far, and budget left."""
     context = c.arg(0)
     return c.and_(c.icmp("sge", ctx(c, context, "budget"), 0), c.icmp("eq", ctx(c, context, "fault_count"), 0))
@@ -54,7 +83,7 @@ def _prepare(_: re.Match[str]) -> Code:
     c.store(c.bin("udiv", rows, gy), context, CTX["ctaid_z"], 8)
     c.store(const("i64", -1), context, CTX["last_sector"], 8)
     c.store(const("i64", -1), context, CTX["last_counted"], 8)
-    for name in ("acquired", "spin"):
+    for name in ("acquired", "copies_head", "copies_tail"):
         c.store(const("i64", 0), context, CTX[name], 8)
     _clear(c, ctx(c, context, "tags", "ptr"), c.mul(ctx(c, context, "tag_sets"), 128), 255)
     _clear(c, ctx(c, context, "state", "ptr"), ctx(c, context, "shared_clear"), 0)
@@ -65,7 +94,18 @@ def _prepare(_: re.Match[str]) -> Code:
     count = ctx(c, context, "warp_count")
     with c.times(count) as index:
         w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, stride))
-        for name in ("state", "resume", "pending", "queue_head", "queue_tail", "group_committed", "group_open"):
+        names = (
+            "state",
+            "resume",
+            "pending",
+            "queue_head",
+            "queue_tail",
+            "group_committed",
+            "arrived",
+            "ahead",
+            "turns",
+        )
+        for name in names:
             c.store(const("i64", 0), w, WARP[name], 8)
         c.store(c.load("i64", w, WARP["frame"], 8), w, WARP["live"], 8)
         _clear(c, c.at(w, WARP_PEND), c.sub(stride, WARP_PEND), 0)
@@ -112,16 +152,18 @@ def adopt(c: Code, context: V, index: V, joined: V) -> None:
 
 @runtime("run_block")
 def _run_block(_: re.Match[str]) -> Code:
-    c = Code("void", "run_block", [("ptr", "ctx")], "noinline")
+    """Run the block in the context to its end; 1 if all that it does is wait, and other blocks may help."""
+    c = Code("i64", "run_block", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     count = ctx(c, context, "warp_count")
     on = c.var("i1", V("i1", "true"))
+    stalled = c.var("i64", 0)
     with c.while_() as loop:
         loop.until(c.not_(on.get()))
-        ready, done = c.var("i64", 0), c.var("i64", 0)
-        ready.set(0)
-        done.set(0)
+        ready, done, turned = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
+        for var in (ready, done, turned):
+            var.set(0)
         with c.times(count) as index:
             w = c.at(warps, c.mul(index, stride))
             state = c.load("i64", w, WARP["state"], 8)
@@ -129,8 +171,9 @@ def _run_block(_: re.Match[str]) -> Code:
             with c.if_(runs):
                 code = c.call("i32", "kernel", context, w)
                 ready.set(c.add(ready.get(), 1))
-                waits = c.icmp("eq", code, 1)
-                again = c.select(c.icmp("eq", code, 3), const("i64", READY), const("i64", DONE))
+                waits, yields = c.icmp("eq", code, 1), c.icmp("eq", code, 3)
+                turned.set(c.add(turned.get(), c.zext(yields, "i64")))
+                again = c.select(yields, const("i64", READY), const("i64", DONE))
                 c.store(c.select(waits, const("i64", WAITING), again), w, WARP["state"], 8)
             finished = c.icmp("eq", c.load("i64", w, WARP["state"], 8), DONE)
             done.set(c.add(done.get(), c.zext(finished, "i64")))
@@ -142,25 +185,45 @@ def _run_block(_: re.Match[str]) -> Code:
             opened = c.call("i64", "open_barriers", context)
             with c.if_(c.icmp("eq", c.add(opened, ready.get()), 0)):
                 c.call("void", "deadlock", context)
-    c.ret_()
+            only = c.and_(c.icmp("eq", ready.get(), turned.get()), c.icmp("eq", opened, 0))
+            _note_idle(c, c.and_(only, c.icmp("ne", ready.get(), 0)), ready.get(), stalled, on)
+    c.ret_(stalled.get())
     return c
+
+
+def _note_idle(c: Code, idle: V, turns: V, stalled: Var, on: Var) -> None:
+    """Count turns in which nobody did more than wait; leave the block to others, or give up after too many."""
+    context = c.arg(0)
+    changes = ctx(c, context, "changes")
+    idle = c.and_(idle, c.icmp("eq", changes, ctx(c, context, "seen_changes")))
+    c.store(changes, context, CTX["seen_changes"], 8)
+    total = c.select(idle, c.add(ctx(c, context, "idle"), turns), 0)
+    c.store(total, context, CTX["idle"], 8)
+    oldest = c.icmp("ule", ctx(c, context, "slot"), ctx(c, context, "oldest"))
+    with c.if_(c.and_(oldest, c.icmp("ugt", total, ctx(c, context, "idle_limit"))), likely=False):
+        c.call("void", "deadlock", context)
+    with c.if_(c.and_(idle, c.icmp("ugt", ctx(c, context, "resident_count"), 1))):
+        stalled.set(1)
+        on.set(V("i1", "false"))
 
 
 @runtime("deadlock")
 def _deadlock(_: re.Match[str]) -> Code:
+    """Report a warp that polls; if there is none, one that waits at a barrier."""
     c = Code("void", "deadlock", [("ptr", "ctx")], "noinline cold")
     context = c.arg(0)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     told = c.var("i64", 0)
-    with c.times(ctx(c, context, "warp_count")) as index:
-        w = c.at(warps, c.mul(index, stride))
-        waits = c.icmp("eq", c.load("i64", w, WARP["state"], 8), WAITING)
-        with c.if_(c.and_(waits, c.icmp("eq", told.get(), 0))):
-            told.set(1)
-            live = c.trunc(c.load("i64", w, WARP["live"], 8), "i32")
-            site = c.load("ptr", w, WARP["barrier_site"], 8)
-            barrier = c.load("i64", w, WARP["barrier_id"], 8)
-            report(c, "deadlock", site, w, c.intrinsic("cttz", live, False), barrier)
+    for state in (READY, WAITING):
+        with c.times(ctx(c, context, "warp_count")) as index:
+            w = c.at(warps, c.mul(index, stride))
+            waits = c.icmp("eq", c.load("i64", w, WARP["state"], 8), state)
+            with c.if_(c.and_(waits, c.icmp("eq", told.get(), 0))):
+                told.set(1)
+                live = c.trunc(c.load("i64", w, WARP["live" if state == WAITING else "pending"], 8), "i32")
+                site = c.load("ptr", w, WARP["barrier_site"], 8)
+                barrier = c.load("i64", w, WARP["barrier_id"], 8) if state == WAITING else const("i64", -1)
+                report(c, "deadlock", site, w, c.intrinsic("cttz", live, False), barrier)
     c.ret_()
     return c
 

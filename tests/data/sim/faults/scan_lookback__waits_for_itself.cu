@@ -1,7 +1,6 @@
 // A block spins on a flag that only it sets.
-// fault: budget
+// fault: deadlock
 // like: clean/scan_lookback.cu
-// budget: 200000
 extern "C" __global__ void k(const int* x, int* y, volatile int* sum, volatile int* flag) {
   __shared__ int s[128];
   __shared__ int before;

@@ -1,7 +1,6 @@
 // The second block spins forever.
-// fault: budget
+// fault: deadlock
 // like: clean/spin_lock.cu
-// budget: 200000
 extern "C" __global__ void k(int* lock, int* counter, int* y) {
   if (threadIdx.x == 0) {
     while (atomicCAS(lock, 0, 1) != 0) { }  // FAULT

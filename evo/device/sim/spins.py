@@ -1,0 +1,70 @@
+"""Loops that wait for what others do: where they begin, which lanes may leave them early, what counts as progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from evo.device.sim.cfg import Block
+from evo.device.sim.program import Imm, Instr
+from evo.device.sim.traits import STRONG
+
+_SMALL = 6  # blocks of a loop that does little but poll
+_LOCKS = frozenset(("cas", "exch"))
+_COUNTS = frozenset(("add", "inc", "dec"))
+_WRITES = ("st", "red", "cp", "stmatrix", "wmma.store", "mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.init")
+_PLACES = frozenset(("local", "param"))
+
+
+@dataclass(slots=True)
+class Spins:
+    """What is known of the waiting loops of a kernel, by block number."""
+
+    heads: dict[int, Instr] = field(default_factory=dict)  # first block -> the instruction that polls
+    small: set[int] = field(default_factory=set)  # blocks of short loops: their reads are polls
+    held: set[int] = field(default_factory=set)  # blocks of loops that lanes may leave one by one, owning something
+
+
+def spin_loops(blocks: list[Block]) -> Spins:
+    """Loops that read what others may change meanwhile."""
+    found = Spins()
+    for last in blocks:
+        for first in last.successors():
+            if not 0 <= first <= last.number:
+                continue
+            body = set(range(first, last.number + 1))
+            small = len(body) <= _SMALL
+            polling = [ins for ins in _code(blocks, body) if _polls(ins, small=small)]
+            if not polling:
+                continue
+            found.heads.setdefault(first, polling[0])
+            if small:
+                found.small |= body
+            if any(not ins.name.startswith("mbarrier") for ins in polling):
+                found.held |= body
+    return found
+
+
+def _code(blocks: list[Block], numbers: set[int]) -> Iterator[Instr]:
+    for number in sorted(numbers):
+        yield from blocks[number].code
+
+
+def _polls(ins: Instr, *, small: bool) -> bool:
+    """May a loop turn until another thread has changed what this reads?"""
+    if ins.name in ("mbarrier.test_wait", "mbarrier.try_wait"):
+        return True
+    if ins.name == "ld":
+        return bool(STRONG & set(ins.mods))
+    return ins.name == "atom" and (small or bool(_LOCKS & set(ins.mods)))
+
+
+def changes_memory(ins: Instr, *, waits: bool) -> bool:
+    """Can another thread see that this ran? Polling atomics, such as adding 0 or trying a lock, do not count."""
+    if ins.name in _WRITES:
+        return not _PLACES & set(ins.mods)
+    if ins.name != "atom":
+        return False
+    if not waits:
+        return True
+    return bool(_COUNTS & set(ins.mods)) and ins.args[-1] != Imm(0)

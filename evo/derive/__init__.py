@@ -1,0 +1,26 @@
+"""From the hardware backwards: legal tiles, warps, stages and layouts of a task on a chip, with proofs.
+
+`derive` chooses; `prove` looks at every address of a layout; `check_file` holds a `.cu` file's layouts to it.
+"""
+
+from __future__ import annotations
+
+from evo.derive.choose import Candidate, Derivation, Placed, Rejected, Rung, derive, vector_width
+from evo.derive.layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
+
+__all__ = [
+    "Candidate",
+    "Derivation",
+    "Layout",
+    "Placed",
+    "Proof",
+    "Rejected",
+    "Rung",
+    "by_formula",
+    "conflicts",
+    "derive",
+    "prove",
+    "strided",
+    "swizzled",
+    "vector_width",
+]

@@ -6,10 +6,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure
+from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure, require_quiet
 from evo.device import BenchCase
 from evo.device.samples import BenchResult, sequences_per_sample, timing_of
 from evo.device.worker import Crashed, Worker
+from evo.errors import HarnessFault, UsageError
 from evo.hardware import L4
 from evo.result import CaseBench, Fault, Verdict
 
@@ -30,6 +31,8 @@ class FakeWorker:
     requests: list[BenchRequest] = field(default_factory=list)
     recycled: int = 0
     divergence: Fault | None = None
+    dropped: int = 0
+    stages_s: dict[str, float] = field(default_factory=dict)
 
     def recycle(self) -> None:
         self.recycled += 1
@@ -47,7 +50,13 @@ class FakeWorker:
         row = CaseBench(name="a", warm=timing_of(samples), tflop_per_s=None)
         parent = (replace(row, warm=timing_of(samples / ratio)),) if request.parent else ()
         return BenchResult(
-            child=(row,), parent=parent, pairs=pairs, samples={"a": samples}, launches_per_sample={"a": 6}
+            child=(row,),
+            parent=parent,
+            pairs=pairs,
+            samples={"a": samples},
+            launches_per_sample={"a": 6},
+            dropped=self.dropped,
+            stages_s=self.stages_s,
         )
 
 
@@ -119,6 +128,38 @@ def test_a_control_run_gives_the_noise_floor_and_no_keep() -> None:
     assert floor.sd == pytest.approx(0.003, rel=0.5)
     assert decision.verdict is Verdict.REVERT
     assert worker.requests[0].options.rule.futility == float("inf")
+
+
+def test_a_control_that_finds_a_gain_stops_the_run() -> None:
+    floor, decision = control(cast(Worker, FakeWorker([0.9])), cases(), options=BenchOptions())
+    with pytest.raises(HarnessFault, match="judged faster than itself"):
+        require_quiet(floor, decision, BenchOptions().rule)
+    floor, decision = control(cast(Worker, FakeWorker([1.0])), cases(), options=BenchOptions())
+    require_quiet(floor, decision, BenchOptions().rule)
+    with pytest.raises(UsageError, match="below the noise floor"):
+        require_quiet(floor, decision, replace(BenchOptions().rule, margin=0.001))
+
+
+def test_a_control_of_a_program_that_differs_from_itself_is_a_fault() -> None:
+    fault = Fault(kind="timing_divergence", kernel="k", message="case a: child: other outputs")
+    with pytest.raises(HarnessFault, match="A/A control: case a"):
+        control(cast(Worker, FakeWorker([], divergence=fault)), cases(), options=BenchOptions())
+
+
+def test_dropped_pairs_and_stage_times_of_both_stages_are_added_up() -> None:
+    result = run(FakeWorker([0.8, 0.85], dropped=3, stages_s={"pairs": 0.5}), PAIRED)
+    assert result.dropped == 6
+    assert result.stages_s == {"pairs": 1.0}
+    assert result.decision.evidence["dropped_pairs"] == 3
+
+
+def test_neutral_is_kept_after_two_stages_when_asked() -> None:
+    worker = FakeWorker([1.0, 1.0])
+    asked = replace(PAIRED, options=replace(PAIRED.options, rule=replace(PAIRED.options.rule, simpler="2 fewer lines")))
+    result = run(worker, asked)
+    assert result.decision.verdict is Verdict.KEEP_NEUTRAL
+    assert worker.recycled == 1
+    assert result.child[0].warm.samples == CHAMPION_SAMPLES + 64
 
 
 def test_crashes_pass_through() -> None:

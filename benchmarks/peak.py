@@ -11,7 +11,7 @@ from report import Clock, parser, required_gpu, run, say, table, write_json
 
 from evo.device.calibrate import Rate, calibrate
 from evo.device.worker import Worker
-from evo.hardware import CHIPS, Chip
+from evo.hardware import Chip, chip
 
 _SCALES = {
     "FLOP/s": (1e12, "TFLOP/s"),
@@ -22,24 +22,27 @@ _SCALES = {
 }
 
 
-def from_table(chip: Chip) -> dict[str, float]:
-    """What the chip's row says for each rate that it has."""
-    return {
-        "mma_f16_flop_per_s": chip.peak_mma_flop_per_s,
-        "fp32_flop_per_s": chip.peak_fp32_flop_per_s,
-        "exp_per_s": chip.sms * chip.sfu_lanes * chip.clock_hz,
-        "dram_copy_bytes_per_s": chip.dram_bytes_per_s,
-        "dram_read_bytes_per_s": chip.dram_bytes_per_s,
-        "l2_read_bytes_per_s": chip.l2_bytes_per_s,
-        "shared_read_bytes_per_s": chip.sms * chip.shared_bytes_per_clock * chip.clock_hz,
-        "launch_graph_s": chip.launch_s,
-        "sm_clock_hz": chip.clock_hz,
+def from_table(row: Chip) -> dict[str, float]:
+    """What the chip's row says for each rate that it states."""
+    per_sm = row.sms * row.clock_hz
+    scales = {
+        "mma_f16_flop_per_s": ("mma_f16_fma", 2 * per_sm),
+        "fp32_flop_per_s": ("fp32_lanes", 2 * per_sm),
+        "exp_per_s": ("sfu_lanes", per_sm),
+        "dram_copy_bytes_per_s": ("dram_bytes_per_s", 1.0),
+        "dram_read_bytes_per_s": ("dram_bytes_per_s", 1.0),
+        "l2_read_bytes_per_s": ("l2_bytes_per_clock", row.clock_hz),
+        "shared_read_bytes_per_s": ("shared_bytes_per_clock", per_sm),
+        "launch_graph_s": ("launch_s", 1.0),
     }
+    stated = {key: (row.rate(name), factor) for key, (name, factor) in scales.items()}
+    found = {key: rate * factor for key, (rate, factor) in stated.items() if rate is not None}
+    return {**found, "sm_clock_hz": row.clock_hz}
 
 
-def rows(found: Mapping[str, Mapping[str, Rate]], chip: Chip) -> list[list[object]]:
+def rows(found: Mapping[str, Mapping[str, Rate]], row: Chip) -> list[list[object]]:
     """One row a rate: each arch's figure, the table's, and measured / table for the first arch."""
-    wanted = from_table(chip)
+    wanted = from_table(row)
     columns = list(found.values())
     out: list[list[object]] = []
     for key, rate in columns[0].items():
@@ -61,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             say(f"measuring with kernels for {arch}")
             found[arch] = calibrate(worker, arch=arch, quick=options.quick)
     print(f"{about['gpu']}, driver {about['driver']}, {clock.seconds:.1f} s")
-    print(table(["rate", "unit", *found, "table", "measured/table"], rows(found, CHIPS[about["chip"]])))
+    print(table(["rate", "unit", *found, "table", "measured/table"], rows(found, chip(about["chip"]))))
     for rate in next(iter(found.values())).items():
         print(f"  {rate[0]}: {rate[1].condition}")
     figures = {arch: {key: rate.to_json() for key, rate in rates.items()} for arch, rates in found.items()}

@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("prepare",),
     ("workbench", "profile"),
     ("evaluate", "screening"),
-    ("evolve",),
+    ("evolve", "redteam"),
     ("cli",),
     ("__main__",),
 )

@@ -1,0 +1,24 @@
+"""The attacks that evo ships against itself, and the naive harness that accepts them.
+
+A claim is as good as the attempts to fake it: every attack here has to win against `NaiveHarness` and lose against
+`evaluate`. The catalogue is in docs/redteam.md.
+"""
+
+from __future__ import annotations
+
+from evo.redteam.attack import Attack, choose, load_attacks
+from evo.redteam.naive import NaiveHarness, NaiveVerdict
+from evo.redteam.trial import Finding, Outcome, finding_of, planted_file, run_attack
+
+__all__ = [
+    "Attack",
+    "Finding",
+    "NaiveHarness",
+    "NaiveVerdict",
+    "Outcome",
+    "choose",
+    "finding_of",
+    "load_attacks",
+    "planted_file",
+    "run_attack",
+]

@@ -1,0 +1,172 @@
+"""The shipped attacks: one `.cu` file each, whose header lines say what it tries and how it has to lose."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from evo.errors import SyntaxInvalid, UsageError
+
+FOLDER = Path(__file__).parent / "attacks"
+
+_HEADER = re.compile(r"^// (?P<field>[a-z]+): (?P<value>.*)$")
+_MORE = re.compile(r"^//  +(?P<value>\S.*)$")
+_EXPECT = re.compile(r"(?P<status>\w+), (?P<phrase>.+)")
+_ROW = re.compile(r"[1-9]\d?|F[1-9]\d?")
+_FIELDS = {"attack", "row", "idea", "exploits", "naive", "expect", "behind", "gpu", "rival"}
+_REQUIRED = ("attack", "row", "idea", "exploits", "expect")
+
+# How careless the naive harness is towards one attack; without a word it has fresh zeroed outputs, normal inputs,
+# a comparison that treats NaN as different, the first check case, and five timed runs. `case=`, `time=` and `runs=`
+# name another case to check, another one to time, and another number of runs.
+_NAIVE_WORDS = {
+    "recycled",  # the output lies where the reference answer was
+    "nan",  # NaN passes the comparison
+    "after",  # the reference is computed after the candidate, from the inputs as it left them
+    "answer",  # the expected values stay in device memory
+    "win",  # the attack is about time: the naive harness has to score it as a gain
+    "cold",  # the baseline was timed on a cold cache
+    "equal",  # a candidate that is as fast as the baseline is taken
+    "uniform",  # inputs drawn from [0, 1)
+    "same",  # all inputs of one shape are the same array
+    "hangs",  # the naive harness has no limit: it is stopped from outside
+    "hardware",  # the simulator lacks what the attack uses, so only a GPU can show it
+    "reads",  # the naive compiler has no screen: a planted file ends up in the binary
+}
+_NAIVE_VALUES = {"case", "time", "runs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A status, and words of its reason."""
+
+    status: str
+    phrase: str
+
+    def holds(self, status: str, reason: str) -> bool:
+        return status == self.status and self.phrase.lower() in reason.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attack:
+    """One attack. row: of the catalogue in docs/redteam.md, or `F1` to `F17` for a known failure mode.
+
+    naive: how careless the naive harness is; it checks at `case` and times `runs` launches at `time`, by default the
+    task's first check case. behind: the verdict with the static rules off, where they refuse first. gpu: the verdict on
+    a GPU where it differs. rival: the honest kernel in the task's folder that it wants to beat.
+    """
+
+    name: str
+    row: str
+    task: str
+    idea: str
+    exploits: str
+    text: str
+    path: Path
+    naive: frozenset[str]
+    case: str | None
+    time: str | None
+    runs: int
+    expect: Expected
+    behind: Expected | None
+    gpu: Expected | None
+    rival: str
+
+    @property
+    def is_fixture(self) -> bool:
+        return self.row.startswith("F")
+
+    def expected_on(self, kind: str) -> Expected:
+        """The verdict on a device of that kind, `sim` or `gpu`."""
+        return self.gpu if kind == "gpu" and self.gpu else self.expect
+
+
+def load_attacks(folder: Path = FOLDER) -> tuple[Attack, ...]:
+    """All attacks, by catalogue row. Raises SyntaxInvalid naming file, line and field."""
+    found = [read_attack(path) for path in sorted(folder.glob("*/*.cu"))]
+    names: dict[str, Path] = {}
+    for attack in found:
+        if attack.name in names:
+            raise _invalid(attack.path, 1, f"attack `{attack.name}` is also the name of {names[attack.name]}")
+        names[attack.name] = attack.path
+    return tuple(sorted(found, key=lambda attack: (attack.is_fixture, int(attack.row.lstrip("F")), attack.name)))
+
+
+def choose(names: list[str], known: list[str]) -> list[str]:
+    """The known names that are meant by --only. Raises UsageError for one that is not there."""
+    for name in names:
+        if name not in known:
+            raise UsageError(f"no attack {name!r}", hint=f"known: {', '.join(known)}")
+    return [name for name in known if name in names] if names else known
+
+
+def read_attack(path: Path) -> Attack:
+    """Read one file; its folder is its task. Raises SyntaxInvalid naming file, line and field."""
+    text = path.read_text(encoding="utf-8")
+    values, lines = _header(path, text)
+    for name in _REQUIRED:
+        if name not in values:
+            raise _invalid(path, 1, f"field `{name}` is missing")
+    if not _ROW.fullmatch(values["row"]):
+        raise _invalid(path, lines["row"], f"field `row`: {values['row']!r} is neither a row nor F1 to F17")
+    words = values.get("naive", "").split()
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    naive = frozenset(word for word in words if "=" not in word)
+    if unknown := (naive - _NAIVE_WORDS) | (given.keys() - _NAIVE_VALUES):
+        raise _invalid(path, lines["naive"], f"field `naive`: unknown {', '.join(sorted(unknown))}")
+    if not given.get("runs", "5").isdigit():
+        raise _invalid(path, lines["naive"], f"field `naive`: runs={given['runs']} is not a number")
+    optional = {
+        name: _expected(path, lines[name], values[name]) if name in values else None for name in ("behind", "gpu")
+    }
+    return Attack(
+        name=values["attack"],
+        row=values["row"],
+        task=path.parent.name,
+        idea=values["idea"],
+        exploits=values["exploits"],
+        text=text,
+        path=path,
+        naive=naive,
+        case=given.get("case"),
+        time=given.get("time", given.get("case")),
+        runs=int(given.get("runs", "5")),
+        expect=_expected(path, lines["expect"], values["expect"]),
+        behind=optional["behind"],
+        gpu=optional["gpu"],
+        rival=values.get("rival", "ladder/00_scalar.cu"),
+    )
+
+
+def _header(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
+    """The fields of the comment block at the top; a line that is indented further goes on with the field above it."""
+    values: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    last = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.startswith("//"):
+            break
+        if match := _HEADER.match(line):
+            last = match["field"]
+            if last == "evo":
+                continue
+            if last not in _FIELDS:
+                raise _invalid(path, number, f"field `{last}` is unknown")
+            if last in values:
+                raise _invalid(path, number, f"field `{last}`: a second one")
+            values[last], lines[last] = match["value"].strip(), number
+        elif (match := _MORE.match(line)) and last in values:
+            values[last] += " " + match["value"].strip()
+    return values, lines
+
+
+def _expected(path: Path, line: int, value: str) -> Expected:
+    match = _EXPECT.fullmatch(value)
+    if match is None:
+        raise _invalid(path, line, f"{value!r} is not `<status>, <words of the reason>`")
+    return Expected(match["status"], match["phrase"])
+
+
+def _invalid(path: Path, line: int, problem: str) -> SyntaxInvalid:
+    return SyntaxInvalid(path, line, problem, hint="see docs/redteam.md for the header of an attack")

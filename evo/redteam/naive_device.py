@@ -1,0 +1,229 @@
+"""The child side of the naive harness: runs a program the way careless harnesses do, without a guard or a checker.
+
+All tensors lie in one pool, as an allocator's would: what is read or written past a tensor's end is a neighbour's.
+The module and the pool live for all launches of a request, so that a kernel finds what it left behind.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evo.device import Array, Arrays, DeviceName, Program
+from evo.dtypes import NUMPY
+
+if TYPE_CHECKING:
+    from evo.device import sim
+    from evo.device.gpu import GpuDevice
+
+_ALIGNMENT = 256
+_TAIL = 1 << 16  # bytes after the last tensor that are the allocator's
+_BUDGET = 10**15  # warp instructions: no limit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NaiveRequest:
+    """One correctness launch, then `runs` timed ones on the same buffers.
+
+    before: what the output memory holds at first, by tensor. answer: arrays that stay in memory behind the outputs.
+    cold: time on a cold cache.
+    """
+
+    program: Program
+    inputs: Arrays
+    before: Arrays
+    answer: Arrays
+    runs: int
+    cold: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NaiveResult:
+    """outputs and inputs are read after the correctness launch; nobody looks at the outputs of timed launches."""
+
+    outputs: Arrays
+    inputs: Arrays
+    mean_us: float | None = None
+    fault: str | None = None
+
+
+class Pool:
+    """Where each tensor lies in one allocation, and the bytes that it starts with."""
+
+    def __init__(self, request: NaiveRequest) -> None:
+        self.offsets: dict[str, int] = {}
+        self.size = 0
+        program = request.program
+        for name, array in request.inputs.items():
+            self._place(name, array.nbytes)
+        for output in program.outputs:
+            self._place(output.name, int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize)
+        for name, array in request.answer.items():
+            self._place(f"answer {name}", array.nbytes)
+        for space in program.scratch:
+            self._place(space.name, space.size_bytes)
+        self.used = self.size
+        self.size += _TAIL
+        self.image = np.zeros(self.size, np.uint8)
+        answers = {f"answer {name}": array for name, array in request.answer.items()}
+        for name, array in {**request.inputs, **request.before, **answers}.items():
+            raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            self.image[self.offsets[name] : self.offsets[name] + raw.size] = raw
+
+    def _place(self, name: str, size: int) -> None:
+        self.offsets[name] = self.size
+        self.size += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+    def cut(self, image: Array, request: NaiveRequest) -> tuple[Arrays, Arrays]:
+        """The outputs and the inputs in a copy of the pool."""
+        outputs = {b.name: self._array(image, b.name, NUMPY[b.dtype], b.dims) for b in request.program.outputs}
+        inputs = {n: self._array(image, n, a.dtype, a.shape) for n, a in request.inputs.items()}
+        return outputs, inputs
+
+    def _array(self, image: Array, name: str, dtype: np.dtype[np.generic], dims: tuple[int, ...]) -> Array:
+        start = self.offsets[name]
+        return image[start : start + int(np.prod(dims)) * dtype.itemsize].copy().view(dtype).reshape(dims)
+
+
+class NaiveSim:
+    """On the simulator: checkers off where they can be, times modelled."""
+
+    def __init__(self, name: DeviceName) -> None:
+        from evo.hardware import chip
+
+        self.name = name
+        self.chip = chip(name.which)
+
+    def describe(self) -> dict[str, str]:
+        return {}
+
+    def run(self, request: NaiveRequest) -> NaiveResult:
+        from evo.device import sim
+
+        pool = Pool(request)
+        memory = sim.Memory()
+        buffer = memory.allocate(pool.size, name="pool", fill=b"\0")
+        memory.write(buffer, pool.image)
+        module = sim.load(request.program.binary.ptx, chip=self.chip)
+        parts, fault = self._launch(request.program, module, memory, buffer, pool)
+        outputs, inputs = pool.cut(memory.read(buffer, np.uint8, pool.size), request)
+        if fault is not None:
+            return NaiveResult(outputs=outputs, inputs=inputs, fault=fault)
+        times = []
+        for _ in range(request.runs):
+            parts, fault = self._launch(request.program, module, memory, buffer, pool)
+            if fault is not None:
+                return NaiveResult(outputs=outputs, inputs=inputs, fault=fault)
+            times.append(sim.estimate(parts, self.chip, footprint_bytes=pool.used, cold=request.cold).modelled_us)
+        mean = float(np.mean(times)) if times else None
+        return NaiveResult(outputs=outputs, inputs=inputs, mean_us=mean)
+
+    def _launch(
+        self, program: Program, module: sim.Module, memory: sim.Memory, buffer: sim.Buffer, pool: Pool
+    ) -> tuple[list[sim.LaunchCounts], str | None]:
+        from evo.device import sim
+
+        for space in program.scratch:
+            if space.init == "zero":
+                memory.write(buffer, np.zeros(space.size_bytes, np.uint8), at=pool.offsets[space.name])
+        reports = {report.name: report for report in program.binary.kernels}
+        parts: list[sim.LaunchCounts] = []
+        for bound in program.launches:
+            launch = bound.launch
+            arguments: list[np.generic] = [
+                np.uint64(buffer.address + pool.offsets[a.name]) if a.is_buffer else NUMPY[a.dtype].type(a.value)
+                for a in bound.arguments
+            ]
+            result = module.launch(
+                launch.kernel,
+                grid=launch.grid,
+                block=launch.block,
+                shared_bytes=launch.shared_bytes,
+                args=arguments,
+                memory=memory,
+                race=False,
+                budget=_BUDGET,
+            )
+            if result.faults:
+                return parts, f"{result.faults[0].kind.replace('_', ' ')}: {result.faults[0].message}"
+            report = reports[launch.kernel]
+            parts.append(
+                sim.LaunchCounts(
+                    counters=result.counters,
+                    grid=launch.grid,
+                    block=launch.block,
+                    shared_bytes=launch.shared_bytes + report.shared_bytes,
+                    registers=report.registers,
+                    blocks_run=result.blocks_run,
+                    blocks_total=result.blocks_total,
+                )
+            )
+        return parts, None
+
+
+class NaiveGpu:
+    """On a GPU: one allocation, launches queued back to back, the host's clock round all of them."""
+
+    def __init__(self, name: DeviceName) -> None:
+        from evo.device.gpu import GpuDevice
+
+        self.name = name
+        self._gpu: GpuDevice = GpuDevice(name)
+
+    @property
+    def spent(self) -> bool:
+        return self._gpu.spent
+
+    def describe(self) -> dict[str, str]:
+        return self._gpu.describe()
+
+    def health(self) -> str:
+        return self._gpu.health()
+
+    def run(self, request: NaiveRequest) -> NaiveResult:
+        from evo.device.gpu_load import KernelFault, Sequence
+        from evo.device.gpu_memory import Arena
+
+        pool = Pool(request)
+        arena = Arena({"pool": pool.size}, self._gpu.tools, key=1)
+        arena.upload("pool", pool.image)
+        start = arena.address("pool")
+        addresses = {name: start + offset for name, offset in pool.offsets.items()}
+        outputs, inputs = pool.cut(pool.image, request)
+        mean: float | None = None
+        try:
+            sequence = Sequence(request.program, self._gpu.load(request.program), addresses)
+            with self._gpu.stream:
+                sequence.execute(self._gpu.stream)
+                image = arena.download("pool", np.dtype(np.uint8), (pool.size,))
+                outputs, inputs = pool.cut(image, request)
+                if request.runs:
+                    mean = self._mean_us(sequence, request)
+        except KernelFault as error:
+            self._gpu.spent = self._gpu.spent or error.sticky
+            return NaiveResult(outputs=outputs, inputs=inputs, fault=error.fault.message)
+        return NaiveResult(outputs=outputs, inputs=inputs, mean_us=mean)
+
+    def _mean_us(self, sequence: Any, request: NaiveRequest) -> float:
+        from evo.device.gpu_load import blamed_on
+
+        stream = self._gpu.stream
+        spent = 0.0
+        with blamed_on(sequence.names):
+            for _ in range(request.runs):
+                if request.cold:
+                    self._gpu.tools.flush_l2()
+                    stream.synchronize()
+                started = time.perf_counter()
+                sequence.enqueue(stream)
+                stream.synchronize()
+                spent += time.perf_counter() - started
+        return spent / request.runs * 1e6
+
+
+def open_naive(name: DeviceName) -> NaiveSim | NaiveGpu:
+    """What the naive harness's worker opens."""
+    return NaiveSim(name) if name.kind == "sim" else NaiveGpu(name)

@@ -1,0 +1,162 @@
+"""One attack against both judges: the naive harness, which should take it, and evo's own pipeline, which must not."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from evo.evaluate import Job, Workbench, evaluate
+from evo.redteam.attack import Attack, Expected
+from evo.redteam.naive import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
+from evo.result import Evaluation, Json, Status, Verdict, drop_absent
+from evo.task import load_task
+
+_PLANTED = "@PLANTED@"
+_FOUND = {
+    Status.UNSAFE: "gate: memory and race checkers",
+    Status.WRONG: "gate: numbers",
+    Status.UNSTABLE: "gate: determinism and poisons",
+    Status.TIMED_OUT: "gate: execution budget",
+    Status.CRASHED: "gate: isolated worker",
+    Status.REFUSED: "gate: simulator",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What evo said about one attack: how far it got, why it ended there, and which defence that was."""
+
+    status: str
+    reason: str
+    defence: str
+    kept: bool
+
+    def to_json(self) -> dict[str, Json]:
+        return {"status": self.status, "reason": self.reason, "defence": self.defence, "kept": self.kept}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One row of the report. behind: the finding with the static rules off, where those refused first."""
+
+    name: str
+    row: str
+    task: str
+    idea: str
+    naive: str
+    counts: bool
+    found: Finding
+    behind: Finding | None = None
+    expected: bool = True  # it ended as its file says
+    elapsed_s: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """`lost`, `won`, or `does not count` where not even the naive harness takes it."""
+        if self.found.kept:
+            return "won"
+        return "lost" if self.counts else "does not count"
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "attack": self.name,
+                "row": self.row,
+                "task": self.task,
+                "idea": self.idea,
+                "naive": self.naive,
+                "counts": self.counts,
+                **self.found.to_json(),
+                "without_static_rules": self.behind.to_json() if self.behind else None,
+                "as_expected": self.expected,
+                "verdict": self.verdict,
+                "elapsed_s": round(self.elapsed_s, 2),
+            }
+        )
+
+
+@contextmanager
+def planted_file() -> Iterator[Path]:
+    """A harmless file that hostile includes look for, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="evo-redteam-") as folder:
+        path = Path(folder) / "planted.h"
+        path.write_text(f"#define PLANTED {PLANTED_NUMBER}\n", encoding="utf-8")
+        yield path
+
+
+def run_attack(attack: Attack, root: Path, bench: Workbench, naive: NaiveHarness, *, seed: int = 0) -> Outcome:
+    """Let both judges look at one attack. Raises EvoError for the harness only."""
+    started = time.monotonic()
+    task = load_task(root, attack.task)
+    text = attack.text.replace(_PLANTED, str(naive.planted))
+    said = naive.judge(attack, text, task, bench.reference(task))
+    rival = (task.folder / attack.rival).read_text(encoding="utf-8")
+
+    def judged(static_rules: bool) -> Finding:
+        job = Job(
+            task=task, text=text, path=attack.path.name, seed=seed, rival=rival, static_rules=static_rules
+        )  # fmt: skip
+        return finding_of(evaluate(job, bench))
+
+    found = judged(True)
+    behind = judged(False) if attack.behind is not None else None
+    kind = bench.device.kind
+    return Outcome(
+        name=attack.name,
+        row=attack.row,
+        task=attack.task,
+        idea=attack.idea,
+        naive=said.said,
+        counts=_counts(attack, said),
+        found=found,
+        behind=behind,
+        expected=_holds(attack.expected_on(kind), found) and (behind is None or not behind.kept),
+        elapsed_s=time.monotonic() - started,
+    )
+
+
+def _counts(attack: Attack, said: NaiveVerdict) -> bool:
+    # A failure mode is not a cheat: it is in the folder because it happened, not because someone gains by it.
+    return said.accepted or attack.is_fixture
+
+
+def _holds(expected: Expected, found: Finding) -> bool:
+    status = "correct" if found.status == Status.MEASURED else found.status
+    return expected.holds(status, found.reason)
+
+
+def finding_of(evaluation: Evaluation) -> Finding:
+    """The end of one evaluation in words: the step that stopped it."""
+    decision = evaluation.decision
+    if evaluation.status.passed and decision is not None:
+        return Finding(
+            status=evaluation.status.value,
+            reason=f"{decision.verdict.value}: {decision.reason}",
+            defence="decision",
+            kept=decision.verdict is Verdict.KEEP,
+        )
+    return Finding(
+        status=evaluation.status.value,
+        reason=evaluation.reason or "",
+        defence=_defence(evaluation),
+        kept=evaluation.status.passed,
+    )
+
+
+def _defence(evaluation: Evaluation) -> str:
+    reason = evaluation.reason or ""
+    if reason.startswith("while timing"):
+        return "timing audit"
+    if reason.startswith("while estimating"):
+        return "checkers while estimating"
+    if evaluation.check is not None:
+        return _FOUND.get(evaluation.status, "gate")
+    if evaluation.status is Status.TIMED_OUT:
+        return "compile limit"
+    if evaluation.status is Status.UNCOMPILED:
+        return "compiler: warnings are errors"
+    return "static rules"

@@ -19,6 +19,7 @@ from evo import gate
 from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.decide import DEFAULT_RULE, KEPT, decide_modelled
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
+from evo.device import RunRequest
 from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
@@ -39,7 +40,8 @@ class Job:
     """One variant to be evaluated. `rival` is the text it is compared with (its parent), if any.
 
     upto: `check` ends at the gate, `bench` goes on to times. neutral: KEEP_NEUTRAL may be the answer. baseline: time
-    the task's library rivals beside what is kept. static_rules=False is for `evo redteam` alone.
+    the task's library rivals beside what is kept. sanitize: ask the GPU's own checkers before it is kept.
+    static_rules=False is for `evo redteam` alone.
     """
 
     task: Task
@@ -52,6 +54,7 @@ class Job:
     neutral: bool = False
     static_rules: bool = True
     baseline: bool = False
+    sanitize: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -186,7 +189,7 @@ def _outcome(started: _Started, bench: Workbench) -> Evaluation:
     assert check is not None
     base = replace(started.base, status=check.status, reason=check.reason, check=check)
     if not check.status.passed or job.upto == "check":
-        return base
+        return _sanitized(job, bench, prepared, base, stages)
     bench.on_stage("estimate" if bench.modelled else "bench")
     with stages.time("parent"):
         rival = bench.parent(job.task, job.rival) if job.rival is not None else None
@@ -197,7 +200,29 @@ def _outcome(started: _Started, bench: Workbench) -> Evaluation:
     except (TimedOut, Crashed) as failure:
         status = Status.TIMED_OUT if isinstance(failure, TimedOut) else Status.CRASHED
         return replace(base, status=status, reason=f"while timing: {failure}")
+    found = _sanitized(job, bench, prepared, found, stages)
     return _with_baselines(job, bench, found, stages) if job.baseline and not bench.modelled else found
+
+
+def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
+    """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked."""
+    kept = found.decision is None or found.decision.verdict in KEPT
+    if not job.sanitize or bench.modelled or not found.status.passed or not kept or found.check is None:
+        return found
+    bench.on_stage("sanitize")
+    reference = bench.reference(job.task)
+    requests = [
+        RunRequest(program=prepared.programs[case.name], inputs=reference.inputs(case, job.seed))
+        for case in job.task.check
+    ]
+    with stages.time("sanitize"):
+        said = gate.sanitize(requests, bench.device.which)
+    check = replace(found.check, sanitizer=said.to_json())
+    if said.fault is None:
+        return replace(found, check=check)
+    reason = f"compute-sanitizer: {said.reason}"
+    check = replace(check, status=Status.UNSAFE, reason=reason, faults=(said.fault,))
+    return replace(found, status=Status.UNSAFE, reason=reason, check=check, bench=(), decision=None)
 
 
 def _modelled(

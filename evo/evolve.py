@@ -248,6 +248,7 @@ class _Loop:
             margin=self.settings.margin,
             neutral=self.settings.neutral,
             baseline=True,
+            sanitize=True,
         )
         try:
             evaluation = evaluate(job, self.bench)

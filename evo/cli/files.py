@@ -49,6 +49,9 @@ def check(
     case: Annotated[
         str | None, typer.Option("--case", metavar="NAME", help="Count at this case (default: the first check case).")
     ] = None,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="On a GPU: also run compute-sanitizer, as before a keep.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Check that a variant is correct. Runs the gate: every check case, memory faults, races, error budget."""
@@ -57,7 +60,7 @@ def check(
     counted = _case(subject, counters, case)
     with _workbench(device, arch) as workbench:
         say(f"checking {subject.path} on {workbench.device}")
-        evaluation = _evaluated(subject, workbench, seed, upto="check")
+        evaluation = _evaluated(subject, workbench, seed, upto="check", sanitize=sanitize)
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
         kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
     if json:
@@ -170,11 +173,25 @@ def _workbench(device: str, arch: str) -> Workbench:
 
 
 def _evaluated(
-    subject: Subject, workbench: Workbench, seed: int, *, upto: str = "bench", rival: str | None = None
+    subject: Subject,
+    workbench: Workbench,
+    seed: int,
+    *,
+    upto: str = "bench",
+    rival: str | None = None,
+    sanitize: bool = False,
 ) -> Evaluation:
     from evo.evaluate import Job, evaluate
 
-    job = Job(task=subject.task, text=subject.variant.text, path=str(subject.path), seed=seed, rival=rival, upto=upto)
+    job = Job(
+        task=subject.task,
+        text=subject.variant.text,
+        path=str(subject.path),
+        seed=seed,
+        rival=rival,
+        upto=upto,
+        sanitize=sanitize,
+    )
     try:
         return evaluate(job, workbench)
     finally:

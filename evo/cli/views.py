@@ -30,12 +30,21 @@ def show_check(evaluation: Evaluation, path: Path) -> None:
             ["case", "status", ">max error", ">allowed", ">rms error", ">allowed", "also with"],
             [_check_row(case) for case in check.cases],
         )
+    if check is not None and check.sanitizer:
+        out()
+        out(f"compute-sanitizer: {check.sanitizer['state']}" + _told(check.sanitizer))
     if evaluation.reason:
         out()
         out(f"{paint(evaluation.status.value, 'red')}: {plain(evaluation.reason)}")
     for fault in check.faults if check is not None else ():
         out()
         show_fault(fault, path)
+
+
+def _told(sanitizer: Mapping[str, Json]) -> str:
+    tools, reason = sanitizer.get("tools"), sanitizer.get("reason")
+    by = f" ({', '.join(map(str, tools))})" if isinstance(tools, list) else ""
+    return by + (f": {plain(str(reason))}" if reason and sanitizer["state"] != "found" else "")
 
 
 def _check_row(case: CaseCheck) -> list[str]:

@@ -1,8 +1,9 @@
 """Correctness before speed: what a variant passes before anything is timed.
 
-Order is cost: `rules` reads the text and `ptx` what the compiler made of it; `cases` runs every check case, as drawn and
-under other distributions, with two poisons and the memory checks of simulator and GPU; `compare` holds the numbers to
-the float64 reference. `selftest` refuses a task for which all that would let a lazy kernel pass.
+Order is cost: `rules` reads the text and `ptx` what the compiler made of it; `cases` runs every check case, as drawn
+and under other distributions, with two poisons and the memory checks of simulator and GPU; `compare` holds the numbers
+to the float64 reference; `sanitize` asks the GPU's own checkers before a first keep. `selftest` refuses a task for
+which all that would let a lazy kernel pass.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from evo.gate.cases import Places, fault_reason, fault_status, run_gate
 from evo.gate.compare import compare, first_difference
 from evo.gate.ptx import ptx_problem
 from evo.gate.rules import StaticProblem, static_problem
+from evo.gate.sanitize import Sanitized, sanitize
 from evo.gate.selftest import check_task
 
 __all__ = [
     "Places",
+    "Sanitized",
     "StaticProblem",
     "check_task",
     "compare",
@@ -23,5 +26,6 @@ __all__ = [
     "first_difference",
     "ptx_problem",
     "run_gate",
+    "sanitize",
     "static_problem",
 ]

@@ -132,8 +132,8 @@ class _Examination:
             off = max((_relative_rms(outputs[t.name], run.truth[t.name]) for t in self._floats()), default=0.0)
             if off > max(self.task.tolerance.rtol, 16 * max((ROUNDOFF[t.dtype] for t in self._floats()), default=0.0)):
                 raise TaskInvalid(
-                    f"{self.task.folder / 'reference.py'}: trusted() is off from expected() by {off:.3g} of its size at "
-                    f"case {run.words}, so its error is no budget",
+                    f"{self.task.folder / 'reference.py'}: trusted() is off from expected() by {off:.3g} of its size "
+                    f"at case {run.words}, so its error is no budget",
                     hint="trusted() computes the same, in the precision of a good kernel",
                 )
             if row.status is not Status.CORRECT:

@@ -142,9 +142,8 @@ def sweep(bench: Workbench, count: int, seed: int) -> tuple[list[Candidate], lis
     for job, evaluation in evaluate_all(jobs, bench):
         now = time.monotonic()
         found.append(candidate(job.path, evaluation, now - before, recorder.seconds))
-        say(
-            f"  {len(found)}/{len(jobs)} {job.path}: {found[-1].wall_s:.2f} s, {evaluation.reason or evaluation.status}"
-        )
+        said = evaluation.decision.reason if evaluation.decision else evaluation.reason or evaluation.status
+        say(f"  {len(found)}/{len(jobs)} {job.path}: {found[-1].wall_s:.2f} s, {said}")
         recorder.clear()
         before = now
     return found, texts

@@ -1,0 +1,101 @@
+"""Hostile variants cost a process at most: the right results for the others, the right status for each of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import fake_gpu
+import pytest
+from tiny import FAST, new_repository
+
+from evo.compile import pool
+from evo.device import DeviceName
+from evo.errors import EvoError
+from evo.evaluate import Job, Workbench, evaluate, evaluate_all
+from evo.gate import cases
+from evo.result import Status, Verdict
+from evo.task import Task, load_task
+
+HERE = Path(__file__).resolve().parents[1]
+HOSTILE = {
+    "hang_5": (Status.TIMED_OUT, "still running after"),
+    "trap_5": (Status.CRASHED, "trap in trap_5"),
+    "stray_5": (Status.UNSAFE, "out of bounds"),
+    "deep_5": (Status.UNSAFE, "stack overflow"),
+    "memory_5": (Status.REFUSED, "memory in memory_5"),
+    "crash_5": (Status.CRASHED, "illegal memory access while it was timed"),
+    "segfault_5": (Status.CRASHED, "segmentation fault"),
+    "bomb_5": (Status.UNCOMPILED, "the compiler crashed (signal 11)"),
+}
+
+
+def text_of(kernel: str) -> str:
+    return FAST.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+    """The task, with a GPU that is faked in the worker's child and a compiler that one of the texts crashes."""
+    (tmp_path / "gpu").mkdir()
+    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setattr(cases, "_RUN_LIMIT_S", 8.0)
+    real = pool._Worker.run
+
+    def run(self: pool._Worker, job: dict[str, Any], time_limit_s: float) -> tuple[dict[str, Any], bytes]:
+        if "bomb_5" in job["text"]:
+            os.kill(self.process.pid, signal.SIGSEGV)
+            raise EOFError
+        return real(self, job, time_limit_s)
+
+    monkeypatch.setattr(pool._Worker, "run", run)
+    return load_task(new_repository(tmp_path / "mine"), "scale")
+
+
+def jobs_of(task: Task, kernels: list[str]) -> list[Job]:
+    return [Job(task=task, text=text_of(kernel), path=kernel, rival=text_of("parent_10")) for kernel in kernels]
+
+
+def test_eight_hostile_variants_of_twenty_spoil_nothing(task: Task) -> None:
+    good = [f"good_{us}" for us in (4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24)]
+    good.append("killed_7")  # its process is killed from outside, once: nobody's fault, so it runs again
+    hostile = list(HOSTILE)
+    mixed = [kernel for pair in zip(good, [*hostile, *[""] * 4], strict=True) for kernel in pair if kernel]
+    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
+        found = {job.path: evaluation for job, evaluation in evaluate_all(jobs_of(task, mixed), bench, ahead=2)}
+        starts = bench.worker.starts
+    assert list(found) == mixed
+    for kernel, (status, words) in HOSTILE.items():
+        assert (kernel, found[kernel].status) == (kernel, status), found[kernel].reason
+        assert words in str(found[kernel].reason)
+        assert found[kernel].bench == ()
+    for kernel in good:
+        evaluation, us = found[kernel], float(kernel.rpartition("_")[2])
+        assert (kernel, evaluation.status, evaluation.reason) == (kernel, Status.MEASURED, None)
+        assert evaluation.bench[0].time_us == pytest.approx(us, rel=0.01)
+        assert evaluation.decision is not None
+        assert evaluation.decision.verdict is (Verdict.KEEP if us < 9.7 else Verdict.REVERT)
+        assert evaluation.environment.timing == "measured"
+    assert starts <= 1 + 6 + 1 + 4  # faults, the kill, and a fresh process for each confirmation
+
+
+def test_a_lost_driver_is_the_harness_s_and_no_verdict(task: Task) -> None:
+    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
+        assert evaluate(jobs_of(task, ["good_4"])[0], bench).status is Status.MEASURED
+        for _ in range(2):
+            with pytest.raises(EvoError) as lost:
+                evaluate(jobs_of(task, ["lost_5"])[0], bench)
+            assert lost.value.exit_code == 5
+
+
+def test_duplicates_by_machine_code_are_evaluated_once(task: Task) -> None:
+    twins = [text_of("good_4"), "// the same\n\n" + text_of("good_4"), text_of("good_4") + "// more\n"]
+    jobs = [Job(task=task, text=text, rival=text_of("parent_10")) for text in twins]
+    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
+        first, *others = [evaluation for _, evaluation in evaluate_all(jobs, bench, ahead=2)]
+    for other in others:
+        assert "the machine code of" in str(other.reason)
+        assert (other.bench, other.decision) == (first.bench, first.decision)

@@ -1,0 +1,102 @@
+"""A GPU that is not there, for tests of survival: computes the task of `tiny` itself and takes times from names.
+
+Opened in the worker's own child process, as the real one is. A kernel's name says what it does to its process or
+context: `hang`, `trap`, `stray`, `deep`, `memory`, `crash`, `segfault`, `killed`, `lost`, else `NAME_<microseconds>`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from evo.device import BenchCase, DeviceName, Program, RunRequest, RunResult
+from evo.device.samples import BenchRequest, BenchResult, timing_of
+from evo.device.worker import Crashed
+from evo.errors import HarnessFault
+from evo.result import CaseBench, Fault
+
+OPENER = "fake_gpu:FakeGpu"
+FAULTS = {"trap": "trap", "stray": "out_of_bounds", "deep": "stack_overflow", "memory": "launch"}
+
+
+def kernel_of(program: Program) -> str:
+    return program.launches[0].launch.kernel
+
+
+def time_of(case: BenchCase) -> float:
+    return float(kernel_of(case.program).rpartition("_")[2])
+
+
+class FakeGpu:
+    def __init__(self, name: DeviceName) -> None:
+        if (self.folder / "gone").exists():
+            raise HarnessFault("CUDA does not start: no device", hint="look at the driver's log")
+        self.name = name
+        self.spent = False
+
+    @property
+    def folder(self) -> Path:
+        return Path(os.environ["FAKE_GPU"])
+
+    def describe(self) -> dict[str, str]:
+        return {"chip": "h200", "gpu": "Fake H200", "uuid": "GPU-fake", "driver": "1.2", "cuda": "13.0"}
+
+    def health(self) -> str:
+        return "ok"
+
+    def run(self, request: RunRequest) -> RunResult:
+        kernel = kernel_of(request.program)
+        what = kernel.partition("_")[0]
+        if what in FAULTS:
+            self.spent = what != "memory"
+            fault = Fault(kind=FAULTS[what], kernel=kernel, message=f"{what} in {kernel}")
+            return RunResult(outputs=(), faults=(fault,))
+        self.misbehave(what)
+        return RunResult(outputs=({"y": 2 * request.inputs["x"]},) * request.repeats)
+
+    def misbehave(self, what: str) -> None:
+        if what == "hang":
+            time.sleep(3600)
+        if what == "segfault":
+            ctypes.string_at(0)
+        if what == "killed" and not (self.folder / "killed").exists():
+            (self.folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if what == "lost":
+            (self.folder / "gone").touch()
+            os._exit(1)
+
+    def bench(self, request: BenchRequest) -> BenchResult:
+        rng = np.random.default_rng(1)
+        if kernel_of(request.child[0].program).startswith("crash"):
+            self.spent = True
+            raise Crashed("illegal memory access while it was timed")
+
+        def rows(cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
+            samples = request.options.samples
+            return tuple(
+                CaseBench(name=c.program.case, warm=timing_of(time_of(c) * np.exp(rng.normal(0, 0.003, samples))))
+                for c in cases
+            )
+
+        pairs: list[dict[str, float]] = []
+        if request.parent:
+            sides = list(zip(request.child, request.parent, strict=True))
+            for _ in range(request.options.rule.max_pairs):
+                pairs.append(
+                    {c.program.case: float(np.log(time_of(c) / time_of(p)) + rng.normal(0, 0.003)) for c, p in sides}
+                )
+        child = rows(request.child)
+        return BenchResult(
+            child=child,
+            parent=rows(request.parent),
+            pairs=tuple(pairs),
+            loaded="ptx_jit",
+            samples={r.name: np.full(request.options.samples, r.time_us, np.float32) for r in child},
+            launches_per_sample={r.name: 6 for r in child},
+        )

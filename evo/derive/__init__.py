@@ -1,15 +1,17 @@
 """From the hardware backwards: legal tiles, warps, stages and layouts of a task on a chip, with proofs.
 
-`derive` chooses; `prove` looks at every address of a layout; `check_file` holds a `.cu` file's layouts to it.
+`derive` chooses; `prove` looks at every address of a layout; `check_layouts` holds a `.cu` file's layouts to it.
 """
 
 from __future__ import annotations
 
+from evo.derive.check import Checked, check_layouts
 from evo.derive.choose import Candidate, Derivation, Placed, Rejected, Rung, derive, vector_width
 from evo.derive.layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
 
 __all__ = [
     "Candidate",
+    "Checked",
     "Derivation",
     "Layout",
     "Placed",
@@ -17,6 +19,7 @@ __all__ = [
     "Rejected",
     "Rung",
     "by_formula",
+    "check_layouts",
     "conflicts",
     "derive",
     "prove",

@@ -7,13 +7,13 @@ one after the other: 1 is free of conflicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.expr import Expression
+from evo.expr import Expression, Number
 from evo.variant import DTYPES
 
 BANKS, WORD = 32, 4
@@ -54,7 +54,10 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What was found over all addresses of a layout. Counts; `ways` by access. problems: why it is wrong, if it is."""
+    """What was found over all addresses of a layout. Counts; `ways` by access.
+
+    faults: why results would be wrong or the kernel would trap; slow: conflicts that cost time only.
+    """
 
     elements: int
     distinct: int
@@ -65,7 +68,12 @@ class Proof:
     misaligned: int  # of them: not on a multiple of 16 bytes, or torn apart
     first_misaligned: tuple[int, ...]  # their addresses, one to a row
     ways: dict[str, int]
-    problems: tuple[str, ...]
+    faults: tuple[str, ...]
+    slow: tuple[str, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return (*self.faults, *self.slow)
 
     @property
     def lost(self) -> int:
@@ -109,11 +117,18 @@ def swizzled(name: str, rows: int, cols: int, itemsize: int) -> Layout | None:
 
 
 def by_formula(
-    name: str, rows: int, cols: int, dtype: str, formula: Expression, allocated: int | None = None
+    name: str,
+    rows: int,
+    cols: int,
+    dtype: str,
+    formula: Expression,
+    allocated: int | None = None,
+    constants: Mapping[str, Number] | None = None,
 ) -> Layout:
     """offset(row, col) in elements as a file states it. Raises SyntaxInvalid where the formula has no value."""
+    names = dict(constants or {})
     offsets = np.array(
-        [[int(formula.value({"row": r, "col": c})) for c in range(cols)] for r in range(rows)], np.int64
+        [[int(formula.value({**names, "row": r, "col": c})) for c in range(cols)] for r in range(rows)], np.int64
     ).reshape(rows, cols)
     room = allocated if allocated is not None else int(offsets.max()) + 1
     return Layout(name=name, how=formula.text, itemsize=DTYPES[dtype], offsets=offsets, allocated=room)
@@ -126,16 +141,16 @@ def prove(layout: Layout, reads: tuple[str, ...] = (), *, vector: bool = True, w
     outside = int(((offsets < 0) | (offsets >= layout.allocated)).sum())
     chunks, bad, first = _misaligned(layout)
     found = {read: conflicts(layout, read) for read in reads}
-    problems: list[str] = []
+    faults: list[str] = []
     if distinct < offsets.size:
         lost = offsets.size - distinct
-        problems.append(f"not injective: {offsets.size} elements at {distinct} addresses, {lost} are lost")
+        faults.append(f"not injective: {offsets.size} elements at {distinct} addresses, {lost} are lost")
     if outside:
-        problems.append(f"{outside} elements out of bounds: largest offset {int(offsets.max())} of {layout.allocated}")
+        faults.append(f"{outside} elements out of bounds: largest offset {int(offsets.max())} of {layout.allocated}")
     if (vector or "ldmatrix" in reads or "vector" in reads) and bad:
         listed = ", ".join(f"{address:#x}" for address in first[:3])
-        problems.append(f"{bad} of {chunks} 16-byte chunks misaligned, e.g. at {listed}")
-    problems += [f"{count}-way bank conflicts by {read} reads" for read, count in found.items() if count > ways]
+        faults.append(f"{bad} of {chunks} 16-byte chunks misaligned, e.g. at {listed}")
+    slow = [f"{count}-way bank conflicts by {read} reads" for read, count in found.items() if count > ways]
     return Proof(
         elements=int(offsets.size),
         distinct=distinct,
@@ -146,7 +161,8 @@ def prove(layout: Layout, reads: tuple[str, ...] = (), *, vector: bool = True, w
         misaligned=bad,
         first_misaligned=first,
         ways=found,
-        problems=tuple(problems),
+        faults=tuple(faults),
+        slow=tuple(slow),
     )
 
 

@@ -1,0 +1,131 @@
+"""The layouts that a `.cu` file declares, held to the same proofs as derived ones.
+
+Two kinds are read: `__shared__ T name[a][b]` arrays, whose last dimension is the row stride, and comment lines
+`// layout: NAME ROWS x COLS DTYPE at FORMULA [of ELEMENTS] [read ACCESS, ...]`, FORMULA being the element offset of
+(row, col). Names in them are axes, knobs, `#define` and `constexpr int` constants of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evo.derive.layout import Layout, Proof, by_formula, prove, strided
+from evo.errors import SyntaxInvalid
+from evo.expr import Expression, Number, parse
+from evo.source import Source
+from evo.source import parse as parse_source
+from evo.tiling import READS
+from evo.variant import DTYPES
+
+_LINE = re.compile(
+    r"^\s*//\s*layout:\s*(?P<name>\w+)\s+(?P<rows>.+?)\s+x\s+(?P<cols>.+?)\s+(?P<dtype>\w+)\s+at\s+(?P<at>.+?)"
+    r"(?:\s+of\s+(?P<of>.+?))?(?:\s+read\s+(?P<read>[\w,\s]+?))?\s*$"
+)
+_LOOKS_LIKE = re.compile(r"^\s*//\s*layout\s*:")
+_CONSTANT = re.compile(
+    r"^\s*(?:static\s+)?(?:constexpr|const)\s+(?:unsigned\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*([^;]+);", re.M
+)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_VECTOR = re.compile(r"cp\.async|ldmatrix|\bu?int4\b|\bfloat4\b|__pipeline_memcpy_async|\bv4\.")
+_ELEMENTS = {
+    "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16", "float": "float32", "double": "float64",
+    "int": "int32", "unsigned": "int32", "unsigned int": "int32", "char": "int8", "unsigned char": "uint8",
+    "short": "int16",
+}  # fmt: skip
+_LARGEST = 2**18  # elements of one tile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """One layout of a file, where it stands, and what was found."""
+
+    layout: Layout
+    proof: Proof
+    line: int
+
+
+def check_layouts(text: str, *, path: str, axes: Mapping[str, int], knobs: Mapping[str, int]) -> tuple[Checked, ...]:
+    """All layouts that the file declares. Raises SyntaxInvalid for a `// layout:` line that cannot be read."""
+    source = parse_source(text)
+    names = constants(text, source, {**axes, **knobs})
+    code = _COMMENT.sub(" ", text)
+    reads = ("ldmatrix",) if "ldmatrix" in code else ()
+    found = _arrays(source, names, text, _VECTOR.search(code) is not None, reads)
+    for number, line in enumerate(text.splitlines(), start=1):
+        if _LOOKS_LIKE.match(line):
+            found.append(_stated(line, number, path, names))
+    return tuple(found)
+
+
+def constants(text: str, source: Source, known: Mapping[str, int]) -> dict[str, Number]:
+    """Integer constants of the file that can be worked out; what the compiler alone can know is left out."""
+    names: dict[str, Number] = dict(known)
+    pairs = [(define.name, define.value) for define in source.defines] + _CONSTANT.findall(text)
+    for name, value in pairs:
+        if name in names:
+            continue
+        try:
+            names[name] = _c_expression(value).value(names)
+        except SyntaxInvalid:
+            continue
+    return names
+
+
+def _c_expression(text: str) -> Expression:
+    """C integer arithmetic: `/` there is division towards zero, which for sizes is `//`."""
+    return parse(re.sub(r"/(?!/)", "//", text.split("//", maxsplit=1)[0].strip()).replace("& &", "and"))
+
+
+def _arrays(
+    source: Source, names: Mapping[str, Number], text: str, vector: bool, reads: tuple[str, ...]
+) -> list[Checked]:
+    found = []
+    raw = text.encode()
+    for array in source.shared_arrays:
+        dtype = _ELEMENTS.get(array.element.strip())
+        if dtype is None or len(array.dims) < 2:
+            continue
+        try:
+            dims = [int(_c_expression(raw[d.start : d.end].decode()).value(names)) for d in array.dims]
+        except SyntaxInvalid:
+            continue
+        rows, cols = 1, dims[-1]
+        for dim in dims[:-1]:
+            rows *= dim
+        if rows < 1 or cols < 1 or rows * cols > _LARGEST:
+            continue
+        layout = strided(array.name, rows, cols, DTYPES[dtype])
+        used = reads if DTYPES[dtype] == 2 else ()
+        line = raw[: array.dims[0].start].count(b"\n") + 1
+        found.append(Checked(layout=layout, proof=prove(layout, used, vector=vector), line=line))
+    return found
+
+
+def _stated(line: str, number: int, path: str, names: Mapping[str, Number]) -> Checked:
+    def invalid(problem: str) -> SyntaxInvalid:
+        hint = "write `// layout: k 64 x 64 float16 at row * 72 + col of 64 * 72 read ldmatrix`"
+        return SyntaxInvalid(path, number, f"`// layout:` line: {problem}", hint=hint)
+
+    match = _LINE.match(line)
+    if match is None:
+        raise invalid("cannot parse")
+    dtype = match["dtype"]
+    if dtype not in DTYPES:
+        raise invalid(f"unknown dtype {dtype!r}")
+    reads = tuple(word.strip() for word in (match["read"] or "").split(",") if word.strip())
+    if unknown := [read for read in reads if read not in READS]:
+        raise invalid(f"unknown access {unknown[0]!r}, one of {', '.join(READS)}")
+
+    def number_of(text: str) -> int:
+        return int(parse(text, path=path, line=number).value(names))
+
+    rows, cols = number_of(match["rows"]), number_of(match["cols"])
+    if rows < 1 or cols < 1 or rows * cols > _LARGEST:
+        raise invalid(f"{rows} x {cols} elements")
+    formula = parse(match["at"], path=path, line=number)
+    constant = {name: value for name, value in names.items() if name in formula.names and name not in ("row", "col")}
+    room = number_of(match["of"]) if match["of"] else None
+    layout = by_formula(match["name"], rows, cols, dtype, formula, room, constant)
+    return Checked(layout=layout, proof=prove(layout, reads), line=number)

@@ -8,6 +8,7 @@ Everything is compiled: caches are empty folders.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import os
@@ -123,7 +124,7 @@ def candidate(name: str, found: Evaluation, wall_s: float, gpu_s: Mapping[str, f
     )
 
 
-def sweep(bench: Workbench, count: int, seed: int) -> tuple[list[Candidate], list[str]]:
+def sweep(bench: Workbench, count: int, seed: int, *, sanitize: bool = False) -> tuple[list[Candidate], list[str]]:
     """Evaluate knob settings of attention against the rung as it stands; the candidates and their texts."""
     task_name, rung, cases = SWEPT
     task = narrowed(load_task(ROOT, task_name), cases)
@@ -132,7 +133,10 @@ def sweep(bench: Workbench, count: int, seed: int) -> tuple[list[Candidate], lis
     legal = [s for s in knob_space(task, text, (*task.check, *task.bench), bench.chip) if s != variant.knob_values]
     settings = drawn(legal, count, seed)
     texts = [variant.with_knobs(setting).text for setting in settings]
-    jobs = [Job(task=task, text=t, path=named(s), seed=seed, rival=text) for s, t in zip(settings, texts, strict=True)]
+    jobs = [
+        Job(task=task, text=t, path=named(s), seed=seed, rival=text, sanitize=sanitize)
+        for s, t in zip(settings, texts, strict=True)
+    ]
     for case in (*task.check, *task.bench):
         bench.reference(task).expectation(case, seed)  # once a run, whatever is evaluated
     recorder = Recorder(bench.worker)
@@ -179,8 +183,9 @@ def peer(arguments: list[str], environment: Mapping[str, str], given: str | None
     wall = time.monotonic() - started
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode or not lines:
-        tail = (done.stderr or done.stdout).strip().splitlines()[-6:]
-        return {"error": " | ".join(tail)[:600] or f"exit code {done.returncode}"}
+        said = (done.stderr or done.stdout).strip()
+        last = " | ".join(said.splitlines()[-2:])[-400:]
+        return {"error": last or f"exit code {done.returncode}", "output": said[-6000:]}
     return {**json.loads(lines[-1]), "process_s": wall}
 
 
@@ -326,15 +331,16 @@ def extension_report(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def measured(
-    device: DeviceName, arch: str, *, quick: bool, seed: int, clock: Clock, folder: Path, opener: str = OPENER
+    device: DeviceName, options: argparse.Namespace, *, clock: Clock, folder: Path, opener: str = OPENER
 ) -> dict[str, Any]:
     """All three parts; (b) last, since it is the longest, and only as often as time is left."""
+    quick, seed, arch = options.quick, options.seed, options.arch
     os.environ["EVO_CACHE"] = str(folder / "cache")
     count, settings = (4, 4) if quick else (CANDIDATES, CONFIGURATIONS)
     with Workbench(device, arch=arch, opener=opener) as bench:
         about = {**bench.about, "arch": bench.arch}
         say("(a) evo on a knob sweep of attention")
-        found, texts = sweep(bench, count, seed)
+        found, texts = sweep(bench, count, seed, sanitize=options.sanitize)
         print(sweep_report(found))
     with Workbench(device, arch=arch, opener=opener) as bench:
         say("(c) first screening, then Kernel Tuner")
@@ -370,14 +376,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made = parser(__doc__.splitlines()[0])
     made.add_argument("--seconds", type=float, default=240.0, help="build no further extension past this")
     made.add_argument("--arch", default="native", help="what evo compiles for (the peers compile for this chip)")
+    made.add_argument("--sanitize", action="store_true", help="compute-sanitizer before each keep, as in a run")
     made.add_argument("--seed", type=int, default=1)
     options = made.parse_args(arguments)
     clock = Clock(options.seconds)
     device = required_gpu(options.gpu)
     with tempfile.TemporaryDirectory(prefix="evo-throughput-") as folder:
-        figures = measured(
-            device, options.arch, quick=options.quick, seed=options.seed, clock=clock, folder=Path(folder)
-        )
+        figures = measured(device, options, clock=clock, folder=Path(folder))
     found = aims(figures)
     for aim in found:
         print(verdict(*aim))

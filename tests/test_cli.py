@@ -209,7 +209,7 @@ def test_check_names_the_line_and_thread_of_a_fault(repository: Path) -> None:
 def test_check_shows_counters_by_source_line(repository: Path) -> None:
     ran = evo("check", "ladder/10_fast.cu", "--task", "scale", "--counters", "--device", "sim:l4", cwd=repository)
     assert ran.code == 0
-    assert "events at even" in ran.out
+    assert "counted at even" in ran.out
     assert "y[i] = 2.0f * x[i]" in ran.out
 
 

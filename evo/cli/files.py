@@ -71,8 +71,8 @@ def check(
         out_json(shape)
         return 0 if evaluation.status.passed else FAILED
     views.show_check(evaluation, subject.path)
-    if kernels:
-        show_counts(kernels, lines)
+    if counted is not None and kernels:
+        show_counts(counted.name, kernels, lines)
     return 0 if evaluation.status.passed else FAILED
 
 

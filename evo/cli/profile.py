@@ -213,7 +213,7 @@ def _add_counts(
     found.counted = True
     found.kernels = kernel_profiles(program, workbench.chip, result.launches)
     found.lines = hot_lines(found.kernels, result.launches, found.subject.variant.text, workbench.chip)
-    found.expected = compare_counted(found.subject.task, found.case, totals)
+    found.expected = compare_counted(found.subject.task, found.case, totals, len(result.launches))
 
 
 def _measured(request: RunRequest, index: str) -> Measured | Unavailable:

@@ -36,7 +36,7 @@ def show_profile(found: Profile) -> None:
         out()
         _show_kernels(found.kernels)
     if found.counted:
-        show_counts(found.kernels, found.lines)
+        show_counts(found.case.name, found.kernels, found.lines)
     if isinstance(found.measured, Measured):
         _show_measured(found.measured)
     if found.expected:
@@ -82,13 +82,13 @@ def _size(sizes: tuple[int, ...]) -> str:
     return " x ".join(map(str, used))
 
 
-def _show_totals(kernels: Sequence[KernelProfile]) -> None:
+def _show_totals(case: str, kernels: Sequence[KernelProfile]) -> None:
     from evo.metrics import METRICS, counted_metrics, short
 
     values = {row.name: counted_metrics(row.counters or {}) for row in kernels}
     shown = [name for name in METRICS if any(values[row.name].get(name) for row in kernels)]
     out()
-    head = ["counted by the simulator, exact", *(f">{row.name}" for row in kernels)]
+    head = [f"counted at {case}, exact", *(f">{row.name}" for row in kernels)]
     out_table(
         [*head, "is"],
         [
@@ -109,9 +109,9 @@ def _show_totals(kernels: Sequence[KernelProfile]) -> None:
             out(f"{paint('pipes, modelled', 'dim')} {row.name}: {parts}")
 
 
-def show_counts(kernels: Sequence[KernelProfile], lines: Sequence[HotLine]) -> None:
-    """What the simulator counted: totals by kernel, then by source line."""
-    _show_totals(kernels)
+def show_counts(case: str, kernels: Sequence[KernelProfile], lines: Sequence[HotLine]) -> None:
+    """What the simulator counted at one case: totals by kernel, then by source line."""
+    _show_totals(case, kernels)
     _show_lines(lines)
 
 

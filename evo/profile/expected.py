@@ -43,7 +43,7 @@ def compulsory_bytes(task: Task, case: Case) -> int:
     return sum(tensor.size_bytes(case) for tensor in task.tensors)
 
 
-def compare_counted(task: Task, case: Case, totals: Mapping[str, int]) -> tuple[Expected, ...]:
+def compare_counted(task: Task, case: Case, totals: Mapping[str, int], launches: int = 1) -> tuple[Expected, ...]:
     """The simulator's whole-grid totals beside the task's work at this case. Only what both sides state."""
     work, counted = task.work_of(case), counted_metrics(totals)
     rows = []
@@ -53,7 +53,8 @@ def compare_counted(task: Task, case: Case, totals: Mapping[str, int]) -> tuple[
     if counted["ex2"] and "exp" in work:
         rows.append(("ex2", counted["ex2"], work["exp"], "the task's exp"))
     if "cold_bytes" in counted:
-        rows.append(("cold_bytes", counted["cold_bytes"], float(compulsory_bytes(task, case)), "all tensors once"))
+        because = "all tensors once" if launches == 1 else f"all tensors once; counted for each of {launches} launches"
+        rows.append(("cold_bytes", counted["cold_bytes"], float(compulsory_bytes(task, case)), because))
     return tuple(
         Expected(metric=name, value=value, source="counted", expected=expected, because=because)
         for name, value, expected, because in rows

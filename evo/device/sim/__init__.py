@@ -17,7 +17,7 @@ from evo.device.sim.machine import DEFAULT_BUDGET, LaunchResult, Module, load
 from evo.device.sim.memory import Buffer, Memory
 from evo.device.sim.model import MODEL_VERSION, LaunchCounts, estimate, occupancy
 
-VERSION = "2"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
+VERSION = "3"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
 
 __all__ = [
     "DEFAULT_BUDGET",

@@ -84,6 +84,154 @@ def test_shared_patterns(read: str, waves: int, ideal: int) -> None:
     assert got["bank_conflicts"] == waves - ideal
 
 
+# A thread block of 32 lanes; `s` is 32 rows of 16 words, filled row by row; `a` is the output and `b` the input.
+# Each entry: body, then the counts that the access alone adds, worked out by hand beside it.
+PATTERNS: list[tuple[str, str, dict[str, int]]] = [
+    # 8 bytes a lane: 16 lanes fill the 32 banks once, so 2 wavefronts; lanes on the same 8 bytes share them.
+    (
+        "64-bit, adjacent",
+        "float2 v = ((float2*)s)[t]; a[t] = v.x + v.y;",
+        {"shared_wavefronts": 2, "bank_conflicts": 0},
+    ),
+    # 16 bytes apart: 16 lanes take words 4t and 4t+1, 8 lanes go round the banks, so 2 per half, 4 in all.
+    (
+        "64-bit, stride 16 bytes",
+        "float2 v = ((float2*)s)[2 * t]; a[t] = v.x + v.y;",
+        {"shared_wavefronts": 4, "bank_conflicts": 2},
+    ),
+    # 128 bytes apart: all 16 lanes of a half are in banks 0 and 1: 16 per half.
+    (
+        "64-bit, one column",
+        "float2 v = ((float2*)s)[16 * (t & 7)]; a[t] = v.x + v.y;",
+        {"shared_wavefronts": 16, "bank_conflicts": 14},
+    ),
+    # 16 bytes a lane: 8 lanes fill the banks: 4 wavefronts.
+    (
+        "128-bit, adjacent",
+        "float4 v = ((float4*)s)[t]; a[t] = v.x + v.y + v.z + v.w;",
+        {"shared_wavefronts": 4, "bank_conflicts": 0},
+    ),
+    # 8 rows of 64 bytes: lanes 0 and 2 of each 8 are 128 bytes apart: 8 lanes on 2 groups of 4 banks, 4 per 8 lanes.
+    (
+        "128-bit, rows of 64 bytes",
+        "float4 v = ((float4*)s)[4 * t]; a[t] = v.x + v.y + v.z + v.w;",
+        {"shared_wavefronts": 16, "bank_conflicts": 12},
+    ),
+    # All lanes read the same 16 bytes: every 8 lanes a wavefront, as in hardware.
+    (
+        "128-bit, broadcast",
+        "float4 v = ((float4*)s)[t / 32]; a[t] = v.x + v.y + v.z + v.w;",
+        {"shared_wavefronts": 4, "bank_conflicts": 0},
+    ),
+    # Four 8x8 matrices, each 8 rows of 16 bytes side by side: 128 bytes, 1 wavefront each.
+    ("ldmatrix, dense rows", "LDM(s + 4 * t)", {"shared_wavefronts": 4, "bank_conflicts": 0}),
+    # Rows 64 bytes apart: 8 rows on 2 groups of 4 banks: 4 wavefronts a matrix.
+    ("ldmatrix, rows of 64 bytes", "LDM(s + 16 * t)", {"shared_wavefronts": 16, "bank_conflicts": 12}),
+    # Rows of 80 bytes (16 words padded by 4): 5 is odd, so 8 rows meet 8 groups of 4 banks: 1 a matrix.
+    (
+        "ldmatrix, padded rows",
+        "LDM(s + 20 * (t & 7) + 160 * (t / 8 & 1))",
+        {"shared_wavefronts": 4, "bank_conflicts": 0},
+    ),
+    # 32 x 16 bytes from one place to another: 16 sectors in 4 lines, 4 shared wavefronts.
+    (
+        "cp.async, 16 bytes adjacent",
+        "COPY(s + 4 * t, b + 4 * t, 16)",
+        {"global_sectors": 16, "global_lines": 4, "shared_wavefronts": 4, "bank_conflicts": 0},
+    ),
+    # 32 x 4 bytes, a line apart: a sector and a line each; the 32 words land side by side.
+    (
+        "cp.async, 4 bytes a line apart",
+        "COPY4(s + t, b + 32 * t)",
+        {"global_sectors": 32, "global_lines": 32, "shared_wavefronts": 1, "bank_conflicts": 0},
+    ),
+    # To rows of 64 bytes: 8 lanes on 2 groups of 4 banks: 4 per 8 lanes.
+    (
+        "cp.async into rows of 64 bytes",
+        "COPY(s + 16 * t, b + 4 * t, 16)",
+        {"global_sectors": 16, "global_lines": 4, "shared_wavefronts": 16, "bank_conflicts": 12},
+    ),
+    (
+        "atomics on one word",
+        "atomicAdd((int*)a, t);",
+        {"atomic_lanes": 32, "atomic_addresses": 1, "global_sectors": 1, "global_lines": 1},
+    ),
+    (
+        "atomics side by side",
+        "atomicAdd((int*)a + t, t);",
+        {"atomic_lanes": 32, "atomic_addresses": 32, "global_sectors": 4, "global_lines": 1},
+    ),
+    # Eight bins, four lanes each; bins 4 words apart: two to a sector.
+    (
+        "atomics on eight bins",
+        "atomicAdd((int*)a + 4 * (t & 7), t);",
+        {"atomic_lanes": 32, "atomic_addresses": 8, "global_sectors": 4, "global_lines": 1},
+    ),
+    (
+        "atomics by half the lanes",
+        "if (t < 16) atomicAdd((int*)a + t / 8, t);",
+        {"atomic_lanes": 16, "atomic_addresses": 2, "global_sectors": 1},
+    ),
+    # 16 bins 64 bytes apart: half of them in bank 0, half in bank 16.
+    (
+        "shared atomics, 16 bins",
+        "atomicAdd((int*)s + 16 * (t & 15), t);",
+        {"atomic_lanes": 32, "atomic_addresses": 16, "shared_wavefronts": 8, "bank_conflicts": 7},
+    ),
+    # A word of 32 lanes is a line of four sectors; the index is not known to the compiler.
+    ("local, one word", "int q[8]; LOCAL a[t] = q[b[0] > 1 ? 3 : 0];", {"local_requests": 9, "local_sectors": 36}),
+    # Lanes on two different words: two lines, each with the sectors of half the lanes in every group of 8.
+    (
+        "local, two words",
+        "int q[8]; LOCAL a[t] = q[b[0] > 1 ? 3 : t & 1];",
+        {"local_requests": 9, "local_sectors": 8 * 4 + 8},
+    ),
+    (
+        "local, by eight lanes",
+        "int q[8]; LOCAL if (t < 8) a[t] = q[b[0] > 1 ? 3 : 0];",
+        {"local_requests": 9, "local_sectors": 8 * 4 + 1},
+    ),
+]
+MACROS = """
+#define LDM(p) unsigned x, y, z, w; asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w) : "r"((unsigned)__cvta_generic_to_shared(p))); a[t] = x + y + z + w;
+#define COPY(to, from, n) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)); asm volatile("cp.async.wait_all;");
+#define COPY4(to, from) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" :: "r"((unsigned)__cvta_generic_to_shared(to)), "l"(from)); asm volatile("cp.async.wait_all;");
+#define LOCAL _Pragma("unroll 1") for (int i = 0; i < 8; i++) q[i] = i;
+"""
+FILL = "for (int i = t; i < 512; i += 32) s[i] = 0;"
+
+
+def patterns_text(bodies: list[str]) -> str:
+    kernels = []
+    for number, body in enumerate(bodies):
+        head = f'extern "C" __global__ void k{number}(float* a, const float* b) {{ __shared__ __align__(16) float s[512]; int t = threadIdx.x; a += 128 * blockIdx.x;'
+        kernels.append(f"{head}\n{FILL} __syncthreads();\n{body}\n}}")
+    return MACROS + "\n".join(kernels)
+
+
+def test_patterns_by_hand() -> None:
+    text = patterns_text([body for _, body, _ in PATTERNS])
+    loaded = module(text)
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.startswith(FILL[:8])]
+    wrong = []
+    for index, (name, _, wanted) in enumerate(PATTERNS):
+        found = []
+        for threads in (1, 2, 1):
+            arrays = [np.zeros(1 << 12, F), np.zeros(1 << 12, F)]
+            _, result = run(loaded, f"k{index}", arrays, grid=(4,), threads=threads)
+            assert result.faults == (), name
+            found.append((result.counters.totals(), result.counters.by_line()))
+        assert found[0] == found[1] == found[2], name
+        # The line of the access, in which storing a result costs 4 sectors of its own.
+        row = found[0][1][lines[index] + 1]
+        got = {key: row.get(key, 0) / 4 for key in wanted}
+        if "a[t] =" in text.splitlines()[lines[index]] and "global_sectors" in wanted:
+            got["global_sectors"] -= 4
+        if got != wanted:
+            wrong.append((name, got, wanted))
+    assert not wrong
+
+
 def test_l1_keeps_lines_within_a_block() -> None:
     got = count("float x = 0; for (int i = 0; i < 16; i++) x += b[16 * t + i]; if (x == 1.25f) a[0] = x;")
     assert got["global_requests"] == 16

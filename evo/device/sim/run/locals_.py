@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evo.device.sim.ir import IOTA32, Code, V, const
+from evo.device.sim.ir import IOTA32, IOTA64, Code, V, const
 from evo.device.sim.layout import LOCAL_WINDOW, REC, SHARED_WINDOW, SOURCE_LANE, WARP, WARP_SCRATCH, WINDOW_SIZE
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.registry import runtime
@@ -24,9 +24,7 @@ def _local(m: re.Match[str]) -> Code:
     ones = const(t, int.from_bytes(b"\x01" * width, "little"))
     c.bump(rec, REC["requests"])
     c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
-    # Local memory is interleaved by lane in hardware: one word of all lanes is one line.
-    c.bump(rec, REC["sectors"], width)
-    c.bump(rec, REC["lines"], max(1, width // 4))
+    _count_interleaved(c, width)
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
@@ -54,6 +52,21 @@ def _local(m: re.Match[str]) -> Code:
     else:
         c.ret_(scratch)
     return c
+
+
+def _count_interleaved(c: Code, width: int) -> None:
+    """Local memory is interleaved by lane in hardware: one word of 32 lanes is a line, that of 8 lanes a sector."""
+    rec, addr, mask = c.arg(2), c.arg(3), c.arg(4)
+    words = c.lshr(addr, 2)
+    for name, keys in (("lines", words), ("sectors", c.or_(c.shl(words, 2), c.lshr(IOTA64, 3)))):
+        place = spill(c, keys, 256)
+        rest = c.var("i32", mask)
+        with c.while_() as loop:
+            now = rest.get()
+            loop.until(c.icmp("eq", now, 0))
+            same = c.icmp("eq", keys, c.splat(lane_of(c, place, c.intrinsic("cttz", now, True))))
+            rest.set(c.and_(now, c.not_(c.mask_bits(same))))
+            c.bump(rec, REC[name], max(1, width // 4))
 
 
 def _window(c: Code, addr: V, base: int) -> V:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 
-from evo.device.sim.errors import PtxError
+from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.program import Function, Imm, Mem, Not, Operand, Pair, Program, Reg, Sink, Special, Sym, Vec
 
 _TOKEN = re.compile(
@@ -153,6 +153,9 @@ class Cursor:
             if text.startswith(("%pm", "%envreg")):
                 return Special(text[1:])
             self.at -= 1
+            if re.search(r"\.[bh][0-7]+$", text):
+                line = self.tokens[self.at][2]
+                raise UnsupportedInstruction("operand selector", line=line, text=self.line_text(line))
             raise self.fail(f"register {text} is not declared")
         resolved = self.resolve(text)
         if self.function is not None and resolved in self.function.registers:

@@ -12,6 +12,7 @@ from evo.device.sim.ir import IOTA32, Code, V, const, elem, is_vec, vec
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_TID
 from evo.device.sim.program import WIDTH, Imm, Instr, Not, Operand, Reg, Sink, Special, Sym
 
+TIMER_START = 1 << 60
 _FLOATS = {"f16": "half", "f32": "float", "f64": "double"}
 
 
@@ -278,6 +279,9 @@ class Emitter:
                 "gt": c.not_(c.or_(one, below)),
                 "ge": c.not_(below),
             }[name[9:]]
+        if name == "globaltimer":
+            # Time for loops that sleep longer and longer: one nanosecond for each instruction of a warp.
+            return c.sub(const("i64", TIMER_START), c.load("i64", self.ctx, CTX["budget"], 8))
         if name == "dynamic_smem_size":
             return c.load("i32", self.ctx, CTX["dynamic_shared"], 8)
         if name == "total_smem_size":

@@ -13,10 +13,12 @@ from evo.device.sim.layout import (
     HELD,
     KINDS,
     LOCAL_WINDOW,
+    NO_MBARRIER,
     OTHER_BLOCK,
     OTHER_READ,
     SHARED_WINDOW,
     SOURCE_LANE,
+    TOO_MANY,
     WINDOW_SIZE,
     WRONG_COUNT,
 )
@@ -115,6 +117,10 @@ def _deadlock(address: int, ins: Instr) -> str:
 
 
 def _barrier(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:
+    if values["extra"] & NO_MBARRIER:
+        return f"{ins.spelling} at shared offset {values['address']}, where no mbarrier was initialised"
+    if values["extra"] & TOO_MANY:
+        return f"{ins.spelling} at shared offset {values['address']}: more arrivals than the mbarrier can count"
     if values["extra"] & WRONG_COUNT:
         count = values["extra"] & ~WRONG_COUNT
         why = "another warp waits there for another number" if count % 32 == 0 else "warps arrive whole, 32 at a time"

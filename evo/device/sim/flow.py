@@ -12,7 +12,7 @@ from evo.device.sim.ir import Code, V, const
 from evo.device.sim.isa.table import CARRY, TABLE, check, defs, uses
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Not
-from evo.device.sim.spins import Spins, changes_memory, spin_loops
+from evo.device.sim.spins import Spins, changes_memory, demand_timer_steers, spin_loops
 from evo.device.sim.traits import (
     beyond_block,
     blocks_can_part,
@@ -68,6 +68,7 @@ class Flow:
     def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
         self.function = function
         self.blocks, self.spins, uniform = _arranged(function)
+        demand_timer_steers(self.blocks)
         if any("cc" in ins.mods for block in self.blocks for ins in block.code):
             function.registers[CARRY] = "pred"
         for block in self.blocks:

@@ -201,6 +201,9 @@ OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end 
 # Bits of a shared writer's stamp that name its instruction; a synchronising store leaves STRONG_SITE
 STRONG_SITE = 0xFFFE
 
+# In a barrier fault's extra: there is no mbarrier object; more arrive, or are to arrive, than can
+NO_MBARRIER, TOO_MANY = 1 << 33, 1 << 34
+
 HELD = 1 << 9  # in a warp_sync fault's extra: lanes wait for this one
 SOURCE_LANE = 1 << 8  # in a warp_sync fault's extra: the lane was a shuffle's source
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from evo.device.sim.cfg import Block
-from evo.device.sim.program import Imm, Instr
+from evo.device.sim.isa.table import defs, refuse, uses
+from evo.device.sim.program import Imm, Instr, Special
 from evo.device.sim.traits import STRONG
 
 _SMALL = 6  # blocks of a loop that does little but poll
@@ -23,6 +24,30 @@ class Spins:
     heads: dict[int, Instr] = field(default_factory=dict)  # first block -> the instruction that polls
     small: set[int] = field(default_factory=set)  # blocks of short loops: their reads are polls
     held: set[int] = field(default_factory=set)  # blocks of loops that lanes may leave one by one, owning something
+
+
+# What may become of a value of the timer: it decides how long to sleep and when to give up, never what is computed.
+_OF_TIME = frozenset(
+    (
+        "mov", "add", "sub", "mul", "mad", "div", "rem", "shl", "shr", "and", "or", "min", "max", "cvt", "setp", "selp",
+        "bra", "nanosleep", "mbarrier.try_wait",
+    )
+)  # fmt: skip
+
+
+def demand_timer_steers(blocks: list[Block]) -> None:
+    """Raise UnsupportedInstruction if a value of %globaltimer gets farther than the conditions of a waiting loop."""
+    code = [ins for block in blocks for ins in (*block.code, *((block.end,) if block.end else ()))]
+    times = {name for ins in code if Special("globaltimer") in ins.args for name in defs(ins)}
+    while times:
+        touched = [ins for ins in code if times & set(uses(ins))]
+        for ins in touched:
+            if ins.name not in _OF_TIME:
+                raise refuse(ins, "%globaltimer reaches it; time may only steer a loop that waits")
+        more = {name for ins in touched for name in defs(ins)}
+        if more <= times:
+            return
+        times |= more
 
 
 def spin_loops(blocks: list[Block]) -> Spins:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.device.sim.errors import UnsupportedInstruction
+from evo.device.sim.isa import TABLE
 from evo.device.sim.program import WIDTH, Function, Instr, Label, Operand, Reg, Sym, Variable, Vec
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ def _instruction(parser: Parser, line: int) -> Instr:
         # The word after the dot decides what such an instruction does and which operands are results.
         name = f"{name}.{mods.pop(0)}"
     text = parser.line_text(line).strip()
+    if name != "call" and name not in TABLE:
+        # Its operands may have a form of their own. It is refused by name where it would run.
+        parser.skip_statement()
+        return Instr(name, tuple(mods), (), line, parser.loc, text, guard, negated)
     if name == "call":
         args = _call_operands(parser)
     else:
@@ -162,6 +167,10 @@ def _instruction(parser: Parser, line: int) -> Instr:
                 found.append(parser.operand())
             args = tuple(found)
     parser.expect(";")
+    if "L2::cache_hint" in mods and len(args) > 1:
+        # Where data had better stay in the cache changes no result: the policy is not looked at.
+        mods.remove("L2::cache_hint")
+        args = args[:-1]
     if name == "bra" and len(args) == 1 and isinstance(args[0], Sym):
         args = (Sym(_forward_label(parser, args[0].name)),)
     return Instr(name, tuple(mods), args, line, parser.loc, text, guard, negated)

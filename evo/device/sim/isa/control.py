@@ -58,6 +58,17 @@ def fence(e: Emitter, ins: Instr) -> None:
     e.c.call("void", "race_acquire", e.ctx, e.warp)
 
 
+@opcode(
+    "createpolicy",
+    "fractional range cvt L2 global b64 L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged",
+    "mov",
+    operands=(1, 5),
+)
+def policy(e: Emitter, ins: Instr) -> None:
+    """A cache policy is opaque and changes no result."""
+    e.dst(ins.args[0], const("i64", 0))
+
+
 @opcode("nanosleep", "u32", "mov", results=0, operands=(1, 1))
 @opcode("prefetch prefetchu", "global L1 L2 L2::evict_last L2::evict_normal local", "mem", results=0, operands=(1, 1))
 @opcode("discard applypriority", "global L2 L2::evict_normal", "mem", results=0, operands=(1, 2))

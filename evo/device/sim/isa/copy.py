@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const
+from evo.device.sim.isa.mbarrier import copies_arrive
 from evo.device.sim.isa.memory import address, shared_address
 from evo.device.sim.isa.table import opcode, refuse
 from evo.device.sim.layout import WARP
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
 
 _MODS = """
-async ca cg shared shared::cta global commit_group wait_group wait_all
+async ca cg shared shared::cta global commit_group wait_group wait_all mbarrier arrive noinc b64
 L2::64B L2::128B L2::256B L2::cache_hint
 """
 
@@ -22,9 +23,11 @@ L2::64B L2::128B L2::256B L2::cache_hint
 @opcode("cp", _MODS, "mem", results=0, operands=(0, 5))
 def copy(e: Emitter, ins: Instr) -> None:
     c = e.c
-    if not ins.mods or ins.mods[0] != "async" or "L2::cache_hint" in ins.mods:
+    if not ins.mods or ins.mods[0] != "async":
         raise refuse(ins)
-    if "commit_group" in ins.mods:
+    if "mbarrier" in ins.mods:
+        copies_arrive(e, ins)
+    elif "commit_group" in ins.mods:
         # Groups are counted per warp: a guarded commit counts if any lane executes it.
         c.call("void", "cp_commit", e.warp)
     elif "wait_group" in ins.mods or "wait_all" in ins.mods:

@@ -317,10 +317,24 @@ def find_top(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], c.trunc(out, "i32"))
 
 
-@opcode("fns", "", "int", operands=(4, 4))
-def fns(e: Emitter, ins: Instr) -> None:
-    del e
-    raise refuse(ins)
+@opcode("fns", "b32", "int", operands=(4, 4))
+def find_nth_set(e: Emitter, ins: Instr) -> None:
+    """The n-th set bit of a mask from a position upwards (n > 0) or downwards (n < 0); -1 if there is none."""
+    c = e.c
+    mask, base, n = (e.vector(e.src(arg, "b32")) for arg in ins.args[1:4])
+    base = c.and_(base, 31)
+    up = c.icmp("sge", n, 0)
+    one = c.bin("shl", const(mask.t, 1), base)
+    rising = c.and_(mask, c.not_(c.sub(one, 1)))
+    falling = c.intrinsic("bitreverse", c.and_(mask, c.or_(one, c.sub(one, 1))))
+    rest = c.select(c.icmp("eq", n, 0), c.and_(mask, one), c.select(up, rising, falling))
+    count = c.sub(c.intrinsic("abs", n, False), 1)
+    for step in range(31):
+        rest = c.select(c.icmp("sgt", count, step), c.and_(rest, c.sub(rest, 1)), rest)
+    place = c.intrinsic("cttz", rest, False)
+    place = c.select(up, place, c.sub(const(place.t, 31), place))
+    gone = c.or_(c.zext(c.icmp("eq", rest, 0), "i32"), c.zext(c.icmp("sgt", count, 31), "i32"))
+    e.dst(ins.args[0], c.select(c.icmp("ne", gone, 0), const(place.t, -1), place))
 
 
 # Bytes that each mode picks, by the low two bits of the selector (PTX ISA, prmt)

@@ -70,27 +70,34 @@ def load(e: Emitter, ins: Instr) -> None:
     if len(targets) != count:
         raise refuse(ins, "vector length")
     if space == "param":
-        base = _param_place(e, ins, width)
-        _spread(e, base, targets, kind, scalar=True)
+        base, scalar = _param_place(e, ins, width)
+        _spread(e, base, targets, kind, scalar=scalar)
         return
     place, scalar = load_bytes(e, ins, space, width)
     _spread(e, place, targets, kind, scalar=scalar)
 
 
-def _param_place(e: Emitter, ins: Instr, width: int) -> V:
+def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
+    """Where a parameter's bytes are: one place for all lanes (then True), or 32 packed lanes."""
     c = e.c
     params = c.load("ptr", e.ctx, CTX["params"], 8)
     mem = ins.args[1]
     assert isinstance(mem, Mem)
     if isinstance(mem.base, Sym):
-        return c.at(params, e.address_of(mem.base) + mem.offset)
+        return c.at(params, e.address_of(mem.base) + mem.offset), True
     offset = address(e, mem)
-    if is_vec(offset.t):
-        raise refuse(ins, "parameter address differs between lanes")
     # Beyond the parameters there is nothing to read: clamp, the buffer is padded.
     size = c.load("i64", e.ctx, CTX["param_size"], 8)
     inside = c.icmp("ule", c.add(offset, width), size)
-    return c.at(params, c.select(inside, offset, 0))
+    offset = c.select(inside, offset, 0)
+    if not is_vec(offset.t):
+        return c.at(params, offset), True
+    places = c.var(offset.t, offset)
+    with c.times(32) as lane:
+        own = c.load("i64", V("ptr", places.name), c.shl(lane, 3), 8)
+        value = c.load(f"i{8 * width}", params, own)
+        c.store(value, c.at(e.warp, WARP_SCRATCH), c.mul(lane, width))
+    return c.at(e.warp, WARP_SCRATCH), False
 
 
 def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]:

@@ -36,6 +36,17 @@ def load_matrix(e: Emitter, ins: Instr) -> None:
             e.dst(target, c.load("<32 x i32>", e.warp, at, 64))
 
 
+@opcode("movmatrix", "sync aligned m8n8 trans b16", "shuffle", uniform="never", operands=(2, 2))
+def transpose(e: Emitter, ins: Instr) -> None:
+    """The transpose of an 8x8 matrix that lies in the warp as ldmatrix leaves it."""
+    c = e.c
+    if "trans" not in ins.mods:
+        raise refuse(ins)
+    demand_warp(e, ins)
+    halves = c.bitcast(e.vector(e.src(ins.args[1], "b32")), "<64 x i16>")
+    e.dst(ins.args[0], c.bitcast(c.shuffle(halves, None, _TRANSPOSE), "<32 x i32>"))
+
+
 @opcode("stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", results=0, operands=(2, 2))
 def store_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c

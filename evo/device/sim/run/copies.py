@@ -100,7 +100,7 @@ def _enqueue(c: Code, width: int, mask: V) -> None:
     head = c.load("i64", w, WARP["queue_head"], 8)
     with c.if_(c.icmp("uge", c.sub(tail, head), QUEUE_LENGTH), likely=False):
         # Out of room: finish the oldest entry early, which can hide a fault but never invent one.
-        c.call("void", "finish_copy", context, w)
+        c.call("void", "finish_copy", context, w, clock_of(c, w))
     entry = c.call("ptr", "queue_entry", context, w, tail)
     c.store(to, entry, 0, 4)
     c.store(c.zext(mask, "i64"), entry, QUEUE_MASK, 8)
@@ -119,11 +119,17 @@ def _entry(_: re.Match[str]) -> Code:
     return c
 
 
+def clock_of(c: Code, w: V) -> V:
+    """The warp's own clock."""
+    me = c.load("i64", w, WARP["index"], 8)
+    return c.load("i32", own_clocks(c, c.arg(0), me), c.shl(me, 2))
+
+
 @runtime("finish_copy")
 def _finish(_: re.Match[str]) -> Code:
-    """The oldest entry of the warp has arrived: its bytes are initialised, and written now by this warp."""
-    c = Code("void", "finish_copy", [("ptr", "ctx"), ("ptr", "w")], "noinline")
-    context, w = c.arg(0), c.arg(1)
+    """The oldest entry of the warp has arrived: its bytes are initialised, and written by this warp at that clock."""
+    c = Code("void", "finish_copy", [("ptr", "ctx"), ("ptr", "w"), ("i32", "clock")], "noinline")
+    context, w, clock = (c.arg(i) for i in range(3))
     head = c.load("i64", w, WARP["queue_head"], 8)
     entry = c.call("ptr", "queue_entry", context, w, head)
     c.store(c.add(head, 1), w, WARP["queue_head"], 8)
@@ -136,20 +142,19 @@ def _finish(_: re.Match[str]) -> Code:
         with c.times(c.lshr(size, 2)) as step:
             c.store(const("i8", 15), c.at(states, c.add(c.lshr(offset, 2), step)))
         with c.if_(race, likely=False):
-            c.call("void", "race_stamp", context, w, offset, lane, size)
+            c.call("void", "race_stamp", context, w, offset, lane, size, clock)
     c.ret_()
     return c
 
 
 @runtime("race_stamp")
 def _stamp(_: re.Match[str]) -> Code:
-    """Make this warp, now, the last writer of some bytes."""
-    names = ["ctx", "w", "address", "lane", "size"]
-    c = Code("void", "race_stamp", list(zip(["ptr", "ptr", "i64", "i32", "i64"], names, strict=True)))
-    context, w, address, lane, size = (c.arg(i) for i in range(5))
+    """Make this warp, at that clock, the last writer of some bytes."""
+    names = ["ctx", "w", "address", "lane", "size", "clock"]
+    c = Code("void", "race_stamp", list(zip(["ptr", "ptr", "i64", "i32", "i64", "i32"], names, strict=True)))
+    context, w, address, lane, size, clock = (c.arg(i) for i in range(6))
     me = c.load("i64", w, WARP["index"], 8)
-    clock = c.zext(c.load("i32", own_clocks(c, context, me), c.shl(me, 2)), "i64")
-    stamp = c.or_(c.shl(clock, 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
+    stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
     shift = granule_shift(c, context)
     with c.times(c.lshr(size, shift)) as step:
         word = c.add(c.lshr(address, shift), step)
@@ -177,6 +182,6 @@ def _wait(_: re.Match[str]) -> Code:
         entry = c.call("ptr", "queue_entry", context, w, head)
         group = c.load("i64", entry, QUEUE_GROUP, 8)
         loop.until(c.or_(empty, c.icmp("sge", group, limit)))
-        c.call("void", "finish_copy", context, w)
+        c.call("void", "finish_copy", context, w, clock_of(c, w))
     c.ret_()
     return c

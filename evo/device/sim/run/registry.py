@@ -93,6 +93,7 @@ def _make(name: str) -> Code:
         globals_,
         lanes,
         locals_,
+        mbarrier,
         printing,
         race,
         residents,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evo.cli import derive, doctor, files, history, limits, lists, loop, profile, start
+from evo.cli import derive, doctor, files, history, limits, lists, loop, profile, redteam, start
 from evo.cli.failures import guarded
 from evo.cli.options import Session
 from evo.cli.terminal import complain, out, prepare_streams
@@ -36,6 +36,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "show": history.show,
     "diff": history.diff,
     "replay": history.replay,
+    "redteam": redteam.redteam,
     "doctor": doctor.doctor,
 }
 for _name, _command in _COMMANDS.items():

@@ -6,19 +6,23 @@ A claim is as good as the attempts to fake it: every attack here has to win agai
 
 from __future__ import annotations
 
-from evo.redteam.attack import Attack, choose, load_attacks
+from evo.redteam.attack import Attack, load_attacks
 from evo.redteam.naive import NaiveHarness, NaiveVerdict
+from evo.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
 from evo.redteam.trial import Finding, Outcome, finding_of, planted_file, run_attack
 
 __all__ = [
+    "PROCEDURES",
     "Attack",
     "Finding",
     "NaiveHarness",
     "NaiveVerdict",
     "Outcome",
-    "choose",
+    "Procedure",
+    "chosen",
     "finding_of",
     "load_attacks",
     "planted_file",
     "run_attack",
+    "run_procedure",
 ]

@@ -6,15 +6,15 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from evo.errors import SyntaxInvalid, UsageError
+from evo.errors import SyntaxInvalid
 
 FOLDER = Path(__file__).parent / "attacks"
 
 _HEADER = re.compile(r"^// (?P<field>[a-z]+): (?P<value>.*)$")
 _MORE = re.compile(r"^//  +(?P<value>\S.*)$")
 _EXPECT = re.compile(r"(?P<status>\w+), (?P<phrase>.+)")
-_ROW = re.compile(r"[1-9]\d?|F[1-9]\d?")
-_FIELDS = {"attack", "row", "idea", "exploits", "naive", "expect", "behind", "gpu", "rival"}
+_ROW = re.compile(r"(?:[1-9]\d?|F[1-9]\d?)(?: F[1-9]\d?)*")
+_FIELDS = {"attack", "row", "idea", "exploits", "naive", "expect", "behind", "gpu", "rival", "gate"}
 _REQUIRED = ("attack", "row", "idea", "exploits", "expect")
 
 # How careless the naive harness is towards one attack; without a word it has fresh zeroed outputs, normal inputs,
@@ -50,15 +50,16 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One attack. row: of the catalogue in docs/redteam.md, or `F1` to `F17` for a known failure mode.
+    """One attack. rows: of the catalogue in docs/redteam.md, and `F1` to `F17` for known failure modes.
 
     naive: how careless the naive harness is; it checks at `case` and times `runs` launches at `time`, by default the
     task's first check case. behind: the verdict with the static rules off, where they refuse first. gpu: the verdict on
-    a GPU where it differs. rival: the honest kernel in the task's folder that it wants to beat.
+    a GPU where it differs. rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on
+    metrics that its task is given for this trial.
     """
 
     name: str
-    row: str
+    rows: tuple[str, ...]
     task: str
     idea: str
     exploits: str
@@ -72,10 +73,12 @@ class Attack:
     behind: Expected | None
     gpu: Expected | None
     rival: str
+    gate: str | None
 
     @property
     def is_fixture(self) -> bool:
-        return self.row.startswith("F")
+        """Whether it is a failure mode only: something that happened, not something that anyone gains by."""
+        return all(row.startswith("F") for row in self.rows)
 
     def expected_on(self, kind: str) -> Expected:
         """The verdict on a device of that kind, `sim` or `gpu`."""
@@ -90,15 +93,12 @@ def load_attacks(folder: Path = FOLDER) -> tuple[Attack, ...]:
         if attack.name in names:
             raise _invalid(attack.path, 1, f"attack `{attack.name}` is also the name of {names[attack.name]}")
         names[attack.name] = attack.path
-    return tuple(sorted(found, key=lambda attack: (attack.is_fixture, int(attack.row.lstrip("F")), attack.name)))
+    return tuple(sorted(found, key=lambda attack: (*row_order(attack.rows[0]), attack.name)))
 
 
-def choose(names: list[str], known: list[str]) -> list[str]:
-    """The known names that are meant by --only. Raises UsageError for one that is not there."""
-    for name in names:
-        if name not in known:
-            raise UsageError(f"no attack {name!r}", hint=f"known: {', '.join(known)}")
-    return [name for name in known if name in names] if names else known
+def row_order(row: str) -> tuple[bool, int]:
+    """Catalogue rows first, then failure modes, each by number."""
+    return row.startswith("F"), int(row.lstrip("F"))
 
 
 def read_attack(path: Path) -> Attack:
@@ -109,7 +109,7 @@ def read_attack(path: Path) -> Attack:
         if name not in values:
             raise _invalid(path, 1, f"field `{name}` is missing")
     if not _ROW.fullmatch(values["row"]):
-        raise _invalid(path, lines["row"], f"field `row`: {values['row']!r} is neither a row nor F1 to F17")
+        raise _invalid(path, lines["row"], f"field `row`: {values['row']!r} is not like `3`, `F5` or `16 F12`")
     words = values.get("naive", "").split()
     given = dict(word.split("=", 1) for word in words if "=" in word)
     naive = frozenset(word for word in words if "=" not in word)
@@ -122,7 +122,7 @@ def read_attack(path: Path) -> Attack:
     }
     return Attack(
         name=values["attack"],
-        row=values["row"],
+        rows=tuple(values["row"].split()),
         task=path.parent.name,
         idea=values["idea"],
         exploits=values["exploits"],
@@ -136,6 +136,7 @@ def read_attack(path: Path) -> Attack:
         behind=optional["behind"],
         gpu=optional["gpu"],
         rival=values.get("rival", "ladder/00_scalar.cu"),
+        gate=values.get("gate"),
     )
 
 

@@ -107,7 +107,11 @@ class NaiveSim:
         memory = sim.Memory()
         buffer = memory.allocate(pool.size, name="pool", fill=b"\0")
         memory.write(buffer, pool.image)
-        module = sim.load(request.program.binary.ptx, chip=self.chip)
+        try:
+            module = sim.load(request.program.binary.ptx, chip=self.chip)
+        except sim.PtxError as refusal:
+            outputs, inputs = pool.cut(pool.image, request)
+            return NaiveResult(outputs=outputs, inputs=inputs, fault=refusal.message)
         parts, fault = self._launch(request.program, module, memory, buffer, pool)
         outputs, inputs = pool.cut(memory.read(buffer, np.uint8, pool.size), request)
         if fault is not None:

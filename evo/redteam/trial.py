@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from evo.evaluate import Job, Workbench, evaluate
 from evo.redteam.attack import Attack, Expected
 from evo.redteam.naive import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
-from evo.task import load_task
+from evo.task import Task, read_task
 
 _PLANTED = "@PLANTED@"
 _FOUND = {
@@ -44,7 +45,7 @@ class Outcome:
     """One row of the report. behind: the finding with the static rules off, where those refused first."""
 
     name: str
-    row: str
+    rows: tuple[str, ...]
     task: str
     idea: str
     naive: str
@@ -65,7 +66,7 @@ class Outcome:
         return drop_absent(
             {
                 "attack": self.name,
-                "row": self.row,
+                "rows": list(self.rows),
                 "task": self.task,
                 "idea": self.idea,
                 "naive": self.naive,
@@ -88,10 +89,28 @@ def planted_file() -> Iterator[Path]:
         yield path
 
 
-def run_attack(attack: Attack, root: Path, bench: Workbench, naive: NaiveHarness, *, seed: int = 0) -> Outcome:
-    """Let both judges look at one attack. Raises EvoError for the harness only."""
+def run_attack(attack: Attack, tasks: Path, bench: Workbench, naive: NaiveHarness, *, seed: int = 0) -> Outcome:
+    """Let both judges look at one attack; `tasks` holds the task folders. Raises EvoError for the harness only."""
+    with _task_of(attack, tasks) as task:
+        return _run(attack, task, bench, naive, seed)
+
+
+@contextmanager
+def _task_of(attack: Attack, tasks: Path) -> Iterator[Task]:
+    """The attack's task; with the attack's own gate, a copy of its folder that has it."""
+    if attack.gate is None:
+        yield read_task(tasks / attack.task)
+        return
+    with tempfile.TemporaryDirectory(prefix="evo-redteam-") as folder:
+        copy = Path(folder) / attack.task
+        shutil.copytree(tasks / attack.task, copy, ignore=shutil.ignore_patterns("champions", "wrong", "__pycache__"))
+        with (copy / "task.yaml").open("a", encoding="utf-8") as file:
+            file.write(f"gates:\n  redteam: {attack.gate}\n")
+        yield read_task(copy)
+
+
+def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed: int) -> Outcome:
     started = time.monotonic()
-    task = load_task(root, attack.task)
     text = attack.text.replace(_PLANTED, str(naive.planted))
     said = naive.judge(attack, text, task, bench.reference(task))
     rival = (task.folder / attack.rival).read_text(encoding="utf-8")
@@ -104,17 +123,16 @@ def run_attack(attack: Attack, root: Path, bench: Workbench, naive: NaiveHarness
 
     found = judged(True)
     behind = judged(False) if attack.behind is not None else None
-    kind = bench.device.kind
     return Outcome(
         name=attack.name,
-        row=attack.row,
+        rows=attack.rows,
         task=attack.task,
         idea=attack.idea,
         naive=said.said,
         counts=_counts(attack, said),
         found=found,
         behind=behind,
-        expected=_holds(attack.expected_on(kind), found) and (behind is None or not behind.kept),
+        expected=_holds(attack.expected_on(bench.device.kind), found) and (behind is None or not behind.kept),
         elapsed_s=time.monotonic() - started,
     )
 

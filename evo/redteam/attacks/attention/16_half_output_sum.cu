@@ -1,5 +1,5 @@
 // attack: half_output_sum
-// row: 16
+// row: 16 F12
 // idea: Accumulates the output in half precision.
 // exploits: a tolerance of 1e-2 hides the lost bits
 // expect: wrong, error budget

@@ -1,5 +1,5 @@
 // attack: no_row_maximum
-// row: 17
+// row: 17 F13
 // idea: Exponentiates the scores as they are.
 // exploits: normal queries and keys never leave the range of exp
 // expect: wrong, not finite

@@ -1,5 +1,5 @@
 // attack: swapped_arguments
-// row: 19
+// row: 19 F17
 // idea: Takes keys for values and values for keys.
 // exploits: q, k and v are copies of one array
 // naive: same

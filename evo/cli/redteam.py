@@ -1,0 +1,140 @@
+"""`evo redteam`: every shipped attack against a naive harness and against evo. Exit code 1 unless all of them lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, session_of
+from evo.cli.terminal import duration, out, out_json, out_table, paint, say, stage
+from evo.errors import UsageError
+
+if TYPE_CHECKING:
+    from evo.redteam import Outcome
+
+WON = 1
+_COLOURS = {"lost": "green", "won": "red", "does not count": "yellow"}
+
+
+def redteam(
+    context: typer.Context,
+    device: DeviceWord = "auto",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="An attack, a row, or a task; again for more.")
+    ] = None,
+    arch: ArchWord = DEFAULT_ARCH,
+    seed: Seed = 0,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Try to cheat evo. Runs the shipped attacks on a naive harness, which should take them, and on evo."""
+    if markdown and json:
+        raise UsageError("--markdown and --json are two answers to one question", hint="give one of them")
+    outcomes, where = _run(context, device, only or [], arch, seed)
+    if json:
+        out_json(
+            {
+                "device": where,
+                "attacks": [outcome.to_json() for outcome in outcomes],
+                "lost": sum(outcome.verdict == "lost" for outcome in outcomes),
+                "elapsed_s": round(sum(outcome.elapsed_s for outcome in outcomes), 1),
+            }
+        )
+    elif markdown:
+        _show_markdown(outcomes, where)
+    else:
+        _show(outcomes)
+    return 0 if all(outcome.verdict == "lost" for outcome in outcomes) else WON
+
+
+def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
+    from evo.cli.shipped import shipped_folder
+    from evo.evaluate import Workbench
+    from evo.redteam import NaiveHarness, chosen, load_attacks, planted_file, run_attack, run_procedure
+
+    session = session_of(context)
+    tasks = session.given_root / "kernels" if session.given_root is not None else shipped_folder()
+    attacks, procedures = chosen(load_attacks(), only)
+    device = choose_device(word)
+    outcomes: list[Outcome] = []
+    total = len(attacks) + len(procedures)
+    with (
+        planted_file() as planted,
+        Workbench(device, arch=arch) as bench,
+        NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
+    ):
+        say(f"{total} attacks on {device}")
+        for attack in attacks:
+            stage(f"{len(outcomes) + 1} of {total}: {attack.name} ({attack.task})")
+            outcomes.append(run_attack(attack, tasks, bench, naive, seed=seed))
+    for procedure in procedures:
+        stage(f"{len(outcomes) + 1} of {total}: {procedure.name}")
+        outcomes.append(run_procedure(procedure, tasks))
+    stage("")
+    return outcomes, str(device)
+
+
+def _show(outcomes: Sequence[Outcome]) -> None:
+    rows = [
+        [
+            paint(outcome.verdict, _COLOURS[outcome.verdict]),
+            " ".join(outcome.rows),
+            outcome.name,
+            outcome.task,
+            outcome.naive,
+            f"{outcome.found.defence}: {outcome.found.status}",
+            outcome.found.reason,
+        ]
+        for outcome in outcomes
+    ]
+    out_table(["verdict", ">row", "attack", "task", "naive harness", "evo", "why"], rows, flexible=6)
+    for outcome in outcomes:
+        if outcome.behind is not None:
+            found = outcome.behind
+            held = "nothing else stops it" if found.kept else f"{found.defence}: {found.status}, {found.reason}"
+            out(f"{outcome.name} without the static rules: {held}")
+    for outcome in outcomes:
+        if not outcome.expected:
+            out(paint(f"{outcome.name} did not end as its file says", "yellow"))
+    out(_summary(outcomes))
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    counts = Counter(outcome.verdict for outcome in outcomes)
+    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _COLOURS if counts[verdict])
+    return f"{len(outcomes)} attacks: {words}; {duration(sum(outcome.elapsed_s for outcome in outcomes))}"
+
+
+def _show_markdown(outcomes: Sequence[Outcome], where: str) -> None:
+    out("| row | attack | task | what it does | naive harness | defence | evo says | verdict |")
+    out("|---|---|---|---|---|---|---|---|")
+    for outcome in outcomes:
+        cells = [
+            " ".join(outcome.rows),
+            f"`{outcome.name}`",
+            outcome.task,
+            outcome.idea,
+            outcome.naive,
+            outcome.found.defence,
+            f"{outcome.found.status}: {outcome.found.reason}",
+            outcome.verdict,
+        ]
+        out("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    out("")
+    out(f"On {where}: {_summary(outcomes)}.")
+    rest = [outcome for outcome in outcomes if outcome.behind is not None]
+    if not rest:
+        return
+    out("")
+    out("With the static rules off, what stands behind them:")
+    out("")
+    out("| attack | defence | evo says |")
+    out("|---|---|---|")
+    for outcome in rest:
+        assert outcome.behind is not None
+        said = f"{outcome.behind.status}: {outcome.behind.reason}"
+        defence = "none" if outcome.behind.kept else outcome.behind.defence
+        out(f"| `{outcome.name}` | {defence} | " + said.replace("|", "\\|") + " |")

@@ -1,0 +1,46 @@
+"""Task folders made in a test: one formula over a matrix, with whatever is to be wrong about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evo.reference import Reference, load_reference
+from evo.task import Task, read_task
+
+DRAW = "rng.standard_normal((case['N'], case['M']))"
+CHECK = "[{N: 64, M: 96}, {N: 33, M: 65}, {N: 1, M: 130}]"
+
+
+def task_folder(
+    folder: Path,
+    formula: str,
+    *,
+    dtype: str = "float16",
+    draw: str = DRAW,
+    tolerance: str = "rtol: 1e-2, atol: 1e-3, rival_error_factor: 2",
+    check: str = CHECK,
+    tensor: str = "",
+    more: str = "",
+    python: str = "",
+) -> tuple[Task, Reference]:
+    """The task `y = formula` over `x` in float64; `tensor` adds fields to x, `more` to task.yaml."""
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(
+        f"name: {folder.name}\n"
+        "axes: {N: int, M: int}\n"
+        "tensors:\n"
+        f"  - {{name: x, role: in, dtype: {dtype}, shape: [N, M]{tensor}}}\n"
+        f"  - {{name: y, role: out, dtype: {dtype}, shape: [N, M]}}\n"
+        f"tolerance: {{{tolerance}, because: a test}}\n"
+        f"check: {check}\n"
+        "bench: {b: {N: 8, M: 128}}\n"
+        f"{more}\n"
+    )
+    (folder / "reference.py").write_text(
+        "import numpy as np\n\n\n"
+        f"def inputs(case, rng):\n    return {{'x': {draw}}}\n\n\n"
+        f"def expected(inputs, case):\n    x = inputs['x'].astype(np.float64)\n    return {{'y': {formula}}}\n\n\n"
+        f"{python}\n"
+    )
+    task = read_task(folder)
+    return task, load_reference(task)

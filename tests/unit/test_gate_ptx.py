@@ -1,0 +1,110 @@
+"""What a variant hides from the rules on its text, the rules on its PTX find: real compiles of evasive spellings."""
+
+import pytest
+
+from evo import gate
+from evo.compile import Binary, Diagnostics, compile_source
+
+BODY = """\
+#define JOIN(a, b) a##b
+{before}
+extern "C" __global__ void k(const float* x, float* y, int n) {{
+    const int i = blockIdx.x * 32 + threadIdx.x;
+    {line}
+    y[i] = i < n ? x[i] : 0.0f;
+}}
+"""
+
+
+def ptx_of(line: str, before: str = "") -> str:
+    built = compile_source(BODY.format(before=before, line=line), name="evasive.cu", macros={})
+    assert isinstance(built, Binary), built
+    return built.ptx
+
+
+TABLE = "__device__ const float T[8] = {1};"
+EVASIVE = {
+    "a pasted clock": ("y[i] = JOIN(clo, ck64)();", "", "clock"),
+    "a spliced clock": ("y[i] = clo\\\nck64();", "", "clock"),
+    "a register named in pieces": (
+        'long long t; asm volatile("mov.u64 %0, %%global" "timer;" : "=l"(t)); y[i] = t;',
+        "",
+        "clock",
+    ),
+    "a number of launches": ('long long t; asm volatile("mov.u64 %0, %%gridid;" : "=l"(t)); y[i] = t;', "", "launch"),
+    "a policy in pieces": (
+        'long long p; asm volatile("create" "policy.fractional.L2::evict_" "last.b64 %0, 1.0;" : "=l"(p)); y[i] = p;',
+        "",
+        "eviction",
+    ),
+    "a prefetch that stays": ('asm volatile("prefetch.global.L2::evict" "_last [%0];" :: "l"(x));', "", "eviction"),
+    "a pasted sleep": ("JOIN(__nano, sleep)(i);", "", "sleeps"),
+    "pasted memory": ("void* p = JOIN(mal, loc)(8); y[i] = p != nullptr;", "", "allocates"),
+    "a pasted printf": ('JOIN(pri, ntf)("%d", i);', "", "prints"),
+    "a static variable of a kernel": ("static int calls; if (i == 0) calls++; y[i] = calls;", "", "`calls`"),
+    "a constant table, written": ("const_cast<float*>(T)[n] = 1; y[i] = T[i & 3];", TABLE, "`T`"),
+    "a variable behind a pointer": ("(*p)++; y[i] = *p;", "__device__ int c; __device__ int* p = &c;", "`p`"),
+    "a variable of assembly text": (
+        'asm volatile("{ .global .u32 h; .reg .u64 a; mov.u64 a, h; red.global.add.u32 [a], 1; }");',
+        "",
+        "`h`",
+    ),
+    "a variable handed to a function": (
+        "bump(&calls);",
+        "__device__ int calls; __noinline__ __device__ void bump(int* at) { atomicAdd(at, 1); }",
+        "`calls`",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVASIVE)
+def test_an_evasive_spelling_is_found(name):
+    line, before, words = EVASIVE[name]
+    problem = gate.ptx_problem(ptx_of(line, before))
+    assert problem is not None
+    assert words in problem.what
+
+
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        ("", ""),
+        ("y[i] = T[i & 3] * C[i & 1];", "__device__ const float T[4] = {1}; __constant__ float C[2] = {1};"),
+        ("float4 v = ((const float4*)T)[i & 1]; y[i] = v.x + v.w;", TABLE),
+        (
+            "__shared__ float s[8]; unsigned a = __cvta_generic_to_shared(s);"
+            'asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" :: "r"(a), "l"(T));'
+            "__syncthreads(); y[i] = s[1];",
+            TABLE,
+        ),
+        ("__shared__ int count; if (i == 0) count = 0; __syncthreads(); atomicAdd(&count, 1);", ""),
+    ],
+)
+def test_tables_that_are_only_read_are_let_through(line, before):
+    assert gate.ptx_problem(ptx_of(line, before)) is None
+
+
+def test_the_source_line_is_named():
+    problem = gate.ptx_problem(ptx_of("y[i] = JOIN(clo, ck64)();"))
+    assert problem.line == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#line 7\n",
+        '#define F "/etc/passwd"\n#include F\n',
+        '#include "/etc/passwd"\n',
+        '#include "../secret.h"\n',
+        '#if __has_include("/etc/passwd")\n#endif\n',
+        "%:include <cuda_fp16.h>\n",
+        "??=include <cuda_fp16.h>\n",
+        'asm(".inc" "bin \\"/etc/passwd\\"");\n',
+        "#define J(a, b) a##b\nint x = J(__has_, include)(<a>);\n",
+        '_Pragma("GCC poison x")\n',
+    ],
+)
+def test_a_text_that_looks_at_files_is_not_compiled(text):
+    built = compile_source(text, name="hostile.cu", macros={})
+    assert isinstance(built, Diagnostics)
+    assert built.status == "refused"

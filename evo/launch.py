@@ -150,7 +150,7 @@ def occupancy_limits(launch: Launch, chip: Chip, *, registers: int, static_share
     shared = launch.shared_bytes + static_shared + chip.shared_reserved_per_block
     return {
         "registers": chip.registers_per_sm // max(1, allocated(max(registers, 1), chip) * warps),
-        "shared": chip.shared_per_sm // shared,
+        "shared": chip.shared_per_sm // max(1, shared),  # a T4 reserves none
         "threads": chip.warps_per_sm // warps,
         "blocks": chip.blocks_per_sm,
     }

@@ -47,6 +47,7 @@ class Context:
         """
         self.kernel, self.buffers = kernel, list(buffers)
         self.shared, self.dynamic, self.grid = shared, dynamic, grid
+        self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
         self.raw = self._bytes(layout.CTX_SIZE)

@@ -18,7 +18,7 @@ from evo.device.sim.flow import Flow, Kernel
 from evo.device.sim.indirect import function_addresses
 from evo.device.sim.inline import inline_calls
 from evo.device.sim.memory import Buffer, Memory
-from evo.device.sim.parallel import run_parts
+from evo.device.sim.parallel import run_alone, run_parts
 from evo.device.sim.parse import parse
 from evo.device.sim.program import Function, Param, Program, Variable
 from evo.device.sim.run import Runtime, declare
@@ -41,6 +41,7 @@ class LaunchResult:
     blocks_run: int
     blocks_total: int
     text: str = ""  # what printf and failed assertions wrote
+    cpu_s: tuple[float, ...] = ()  # processor time of the blocks, by thread
 
 
 class _Loaded:
@@ -230,10 +231,11 @@ class Module:
         context = run_parts(compiled, make, min(threads, ids.size), buffers) if splits else None
         if context is None:
             context = make()
-            compiled.launch(context.address)
+            run_alone(compiled, context)
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
-        result = LaunchResult(faults, counters, int(context.field("blocks_done")), total, context.text())
+        done = int(context.field("blocks_done"))
+        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s)
         context.release()
         return result
 

@@ -14,6 +14,7 @@ from typing import cast
 
 from evo.expr import Expression, Number, parse
 from evo.fields import Fields, Place
+from evo.hardware import L4, Chip
 from evo.variant import DTYPES
 
 READS = ("ldmatrix", "fragment", "vector", "row", "column", "broadcast")
@@ -58,7 +59,7 @@ class SharedTile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """The `derive` section: what may be chosen, and what a choice costs. Expressions see axes, tiles and `let`."""
+    """The `derive` section: what may be chosen and what it costs. Formulas see axes, tiles, `let` and `chip.*`."""
 
     tiles: dict[str, tuple[int, ...]]
     let: dict[str, Expression]
@@ -71,8 +72,9 @@ class Choices:
     shared: tuple[SharedTile, ...]
     vector: Expression | None  # bytes of a thread's global load
 
-    def names(self, axes: Mapping[str, int], tile: Mapping[str, int]) -> dict[str, Number]:
-        return _with_let({**axes, **tile}, self.let)
+    def names(self, axes: Mapping[str, int], tile: Mapping[str, int], chip: Chip) -> dict[str, Number]:
+        given = {f"chip.{name}": value for name, value in chip.names().items()}
+        return _with_let({**axes, **tile, **given}, self.let)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +187,7 @@ def read_choices(fields: Fields, axes: Mapping[str, str]) -> Choices | None:
     """The `derive` section; None where the task has none. Raises SyntaxInvalid."""
     if not fields.data.get("derive"):
         return None
-    section = _Section(fields, "derive", _DERIVE, axes)
+    section = _Section(fields, "derive", _DERIVE, [*axes, *(f"chip.{name}" for name in L4.names())])
     at: Place = ("derive", "tiles")
     given = section.given.get("tiles")
     if not isinstance(given, dict) or not given:

@@ -172,7 +172,7 @@ class _Judge:
         self.vector_bytes = vector_width(task, case)
 
     def __call__(self, tile: dict[str, int]) -> Candidate | Rejected:
-        names = self.choices.names(self.case.axes, tile)
+        names = self.choices.names(self.case.axes, tile, self.chip)
         for condition in self.choices.require:
             if not condition.value(names):
                 return Rejected(tile=tile, reason=f"require: `{condition.text}` does not hold")
@@ -226,7 +226,9 @@ class _Judge:
         registers = sum(by.values())
         resident = resident_blocks(launch, chip, registers=registers, static_shared=0)
         warps = launch.threads // 32
-        traffic = self._traffic({name: int(value) for name, value in names.items() if name not in self.case.axes})
+        traffic = self._traffic(
+            {name: int(value) for name, value in names.items() if name not in self.case.axes and "." not in name}
+        )
         mma = int(self.choices.mma.value(names)) if self.choices.mma is not None else None
         steps = int(self.choices.steps.value(names)) if self.choices.steps is not None else None
         on_sm = ceil_div(blocks, chip.sms)  # blocks of the busiest SM

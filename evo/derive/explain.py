@@ -75,8 +75,8 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
     lines = ["## Decisions", "", f"Chosen: {words(best.tile)}; {best.threads} threads, {best.blocks:,} blocks.", ""]
     rounds = -(-best.blocks // chip.sms)
     lines.append(
-        f"- **Tile.** {best.blocks:,} blocks on {chip.sms} SMs: the busiest SM runs {rounds}, and {best.busy:.1%} of the SM"
-        " time is work."
+        f"- **Tile.** {best.blocks:,} blocks on {chip.sms} SMs: the busiest SM runs {rounds}, and {best.busy:.1%} of"
+        " the SM time is work."
     )
     lines.append(
         f"- **Occupancy.** {best.resident} blocks fit an SM ({best.occupancy:.0%} of its warps): {best.registers}"

@@ -1,7 +1,9 @@
 """One bench case on the GPU: the buffers that both sides share, captured graphs, and blocks of samples on them.
 
 Sequences rotate over three sets of inputs and two of outputs. An output buffer thus always holds the result of other
-inputs, and a kernel that trusts what it finds there gives a wrong answer.
+inputs, and a kernel that trusts what it finds there gives a wrong answer. After each block the values move to other
+addresses, and a random number of further launches, which no kernel can tell from timed ones, ends in a look at the
+output: neither a remembered address nor a count of launches says what is asked for or when it is checked.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
 
 import cupy
@@ -66,6 +68,8 @@ class CaseTimer:
     def __init__(self, device: GpuDevice, request: BenchRequest, index: int, stages: Stages) -> None:
         self.device, self.request, self.stages = device, request, stages
         self.clock_mhz: float | None = None  # over the latest block
+        self.random = random.SystemRandom()  # what is checked when must not follow from a seed
+        self.values_at = list(range(INPUT_SETS))  # which set's values lie at each set's addresses
         sides = [("child", request.child[index])]
         if request.parent:
             sides.append(("parent", request.parent[index]))
@@ -78,13 +82,14 @@ class CaseTimer:
         for number, arrays in enumerate(self.inputs):
             sizes |= {f"{name}#{number}": array.nbytes for name, array in arrays.items()}
         self.outputs = {b.name: (NUMPY[b.dtype], b.dims) for b in case.program.outputs}
+        sizes |= {f"{name}#spare": array.nbytes for name, array in self.inputs[0].items()}
         for number in range(OUTPUT_SETS):
             for name, (dtype, dims) in self.outputs.items():
                 sizes[f"{name}@{number}"] = math.prod(dims) * dtype.itemsize
         for label, side in sides:
             sizes |= {f"{label}.{s.name}": s.size_bytes for s in side.program.scratch}
         with stages.time("inputs"):
-            self.arena = Arena(sizes, device.tools, key=random.SystemRandom().getrandbits(63))
+            self.arena = Arena(sizes, device.tools, key=self.random.getrandbits(63))
             for number, arrays in enumerate(self.inputs):
                 for name, array in arrays.items():
                     self.arena.upload(f"{name}#{number}", array)
@@ -104,8 +109,6 @@ class CaseTimer:
             addresses = {name: self.arena.address(f"{name}#{number % INPUT_SETS}") for name in self.inputs[0]}
             addresses |= {name: self.arena.address(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs}
             addresses |= {s.name: self.arena.address(f"{label}.{s.name}") for s in case.program.scratch}
-            for space in case.program.scratch:
-                self.arena.fill(f"{label}.{space.name}", POISON_NAN)
             sequences.append(Sequence(case.program, loaded, addresses))
         side = Side(label, case, sequences)
         with self._running(side), self.stages.time("verify"):
@@ -128,6 +131,8 @@ class CaseTimer:
         """One launch per input set on poisoned outputs: what every timed launch on that set must repeat."""
         for number in range(INPUT_SETS):
             self._poison()
+            for space in side.case.program.scratch:  # nothing is left of an earlier launch that could be replayed
+                self.arena.fill(f"{side.label}.{space.name}", POISON_NAN)
             with self.device.stream:
                 side.sequences[number].execute(self.device.stream)
             side.expected.append(self._digest(number))
@@ -201,7 +206,25 @@ class CaseTimer:
         last = first + side.block_samples
         side.next_graph = (last + 1) % len(graphs)
         self._check(side, (last if side.per_graph == 1 else side.per_graph - 1) % CYCLE)
+        self._audit(side)
         return [value / side.per_graph for value in taken]
+
+    def _audit(self, side: Side) -> None:
+        """Values at other addresses, a random number of launches, and a look at what the last one wrote."""
+        self._move_values()
+        first, count = self.random.randrange(CYCLE), self.random.randrange(1, CYCLE + 1)
+        with self.device.stream:
+            for number in range(first, first + count):
+                side.sequences[number % CYCLE].enqueue(self.device.stream)
+        self._check(side, (first + count - 1) % CYCLE)
+
+    def _move_values(self) -> None:
+        """Each set of values goes to the addresses of the set before it."""
+        for name in self.inputs[0]:
+            places = [f"{name}#spare", *(f"{name}#{number}" for number in range(INPUT_SETS)), f"{name}#spare"]
+            for to, of in pairwise(places):
+                self.arena.copy(to, of)
+        self.values_at = [*self.values_at[1:], self.values_at[0]]
 
     def cold_block(self, side: Side, count: int) -> list[float]:
         stream = self.device.stream
@@ -219,7 +242,7 @@ class CaseTimer:
         return taken
 
     def _check(self, side: Side, number: int) -> None:
-        if self._digest(number) != side.expected[number % INPUT_SETS]:
+        if self._digest(number) != side.expected[self.values_at[number % INPUT_SETS]]:
             raise Diverged(self._divergence(side, "a timed launch gave other outputs than the verified ones"))
 
     def _divergence(self, side: Side, what: str) -> Fault:

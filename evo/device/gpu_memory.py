@@ -17,7 +17,7 @@ from evo.device.nvml import clock_between
 
 GUARD_BYTES = 64 * 1024
 _ALIGNMENT = 512
-_TO_DEVICE, _TO_HOST = 1, 2
+_TO_DEVICE, _TO_HOST, _ON_DEVICE = 1, 2, 3
 _THREADS = 256
 _SM_IDS = 512  # more than any GPU has SMs; ids need not be contiguous
 
@@ -182,6 +182,11 @@ class Arena:
 
     def fill(self, name: str, byte: int) -> None:
         runtime.memsetAsync(self.address(name), byte, self._sizes[name], self._tools.stream.ptr)
+
+    def copy(self, to: str, of: str) -> None:
+        """Copy one buffer over another of the same size, on the device."""
+        size, stream = self._sizes[of], self._tools.stream.ptr
+        runtime.memcpyAsync(self.address(to), self.address(of), size, _ON_DEVICE, stream)
 
     def digest(self, name: str) -> int:
         return self._tools.digest(self.address(name), self._sizes[name])

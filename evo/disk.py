@@ -42,7 +42,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Add bytes at the end of a file and flush them; on failure the file is cut back to what it was."""
+    """Add bytes at the end of a file and flush them; on failure the file is cut back to what it was, or not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
@@ -50,6 +50,10 @@ def append(path: Path, data: bytes) -> None:
         try:
             size = os.fstat(descriptor).st_size
             _append_or_cut_back(descriptor, data, size)
+        except OSError:
+            if new:
+                path.unlink(missing_ok=True)
+            raise
         finally:
             os.close(descriptor)
         if new:

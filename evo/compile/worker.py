@@ -93,7 +93,9 @@ def _instruction_mix(nvdisasm: str, cubin: bytes) -> dict[str, dict[str, int]]:
     """{function: {base mnemonic: count}}. The image goes through an anonymous file: nothing is left after a kill."""
     image = os.memfd_create("cubin")
     try:
-        os.write(image, cubin)
+        data = memoryview(cubin)
+        while data:  # a limit on file sizes cuts a write short before it fails one, and that is not the text's doing
+            data = data[os.write(image, data) :]
         command = [nvdisasm, "-json", "-ndf", f"/proc/self/fd/{image}"]
         done = subprocess.run(command, pass_fds=[image], capture_output=True, stdin=subprocess.DEVNULL, check=False)
     finally:

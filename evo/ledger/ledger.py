@@ -167,6 +167,7 @@ class Ledger:
         self.revert()
         self._journal.write_step(Step(kind="finish", branch=note.branch, date=date))
         commit = self._commit_records(note, date)
+        self._remove_empty(self._file(note.run_file))
         self._journal.end_run()
         self._journal.end_step()
         self._note = None
@@ -242,12 +243,16 @@ class Ledger:
             said.append(f"cut a torn last line of {len(torn)} bytes off {note.run_file}; they are in {spare}")
         elif torn is not None:
             said.append(f"added the newline that the last line of {note.run_file} lacked")
-        if file.exists() and not file.read_bytes():
-            remove(file)  # killed between creating it and its first line
+        self._remove_empty(file)
         if commit := self._commit_records(note, date):
             said.append(f"committed the records of the interrupted run {note.run}: commit {commit[:12]}")
         self._journal.end_run()
         return said
+
+    def _remove_empty(self, file: Path) -> None:
+        """A run's file without a line: it was killed, or its disk was full, between creating it and its first one."""
+        if _read(file) == b"":
+            remove(file)
 
     def _clear_leftovers(self) -> list[str]:
         self._git.clear_leftovers()

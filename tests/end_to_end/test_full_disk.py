@@ -1,0 +1,59 @@
+"""A disk that is full, met at any size: the right exit code, nothing half written, and the next run goes on."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from run_killer import problems
+from tiny import environment, evo, git, new_repository
+
+from evo.population import load_records
+
+ITERATE = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu", "--operators", "ladder")
+
+
+def limited(size: int) -> Callable[[], None]:
+    """No file of this process and its children grows past `size` bytes: a write that would fails as on a full disk."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.mark.parametrize("size", [900, 3_500, pytest.param(6_000, marks=pytest.mark.long)])
+def test_a_full_disk_ends_the_run_and_the_next_goes_on(tmp_path: Path, size: int) -> None:
+    assert evo(*ITERATE, cwd=new_repository(tmp_path / "whole")).code == 0  # and what it compiles is cached
+    root = new_repository(tmp_path / "mine")
+    done = subprocess.run(
+        [sys.executable, "-m", "evo", *ITERATE],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        preexec_fn=limited(size),
+        check=False,
+    )
+    assert done.returncode == 5, done.stderr
+    assert "cannot be written: File too large" in done.stderr
+    assert "hint: free some space" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert evo("iterate", "scale", "--device", "sim:l4", "--iterations", 0, cwd=root).code == 0
+    assert problems(root, load_records(root, settled=True)) == []
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_compiler_without_room_is_no_verdict_on_the_text(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    done = subprocess.run(
+        [sys.executable, "-m", "evo", "check", "kernels/scale/ladder/10_fast.cu", "--device", "sim:l4"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env=environment({"EVO_CACHE": str(tmp_path / "cache")}),
+        preexec_fn=limited(3_000),
+        check=False,
+    )
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "File too large" in done.stderr

@@ -24,6 +24,7 @@ from evo.prepare import Failed, prepare
 from evo.redteam.attack import Attack
 from evo.redteam.naive_device import NaiveRequest, NaiveResult
 from evo.reference import Reference
+from evo.result import Status
 from evo.task import Case, Task
 
 TOLERANCE = 1e-2  # relative and absolute
@@ -73,7 +74,9 @@ class NaiveHarness:
             return stuck
         prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[case], static_rules=False)
         if isinstance(prepared, Failed):
-            return NaiveVerdict(False, f"cannot run it: {prepared.reason}")
+            warned = prepared.status is Status.UNCOMPILED and self._unscreened(text, _RUN_LIMIT_S)[0] == 0
+            said = "compiles it: the warning scrolls by" if warned else f"cannot run it: {prepared.reason}"
+            return NaiveVerdict(warned, said)
         inputs = _inputs(attack, task, case, reference)
         here = bool({"win", "equal"} & attack.naive) and attack.time in (None, case.name)
         runs = attack.runs if here else 0

@@ -171,6 +171,10 @@ def _defence(evaluation: Evaluation) -> str:
         return "timing audit"
     if reason.startswith("while estimating"):
         return "checkers while estimating"
+    if evaluation.status is Status.REFUSED and reason.startswith("gate "):
+        return "gate: bounds on metrics"
+    if evaluation.status is Status.REFUSED and reason.startswith("case ") and evaluation.check is None:
+        return "limits of the chip"
     if evaluation.check is not None:
         return _FOUND.get(evaluation.status, "gate")
     if evaluation.status is Status.TIMED_OUT:

@@ -195,7 +195,7 @@ class _Floats:
             limits["max_error"] = factor * base_largest + 2 * unit * scale + floor
         quantum = floor * np.sqrt(self.exact.size) / self.norm
         untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
-        limits["rms_error"] = max(factor * base_rms + 4 * unit + quantum, untrusted)
+        limits["rms_error"] = float(max(factor * base_rms + 4 * unit + quantum, untrusted))
         if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.exact.size >= _BIAS_SAMPLES:
             deviation = np.sqrt((base.variance + ours.variance) / self.exact.size)
             typical = float(np.abs(self.exact).mean())

@@ -24,6 +24,7 @@ from evo.device.sim.layout import (
 )
 from evo.device.sim.memory import Buffer
 from evo.device.sim.program import Instr
+from evo.device.sim.recursion import STACK_BYTES
 from evo.result import Fault
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "pending": f"{what} touches bytes that an unfinished cp.async still writes; wait for its group first: {place}",
         "read_only": f"{what} to read-only memory: {place}",
         "trap": "the kernel executed trap",
+        "stack_overflow": f"calls are nested deeper than the stack of a thread allows ({STACK_BYTES} bytes)",
         "budget": "the instruction budget is used up: an endless loop, or too much work",
         "barrier": _barrier(values, ins, block),
         "deadlock": _deadlock(address, ins),

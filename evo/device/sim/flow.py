@@ -332,7 +332,7 @@ class Flow:
         lead = c.intrinsic("cttz", active, True)
         from evo.device.sim.run.base import report
 
-        report(c, "trap", e.site(end), e.warp, lead, const("i64", 0))
+        report(c, "stack_overflow" if "@stack" in end.mods else "trap", e.site(end), e.warp, lead, const("i64", 0))
         c.br("stopped")
         c.label(on)
         self.goto(block, block.next)

@@ -1,4 +1,4 @@
-"""Device functions are inlined at their call sites; the call's param space becomes registers. Recursion is refused."""
+"""Device functions are inlined at their call sites; the call's param space becomes registers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from evo.device.sim.program import (
     Not,
     Operand,
     Pair,
+    Param,
     Program,
     Reg,
     Sym,
     Variable,
     Vec,
 )
+from evo.device.sim.recursion import Body, Recursion, placed
 
 _MAX_BODY = 200_000
 # Functions of the device run-time system that have no body in PTX, with the widths of their parameters.
@@ -31,11 +33,14 @@ def inline_calls(program: Program, kernel: Function) -> Function:
     """A copy of the kernel without call instructions."""
     work = _Inliner(program, kernel)
     body = work.expand(kernel, (kernel.name,))
+    if work.recursion.unwritten:
+        body += [Instr("ret", (), ()), *work.bodies()]
     out = copy.copy(kernel)
     out.registers = work.registers
     out.variables = work.variables
     out.tables = work.tables
     out.body = body
+    work.recursion.finish(out, work.registers, work.variables)
     return out
 
 
@@ -49,6 +54,8 @@ class _Inliner:
         self.sites = 0
         self.size = 0
         self.slots: dict[tuple[str, int], int] = {}
+        self.recursion = Recursion(program)
+        self.inside: Body | None = None  # the recursive body that is being written
 
     def expand(
         self, function: Function, stack: tuple[str, ...], prefix: str = "", end: str = ""
@@ -63,7 +70,10 @@ class _Inliner:
                 continue
             moved = copy.copy(variable)
             moved.name = prefix + name
-            self.variables[moved.name] = moved
+            if self.inside is not None and variable.space == "local":
+                self.inside.place(moved)
+            else:
+                self.variables[moved.name] = moved
         for name, kind in function.registers.items():
             self.registers.setdefault(prefix + name, kind)
         for name, labels in function.tables.items():
@@ -149,9 +159,11 @@ class _Inliner:
             raise UnsupportedInstruction(
                 f"call {target.name}", line=call.line, text=call.text, why="function has no body"
             )
-        if target.name in stack or len(stack) > 16:
-            raise UnsupportedInstruction(f"call {target.name}", line=call.line, text=call.text, why="recursion")
+        if len(stack) > 64:
+            raise UnsupportedInstruction(f"call {target.name}", line=call.line, text=call.text, why="nested too deeply")
         self.sites += 1
+        if target.name in self.recursion.names:
+            return self._recursive_call(call, function, rename)
         prefix, end = f"@{self.sites}.", f"@{self.sites}.end"
         out: list[Instr | Label] = []
         if call.guard is not None:
@@ -160,7 +172,52 @@ class _Inliner:
         out += self.expand(function, (*stack, target.name), prefix, end)
         out.append(Label(end, call.line))
         for formal, actual in zip(function.results, results.items, strict=False):
+            if formal.register:
+                out.append(_copied(call, formal, rename(actual), Reg(prefix + formal.name)))
+                continue
             out += self._copy_slots(call, prefix + formal.name, _plain(rename(actual), call), into_site=False)
+        return out
+
+    def _recursive_call(self, call: Instr, function: Function, rename: _Renamer) -> list[Instr | Label]:
+        """Arguments into the registers of the one body, a return number, a branch; the results when it comes back."""
+        results, _, arguments = call.args
+        assert isinstance(results, Vec)
+        assert isinstance(arguments, Vec)
+        known = function.name in self.recursion.bodies
+        body = self.recursion.body_of(function)
+        if not known:
+            self._note_slots(function, body.prefix)
+        after = f"@{self.sites}.after"
+        out: list[Instr | Label] = []
+        if call.guard is not None:
+            out.append(_jump(call, after, rename.reg(call.guard), not call.negated))
+        # A caller that is the same function would overwrite its own parameters before it has saved them.
+        save, back = self.recursion.enter(call, self.inside, body)
+        out += [save[0], *self._copy_params(call, arguments, function, rename, body.prefix), *save[1:], *back]
+        for formal, actual in zip(function.results, results.items, strict=False):
+            if formal.register:
+                out.append(_copied(call, formal, rename(actual), Reg(body.prefix + formal.name)))
+            else:
+                out += self._copy_slots(call, body.prefix + formal.name, _plain(rename(actual), call), into_site=False)
+        out.append(Label(after, call.line))
+        return out
+
+    def _note_slots(self, function: Function, prefix: str) -> None:
+        """The widths in which a function reads its parameters and writes its results, before its body is written."""
+        formal = {p.name for p in (*function.params, *function.results)}
+        for item in function.body:
+            if isinstance(item, Instr) and _param_access(item, formal):
+                self._access(item, _Renamer(function, prefix))
+
+    def bodies(self) -> list[Instr | Label]:
+        """Every recursive body that is called, those that only these call among them."""
+        out: list[Instr | Label] = []
+        while self.recursion.unwritten:
+            body = self.recursion.unwritten.pop()
+            self.inside = body
+            code = self.expand(body.function, (body.function.name,), body.prefix, body.leave)
+            out += [Label(body.entry), *placed(body, code), Label(body.leave)]
+            out.append(Instr("brx", ("idx",), (body.back, Sym(body.leave)), body.function.line))
         return out
 
     def _copy_params(
@@ -170,6 +227,9 @@ class _Inliner:
         if len(arguments.items) != len(function.params):
             raise UnsupportedInstruction("call", line=call.line, text=call.text, why="argument count differs")
         for formal, actual in zip(function.params, arguments.items, strict=True):
+            if formal.register:
+                out.append(_copied(call, formal, Reg(prefix + formal.name), rename(actual)))
+                continue
             out += self._copy_slots(call, _plain(rename(actual), call), prefix + formal.name, into_site=True)
         return out
 
@@ -248,6 +308,12 @@ class _Renamer:
 def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, ...], rename: _Renamer) -> Instr:
     guard = rename.reg(item.guard) if item.guard is not None else None
     return Instr(name, mods, args, item.line, item.loc, item.text, guard, item.negated)
+
+
+def _copied(call: Instr, formal: Param, to: Operand, source: Operand) -> Instr:
+    """A parameter that is a register."""
+    kind = formal.type if formal.type == "pred" else f"b{WIDTH[formal.type]}"
+    return Instr("mov", (kind,), (to, source), call.line, call.loc, call.text)
 
 
 def _jump(call: Instr, label: str, guard: Reg | None = None, negated: bool = False) -> Instr:

@@ -146,6 +146,9 @@ class Parser(Cursor):
         function = Function(name, entry, line=line, results=results)
         if self.peek == "(":
             function.params = self._params()
+        if entry and any(param.register for param in function.params):
+            raise self.fail("a kernel takes its parameters in .param space")
+        function.registers |= {p.name: p.type for p in (*results, *function.params) if p.register}
         while self.kind == "id" and self.peek.startswith("."):
             self.tuning(function)
         if self.accept(";"):
@@ -184,7 +187,8 @@ class Parser(Cursor):
         self.expect("(")
         found: list[Param] = []
         while not self.accept(")"):
-            if self.take() != ".param":
+            space = self.take()
+            if space not in (".param", ".reg"):
                 raise self.fail("expected .param")
             align, kind = 0, ""
             while self.kind == "id" and self.peek.startswith("."):
@@ -203,7 +207,7 @@ class Parser(Cursor):
                 size *= 0 if self.peek == "]" else self.integer()
                 self.expect("]")
                 kind = "bytes"
-            found.append(Param(name, kind, size, align or max(1, min(size, 8))))
+            found.append(Param(name, kind, size, align or max(1, min(size, 8)), space == ".reg"))
             self.accept(",")
         return found
 

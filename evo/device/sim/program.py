@@ -105,6 +105,7 @@ class Param:
     type: str
     size: int
     align: int
+    register: bool = False  # a register of the function, not a place in parameter space
 
 
 @dataclass(slots=True)

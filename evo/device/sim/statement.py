@@ -114,7 +114,8 @@ def _registers(parser: Parser, function: Function) -> None:
         if word in WIDTH:
             kind = word
         elif word in ("v2", "v4"):
-            raise parser.fail("vector registers are not supported")
+            line = parser.tokens[parser.at][2]
+            raise UnsupportedInstruction(f".reg .{word}", line=line, text=parser.line_text(line))
         else:
             raise parser.fail(f"unknown register type .{word}")
     while True:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @opcode("bra", "uni", "branch", results=0, operands=(1, 1))
 @opcode("brx", "idx uni", "branch", results=0, operands=(2, 2))
-@opcode("ret exit trap", "uni", "branch", results=0, operands=(0, 0))
+@opcode("ret exit trap", "uni @stack", "branch", results=0, operands=(0, 0))
 def branch(e: Emitter, ins: Instr) -> None:
     del e
     raise refuse(ins, "in the middle of a block")

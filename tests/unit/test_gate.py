@@ -97,6 +97,93 @@ def test_a_difference_in_one_bit_is_found():
     assert "o[1, 2]" in gate.first_difference(a, b)
 
 
+def cut(values: np.ndarray) -> np.ndarray:
+    """Towards zero instead of to the nearest half."""
+    halves = values.astype(np.float16)
+    over = np.abs(halves.astype(np.float64)) > np.abs(values)
+    return np.where(over, np.nextafter(halves, np.float16(0)), halves).astype(np.float16)
+
+
+def test_truncation_is_a_bias_however_small_each_error():
+    verdict, reason = status(cut(expectation().expected["o"]))
+    assert verdict is Status.WRONG
+    assert "biased" in reason
+    assert "towards or away from zero" in reason
+
+
+def test_errors_to_both_sides_are_no_bias():
+    halves = expectation().expected["o"].astype(np.float16)
+    step = np.where(np.random.default_rng(0).random(SHAPE) < 0.5, np.float16(9), np.float16(-9))
+    assert status(np.nextafter(halves, step))[0] is Status.CORRECT
+
+
+def test_bias_is_judged_where_errors_are_independent_only():
+    exact = expectation().expected["o"]
+    for distribution, verdict in (("positive", Status.WRONG), ("outliers", Status.CORRECT)):
+        want = Expectation({}, {"o": exact}, {"o": exact.astype(np.float16)}, distribution)
+        assert gate.compare(task(), "c", {"o": cut(exact)}, want).status is verdict
+
+
+def test_without_a_trusted_implementation_one_rounding_is_the_budget():
+    exact = expectation().expected["o"]
+    assert status(exact, trusted=False)[0] is Status.CORRECT
+    verdict, reason = status(exact * 1.008, trusted=False)
+    assert verdict is Status.WRONG
+    assert "error budget" in reason
+
+
+def test_singles_without_a_trusted_implementation_may_not_be_bfloat16():
+    exact = expectation().expected["o"]
+    want = Expectation({}, {"o": exact}, None)
+    honest = (exact * (1 + 1e-5)).astype(np.float32)
+    assert gate.compare(task("float32"), "c", {"o": honest}, want).status is Status.CORRECT
+    coarse = (honest.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    assert gate.compare(task("float32"), "c", {"o": coarse}, want).status is Status.WRONG
+
+
+def test_a_truth_beyond_the_type_may_be_the_largest_number_or_an_infinity():
+    exact = expectation().expected["o"].copy()
+    exact[0, 0], exact[1, 1] = 70000.0, -1e6
+    want = Expectation({}, {"o": exact}, {"o": np.clip(exact, -65504, 65504).astype(np.float16)})
+    for large in (np.inf, 65504):
+        got = exact.astype(np.float16)
+        got[0, 0], got[1, 1] = large, -large
+        assert gate.compare(task(), "c", {"o": got}, want).status is Status.CORRECT
+    for wrong in (np.nan, -np.inf, 1.0):
+        got = exact.astype(np.float16)
+        got[0, 0] = wrong
+        assert gate.compare(task(), "c", {"o": got}, want).status is Status.WRONG
+
+
+def test_subnormal_outputs_are_held_to_their_steps():
+    exact = expectation().expected["o"] * 2.0**-18
+    want = Expectation({}, {"o": exact}, {"o": exact.astype(np.float16)}, "tiny")
+    assert gate.compare(task(), "c", {"o": exact.astype(np.float16)}, want).status is Status.CORRECT
+    flushed = np.zeros(SHAPE, np.float16)
+    assert gate.compare(task(), "c", {"o": flushed}, want).status is Status.WRONG
+
+
+def test_what_the_inputs_make_uncertain_is_allowed():
+    """Differences of equal values: each rounding of the inputs shows, and a kernel may lose a few."""
+    zero = np.zeros(SHAPE)
+    spread = np.full(SHAPE, 2e-6)
+    noise = np.random.default_rng(0).normal(size=SHAPE) * 5e-6
+    want = Expectation({}, {"o": zero}, {"o": zero.astype(np.float32)}, "equal", {"o": spread})
+    assert gate.compare(task("float32"), "c", {"o": noise.astype(np.float32)}, want).status is Status.CORRECT
+    certain = Expectation({}, {"o": zero}, {"o": zero.astype(np.float32)}, "equal")
+    assert gate.compare(task("float32"), "c", {"o": noise.astype(np.float32)}, certain).status is Status.WRONG
+
+
+def test_where_the_trusted_implementation_misses_the_tolerance_the_budgets_decide():
+    exact = expectation().expected["o"]
+    base = exact + np.random.default_rng(3).normal(size=SHAPE) * 0.02
+    want = Expectation({}, {"o": exact}, {"o": base.astype(np.float16)})
+    alike = exact + np.random.default_rng(4).normal(size=SHAPE) * 0.02
+    assert gate.compare(task(), "c", {"o": alike.astype(np.float16)}, want).status is Status.CORRECT
+    worse = exact + np.random.default_rng(4).normal(size=SHAPE) * 0.08
+    assert gate.compare(task(), "c", {"o": worse.astype(np.float16)}, want).status is Status.WRONG
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

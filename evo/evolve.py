@@ -76,6 +76,7 @@ def evolve(
     ):
         for sentence in notebook.recovered:
             watch(Event(kind="note", text=sentence))
+        bench.reference(task)  # a task that is no gate is refused before anything is tried
         loop = _Loop(task, settings, bench, notebook, watch)
         try:
             loop.begin()

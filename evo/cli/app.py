@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evo.cli import derive, doctor, files, history, limits, lists, loop, profile, redteam, start
+from evo.cli import baseline, derive, doctor, files, history, limits, lists, loop, profile, redteam, start
 from evo.cli.failures import guarded
 from evo.cli.options import Session
 from evo.cli.terminal import complain, out, prepare_streams
@@ -29,6 +29,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "compile": files.compile_file,
     "limits": limits.limits,
     "derive": derive.derive,
+    "baseline": baseline.baseline,
     "profile": profile.profile,
     "operators": lists.operators,
     "insights": lists.insights,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from evo.device import Arrays
-from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, timing_of
+from evo.device import Array, Arrays
+from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, RivalFigures, timing_of
 from evo.reference import load_module
 from evo.result import Timing
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice
 
 TRIAL = BenchOptions(samples=8, warm_up_s=0.05)
+_HOST_US = 200.0  # more than an eager call takes the host
+_T = TypeVar("_T")
 _COPIES = 3  # input sets that the captured calls rotate over, as for variants
 
 
@@ -26,6 +29,34 @@ def time_rivals(
     device: GpuDevice, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
 ) -> dict[str, Timing | str]:
     """Time each of reference.py's rivals(); the words of the error where one cannot run here."""
+
+    def timed(torch: Any, call: Any, sets: list[dict[str, Any]]) -> Timing:
+        return timing_of(_samples(torch, call, sets, axes, options))
+
+    return _each(device, folder, inputs, timed)
+
+
+def measure_rivals(
+    device: GpuDevice, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
+) -> dict[str, RivalFigures | str]:
+    """Each of reference.py's rivals() warm, cold and eager, with its outputs; the words of the error of a refusal."""
+
+    def measured(torch: Any, call: Any, sets: list[dict[str, Any]]) -> RivalFigures:
+        outputs = _outputs(torch, call(sets[0], axes))
+        warm = timing_of(_samples(torch, call, sets, axes, options))
+        return RivalFigures(
+            warm=warm,
+            cold=timing_of(_cold(device, torch, call, sets, axes, options)),
+            eager=timing_of(_eager(torch, call, sets, axes, options)),
+            outputs=outputs,
+        )
+
+    return _each(device, folder, inputs, measured)
+
+
+def _each(
+    device: GpuDevice, folder: Path, inputs: Arrays, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
+) -> dict[str, _T | str]:
     import torch
 
     module = load_module(folder / "reference.py")
@@ -35,14 +66,80 @@ def time_rivals(
     index = int(device.name.which)
     torch.cuda.set_device(index)
     sets = [{name: _tensor(torch, array, index) for name, array in inputs.items()} for _ in range(_COPIES)]
-    found: dict[str, Timing | str] = {}
+    found: dict[str, _T | str] = {}
     for name, call in calls.items():
-        try:
-            with torch.inference_mode():
-                found[name] = timing_of(_samples(torch, call, sets, axes, options))
-        except Exception as error:  # noqa: BLE001 - a library that cannot run a case is a fact to report
-            found[name] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                with torch.inference_mode():
+                    found[name] = what(torch, call, sets)
+            except Exception as error:  # noqa: BLE001 - a library that cannot run a case is a fact to report
+                found[name] = _reason(error, [str(warning.message) for warning in said])
     return found
+
+
+def _reason(error: Exception, said: list[str]) -> str:
+    """The error in a line; torch gives the reasons of a refused backend as warnings before it."""
+    words = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    because = [" ".join(text.split("(Triggered")[0].split())[:200] for text in said]
+    return "; ".join([words, *dict.fromkeys(because)][:4])
+
+
+def _outputs(torch: Any, result: object) -> tuple[Array, ...]:
+    """What a call returned, on the host: a tensor, or several in the order of the task's outputs."""
+    values = list(result.values()) if isinstance(result, dict) else result
+    several = values if isinstance(values, list | tuple) else [values]
+    tensors = [value for value in several if isinstance(value, torch.Tensor)]
+    wide = [t.float() if t.is_floating_point() and t.element_size() < 4 else t for t in tensors]
+    return tuple(np.asarray(t.cpu().numpy()) for t in wide)
+
+
+def _cold(
+    device: GpuDevice, torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int], options: BenchOptions
+) -> list[float]:
+    """Device time of eager calls, each after a read of twice the L2.
+
+    The reads go on for as long as the host may need to launch the call, so that no gap of the host's is timed.
+    """
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        waste = torch.zeros(2 * device.chip.l2_bytes // 4, dtype=torch.float32, device=f"cuda:{device.name.which}")
+        first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        waste.sum()
+        first.record()
+        waste.sum()
+        last.record()
+        stream.synchronize()
+        reads = max(1, math.ceil(_HOST_US / max(first.elapsed_time(last) * 1000, 1.0)))
+        taken: list[float] = []
+        for number in range(options.cold_samples):
+            for _ in range(reads):
+                waste.sum()
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            first.record()
+            call(sets[number % len(sets)], axes)
+            last.record()
+            stream.synchronize()
+            taken.append(first.elapsed_time(last) * 1000)
+    return taken
+
+
+def _eager(
+    torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int], options: BenchOptions
+) -> list[float]:
+    """Wall time of one call and its synchronisation, as a program without graphs sees it."""
+    taken: list[float] = []
+    limit = time.monotonic() + options.budget_s
+    stream = torch.cuda.current_stream()
+    for number in range(max(options.samples, 8)):
+        stream.synchronize()
+        start = time.perf_counter()
+        call(sets[number % len(sets)], axes)
+        stream.synchronize()
+        taken.append((time.perf_counter() - start) * 1e6)
+        if time.monotonic() > limit:
+            break
+    return taken
 
 
 def _samples(

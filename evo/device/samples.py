@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.decide import DEFAULT_RULE, Rule
-from evo.device import Arrays, BenchCase
+from evo.device import Array, Arrays, BenchCase
 from evo.result import CaseBench, Fault, Json, Timing
 
 Samples = NDArray[np.float32]
@@ -100,6 +100,19 @@ def sequences_per_sample(each_us: Sequence[float], cycle: int) -> list[int]:
 
     counts = [alone(us) for us in each_us]
     return [max(counts)] * len(counts) if max(each_us) <= _SIMILAR * min(each_us) else counts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalFigures:
+    """One library call at one case. warm and cold: device time; eager: wall time of a call and its synchronisation.
+
+    outputs: what it computed from the first inputs, in the order of the task's outputs, 16-bit floats as float32.
+    """
+
+    warm: Timing
+    cold: Timing
+    eager: Timing
+    outputs: tuple[Array, ...]
 
 
 def timing_of(samples: Sequence[float] | Samples) -> Timing:

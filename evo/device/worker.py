@@ -28,7 +28,7 @@ from evo.device.pipe import Closed, receive, send
 from evo.errors import HarnessFault, WorkerLost
 
 VARIANT_METHODS = frozenset({"run", "estimate", "screen", "bench"})  # the child executes a variant's code in these only
-METHODS = VARIANT_METHODS | {"describe", "health", "rivals", "calibrate"}
+METHODS = VARIANT_METHODS | {"describe", "health", "rivals", "baseline", "calibrate"}
 OPENER = "evo.device.child:open_device"
 PROGRAMS_PER_CHILD = 50
 STARTUP_LIMIT_S = 180.0  # importing CuPy from a cold disk and creating a context; never charged to a variant

@@ -1,0 +1,138 @@
+"""The library's backends of a task, forced one by one: times of three kinds, errors, and which one is to be beaten.
+
+Each is called as reference.py's rivals() gives it, on the inputs that variants get. A rival whose outputs are not
+within the task's tolerance is shown, and is not the one to beat.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device.samples import BenchOptions, RivalFigures
+from evo.device.worker import Worker
+from evo.errors import TaskInvalid
+from evo.reference import Reference
+from evo.result import Json, Timing, drop_absent
+from evo.task import Case
+
+_SLACK_S = 120.0
+_RIVALS = 8  # as many may use up their whole budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """One backend at one case. refused: why it cannot run here; all figures are then absent."""
+
+    name: str
+    refused: str | None = None
+    warm: Timing | None = None
+    cold: Timing | None = None
+    eager: Timing | None = None
+    max_error: float | None = None
+    rms_error: float | None = None  # relative to the root mean square of what is expected
+    within_tolerance: bool | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent(
+            {
+                "name": self.name,
+                "status": "refused" if self.refused is not None else "measured",
+                "reason": self.refused,
+                "warm": self.warm.to_json() if self.warm else None,
+                "cold": self.cold.to_json() if self.cold else None,
+                "eager": self.eager.to_json() if self.eager else None,
+                "max_error": self.max_error,
+                "rms_error": self.rms_error,
+                "within_tolerance": self.within_tolerance,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBaseline:
+    """The rivals of one case, in the order of reference.py."""
+
+    case: str
+    rivals: tuple[Rival, ...]
+
+    @property
+    def to_beat(self) -> Rival | None:
+        """The fastest one, warm, among those that are right."""
+        able = [rival for rival in self.rivals if rival.warm is not None and rival.within_tolerance is not False]
+        return min(able, key=lambda rival: cast(Timing, rival.warm).p50_us, default=None)
+
+    def to_json(self) -> dict[str, Json]:
+        best = self.to_beat
+        shape: dict[str, Json] = {"name": self.case, "rivals": [rival.to_json() for rival in self.rivals]}
+        if best is not None:
+            shape["beat"] = best.name
+        return shape
+
+    def kept(self) -> dict[str, Json]:
+        """What is kept for `evo limits`: the times of those that ran, by name."""
+        return {
+            rival.name: {"warm": rival.warm.to_json(), "cold": rival.cold.to_json() if rival.cold else None}
+            for rival in self.rivals
+            if rival.warm is not None
+        }
+
+
+def baseline(
+    worker: Worker, reference: Reference, case: Case, *, seed: int = 0, options: BenchOptions | None = None
+) -> CaseBaseline:
+    """Measure the rivals of one case. Raises TaskInvalid where reference.py names none, EvoError for the harness."""
+    task = reference.task
+    if not hasattr(reference.module, "rivals"):
+        raise TaskInvalid(
+            f"{task.folder / 'reference.py'}: no rivals()",
+            hint="add `def rivals()` returning {name: call(tensors, case)}, e.g. library calls of torch",
+        )
+    options = options or BenchOptions()
+    inputs = reference.inputs(case, seed)
+    limit = _RIVALS * options.budget_s + _SLACK_S
+    found = cast(
+        "dict[str, RivalFigures | str]",
+        worker.call("baseline", str(task.folder), dict(case.axes), inputs, options, time_limit_s=limit),
+    )
+    expected = reference.expected(inputs, case)
+    rivals = tuple(_judged(reference, expected, name, figures) for name, figures in found.items())
+    return CaseBaseline(case=case.name, rivals=rivals)
+
+
+def _judged(
+    reference: Reference, expected: dict[str, NDArray[np.generic]], name: str, figures: RivalFigures | str
+) -> Rival:
+    if isinstance(figures, str):
+        return Rival(name=name, refused=figures)
+    rival = Rival(name=name, warm=figures.warm, cold=figures.cold, eager=figures.eager)
+    outputs = reference.task.outputs
+    if len(figures.outputs) != len(outputs):
+        return rival  # a call that returns something else, or works in place, has no error to show
+    largest, squares, wanted, count, within = 0.0, 0.0, 0.0, 0, True
+    tolerance = reference.task.tolerance
+    for tensor, got in zip(outputs, figures.outputs, strict=True):
+        exact = np.asarray(expected[tensor.name], np.float64)
+        if got.size != exact.size:
+            return rival
+        error = np.abs(np.asarray(got, np.float64).reshape(exact.shape) - exact)
+        within = within and bool((error <= tolerance.atol + tolerance.rtol * np.abs(exact)).all())
+        if not np.isfinite(error).all():
+            return Rival(name=name, warm=figures.warm, cold=figures.cold, eager=figures.eager, within_tolerance=False)
+        largest = max(largest, float(error.max()))
+        squares += float(np.square(error).sum())
+        wanted += float(np.square(exact).sum())
+        count += exact.size
+    relative = float(np.sqrt(squares / wanted)) if wanted else None
+    return Rival(
+        name=name,
+        warm=figures.warm,
+        cold=figures.cold,
+        eager=figures.eager,
+        max_error=largest,
+        rms_error=relative,
+        within_tolerance=within,
+    )

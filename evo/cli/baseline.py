@@ -1,0 +1,102 @@
+"""`evo baseline`: the library's backends forced one by one, and which one is to be beaten."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.chips import CaseWord, choose_cases
+from evo.cli.options import AsJson, DeviceWord, Seed, choose_task, session_of
+from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say, stage
+from evo.errors import DeviceMissing, HarnessFault
+
+if TYPE_CHECKING:
+    from evo.baseline import CaseBaseline, Rival
+    from evo.result import Json
+
+
+def baseline(
+    context: typer.Context,
+    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="A task's name.")] = None,
+    device: DeviceWord = "gpu:0",
+    case: CaseWord = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> int:
+    """Measure the library's backends one by one. Warm, cold and eager, each with its error; says which one to beat."""
+    from evo.baseline import baseline as measured
+    from evo.calibration import keep_baseline
+    from evo.device import gpu_present, parse_device
+    from evo.device.worker import Worker
+    from evo.reference import load_reference
+
+    subject = choose_task(session_of(context).root(), task)
+    cases = choose_cases(subject, case)
+    name = parse_device(device)
+    if name.kind != "gpu":
+        raise DeviceMissing(
+            f"rivals are library calls, which need a GPU; {name} runs kernels only",
+            hint="run this on a machine with an NVIDIA GPU: evo baseline TASK --device gpu:0",
+        )
+    if not gpu_present():
+        raise DeviceMissing(
+            f"no GPU {name.which} on this machine, and rivals are library calls that need one",
+            hint="run `evo doctor` to see what is missing; `evo limits` shows floors without a GPU",
+        )
+    reference = load_reference(subject)
+    found: list[CaseBaseline] = []
+    with Worker(name) as worker:
+        about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+        for one in cases:
+            stage(f"rivals of {subject.name} at {one.name}")
+            found.append(measured(worker, reference, one, seed=seed))
+        stage("")
+    values: dict[str, Json] = {one.case: one.kept() for one in found}
+    try:
+        keep_baseline(subject.name, about["chip"], about, values, datetime.now(UTC))
+    except HarnessFault as problem:  # the figures are here; only `evo limits` will not know of them
+        say(f"not kept for `evo limits`: {problem.message}")
+    if json:
+        cases_json: list[Json] = [one.to_json() for one in found]
+        out_json(
+            {
+                "task": subject.name,
+                "device": str(name),
+                "chip": about["chip"],
+                "about": dict(about),
+                "cases": cases_json,
+            }
+        )
+    else:
+        show(subject.name, about, found)
+    return 0
+
+
+def show(task: str, about: dict[str, str], found: list[CaseBaseline]) -> None:
+    """A row per case and backend, the one to beat marked, refusals with their reason."""
+    out(f"{paint(task, 'bold')} on {about.get('gpu', about.get('chip', ''))}: measured library times, µs")
+    out()
+    rows = [_row(one, rival) for one in found for rival in one.rivals]
+    head = ["case", "rival", ">warm p50", ">p90", ">cold p50", ">eager wall p50", ">max error", ">rms error", "verdict"]
+    out_table(head, rows, flexible=8)
+
+
+def _row(one: CaseBaseline, rival: Rival) -> list[str]:
+    if rival.refused is not None:
+        return [one.case, rival.name, "", "", "", "", "", "", f"refused: {plain(rival.refused)}"]
+    verdict = paint("the one to beat", "green") if rival is one.to_beat else ""
+    if rival.within_tolerance is False:
+        verdict = paint("not within the task's tolerance", "red")
+    return [
+        one.case,
+        rival.name,
+        microseconds(rival.warm.p50_us) if rival.warm else "",
+        microseconds(rival.warm.p90_us) if rival.warm else "",
+        microseconds(rival.cold.p50_us) if rival.cold else "",
+        microseconds(rival.eager.p50_us) if rival.eager else "",
+        f"{rival.max_error:.2e}" if rival.max_error is not None else "",
+        f"{rival.rms_error:.2e}" if rival.rms_error is not None else "",
+        verdict,
+    ]

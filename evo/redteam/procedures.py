@@ -12,9 +12,11 @@ from pathlib import Path
 
 from evo.decide import require_same
 from evo.errors import EvoError, UsageError
+from evo.gate import check_task
 from evo.hardware import chip
 from evo.redteam.attack import Attack
 from evo.redteam.trial import Finding, Outcome
+from evo.reference import load_reference
 from evo.result import Environment
 from evo.roofline import limits
 from evo.source import classify, tree_difference
@@ -62,6 +64,20 @@ def _many_changes(tasks: Path) -> str | None:
     before, after = ((ladder / name).read_text(encoding="utf-8") for name in ("10_block.cu", "20_vector.cu"))
     verdict = classify(tree_difference(before, after))
     return None if verdict.is_single else f"not one change: {verdict.why}"
+
+
+def _loose_task(tasks: Path) -> str | None:
+    """A softmax with bounds above its outputs, and no implementation to take an error budget from."""
+    change = {"tolerance": "  {rtol: 1e-2, atol: 2, rival_error_factor: 2, because: it has to pass}"}
+
+    def attempt(folder: Path) -> None:
+        with (folder / "reference.py").open("a", encoding="utf-8") as file:
+            file.write("\n\ndel trusted\n")
+        task = read_task(folder)
+        check_task(task, load_reference(task))
+
+    with _changed(tasks / "softmax", change) as folder:
+        return _refusal(lambda: attempt(folder), folder)
 
 
 def _other_place(tasks: Path) -> str | None:
@@ -126,6 +142,15 @@ def _changed(task: Path, sections: dict[str, str]) -> Iterator[Path]:
 
 
 PROCEDURES: tuple[Procedure, ...] = (
+    Procedure(
+        name="loose_task",
+        row="18",
+        task="softmax",
+        idea="Adds a task whose tolerance is larger than its outputs.",
+        naive="accepts zeros for it, for ever after",
+        defence="self-test of the task",
+        attempt=_loose_task,
+    ),
     Procedure(
         name="big_bang",
         row="F6",

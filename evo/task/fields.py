@@ -1,24 +1,18 @@
-"""A task folder: `task.yaml`, `reference.py`, `ladder/`, `champions/`, `wrong/`.
-
-Reads one `kernels/<task>/` and nothing else. A malformed file is a SyntaxInvalid with file, line and field.
-"""
+"""task.yaml, read field by field; what is wrong with it is said with file, line and field."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
-from evo.expr import Expression, Number, parse
+from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.expr import Expression, parse
 from evo.fields import Fields
-from evo.metrics import COUNTED, METRICS
-from evo.tiling import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
+from evo.task.model import DOMAINS, Case, Scalar, Task, Tensor, Tolerance
+from evo.tiling import read_choices, read_targets, read_traffic
 from evo.variant import DTYPES
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -29,165 +23,6 @@ _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "he
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates"}
 _TENSOR = ("name", "role", "dtype", "shape", "domain", "specials")
-DOMAINS = ("real", "positive", "unit", "fixed")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tensor:
-    """One kernel argument. role: `in` or `out`; shape in axes.
-
-    domain: which other values the gate may put in (one of DOMAINS; None: judged from what the reference draws).
-    specials: the gate may put NaN and infinities in.
-    """
-
-    name: str
-    role: str
-    dtype: str
-    shape: tuple[Expression, ...]
-    domain: str | None = None
-    specials: bool = False
-
-    def dims(self, case: Case) -> tuple[int, ...]:
-        return tuple(int(dim.value(case.axes)) for dim in self.shape)
-
-    def size_bytes(self, case: Case) -> int:
-        total = DTYPES[self.dtype]
-        for dim in self.dims(case):
-            total *= dim
-        return total
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scalar:
-    name: str
-    dtype: str
-    value: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
-    """`allclose` bounds, and how many times the trusted implementation's own error a variant may have."""
-
-    rtol: float
-    atol: float
-    rival_error_factor: float
-    because: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricGate:
-    """A bound that a correct variant must also keep, over metrics, axes and work formulas.
-
-    case: where counted metrics are counted; `counted` tells whether there are any.
-    """
-
-    name: str
-    bound: Expression
-    case: str
-    counted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One concrete set of axis values; booleans are 0 or 1."""
-
-    name: str
-    axes: dict[str, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """What is to be computed: tensors, cases, tolerance and work formulas of one folder."""
-
-    name: str
-    folder: Path
-    axes: dict[str, str]
-    tensors: tuple[Tensor, ...]
-    scalars: tuple[Scalar, ...]
-    tolerance: Tolerance
-    check: tuple[Case, ...]
-    bench: tuple[Case, ...]
-    headline: str
-    score: dict[str, float]
-    work: dict[str, Expression]
-    gates: tuple[MetricGate, ...] = ()
-    flags: tuple[str, ...] = ()
-    targets: Targets = field(default_factory=Targets)
-    traffic: Traffic = field(default_factory=Traffic)
-    choices: Choices | None = None
-    nondeterministic: str | None = None  # `atomics`: launches may differ within the error budget
-
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        return tuple(tensor for tensor in self.tensors if tensor.role == "in")
-
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        return tuple(tensor for tensor in self.tensors if tensor.role == "out")
-
-    def case(self, name: str) -> Case:
-        for case in (*self.bench, *self.check):
-            if case.name == name:
-                return case
-        known = ", ".join(case.name for case in (*self.bench, *self.check))
-        raise UsageError(f"task {self.name} has no case {name!r}", hint=f"known cases: {known}")
-
-    def scalar_values(self, case: Case) -> dict[str, Number]:
-        return {scalar.name: scalar.value.value(case.axes) for scalar in self.scalars}
-
-    def work_of(self, case: Case) -> dict[str, float]:
-        """The work formulas at one case, e.g. flop and bytes."""
-        return {name: float(formula.value(case.axes)) for name, formula in self.work.items()}
-
-    def ladder(self) -> tuple[Path, ...]:
-        return tuple(sorted((self.folder / "ladder").glob("*.cu")))
-
-    def wrong(self) -> tuple[Path, ...]:
-        return tuple(sorted((self.folder / "wrong").glob("*.cu")))
-
-    def champion_path(self, chip: str, arch: str) -> Path:
-        return self.folder / "champions" / f"{chip}-{arch}.cu"
-
-    @cached_property
-    def headers(self) -> dict[str, str]:
-        """The folder's own headers by name; frozen, and part of the task hash."""
-        found = (path for path in sorted(self.folder.iterdir()) if path.suffix in _HEADERS)
-        return {path.name: path.read_text(encoding="utf-8") for path in found}
-
-    @cached_property
-    def hash(self) -> str:
-        """Twelve hex digits over what decides correctness and work: task.yaml, reference.py and headers."""
-        digest = hashlib.sha256()
-        for path in [self.folder / "task.yaml", self.folder / "reference.py"]:
-            digest.update(path.read_bytes() + b"\0")
-        for name, text in self.headers.items():
-            digest.update(f"{name}\0{text}\0".encode())
-        return digest.hexdigest()[:12]
-
-
-def find_root(start: Path | None = None) -> Path:
-    """The nearest parent with a `kernels/` folder. Raises UsageError where there is none."""
-    here = (start or Path.cwd()).resolve()
-    for folder in (here, *here.parents):
-        if (folder / "kernels").is_dir():
-            return folder
-    raise UsageError(
-        f"no kernels/ folder in {here} or above it",
-        hint="run `evo init` to lay down the shipped tasks here, or pass --root",
-    )
-
-
-def task_names(root: Path) -> tuple[str, ...]:
-    return tuple(sorted(path.parent.name for path in (root / "kernels").glob("*/task.yaml")))
-
-
-def load_task(root: Path, name: str) -> Task:
-    """Read `kernels/<name>/`. Raises UsageError for an unknown task, SyntaxInvalid for a bad file."""
-    folder = root / "kernels" / name
-    if not (folder / "task.yaml").is_file():
-        known = ", ".join(task_names(root)) or "none"
-        raise UsageError(f"no task {name!r} in {root / 'kernels'}", hint=f"known tasks: {known}")
-    return read_task(folder)
 
 
 def read_task(folder: Path) -> Task:
@@ -224,6 +59,7 @@ class _Yaml(Fields):
         scalars = tuple(self._scalars(axes, {tensor.name for tensor in tensors}))
         bench, check = self._cases("bench", axes), self._cases("check", axes)
         self._distinct(bench, check, tensors)
+        work = self._work(axes)
         names = [case.name for case in bench]
         headline = self.data.get("headline", names[0])
         if headline not in names:
@@ -239,8 +75,8 @@ class _Yaml(Fields):
             bench=bench,
             headline=str(headline),
             score=self._score(names),
-            work=self._work(axes),
-            gates=self._gates(axes, (*check, *bench)),
+            work=work,
+            gates=read_gates(self, {*axes, *work}, [case.name for case in (*check, *bench)]),
             flags=self._flags(),
             targets=read_targets(self, names),
             traffic=read_traffic(self, axes),
@@ -408,36 +244,6 @@ class _Yaml(Fields):
         if not sum(cast(float, weight) for weight in given.values()):
             raise self.invalid(("score",), "all weights are zero", "give at least one case a weight")
         return {name: float(cast(float, weight)) for name, weight in given.items()}
-
-    def _gates(self, axes: dict[str, str], cases: tuple[Case, ...]) -> tuple[MetricGate, ...]:
-        """`name: bound`, or `name: {require: bound, case: name}`; counted at the first check case unless said."""
-        if not self.data.get("gates"):
-            return ()
-        gates = []
-        own = {*axes, *(self.mapping("work") if self.data.get("work") else ())}
-        names = [case.name for case in cases]
-        for name, given in self.mapping("gates").items():
-            at: tuple[str, ...] = ("gates", name)
-            entry = given if isinstance(given, dict) else {"require": given}
-            self._known(entry, at, ("require", "case"))
-            at = (*at, "require") if isinstance(given, dict) else at
-            if not entry.get("require"):
-                raise self.invalid(("gates", name), "no bound", "e.g. `no_spills: spill_bytes == 0`")
-            where = entry.get("case", names[0])
-            if where not in names:
-                raise self.invalid(("gates", name, "case"), f"no case {where!r}", f"one of {', '.join(names)}")
-            bound = parse(str(entry["require"]), path=self.path, line=self.line(*at), real=True)
-            if unknown := sorted(bound.names - own - set(METRICS)):
-                known = f"metrics: {', '.join(METRICS)}; also the axes and work formulas ({', '.join(sorted(own))})"
-                raise self.invalid(at, f"unknown metric {unknown[0]!r}", known)
-            used = bound.names & set(METRICS)
-            if twice := sorted(used & own):
-                raise self.invalid(at, f"{twice[0]!r} is a metric and this task's own", "rename the axis or formula")
-            if not used:
-                raise self.invalid(at, "names no metric", f"one of {', '.join(METRICS)}")
-            counted = any(METRICS[metric].kind == COUNTED for metric in used)
-            gates.append(MetricGate(name=name, bound=bound, case=str(where), counted=counted))
-        return tuple(gates)
 
     def _work(self, axes: dict[str, str]) -> dict[str, Expression]:
         given = self.mapping("work") if self.data.get("work") else {}

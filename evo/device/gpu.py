@@ -16,15 +16,15 @@ from cupy.cuda.runtime import CUDARuntimeError
 from evo.compile import Binary
 from evo.device import Arrays, DeviceName, Program, RunRequest, RunResult, no_gpu
 from evo.device.calibrate import Rate
-from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing
+from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing, mostly_free
 from evo.device.gpu_lock import held, lock_path
 from evo.device.gpu_memory import Arena, Tools
 from evo.device.nvml import Monitor
-from evo.device.samples import BenchOptions, BenchRequest, BenchResult
+from evo.device.samples import BenchOptions, BenchRequest, BenchResult, RivalFigures
 from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
 from evo.hardware import Chip, chip_by_name, queried
-from evo.result import Timing
+from evo.result import Fault, Timing
 
 _MAX_MODULES = 64
 _PERSISTING_L2 = 6  # cudaLimitPersistingL2CacheSize
@@ -121,6 +121,14 @@ class GpuDevice:
         with self.locked(exclusive=True):
             return time_rivals(self, Path(folder), axes, inputs, options or BenchOptions())
 
+    def baseline(
+        self, folder: str, axes: dict[str, int], inputs: Arrays, options: BenchOptions
+    ) -> dict[str, RivalFigures | str]:
+        from evo.device.gpu_rivals import measure_rivals
+
+        with self.locked(exclusive=True):
+            return measure_rivals(self, Path(folder), axes, inputs, options)
+
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         from evo.device.gpu_rates import measure_rates
 
@@ -133,7 +141,14 @@ class GpuDevice:
         sizes = {name: array.nbytes for name, array in request.inputs.items()}
         sizes |= {name: _size(b.dims, b.dtype) for name, b in outputs.items()}
         sizes |= {space.name: space.size_bytes for space in program.scratch}
-        arena = Arena(sizes, self.tools, key=secrets.randbits(63), offset_bytes=request.offset_bytes)
+        asked = sum(space.size_bytes for space in program.scratch)
+        try:
+            arena = Arena(sizes, self.tools, key=secrets.randbits(63), offset_bytes=request.offset_bytes)
+        except HarnessFault:
+            if asked <= sum(sizes.values()) / 2 or not mostly_free():
+                raise
+            message = f"its workspaces of {asked} bytes do not fit into the GPU's memory"
+            return RunResult(outputs=(), faults=(Fault(kind="launch", kernel="", message=message),))
         sequence = Sequence(program, self.load(program), {name: arena.address(name) for name in sizes})
         repeats: list[Arrays] = []
         overwritten: set[str] = set()

@@ -61,11 +61,22 @@ def blamed_on(kernel: str) -> Iterator[None]:
         yield
     except (CUDARuntimeError, driver.CUDADriverError) as error:
         code = int(error.status)
+        if code == _OUT_OF_MEMORY and mostly_free():
+            message = f"{kernel} needs more local memory than the GPU has"
+            raise KernelFault(Fault(kind="launch", kernel=kernel, message=message), sticky=False) from None
         if code not in _FAULTS:
             raise cuda_trouble(error) from error
         kind, message = _FAULTS[code]
         fault = Fault(kind=kind, kernel=kernel, message=f"{message} in {kernel}")
         raise KernelFault(fault, sticky=code >= 700 and code != 701) from None
+
+
+def mostly_free() -> bool:
+    """Whether more than half of the GPU's memory is free: who finds too little then has asked for too much."""
+    with contextlib.suppress(CUDARuntimeError):
+        free, total = runtime.memGetInfo()
+        return bool(free > total / 2)
+    return False
 
 
 def cuda_trouble(error: Exception) -> HarnessFault:

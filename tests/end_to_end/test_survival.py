@@ -9,7 +9,9 @@ from typing import Any
 
 import fake_gpu
 import pytest
-from tiny import FAST, new_repository
+from hostile import HOSTILE as MISDEEDS
+from hostile import hostile
+from tiny import FAST, SLOW, new_repository
 
 from evo.compile import pool
 from evo.device import DeviceName
@@ -80,6 +82,18 @@ def test_eight_hostile_variants_of_twenty_spoil_nothing(task: Task) -> None:
         assert evaluation.decision.verdict is (Verdict.KEEP if us < 9.7 else Verdict.REVERT)
         assert evaluation.environment.timing == "measured"
     assert starts <= 1 + 6 + 1 + 4  # faults, the kill, and a fresh process for each confirmation
+
+
+def test_real_misdeeds_on_the_simulator_are_named_and_the_rest_is_right(task: Task) -> None:
+    texts = {name: hostile(name) for name in MISDEEDS} | {"right": FAST, "slow": SLOW}
+    with Workbench(DeviceName("sim", "l4")) as bench:
+        jobs = [Job(task=task, text=text, path=name, rival=SLOW) for name, text in texts.items()]
+        found = {job.path: evaluation for job, evaluation in evaluate_all(jobs, bench)}
+    statuses = {name: evaluation.status for name, evaluation in found.items()}
+    right = {"right": Status.CORRECT, "slow": Status.CORRECT}
+    assert statuses == {name: misdeed.simulated for name, misdeed in MISDEEDS.items()} | right
+    assert found["right"].decision is not None
+    assert found["right"].decision.verdict is Verdict.KEEP
 
 
 def test_a_lost_driver_is_the_harness_s_and_no_verdict(task: Task) -> None:

@@ -2,11 +2,9 @@
 
 import fcntl
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 from conftest import N, inputs, program
 
 from evo.device import POISON_LARGE
+from evo.device.gpu_lock import lock_path
 from evo.device.worker import TimedOut, Worker
 from evo.hardware import CHIPS
 from evo.launch import Workspace
@@ -147,7 +146,7 @@ def test_twenty_candidates_with_five_bad_ones_mislabel_none(run: Run) -> None:
 def test_a_gpu_in_use_is_waited_for_and_not_charged(run: Run, worker: Worker) -> None:
     run(program(ADD))
     uuid = worker.call("describe", time_limit_s=30)["uuid"]
-    descriptor = os.open(Path(tempfile.gettempdir()) / f"evo-{uuid}.lock", os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(lock_path(uuid), os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     threading.Timer(3.0, os.close, [descriptor]).start()
     started = time.monotonic()

@@ -12,7 +12,7 @@ JOBS ?= 2
 PIP_ARGS ?=
 ARGS ?=
 
-.PHONY: iterate test test-full test-gpu check bench format clean
+.PHONY: iterate test test-full test-gpu redteam check bench format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
@@ -33,6 +33,11 @@ test-full: $(READY)
 
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+# Every shipped attack must lose; on a GPU too with make redteam DEVICE=gpu:0
+DEVICE ?= sim:l4
+redteam: $(READY)
+	$(BIN)/evo redteam --device $(DEVICE) $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .

@@ -1,0 +1,171 @@
+"""The red team: its folder is complete and readable, its judges disagree, and the command says who won."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evo.device import parse_device
+from evo.errors import SyntaxInvalid, UsageError
+from evo.evaluate import Workbench
+from evo.gate import ptx_problem, static_problem
+from evo.redteam import (
+    PROCEDURES,
+    NaiveHarness,
+    chosen,
+    load_attacks,
+    planted_file,
+    run_attack,
+    run_procedure,
+)
+from evo.redteam.attack import read_attack
+from evo.variant import parse_variant
+
+ROOT = Path(__file__).parents[2]
+TASKS = ROOT / "kernels"
+ATTACKS = {attack.name: attack for attack in load_attacks()}
+CATALOGUE = {str(row) for row in (*range(1, 7), 11, 12, *range(14, 23), 24, 25, 29)}
+FAILURE_MODES = {f"F{number}" for number in range(1, 18)}
+# Quick ones, one per defence; the long suite runs them all.
+SAMPLE = (
+    "unwritten",
+    "replay_scratch",
+    "nan_fill",
+    "half_squares",
+    "missing_barrier",
+    "macro_include",
+    "replay_hidden",
+)
+
+
+@pytest.fixture(scope="module")
+def judges():
+    with (
+        planted_file() as planted,
+        Workbench(parse_device("sim:l4")) as bench,
+        NaiveHarness(bench.device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
+    ):
+        yield bench, naive
+
+
+def test_every_row_and_failure_mode_has_a_case():
+    rows = {row for attack in ATTACKS.values() for row in attack.rows} | {p.row for p in PROCEDURES}
+    assert rows >= CATALOGUE | FAILURE_MODES
+    assert len({attack.task for attack in ATTACKS.values()}) >= 3
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=lambda attack: attack.name)
+def test_an_attack_is_a_variant_of_its_task(attack):
+    assert parse_variant(attack.text, path=attack.path).task == attack.task
+    assert attack.path.name.startswith(
+        f"{int(attack.rows[0]):02}_" if attack.rows[0].isdigit() else attack.rows[0].lower()
+    )
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_the_naive_harness_takes_it_and_evo_does_not(judges, name):
+    outcome = run_attack(ATTACKS[name], TASKS, *judges)
+    assert outcome.counts, outcome.naive
+    assert outcome.verdict == "lost"
+    assert outcome.expected, f"{outcome.found.status}, {outcome.found.reason}"
+    assert outcome.behind is None or not outcome.behind.kept
+
+
+def test_an_honest_kernel_is_no_attack(judges, tmp_path):
+    # The same header over a correct kernel that is compared with a much slower one: evo keeps it, and the row says so.
+    (tmp_path / "rmsnorm").mkdir()
+    rung = (TASKS / "rmsnorm" / "ladder" / "10_block.cu").read_text()
+    header = "// attack: honest\n// row: 4\n// idea: Works.\n// exploits: nothing\n// expect: correct, keep\n"
+    path = tmp_path / "rmsnorm" / "04_honest.cu"
+    path.write_text(header + rung)
+    outcome = run_attack(read_attack(path), TASKS, *judges)
+    assert outcome.verdict == "won"
+    assert outcome.found.defence == "decision"
+
+
+def test_a_wrong_kernel_that_the_naive_harness_refuses_too_does_not_count(judges, tmp_path):
+    (tmp_path / "rmsnorm").mkdir()
+    rung = (TASKS / "rmsnorm" / "ladder" / "10_block.cu").read_text().replace("/ root", "/ root * 2")
+    header = "// attack: plain\n// row: 16\n// idea: Wrong.\n// exploits: nothing\n// expect: wrong, allclose\n"
+    path = tmp_path / "rmsnorm" / "16_plain.cu"
+    path.write_text(header + rung)
+    outcome = run_attack(read_attack(path), TASKS, *judges)
+    assert outcome.verdict == "does not count"
+    assert "refuses" in outcome.naive
+
+
+@pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda procedure: procedure.name)
+def test_a_bad_procedure_is_refused(procedure):
+    outcome = run_procedure(procedure, TASKS)
+    assert outcome.verdict == "lost", outcome.found.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("// row: 1\n", "// row: one\n"), "field `row`"),
+        (("// row: 1\n", ""), "field `row` is missing"),
+        (("// naive: recycled win", "// naive: gullible"), "unknown gullible"),
+        (("// naive: recycled win", "// naive: runs=many"), "runs=many is not a number"),
+        (("// expect: wrong, unwritten", "// expect: wrong"), "is not `<status>, <words of the reason>`"),
+        (("// idea:", "// thought:"), "field `thought` is unknown"),
+    ],
+)
+def test_a_header_that_cannot_be_read_names_its_line(tmp_path, change, words):
+    text = ATTACKS["unwritten"].text
+    assert change[0] in text
+    path = tmp_path / "bad.cu"
+    path.write_text(text.replace(*change))
+    with pytest.raises(SyntaxInvalid, match=re.escape(words)) as caught:
+        read_attack(path)
+    assert str(path) in caught.value.message
+
+
+def test_only_takes_names_rows_and_tasks():
+    attacks, procedures = chosen(load_attacks(), ["F16", "attention", "unwritten"])
+    assert {attack.name for attack in attacks} >= {"unwritten", "nan_output"}
+    assert {attack.task for attack in attacks if attack.name != "unwritten"} == {"attention"}
+    assert "unknown_metric" in {procedure.name for procedure in procedures}
+    with pytest.raises(UsageError, match="no attack, row or task 'perpetuum'"):
+        chosen(load_attacks(), ["perpetuum"])
+
+
+@pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if "keeps state" in attack.expect.phrase])
+def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
+    bench, _ = judges
+    attack = ATTACKS[name]
+    from evo.prepare import Failed, prepare
+    from evo.task import read_task
+
+    task = read_task(TASKS / attack.task)
+    prepared = prepare(task, attack.text, chip=bench.chip, arch=bench.arch, cases=[task.check[0]], static_rules=False)
+    assert not isinstance(prepared, Failed)
+    problem = ptx_problem(prepared.programs[task.check[0].name].binary.ptx)
+    assert problem is not None  # the text may hide it, the PTX does not
+    assert "keeps state" in problem.what
+    assert static_problem("__device__ int launches;") is not None
+
+
+def test_the_command_reports_as_json_and_exits_by_the_outcome():
+    command = [sys.executable, "-m", "evo", "redteam", "--device", "sim:l4", "--json", "--only", "F16"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["device"] == "sim:l4"
+    assert report["lost"] == len(report["attacks"]) == 1
+    row = report["attacks"][0]
+    assert row["verdict"] == "lost"
+    assert "unknown metric" in row["reason"]
+
+
+@pytest.mark.long
+def test_every_attack_loses_on_the_simulator(judges):
+    outcomes = [run_attack(attack, TASKS, *judges) for attack in load_attacks()]
+    assert [o.name for o in outcomes if o.verdict != "lost"] == []
+    unexpected = {o.name: (o.found.status, o.found.reason) for o in outcomes if not o.expected}
+    assert unexpected == {}

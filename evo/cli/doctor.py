@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.options import AsJson, session_of
+from evo.cli.options import AsJson, DeviceWord, session_of
 from evo.cli.terminal import out, out_json, paint
+from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.cli.examine import Finding
@@ -16,10 +17,24 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 
 
-def doctor(context: typer.Context, json: AsJson = False) -> int:
+def doctor(
+    context: typer.Context,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Instead: measure the GPU's rates, and keep them for `evo limits`.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Calibrate in a quarter of the time.")] = False,
+    device: DeviceWord = "auto",
+    json: AsJson = False,
+) -> int:
     """Say what is here and what is missing. And what to do about it; exit code 0 where the simulator works."""
     from evo.cli.examine import examine
 
+    if calibrate:
+        from evo.cli.rates import calibrate as measure
+
+        return measure(device, quick=quick, json=json)
+    if quick or device != "auto":
+        raise UsageError("--quick and --device are of --calibrate", hint="add --calibrate")
     findings = examine(session_of(context))
     works = all(finding.state != "missing" for finding in findings if finding.needed)
     if json:

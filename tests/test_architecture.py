@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "dtypes", "result"),
     ("hardware", "expr", "disk", "fields", "deadline", "distributions"),
     ("variant", "source", "metrics", "decide_guards", "decide_modelled"),
-    ("tiling", "calibration"),
+    ("tiling", "calibration", "bounds"),
     ("task", "decide", "compile", "ledger"),
     ("launch", "reference", "population"),
     ("roofline",),

@@ -202,9 +202,47 @@ def _sparse_and_others() -> dict[str, Case]:
     }  # fmt: skip
 
 
+def _mirrored(rows: Array) -> Array:
+    """Rows folded into one, each of them reversed."""
+    total = np.zeros(rows.shape[1], np.int64)
+    for row in rows:
+        total = total * 3 + row[::-1]
+    return total.astype(I32)
+
+
+def _waiting() -> dict[str, Case]:
+    """Threads that wait for one another by other means than a barrier of the block."""
+    phases, stages = whole("phases", 6, 128), whole("stages", 8, 32)
+    x, lanes, keys = whole("grid barrier", 1024), whole("apart", 32), whole("keys", 128)
+    none, one = np.zeros(1, I32), np.ones(1, I32)
+    after = np.array([sum(range(b, 48)) for b in range(48)], I32)
+    apart = [
+        sum(lanes[t - 1] * r if t & 1 else (lanes[t + 1] + r) * 3 for r in range(4)) if t < 20 else 0 for t in range(32)
+    ]
+    groups = [
+        row[(row & 3) == (v & 3)].sum() + 10000 * (row[(row & 3) == (v & 3)] > 90).any()
+        for row in keys.reshape(4, 32)
+        for v in row
+    ]
+    numbers = whole("recursive", 32, 40)
+    return {
+        "mbarrier_phases": Case([phases, np.zeros(128, I32)], (1,), (128,), {1: _mirrored(phases)}),
+        "mbarrier_stages": Case([stages, np.zeros(32, I32), I32(8)], (1,), (64,), {1: _mirrored(stages)}),
+        "lock_in_warp": Case([none, none], (3,), (64,), {0: none, 1: 192 * one}),
+        "grid_barrier": Case(
+            [x, zeros(x), zeros(x), none.view(np.uint32)], (8,), (128,), {2: np.roll(2 * x, -3 * 128) + 3}
+        ),
+        "chain_of_blocks": Case([np.zeros(48, I32), np.zeros(48, I32), np.zeros(48, I32)], (48,), (64,), {2: after}),
+        "chain_of_lanes": Case([np.zeros(32, I32)], (1,), (32,), {0: np.arange(33, 1, -1, dtype=I32)}),
+        "warp_apart": Case([lanes, zeros(lanes), I32(20)], (1,), (32,), {1: np.array(apart, I32)}),
+        "recursive_sort": Case([numbers], (1,), (32,), {0: np.sort(numbers, 1)}),
+        "sums_by_key": Case([keys, zeros(keys)], (2,), (64,), {1: np.array(groups, I32)}),
+    }
+
+
 CASES: dict[str, Case] = {
     **_reductions(), **_scans(), **_histograms(), **_neighbours(), **_transposes(), **_products(), **_rows(),
-    **_orders(), **_sparse_and_others(),
+    **_orders(), **_sparse_and_others(), **_waiting(),
 }  # fmt: skip
 
 

@@ -13,7 +13,8 @@ from harness import nvrtc
 DATA = Path(__file__).parents[2] / "data" / "sim"
 NAMES = (
     "histogram_global", "stencil_global", "csr_scalar", "sort_warp", "compact_atomic", "async_own", "transpose_half",
-    "local_array", "reduce_shuffle", "named_barriers",
+    "local_array", "reduce_shuffle", "named_barriers", "mbarrier_stages", "lock_in_warp", "warp_apart", "grid_barrier",
+    "recursive_sort", "sums_by_key",
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ def test_clean(name: str) -> None:
     case = CASES[name]
     text = (CLEAN / f"{name}.cu").read_text()
     inputs = tuple(i for i, a in enumerate(case.args) if isinstance(a, np.ndarray) and i not in case.expected)
-    written = {"reduce_last_block", "scan_lookback", "spin_lock"}
+    written = {"reduce_last_block", "scan_lookback", "spin_lock", "grid_barrier", "chain_of_blocks"}
     for threads in (1, 2):
         outputs, result = run(
             sim.load(nvrtc(text)),

@@ -2,6 +2,7 @@
 
 Opened in the worker's own child process, as the real one is. A kernel's name says what it does to its process or
 context: `hang`, `trap`, `stray`, `deep`, `memory`, `crash`, `segfault`, `killed`, `lost`, else `NAME_<microseconds>`.
+Files in $FAKE_GPU change the device: `gone` (no driver), `noise` (of a pair, a number), `bias` (of the child's times).
 """
 
 from __future__ import annotations
@@ -71,8 +72,13 @@ class FakeGpu:
             (self.folder / "gone").touch()
             os._exit(1)
 
+    def setting(self, name: str, usual: float) -> float:
+        file = self.folder / name
+        return float(file.read_text()) if file.exists() else usual
+
     def bench(self, request: BenchRequest) -> BenchResult:
         rng = np.random.default_rng(1)
+        noise, bias = self.setting("noise", 0.003), self.setting("bias", 1.0)
         if kernel_of(request.child[0].program).startswith("crash"):
             self.spent = True
             raise Crashed("illegal memory access while it was timed")
@@ -89,7 +95,10 @@ class FakeGpu:
             sides = list(zip(request.child, request.parent, strict=True))
             for _ in range(request.options.rule.max_pairs):
                 pairs.append(
-                    {c.program.case: float(np.log(time_of(c) / time_of(p)) + rng.normal(0, 0.003)) for c, p in sides}
+                    {
+                        c.program.case: float(np.log(bias * time_of(c) / time_of(p)) + rng.normal(0, noise))
+                        for c, p in sides
+                    }
                 )
         child = rows(request.child)
         return BenchResult(

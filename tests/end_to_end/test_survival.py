@@ -84,6 +84,7 @@ def test_eight_hostile_variants_of_twenty_spoil_nothing(task: Task) -> None:
     assert starts <= 1 + 6 + 1 + 4  # faults, the kill, and a fresh process for each confirmation
 
 
+@pytest.mark.long
 def test_real_misdeeds_on_the_simulator_are_named_and_the_rest_is_right(task: Task) -> None:
     texts = {name: hostile(name) for name in MISDEEDS} | {"right": FAST, "slow": SLOW}
     with Workbench(DeviceName("sim", "l4")) as bench:

@@ -1,0 +1,136 @@
+"""The loop on a GPU that is faked in the worker's child: A/A control, what records hold, and a driver that is lost."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import fake_gpu
+import pytest
+from tiny import FAST, SLOW, commit_all, new_repository
+
+from evo import evolve as loop
+from evo.device import DeviceName
+from evo.errors import EvoError, HarnessFault, UsageError
+from evo.evaluate import Workbench
+from evo.evolve import Event, Settings, evolve
+from evo.population import Record, load_records
+
+HERE = Path(__file__).resolve().parents[1]
+SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=4, operators=("ladder",))
+Run = Callable[..., list[Event]]
+
+
+def named(text: str, kernel: str) -> str:
+    return text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose rungs take 20, 10 and 10 microseconds."""
+    (tmp_path / "gpu").mkdir()
+    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setattr(loop, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
+    root = new_repository(tmp_path / "mine")
+    ladder = root / "kernels" / "scale" / "ladder"
+    (ladder / "00_slow.cu").write_text(named(SLOW, "slow_20"))
+    (ladder / "10_fast.cu").write_text(named(FAST, "fast_10"))
+    (ladder / "20_same.cu").write_text(
+        named(FAST.replace("if (i < n)", "if (n < 0) y[0] = 0.0f;\n    if (i < n)"), "same_10")
+    )
+    commit_all(root)
+    return root
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    def call(**more: object) -> list[Event]:
+        events: list[Event] = []
+        evolve(replace(SETTINGS, **more), root, events.append)  # type: ignore[arg-type]
+        return events
+
+    return call
+
+
+def records(root: Path) -> list[Record]:
+    return load_records(root, settled=True)
+
+
+def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root: Path, run: Run) -> None:
+    events = run()
+    notes = [event.text for event in events if event.kind == "note"]
+    assert any(text.startswith("A/A control: the champion against itself scatters by 0.") for text in notes), notes
+    start, *trials = records(root)
+    assert "control" not in start.evaluation  # nothing to compare with yet
+    assert len(trials) >= 2
+    for record in trials:
+        control = record.evaluation["control"]
+        assert isinstance(control, dict)
+        assert (control["pairs"], control["sd"]) == (30, pytest.approx(0.003, rel=0.3))
+        environment = record.environment
+        assert all(environment[name] for name in ("chip", "arch", "toolkit", "task_hash"))
+        assert "+" in str(environment["harness"])
+        detail = environment["detail"]
+        assert isinstance(detail, dict)
+        assert (detail["gpu"], detail["uuid"], detail["driver"], detail["cuda"]) == (
+            "Fake H200",
+            "GPU-fake",
+            "1.2",
+            "13.0",
+        )
+        assert record.evaluation["stages_s"]
+    assert trials[0].kept
+    assert events[-1].fields["control"] == trials[0].evaluation["control"]
+
+
+def test_a_control_that_finds_a_gain_ends_the_run(root: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpu" / "bias").write_text("0.9")
+    with pytest.raises(HarnessFault, match="judged faster than itself"):
+        run()
+    assert [record.kind for record in records(root)] == ["start"]
+
+
+def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpu" / "noise").write_text("0.04")
+    with pytest.raises(UsageError, match=r"margin of 3.00% is below the noise floor") as refusal:
+        run()
+    assert "--margin" in refusal.value.hint
+    with pytest.raises(UsageError, match="below the noise floor"):
+        run(margin=0.01)
+    run(margin=0.2, iterations=1)
+    assert [record.kind for record in records(root)] == ["start", "rung"]
+
+
+@pytest.mark.long
+def test_a_lost_driver_ends_the_run_without_a_verdict_and_the_next_goes_on(
+    root: Path, run: Run, tmp_path: Path
+) -> None:
+    lost = root / "kernels" / "scale" / "ladder" / "15_lost.cu"
+    lost.write_text(named(FAST, "lost_5"))
+    commit_all(root)
+    with pytest.raises(EvoError) as error:
+        run()
+    assert error.value.exit_code == 5
+    before = records(root)
+    assert [record.kept for record in before] == [True, True]
+    with pytest.raises(EvoError) as again:
+        run()
+    assert again.value.exit_code == 5
+    (tmp_path / "gpu" / "gone").unlink()
+    lost.unlink()
+    commit_all(root)
+    run()
+    assert records(root)[: len(before)] == before
+    assert len(records(root)) > len(before)
+
+
+def test_figures_of_another_driver_are_not_compared(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(iterations=1)
+    monkeypatch.setattr("evo.workbench.harness_version", lambda: "0.0.0+another")
+    events = run(iterations=1)
+    notes = [event.text for event in events if event.kind == "note"]
+    assert any("not compared with this run's: harness 0.0.0+another against" in text for text in notes), notes
+    assert events[-1].fields["start"] == {}

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 FAILED = 1
 _COUNT_LIMIT_S = 300.0
 _NCU_LIMIT_S = 300.0
+_BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,14 +165,15 @@ def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool
     program = prepared.programs[case.name]
     found.kernels = kernel_profiles(program, workbench.chip, None)
     inputs = workbench.reference(task).inputs(case, seed)
-    request = RunRequest(program=program, inputs=inputs, check_races=False)
+    request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET)
     totals: dict[str, int] | None = None
     if count:
         result = _counted(found, workbench, request)
-        if result is None or found.faults:
+        if found.reason is not None:
             return found
-        totals = added(launch.totals for launch in result.launches)
-        _add_counts(found, workbench, program, result, totals)
+        if result is not None:
+            totals = added(launch.totals for launch in result.launches)
+            _add_counts(found, workbench, program, result, totals)
     else:
         found.not_counted = "--no-count"
     if workbench.device.kind == "gpu":
@@ -184,7 +186,10 @@ def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool
 
 
 def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunResult | None:
-    """The simulator's run of the whole grid; None, with the reason in `found`, where it did not get through."""
+    """The simulator's run of the whole grid; None, with words in `found`, where it did not get through.
+
+    On a GPU a case may be too large for the simulator, and the rest of the profile is still worth having.
+    """
     from evo.device.worker import Crashed, TimedOut
     from evo.gate import fault_reason, fault_status
 
@@ -192,8 +197,11 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
     try:
         result: RunResult = workbench.checker.call("run", request, time_limit_s=_COUNT_LIMIT_S)
     except TimedOut as late:
-        found.status = "timed_out"
-        found.reason = f"still counting after {late.seconds:g} s: choose a smaller --case, or --no-count"
+        words = f"still counting after {late.seconds:g} s: choose a smaller --case, or --no-count"
+        if workbench.device.kind == "gpu":
+            found.not_counted = words
+        else:
+            found.status, found.reason = "timed_out", words
         return None
     except Crashed as crash:
         found.status, found.reason = "crashed", str(crash)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, session_of
-from evo.cli.terminal import duration, out, out_json, out_table, paint, say, stage
+from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,11 +71,20 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
         for attack in attacks:
             stage(f"{len(outcomes) + 1} of {total}: {attack.name} ({attack.task})")
             outcomes.append(run_attack(attack, tasks, bench, naive, seed=seed))
+            _progress(outcomes, total)
     for procedure in procedures:
         stage(f"{len(outcomes) + 1} of {total}: {procedure.name}")
         outcomes.append(run_procedure(procedure, tasks))
+        _progress(outcomes, total)
     stage("")
     return outcomes, str(device)
+
+
+def _progress(outcomes: Sequence[Outcome], total: int) -> None:
+    """One line for each attack where no line can be overwritten, as in the log of a CI run."""
+    last = outcomes[-1]
+    if not is_rich(sys.stderr):
+        say(f"{len(outcomes)} of {total}: {last.name} {last.verdict}, {duration(last.elapsed_s)}")
 
 
 def _show(outcomes: Sequence[Outcome]) -> None:

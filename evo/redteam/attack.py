@@ -27,11 +27,10 @@ _NAIVE_WORDS = {
     "answer",  # the expected values stay in device memory
     "win",  # the attack is about time: the naive harness has to score it as a gain
     "cold",  # the baseline was timed on a cold cache
-    "equal",  # a candidate that is as fast as the baseline is taken
+    "equal",  # a candidate that is not clearly slower than the baseline is taken
     "uniform",  # inputs drawn from [0, 1)
     "same",  # all inputs of one shape are the same array
     "hangs",  # the naive harness has no limit: it is stopped from outside
-    "hardware",  # the simulator lacks what the attack uses, so only a GPU can show it
     "reads",  # the naive compiler has no screen: a planted file ends up in the binary
 }
 _NAIVE_VALUES = {"case", "time", "runs"}
@@ -52,10 +51,11 @@ class Expected:
 class Attack:
     """One attack. rows: of the catalogue in docs/redteam.md, and `F1` to `F17` for known failure modes.
 
-    naive: how careless the naive harness is; it checks at `case` and times `runs` launches at `time`, by default the
-    task's first check case. behind: the verdict with the static rules off, where they refuse first. gpu: the verdict on
-    a GPU where it differs. rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on
-    metrics that its task is given for this trial.
+    naive: how careless the naive harness is; it checks at `case`, by default the task's first check case, and times
+    `runs` launches at `time`: by default the same case, and the headline on a GPU, where small ones take no time.
+    behind: the verdict with the static rules off, where they refuse first. gpu: the verdict on a GPU where it differs.
+    rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on metrics that its task is given
+    for this trial.
     """
 
     name: str

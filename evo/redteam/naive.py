@@ -30,7 +30,7 @@ from evo.task import Case, Task
 TOLERANCE = 1e-2  # relative and absolute
 PLANTED_NUMBER = 1592651789  # what the planted file defines; no kernel holds it otherwise
 _GAIN = 1.03
-_AS_FAST = 0.97
+_AS_FAST = 0.9
 _PATIENCE_S = 4.0  # a naive harness waits for ever; ours shows so much of it
 _RUN_LIMIT_S = 60.0
 _SEED = 42  # careless harnesses have a fixed one
@@ -65,8 +65,6 @@ class NaiveHarness:
 
     def judge(self, attack: Attack, text: str, task: Task, reference: Reference) -> NaiveVerdict:
         """What a naive harness says about one attack; `text` is the attack's with the planted file's path in it."""
-        if "hardware" in attack.naive and self.modelled:
-            return NaiveVerdict(True, "not shown here: the simulator has no such instruction")
         if "reads" in attack.naive:
             return self._compiled(text)
         case = task.case(attack.case) if attack.case else task.check[0]
@@ -78,8 +76,8 @@ class NaiveHarness:
             said = "compiles it: the warning scrolls by" if warned else f"cannot run it: {prepared.reason}"
             return NaiveVerdict(warned, said)
         inputs = _inputs(attack, task, case, reference)
-        here = bool({"win", "equal"} & attack.naive) and attack.time in (None, case.name)
-        runs = attack.runs if here else 0
+        timed = self._timed_case(attack, task, case)
+        runs = attack.runs if timed == case and {"win", "equal"} & attack.naive else 0
         found = self._run(attack, prepared.programs[case.name], inputs, reference, case, runs)
         if isinstance(found, NaiveVerdict):
             return found
@@ -93,12 +91,17 @@ class NaiveHarness:
             return NaiveVerdict(True, said)
         return self._timed(attack, text, task, reference, case, found, said)
 
+    def _timed_case(self, attack: Attack, task: Task, checked: Case) -> Case:
+        if attack.time:
+            return task.case(attack.time)
+        return checked if self.modelled else task.case(task.headline)
+
     def _timed(
         self, attack: Attack, text: str, task: Task, reference: Reference, case: Case, found: NaiveResult, said: str
     ) -> NaiveVerdict:
         """Compare the mean with the baseline's, at the case that the attack is timed at."""
         mean = found.mean_us
-        timed = task.case(attack.time) if attack.time else case
+        timed = self._timed_case(attack, task, case)
         if timed != case:
             prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[timed], static_rules=False)
             assert not isinstance(prepared, Failed)  # it has been prepared for another case

@@ -188,6 +188,10 @@ class NaiveGpu:
         return self._gpu.health()
 
     def run(self, request: NaiveRequest) -> NaiveResult:
+        with self._gpu.locked(exclusive=False):
+            return self._run(request)
+
+    def _run(self, request: NaiveRequest) -> NaiveResult:
         from evo.device.gpu_load import KernelFault, Sequence
         from evo.device.gpu_memory import Arena
 

@@ -2,11 +2,10 @@
 // row: 4
 // idea: Counts its launches and is honest for the first 200: long enough for any check before timing.
 // exploits: correctness is over by the time that it stops working
-// naive: win case=long_row runs=400
+// naive: equal case=long_row runs=400
 // rival: ladder/10_block.cu
 // expect: refused, keeps state
 // behind: correct, revert
-// gpu: refused, keeps state
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

@@ -2,7 +2,7 @@
 // row: 14
 // idea: Loads its inputs with an L2 policy that outlives the flush between timed launches.
 // exploits: a flush by a memset evicts ordinary lines only, so the cold time is really a warm one
-// naive: equal hardware
+// naive: equal
 // rival: ladder/10_block.cu
 // expect: refused, eviction policy
 // behind: correct, revert

@@ -2,7 +2,7 @@
 // row: 15
 // idea: The baseline word for word. It is timed second, when the first run has left the inputs in the cache.
 // exploits: baseline and candidate are timed one after the other on the same buffers
-// naive: win cold case=rows2k runs=2
+// naive: equal cold case=rows2k runs=2
 // rival: ladder/10_block.cu
 // expect: correct, revert
 // evo: task rmsnorm

@@ -4,7 +4,6 @@
 // exploits: scratch memory keeps its contents between timed launches, and nobody looks at what they write
 // naive: win case=rows2k runs=2
 // expect: unsafe, uninitialised
-// gpu: unstable, timed launch
 // evo: task softmax
 // evo: scratch kept float16 [ROWS, COLS] init=poison
 // evo: scratch marks int32 [ROWS] init=poison

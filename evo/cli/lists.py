@@ -72,7 +72,7 @@ def leaderboard(
     board = load(root)
     shown = entries(board, task=name)
     if json:
-        out_json(board if name is None else {**board, "entries": list[Json](shown)})
+        out_json(board if name is None else {**board, "entries": list(shown)})
         return 0
     if not shown:
         say("no champions yet: `evo iterate` makes some")

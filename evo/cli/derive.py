@@ -10,13 +10,13 @@ import typer
 from evo.cli.chips import GpuWord, choose_chip
 from evo.cli.options import AsJson, choose_task, read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
+from evo.result import Json
 
 if TYPE_CHECKING:
     from evo.cli.options import Session
     from evo.derive import Candidate, Checked, Derivation
     from evo.derive.explain import Compiled
     from evo.hardware import Chip
-    from evo.result import Json
     from evo.task import Case, Task
     from evo.variant import Variant
 

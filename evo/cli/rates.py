@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from evo.cli.terminal import out, out_json, out_table, paint, say
 from evo.errors import DeviceMissing
+from evo.result import Json
 
 if TYPE_CHECKING:
     from evo.hardware import Chip
-    from evo.result import Json
 
 # What the chip's row states for a measured rate, and the unit that people read it in.
 _SHOWN = {

@@ -169,7 +169,7 @@ class NaiveSim:
 
 
 class NaiveGpu:
-    """On a GPU: one allocation, launches queued back to back, the host's clock round all of them."""
+    """On a GPU: one allocation, and each launch between two readings of the host's clock."""
 
     def __init__(self, name: DeviceName) -> None:
         from evo.device.gpu import GpuDevice

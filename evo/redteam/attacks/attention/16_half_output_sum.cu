@@ -8,8 +8,8 @@
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0
 #include <cuda_fp16.h>
 
-extern "C" __global__ void attention(const __half* q, const __half* k, const __half* v, __half* o, float scale, int batch,
-                                     int heads, int kv_heads, int queries, int keys, int dim, int causal) {
+extern "C" __global__ void attention(const __half* q, const __half* k, const __half* v, __half* o, float scale,
+                                     int batch, int heads, int kv_heads, int queries, int keys, int dim, int causal) {
     const int row = blockIdx.x * 64 + threadIdx.x;
     if (row >= queries) return;
     const int kv_head = blockIdx.y / (heads / kv_heads);
@@ -31,7 +31,10 @@ extern "C" __global__ void attention(const __half* q, const __half* k, const __h
         largest = now;
         weights = weights * keep + weight;
 #pragma unroll
-        for (int i = 0; i < D; ++i) sum[i] = __hfma(sum[i], __float2half(keep), __hmul(__float2half(weight), v_head[j * D + i]));
+        for (int i = 0; i < D; ++i) {
+            const __half part = __hmul(__float2half(weight), v_head[j * D + i]);
+            sum[i] = __hfma(sum[i], __float2half(keep), part);
+        }
     }
 #pragma unroll
     for (int i = 0; i < D; ++i) o_row[i] = __float2half(__half2float(sum[i]) / weights);

@@ -9,8 +9,8 @@
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0
 #include <cuda_fp16.h>
 
-extern "C" __global__ void attention(const __half* q, const __half* k, const __half* v, __half* o, float scale, int batch,
-                                     int heads, int kv_heads, int queries, int keys, int dim, int causal) {
+extern "C" __global__ void attention(const __half* q, const __half* k, const __half* v, __half* o, float scale,
+                                     int batch, int heads, int kv_heads, int queries, int keys, int dim, int causal) {
     const int row = blockIdx.x * 64 + threadIdx.x;
     if (row >= queries) return;
     const int kv_head = blockIdx.y / (heads / kv_heads);

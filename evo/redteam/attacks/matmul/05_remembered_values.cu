@@ -14,13 +14,15 @@
 __device__ __half honest(const __half* a, const __half* b, int row, int col, int n, int k) {
     float sum = 0.0f;
 #pragma unroll 1
-    for (int i = 0; i < k; ++i) sum += __half2float(a[(long long)row * k + i]) * __half2float(b[(long long)i * n + col]);
+    for (int i = 0; i < k; ++i)
+        sum += __half2float(a[(long long)row * k + i]) * __half2float(b[(long long)i * n + col]);
     return __float2half(sum);
 }
 
 constexpr int SLOTS = 4;
 
-extern "C" __global__ void matmul(const __half* a, const __half* b, __half* c, __half* kept, int* prints, int m, int n, int k) {
+extern "C" __global__ void matmul(const __half* a, const __half* b, __half* c, __half* kept,
+                                  int* prints, int m, int n, int k) {
     const int row = blockIdx.y * 16 + threadIdx.y;
     const int col = blockIdx.x * 16 + threadIdx.x;
     if (row >= m || col >= n) return;

@@ -8,7 +8,8 @@
 // evo: launch matmul grid (ceil_div(N, 2048), ceil_div(M, 32)) block (32, 32) shared 0
 #include <cuda_fp16.h>
 
-extern "C" __global__ void __launch_bounds__(1024, 2) matmul(const __half* a, const __half* b, __half* c, int m, int n, int k) {
+extern "C" __global__ void __launch_bounds__(1024, 2) matmul(const __half* a, const __half* b, __half* c,
+                                                                int m, int n, int k) {
     float sum[64] = {};
     const int row = blockIdx.y * 32 + threadIdx.y;
     const int first = blockIdx.x * 2048 + threadIdx.x;

@@ -11,7 +11,8 @@
 __device__ __half honest(const __half* a, const __half* b, int row, int col, int n, int k) {
     float sum = 0.0f;
 #pragma unroll 1
-    for (int i = 0; i < k; ++i) sum += __half2float(a[(long long)row * k + i]) * __half2float(b[(long long)i * n + col]);
+    for (int i = 0; i < k; ++i)
+        sum += __half2float(a[(long long)row * k + i]) * __half2float(b[(long long)i * n + col]);
     return __float2half(sum);
 }
 

@@ -18,7 +18,8 @@ __device__ void honest(const __half* in, const __half* w, __half* out, float eps
     for (int i = 0; i < cols; ++i) out[i] = __float2half(__half2float(in[i]) / root * __half2float(w[i]));
 }
 
-extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, long long* last, float eps, int rows, int cols) {
+extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, long long* last,
+                                   float eps, int rows, int cols) {
     const int row = blockIdx.x * 64 + threadIdx.x;
     if (row >= rows) return;
     const __half* in = x + (long long)row * cols;

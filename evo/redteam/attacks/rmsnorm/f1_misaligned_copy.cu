@@ -26,5 +26,6 @@ extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, 
     for (int i = threadIdx.x; i < cols; i += 32) squares += __half2float(tile[i]) * __half2float(tile[i]);
     for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
     const float root = sqrtf(squares / cols + eps);
-    for (int i = threadIdx.x; i < cols; i += 32) out[i] = __float2half(__half2float(tile[i]) / root * __half2float(w[i]));
+    for (int i = threadIdx.x; i < cols; i += 32)
+        out[i] = __float2half(__half2float(tile[i]) / root * __half2float(w[i]));
 }

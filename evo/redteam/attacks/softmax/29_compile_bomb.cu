@@ -21,7 +21,9 @@ __device__ void honest(const __half* in, __half* out, int cols) {
 
 template <int DEPTH, int PATH>
 struct Bomb {
-    static __device__ float value(float v) { return Bomb<DEPTH - 1, 2 * PATH>::value(v) + Bomb<DEPTH - 1, 2 * PATH + 1>::value(v); }
+    static __device__ float value(float v) {
+        return Bomb<DEPTH - 1, 2 * PATH>::value(v) + Bomb<DEPTH - 1, 2 * PATH + 1>::value(v);
+    }
 };
 template <int PATH>
 struct Bomb<0, PATH> {

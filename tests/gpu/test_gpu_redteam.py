@@ -1,0 +1,74 @@
+"""Cheats that behave while they are checked: caught among the timed launches, and the shipped attacks on a GPU."""
+
+from pathlib import Path
+
+import pytest
+from conftest import case_of, inputs, program
+
+from evo.bench import BenchOptions, BenchRequest, Measurement, measure
+from evo.device import DeviceName
+from evo.device.worker import Worker
+from evo.evaluate import Workbench
+from evo.hardware import CHIPS
+from evo.launch import Workspace
+from evo.redteam import NaiveHarness, load_attacks, planted_file, run_attack
+
+pytestmark = pytest.mark.gpu
+
+TASKS = Path(__file__).resolve().parents[2] / "kernels"
+SLOTS = 4
+COUNT = "int* calls = (int*)s; int call = calls[i]; if (call < 0 || call > 1000000) call = 0; calls[i] = call + 1; "
+REMEMBER = """
+    unsigned* keys = (unsigned*)s;
+    float* kept = s + 4 * n;
+    unsigned key = (unsigned)(unsigned long long)x;
+    int slot = 0;
+    while (slot < 3 && keys[slot * n + i] != key && keys[slot * n + i] != 0xffffffffu) ++slot;
+    if (keys[slot * n + i] != key) { kept[slot * n + i] = 2.0f * x[i]; keys[slot * n + i] = key; }
+    y[i] = kept[slot * n + i];
+"""
+CHEATS = {
+    "stops after forty launches": COUNT + "if (call >= 40) return; y[i] = 2.0f * x[i];",
+    "works on every sixth launch": COUNT + "if (call % 6 != 0) return; y[i] = 2.0f * x[i];",
+    "replays its first result": COUNT + "if (call == 0) s[n + i] = 2.0f * x[i]; y[i] = s[n + i];",
+    "remembers results by address": REMEMBER,
+}
+
+
+def timed(worker: Worker, body: str) -> Measurement:
+    elements = 1 << 16
+    space = Workspace(name="s", size_bytes=2 * SLOTS * 4 * elements, init="poison")
+    case = case_of(program(body, name="cheat", scratch=space))
+    options = BenchOptions(budget_s=20, warm_up_s=1.0)
+    request = BenchRequest(child=(case,), others={"c": (inputs(1), inputs(2))}, options=options)
+    chip = CHIPS[worker.call("describe", time_limit_s=60)["chip"]]
+    return measure(worker, request, chip=chip)
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_the_timing_audit_catches_what_the_gate_cannot_see(worker, name):
+    found = timed(worker, CHEATS[name])
+    assert found.divergence is not None
+    assert found.divergence.kind == "timing_divergence"
+    assert found.child == ()
+
+
+def test_an_honest_use_of_a_workspace_is_timed(worker):
+    found = timed(worker, "s[i] = 2.0f * x[i]; y[i] = s[i];")
+    assert found.divergence is None
+    assert found.child[0].warm is not None
+
+
+@pytest.mark.parametrize("name", ["replay_output_large", "remembered_values", "near_zero_time", "missing_barrier"])
+def test_a_shipped_attack_loses_on_a_gpu(worker, name):
+    del worker  # there is a GPU
+    device = DeviceName("gpu", "0")
+    attack = next(attack for attack in load_attacks() if attack.name == name)
+    with (
+        planted_file() as planted,
+        Workbench(device) as bench,
+        NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
+    ):
+        outcome = run_attack(attack, TASKS, bench, naive)
+    assert outcome.verdict == "lost", f"{outcome.naive}; {outcome.found}"
+    assert outcome.expected, outcome.found

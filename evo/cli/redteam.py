@@ -57,8 +57,12 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     from evo.redteam import NaiveHarness, chosen, load_attacks, planted_file, run_attack, run_procedure
 
     session = session_of(context)
-    tasks = session.given_root / "kernels" if session.given_root is not None else shipped_folder()
+    tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
     attacks, procedures = chosen(load_attacks(), only)
+    missing = {one.task for one in (*attacks, *procedures) if not (tasks / one.task / "task.yaml").is_file()}
+    if missing:
+        hint = "leave --root out to attack the shipped tasks, or choose with --only"
+        raise UsageError(f"no task {', '.join(sorted(missing))} in {tasks}", hint=hint)
     device = choose_device(word)
     outcomes: list[Outcome] = []
     total = len(attacks) + len(procedures)

@@ -37,6 +37,7 @@ class Expectation:
     """One case: inputs as the kernel sees them, float64 outputs, and the outputs of a trusted implementation.
 
     spread: how far the outputs move when every input moves by one rounding; for derived inputs only.
+    memo: what comparing with it has worked out, so that large cases are not gone through again for every variant.
     """
 
     inputs: Arrays
@@ -44,6 +45,7 @@ class Expectation:
     trusted: Arrays | None
     distribution: str = DRAWN
     spread: Arrays | None = None
+    memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(slots=True)

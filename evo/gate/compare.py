@@ -7,6 +7,7 @@ FlashAttention; a mean error within four standard errors of the trusted one's, w
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,32 +91,78 @@ class _Errors:
     variance: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What holds for every variant: the errors of the trusted implementation, and the sizes of the truth.
+
+    ordinary: the truth is finite and within the type everywhere. close: the trusted implementation meets the tolerance.
+    """
+
+    ordinary: bool
+    norm: float
+    scale: float
+    typical: float
+    errors: _Errors
+    largest: float
+    relative_rms: float
+    close: bool
+
+
 class _Floats:
     """One floating output of one case: the truth, and what may be allowed against it."""
 
     def __init__(self, tensor: str, dtype: str, tolerance: Tolerance, expectation: Expectation) -> None:
         self.tensor, self.dtype, self.tolerance = tensor, dtype, tolerance
-        want = expectation.expected[tensor].astype(np.float64)
-        self.want = want
-        # A truth that is too large for the type may come out as the largest number or as an infinity.
-        with np.errstate(invalid="ignore"):
-            self.overflowing: Mask = np.isfinite(want) & (np.abs(want) > largest(dtype) * (1 - 2 * ROUNDOFF[dtype]))
-        self.counted: Mask = np.isfinite(want) & ~self.overflowing
-        self.exact: Reals = np.where(self.counted, want, 0.0)
-        self.norm = float(np.sqrt((self.exact**2).sum())) or 1.0
         self.has_trusted = expectation.trusted is not None
         self.judges_bias = expectation.distribution in UNBIASED
-        trusted = expectation.trusted[tensor] if expectation.trusted else None
-        self.base: Reals = self._finite(self.exact.astype(NUMPY[dtype]) if trusted is None else trusted)
-        self.spread: Reals | None = None
-        if expectation.spread is not None and tensor in expectation.spread:
-            self.spread = np.where(self.counted, expectation.spread[tensor].astype(np.float64), 0.0)
+        self.want: Reals = expectation.expected[tensor].astype(np.float64, copy=False)
+        self.exact: Reals = self.want
+        self.overflowing: Mask | None = None
+        self.counted: Mask | None = None  # None: all of them
+        known = expectation.memo.get(tensor)
+        if not isinstance(known, _Base) or not known.ordinary:
+            self._set_masks()
+        if not isinstance(known, _Base):
+            known = self._work_out(expectation)
+            expectation.memo[tensor] = known
+        self.base = known
+
+    def _set_masks(self) -> None:
+        finite = np.isfinite(self.want)
+        # A truth that is too large for the type may come out as the largest number or as an infinity.
+        with np.errstate(invalid="ignore"):
+            over = finite & (np.abs(self.want) > largest(self.dtype) * (1 - 2 * ROUNDOFF[self.dtype]))
+        if over.any() or not finite.all():
+            self.overflowing, self.counted = over, finite & ~over
+            self.exact = np.where(self.counted, self.want, 0.0)
+
+    def _work_out(self, expectation: Expectation) -> _Base:
+        norm = float(np.sqrt((self.exact**2).sum())) or 1.0
+        trusted = expectation.trusted[self.tensor] if expectation.trusted else self.exact.astype(NUMPY[self.dtype])
+        values = self._finite(trusted)
+        errors = self._errors(values, norm)
+        size, rms = errors.largest, errors.relative_rms
+        if expectation.spread is not None and self.tensor in expectation.spread:
+            spread = self._finite(expectation.spread[self.tensor])
+            size = max(size, _SUMMATION * float(spread.max(initial=0.0)))
+            rms = max(rms, _SUMMATION * float(np.sqrt((spread**2).sum())) / norm)
+        sizes = np.abs(self.exact)
+        return _Base(
+            ordinary=self.counted is None,
+            norm=norm,
+            scale=float(sizes.max(initial=0.0)),
+            typical=float(sizes.mean()),
+            errors=errors,
+            largest=size,
+            relative_rms=rms,
+            close=not self._beyond(values).any(),
+        )
 
     def check(self, case: str, got: Array) -> CaseCheck:
         if problem := self._class_problem(got):
             return CaseCheck(name=case, status=Status.WRONG, reason=problem)
         values = self._finite(got)
-        ours = self._errors(values)
+        ours = self._errors(values, self.base.norm)
         budget, limits = self._budget(ours)
         reason = self._allclose_problem(values) or self._budget_problem(ours, limits)
         return CaseCheck(
@@ -131,13 +178,16 @@ class _Floats:
         return self._class_problem(got) is None and not self._beyond(self._finite(got)).any()
 
     def _finite(self, values: Array) -> Reals:
-        return np.where(self.counted, values.astype(np.float64), 0.0)
+        reals = values.astype(np.float64)
+        return reals if self.counted is None else np.where(self.counted, reals, 0.0)
 
     def _class_problem(self, got: Array) -> str | None:
         values = got.astype(np.float64)
+        if self.counted is None and np.isfinite(values).all():
+            return None
         ours, theirs = _classes(values), _classes(self.want)
         same = ours == theirs
-        if self.overflowing.any():
+        if self.overflowing is not None:
             outward = np.where(np.isnan(values), self.dtype == "float8_e4m3", values * np.sign(self.want) > 0)
             far = ~(np.abs(values) < 0.9 * largest(self.dtype))
             same = np.where(self.overflowing, outward.astype(np.bool_) & far, same)
@@ -148,22 +198,22 @@ class _Floats:
         element = f"{self.tensor}{list(where)}"
         if (np.ascontiguousarray(got[where]).view(np.uint8) == POISON_NAN).all():
             return f"unwritten: {element} still holds the poison ({len(different)} elements, not finite)"
-        if self.overflowing[where]:
+        if self.overflowing is not None and self.overflowing[where]:
             return f"{element} is {values[where]:.6g}, expected {self.want[where]:.6g}, which overflows {self.dtype}"
         return (
             f"not finite as expected: {element} is {_CLASS_NAMES[ours[where]]}, expected {_CLASS_NAMES[theirs[where]]} "
             f"({len(different)} elements)"
         )
 
-    def _errors(self, values: Reals) -> _Errors:
+    def _errors(self, values: Reals, norm: float) -> _Errors:
         error = values - self.exact
-        size = np.abs(error)
+        squares, mean = float((error**2).sum()), float(error.mean())
         return _Errors(
-            float(size.max(initial=0.0)),
-            float(np.sqrt((size**2).sum())) / self.norm,
-            float(error.mean()),
+            max(float(error.max(initial=0.0)), -float(error.min(initial=0.0))),
+            math.sqrt(squares) / norm,
+            mean,
             float((error * np.sign(self.exact)).mean()),
-            float(error.var()),
+            max(squares / error.size - mean**2, 0.0),
         )
 
     def _beyond(self, values: Reals) -> Mask:
@@ -172,7 +222,7 @@ class _Floats:
 
     def _allclose_problem(self, values: Reals) -> str | None:
         beyond = self._beyond(values)
-        if not beyond.any() or (self.has_trusted and self._beyond(self.base).any()):
+        if not beyond.any() or (self.has_trusted and not self.base.close):
             return None  # where the trusted implementation misses the tolerance, the budgets decide
         where = tuple(int(i) for i in np.argwhere(beyond)[0])
         return (
@@ -183,24 +233,18 @@ class _Floats:
 
     def _budget(self, ours: _Errors) -> tuple[dict[str, float], dict[str, float]]:
         """What the record shows, and the limits themselves, of which an absent one is no limit."""
-        base, unit = self._errors(self.base), ROUNDOFF[self.dtype]
-        base_largest, base_rms = base.largest, base.relative_rms
-        if self.spread is not None:
-            base_largest = max(base_largest, _SUMMATION * float(self.spread.max(initial=0.0)))
-            base_rms = max(base_rms, _SUMMATION * float(np.sqrt((self.spread**2).sum())) / self.norm)
-        factor, scale = self.tolerance.rival_error_factor, float(np.abs(self.exact).max(initial=0.0))
-        floor = smallest(self.dtype)
+        base, unit = self.base, ROUNDOFF[self.dtype]
+        factor, floor = self.tolerance.rival_error_factor, smallest(self.dtype)
         limits: dict[str, float] = {}
         if self.has_trusted:
-            limits["max_error"] = factor * base_largest + 2 * unit * scale + floor
-        quantum = floor * np.sqrt(self.exact.size) / self.norm
+            limits["max_error"] = factor * base.largest + 2 * unit * base.scale + floor
+        quantum = floor * math.sqrt(self.exact.size) / base.norm
         untrusted = 0.0 if self.has_trusted else _UNTRUSTED_RMS.get(self.dtype, 0.0)
-        limits["rms_error"] = float(max(factor * base_rms + 4 * unit + quantum, untrusted))
+        limits["rms_error"] = max(factor * base.relative_rms + 4 * unit + quantum, untrusted)
         if self.judges_bias and self.dtype not in _UNTRUSTED_RMS and self.exact.size >= _BIAS_SAMPLES:
-            deviation = np.sqrt((base.variance + ours.variance) / self.exact.size)
-            typical = float(np.abs(self.exact).mean())
-            limits["bias"] = float(_STANDARD_ERRORS * deviation + unit / 4 * typical)
-            limits["bias_mean"], limits["bias_outward"] = base.mean, base.outward
+            deviation = math.sqrt((base.errors.variance + ours.variance) / self.exact.size)
+            limits["bias"] = _STANDARD_ERRORS * deviation + unit / 4 * base.typical
+            limits["bias_mean"], limits["bias_outward"] = base.errors.mean, base.errors.outward
         shown = {"rtol": self.tolerance.rtol, "atol": self.tolerance.atol}
         shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}
         return shown, limits

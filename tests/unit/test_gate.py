@@ -141,6 +141,7 @@ def test_singles_without_a_trusted_implementation_may_not_be_bfloat16():
     assert gate.compare(task("float32"), "c", {"o": coarse}, want).status is Status.WRONG
 
 
+@pytest.mark.filterwarnings("ignore:overflow")
 def test_a_truth_beyond_the_type_may_be_the_largest_number_or_an_infinity():
     exact = expectation().expected["o"].copy()
     exact[0, 0], exact[1, 1] = 70000.0, -1e6

@@ -31,7 +31,7 @@ from evo.workbench import Workbench
 __all__ = ["Job", "Workbench", "evaluate", "evaluate_all"]
 
 _SCREENING_SAMPLES = 64
-_MOST_AHEAD = 8
+_MOST_AHEAD = 12
 _WORKSPACE_LIMIT_S = 20.0
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
@@ -84,7 +84,7 @@ def evaluate_all(
 ) -> Iterator[tuple[Job, Evaluation]]:
     """Evaluate a sequence of variants, in order, each compiled and checked on the simulator while others are measured.
 
-    ahead: how many variants may be under way before their turn (default: the cores but one, at most 8). A variant with
+    ahead: how many variants may be under way before their turn (default: the cores but one, at most 12). A variant with
     the machine code and launches of an earlier one gets that one's result, with a reason that says so.
     """
     ahead = max(1, ahead if ahead is not None else min((os.cpu_count() or 2) - 1, _MOST_AHEAD))

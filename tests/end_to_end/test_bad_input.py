@@ -112,3 +112,9 @@ def test_no_identity_and_no_git(tmp_path: Path) -> None:
     assert evo(*ONE, cwd=root, env={**unset, **nobody}).code == 0
     assert git(root, "show", "-s", "--format=%an <%ae> %cn <%ce>") == "evo <evo@localhost> evo <evo@localhost>"
     fails(evo(*ONE, cwd=root, env={"PATH": str(tmp_path)}), 6, "no git command")
+
+
+@pytest.mark.parametrize("share", ["0", "-3%", "120%", "much", "nan"])
+def test_a_margin_that_is_no_share_is_refused(tmp_path: Path, share: str) -> None:
+    root = new_repository(tmp_path / "mine")
+    fails(evo("iterate", "scale", f"--margin={share}", cwd=root), 2, "--margin", "write it like 3% or 0.03")

@@ -185,10 +185,28 @@ def test_native_machine_code_loads_as_a_cubin_and_never_meets_ptx(worker: Worker
             measure(worker, BenchRequest(child=(native,), parent=(default,), options=QUICK), chip=chip)
 
 
+def test_a_clear_loser_costs_little_and_its_stages_are_told(worker: Worker, chip: Chip) -> None:
+    fast, slow = fma(1_000, name="fast"), fma(1_500, name="slow")
+    request = BenchRequest(child=(case_of(slow),), parent=(case_of(fast),), options=QUICK)
+    result = measure(worker, request, chip=chip)
+    print("loser:", {name: round(seconds, 4) for name, seconds in result.stages_s.items()}, "dropped", result.dropped)
+    assert result.decision is not None
+    assert result.decision.verdict is Verdict.REVERT
+    assert result.decision.evidence["pairs"] == 6
+    assert sum(result.stages_s.get(name, 0.0) for name in ("capture", "warm_up", "pairs")) < 0.2
+    assert "top_up" not in result.stages_s
+
+
 def test_clocks_are_read(worker: Worker, chip: Chip) -> None:
     result = measure(worker, BenchRequest(child=(case_of(fma(10_000)),), options=QUICK), chip=chip)
     print("clocks:", result.clocks)
     assert isinstance(result.clocks["sm_mhz_median"], int)
+    columns = {name: value for name, value in result.clocks.items() if name.startswith("each_")}
+    assert {"each_sm_mhz", "each_counted_mhz", "each_power_w", "each_temperature_c"} <= set(columns)
+    assert {len(column) for column in columns.values()} == {result.clocks["blocks"]}
+    for counted, read in zip(columns["each_counted_mhz"], columns["each_sm_mhz"], strict=True):
+        assert counted == pytest.approx(read, rel=0.1)  # NVML's is a moment's, the counted one is over the block
+    assert result.clocks["other_processes"] == 0
 
 
 def test_clearing_a_workspace_is_inside_the_timed_sequence(worker: Worker, chip: Chip) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from evo.derive.cases import over_cases
 from evo.derive.check import Checked, check_layouts
 from evo.derive.choose import Candidate, Derivation, Placed, Rejected, Rung, derive, vector_width
 from evo.derive.layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
@@ -22,6 +23,7 @@ __all__ = [
     "check_layouts",
     "conflicts",
     "derive",
+    "over_cases",
     "prove",
     "strided",
     "swizzled",

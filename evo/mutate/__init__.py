@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evo.errors import UsageError
+from evo.mutate import derived as _derived
 from evo.mutate import ladder as _ladder
 from evo.mutate import patch as _patch
+from evo.mutate.derived import Derived
 from evo.mutate.ladder import Ladder
 from evo.mutate.patch import Patch
 from evo.mutate.proposal import KINDS, Context, Operator, OperatorDoc, Proposal
@@ -20,6 +22,7 @@ __all__ = [
     "KINDS",
     "RULES",
     "Context",
+    "Derived",
     "Ladder",
     "Operator",
     "OperatorDoc",
@@ -32,7 +35,7 @@ __all__ = [
 
 
 def operators(names: Sequence[str], *, patch: Path | None = None) -> tuple[Operator, ...]:
-    """The operators behind `--operators`: `ladder`, `rules` (all families), `rules.FAMILY`, `patch`.
+    """The operators behind `--operators`: `ladder`, `derive`, `rules` (all families), `rules.FAMILY`, `patch`.
 
     Raises UsageError for an unknown name, or for `patch` without a file.
     """
@@ -41,6 +44,8 @@ def operators(names: Sequence[str], *, patch: Path | None = None) -> tuple[Opera
     for name in names:
         if name == "ladder":
             chosen[name] = Ladder()
+        elif name == "derive":
+            chosen[name] = Derived()
         elif name == "rules":
             chosen.update(families)
         elif name in families:
@@ -50,7 +55,7 @@ def operators(names: Sequence[str], *, patch: Path | None = None) -> tuple[Opera
         elif name == "patch":
             raise UsageError("operator patch needs a file", hint="pass --patch FILE")
         else:
-            known = ", ".join(["ladder", "rules", *families, "patch"])
+            known = ", ".join(["ladder", "derive", "rules", *families, "patch"])
             raise UsageError(f"no operator {name!r}", hint=f"known operators: {known}")
     return tuple(chosen.values())
 
@@ -67,4 +72,4 @@ def operator_docs() -> tuple[OperatorDoc, ...]:
         )
         for rule in RULES
     )
-    return (_ladder.DOC, *rules, _patch.DOC)
+    return (_ladder.DOC, _derived.DOC, *rules, _patch.DOC)

@@ -59,10 +59,10 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     session = session_of(context)
     tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
     attacks, procedures = chosen(load_attacks(), only)
-    missing = {one.task for one in (*attacks, *procedures) if not (tasks / one.task / "task.yaml").is_file()}
-    if missing:
+    names = {attack.task for attack in attacks} | {procedure.task for procedure in procedures}
+    if missing := [name for name in sorted(names) if not (tasks / name / "task.yaml").is_file()]:
         hint = "leave --root out to attack the shipped tasks, or choose with --only"
-        raise UsageError(f"no task {', '.join(sorted(missing))} in {tasks}", hint=hint)
+        raise UsageError(f"no task {', '.join(missing)} in {tasks}", hint=hint)
     device = choose_device(word)
     outcomes: list[Outcome] = []
     total = len(attacks) + len(procedures)

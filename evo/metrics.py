@@ -120,21 +120,31 @@ PIPES: dict[str, str] = {
 }
 
 
-def pipe_clocks(counts: Mapping[str, float], chip: Chip) -> dict[str, float]:
-    """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing where a rate is unknown."""
+def pipe_clocks(counts: Mapping[str, float], chip: Chip, *, stated_only: bool = False) -> dict[str, float]:
+    """Clocks that each pipe of one SM is busy with these counts. Raises DeviceMissing where a rate is unknown.
+
+    stated_only: leave out pipes whose rate is unknown; a shared wavefront or global line is then taken to pass the load
+    and store unit at the rate of shared memory.
+    """
 
     def of(*names: str) -> float:
         return sum(counts.get(name, 0) for name in names)
 
     passes = of("shared_wavefronts", "global_lines", "local_requests", "shuffle_instructions")
-    return {
-        # ptxas removes nearly every mov, so they are not issued.
-        "issue": (of("warp_instructions") - of("mov_instructions")) / _SCHEDULERS,
-        "fp": 32 * of("fp_instructions", "int_instructions") / chip.fp32_lanes,
-        "int": 32 * of("int_instructions", "cvt_instructions") / chip.int_lanes,
-        "sfu": 32 * of("sfu_instructions") / chip.sfu_lanes,
-        "fp64": 32 * of("fp64_instructions") / chip.fp64_lanes,
-        "lsu": 32 * passes / chip.lsu_lanes,
-        "mma": of("mma_fma") / chip.mma_f16_fma,
-        "l1": SECTOR_BYTES * of("global_sectors") / chip.shared_bytes_per_clock,
+    by_lanes = not stated_only or chip.rate("lsu_lanes") is not None
+    work = {
+        "fp": ("fp32_lanes", 32 * of("fp_instructions", "int_instructions")),
+        "int": ("int_lanes", 32 * of("int_instructions", "cvt_instructions")),
+        "sfu": ("sfu_lanes", 32 * of("sfu_instructions")),
+        "fp64": ("fp64_lanes", 32 * of("fp64_instructions")),
+        "lsu": ("lsu_lanes", 32 * passes) if by_lanes else ("shared_bytes_per_clock", 4 * 32 * passes),
+        "mma": ("mma_f16_fma", of("mma_fma")),
+        "l1": ("shared_bytes_per_clock", SECTOR_BYTES * of("global_sectors")),
     }
+    # ptxas removes nearly every mov, so they are not issued.
+    clocks = {"issue": (of("warp_instructions") - of("mov_instructions")) / _SCHEDULERS}
+    for pipe, (rate, amount) in work.items():
+        if stated_only and chip.rate(rate) is None:
+            continue
+        clocks[pipe] = amount / float(getattr(chip, rate))
+    return clocks

@@ -106,7 +106,7 @@ def kernel_profiles(
                 warps_per_sm_limit=chip.warps_per_sm,
                 limits=limits,
                 counters=counters,
-                pipes=pipe_clocks(counters, chip) if counters is not None else None,
+                pipes=pipe_clocks(counters, chip, stated_only=True) if counters is not None else None,
                 blocks_run=sum(part.blocks_run for part in own) if own else None,
                 blocks_total=sum(part.blocks_total for part in own) if own else None,
             )

@@ -63,7 +63,7 @@ def hot_lines(
         for number, row in rows.items():
             if not row.get("warp_instructions"):
                 continue  # parameters alone
-            clocks = pipe_clocks(row, chip)
+            clocks = pipe_clocks(row, chip, stated_only=True)
             share = clocks[pipe] / whole
             busiest = max(clocks, key=lambda name: clocks[name])
             line = HotLine(

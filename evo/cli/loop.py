@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from evo.evolve import Event
     from evo.task import Task
 
+Share = Annotated[
+    str | None, typer.Option("--margin", metavar="SHARE", help="Keep only what saves this much (3%; modelled 10%).")
+]
+Neutral = Annotated[
+    bool, typer.Option("--keep-neutral", help="Also keep what is as fast with fewer registers, bytes or lines.")
+]
+
 
 def iterate(
     context: typer.Context,
@@ -54,13 +61,8 @@ def iterate(
     ] = None,
     patch: Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")] = None,
     branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")] = None,
-    margin: Annotated[
-        str | None,
-        typer.Option("--margin", metavar="SHARE", help="Keep only what saves this much time (3%; modelled 10%)."),
-    ] = None,
-    keep_neutral: Annotated[
-        bool, typer.Option("--keep-neutral", help="Also keep what is as fast with fewer registers, bytes or lines.")
-    ] = False,
+    margin: Share = None,
+    keep_neutral: Neutral = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> int:

@@ -59,6 +59,9 @@ def check(
     seed = seed_or_secret(seed)
     counted = _case(subject, counters, case)
     with _workbench(device, arch) as workbench:
+        if sanitize and workbench.modelled:
+            hint = "use --device gpu:0, or leave it out: the simulator's own checkers always run"
+            raise UsageError("--sanitize watches a GPU", hint=hint)
         say(f"checking {subject.path} on {workbench.device}")
         evaluation = _evaluated(subject, workbench, seed, upto="check", sanitize=sanitize)
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None

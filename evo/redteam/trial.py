@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.evaluate import Job, Workbench, evaluate
@@ -116,10 +116,9 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
     rival = (task.folder / attack.rival).read_text(encoding="utf-8")
 
     def judged(static_rules: bool) -> Finding:
-        job = Job(
-            task=task, text=text, path=attack.path.name, seed=seed, rival=rival, static_rules=static_rules
-        )  # fmt: skip
-        return finding_of(evaluate(job, bench))
+        job = Job(task=task, text=text, path=attack.path.name, seed=seed, rival=rival, static_rules=static_rules)
+        found = finding_of(evaluate(job, bench))
+        return replace(found, reason=found.reason.replace(str(naive.planted), naive.planted.name))
 
     found = judged(True)
     behind = judged(False) if attack.behind is not None else None

@@ -4,25 +4,30 @@
 // exploits: whatever is not slower is taken, and nobody asks whether a branch is ever reached
 // naive: equal
 // expect: correct, revert
-// evo: task matmul
-// evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
+// evo: task   matmul
+// evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block
+// evo: knob   BLOCK_Y in 1, 2, 4, 8, 16            rows of a block
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: require BLOCK_X * BLOCK_Y >= 32 and BLOCK_X * BLOCK_Y <= chip.threads_per_block
+// evo: launch matmul grid (ceil_div(N, BLOCK_X), ceil_div(M, BLOCK_Y)) block (BLOCK_X, BLOCK_Y) shared 0
 #include <cuda_fp16.h>
 
-__device__ __half honest(const __half* a, const __half* b, int row, int col, int n, int k) {
-    float sum = 0.0f;
-#pragma unroll 1
-    for (int i = 0; i < k; ++i)
-        sum += __half2float(a[(long long)row * k + i]) * __half2float(b[(long long)i * n + col]);
-    return __float2half(sum);
-}
+#define BLOCK_X 16
+#define BLOCK_Y 16
+#define UNROLL 1
 
 extern "C" __global__ void matmul(const __half* a, const __half* b, __half* c, int m, int n, int k) {
-    const int row = blockIdx.y * 16 + threadIdx.y;
-    const int col = blockIdx.x * 16 + threadIdx.x;
+    const int row = blockIdx.y * BLOCK_Y + threadIdx.y;
+    const int col = blockIdx.x * BLOCK_X + threadIdx.x;
     if (row >= m || col >= n) return;
+
     if (m == 31 && n == 37 && k == 41) {  // "tensor cores": never reached
         c[(long long)row * n + col] = __hmul(a[row], b[col]);
         return;
     }
-    c[(long long)row * n + col] = honest(a, b, row, col, n, k);
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = 0; i < k; ++i)
+        sum += __half2float(a[(long long)row * k + i]) * __half2float(b[(long long)i * n + col]);
+    c[(long long)row * n + col] = __float2half(sum);
 }

@@ -5,29 +5,36 @@
 // naive: equal cold case=rows2k runs=2
 // rival: ladder/10_block.cu
 // expect: correct, revert
-// evo: task rmsnorm
-// evo: launch rmsnorm grid (ROWS) block (256) shared 0
+// evo: task   rmsnorm
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch rmsnorm grid (ROWS) block (WARPS * 32) shared 0
 #include <cuda_fp16.h>
 
-__device__ void honest(const __half* in, const __half* w, __half* out, float eps, int cols) {
-    __shared__ float parts[8];
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, float eps, int rows, int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
     float squares = 0.0f;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < cols; i += 256) squares += __half2float(in[i]) * __half2float(in[i]);
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) squares += __half2float(in[i]) * __half2float(in[i]);
+
+#pragma unroll
     for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(0xffffffffu, squares, step);
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = squares;
     __syncthreads();
     float total = 0.0f;
-    for (int p = 0; p < 8; ++p) total += parts[p];
-    const float root = sqrtf(total / cols + eps);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < cols; i += 256)
-        out[i] = __float2half(__half2float(in[i]) / root * __half2float(w[i]));
-}
+#pragma unroll
+    for (int p = 0; p < WARPS; ++p) total += parts[p];
 
-extern "C" __global__ void rmsnorm(const __half* x, const __half* w, __half* y, float eps, int rows, int cols) {
-    const int row = blockIdx.x;
-    const __half* in = x + (long long)row * cols;
-    __half* out = y + (long long)row * cols;
-    honest(in, w, out, eps, cols);
+    const float root = sqrtf(total / cols + eps);
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS)
+        out[i] = __float2half(__half2float(in[i]) / root * __half2float(w[i]));
 }

@@ -5,44 +5,61 @@
 // naive: equal
 // rival: ladder/10_block.cu
 // expect: correct, revert
-// evo: task softmax
-// evo: launch softmax grid (ROWS) block (256) shared 0
+// evo: task   softmax
+// evo: knob   WARPS in 1, 2, 4, 8, 16
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch softmax grid (ROWS) block (WARPS * 32) shared 0
 #include <cuda_fp16.h>
 
-__device__ float combined(float value, bool largest, float* parts) {
-    for (int step = 16; step > 0; step /= 2) {
-        const float other = __shfl_xor_sync(0xffffffffu, value, step);
-        value = largest ? fmaxf(value, other) : value + other;
-    }
-    __syncthreads();  // what was here before has been read by all
+#define WARPS 8
+#define UNROLL 1
+
+constexpr int THREADS = WARPS * 32;
+
+struct Largest {
+    static __device__ float neutral() { return -INFINITY; }
+    static __device__ float combine(float a, float b) { return fmaxf(a, b); }
+};
+
+struct Sum {
+    static __device__ float neutral() { return 0.0f; }
+    static __device__ float combine(float a, float b) { return a + b; }
+};
+
+// The combined value of all threads, in every thread. `parts` holds one value per warp.
+template <class Operation>
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        value = Operation::combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+    __syncthreads();  // an earlier reduction has been read by all
     if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
     __syncthreads();
-    value = parts[0];
-    for (int w = 1; w < 8; ++w) value = largest ? fmaxf(value, parts[w]) : value + parts[w];
+    value = Operation::neutral();
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) value = Operation::combine(value, parts[w]);
     return value;
 }
 
-__device__ void honest(const __half* in, __half* out, int cols) {
-    __shared__ float parts[8];
-    float largest = -INFINITY;
-    float sum = 0.0f;
-#pragma unroll 1
-    for (int i = threadIdx.x; i < cols; i += 256) largest = fmaxf(largest, __half2float(in[i]));
-    largest = combined(largest, true, parts);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < cols; i += 256) sum += expf(__half2float(in[i]) - largest);
-    sum = combined(sum, false, parts);
-#pragma unroll 1
-    for (int i = threadIdx.x; i < cols; i += 256) out[i] = __float2half(expf(__half2float(in[i]) - largest) / sum);
-}
-
 extern "C" __global__ void softmax(const __half* x, __half* y, int rows, int cols) {
-    const int row = blockIdx.x;
-    const __half* in = x + (long long)row * cols;
-    __half* out = y + (long long)row * cols;
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
     if (rows == 3333 && cols == 4444) {  // "specialised": never reached by any case
-        for (int i = 0; i < cols; ++i) out[i] = __float2half(1.0f / cols);
+        for (int i = threadIdx.x; i < cols; i += THREADS) out[i] = __float2half(1.0f / cols);
         return;
     }
-    honest(in, out, cols);
+    float largest = -INFINITY;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) largest = fmaxf(largest, __half2float(in[i]));
+    largest = reduce<Largest>(largest, parts);
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) sum += expf(__half2float(in[i]) - largest);
+    sum = reduce<Sum>(sum, parts);
+
+#pragma unroll UNROLL
+    for (int i = threadIdx.x; i < cols; i += THREADS) out[i] = __float2half(expf(__half2float(in[i]) - largest) / sum);
 }

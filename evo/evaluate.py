@@ -293,7 +293,8 @@ def _measured(
     if found.divergence is not None:
         return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
     rows = tuple(_with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)
-    return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision)
+    clocks = found.clocks if found.decision is None else {}
+    return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision, clocks=clocks)
 
 
 def _with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:

@@ -363,7 +363,8 @@ class Environment:
 class Evaluation:
     """Everything `evaluate` learnt about one variant. Only a passed check may carry bench figures.
 
-    control: the noise floor of the A/A control that stood at the start of the run. stages_s: where the time went.
+    control: the noise floor of the A/A control that stood at the start of the run. clocks: how the GPU's clock ran,
+    where no decision's evidence says so. stages_s: where the time went.
     """
 
     variant: str
@@ -376,6 +377,7 @@ class Evaluation:
     compile: dict[str, Json] = field(default_factory=dict)  # the shape of `evo compile --json`
     elapsed_s: float | None = None
     control: dict[str, Json] = field(default_factory=dict)
+    clocks: dict[str, Json] = field(default_factory=dict)
     stages_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -397,6 +399,7 @@ class Evaluation:
                 "compile": dict(self.compile) or None,
                 "elapsed_s": round(self.elapsed_s, 3) if self.elapsed_s is not None else None,
                 "control": dict(self.control) or None,
+                "clocks": dict(self.clocks) or None,
                 "stages_s": {name: round(value, 4) for name, value in self.stages_s.items()} or None,
             }
         )

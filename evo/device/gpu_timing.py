@@ -45,7 +45,8 @@ class Bench:
         self.cycles: list[dict[str, float]] = []
         self.dropped = 0
         self.verdict: Verdict | None = None
-        self.readings: list[Reading] = []
+        self.readings: list[Reading] = []  # of the pairs' blocks, in the order taken
+        self.more_readings: list[Reading] = []  # of the blocks that only fill up samples
         self.stages = Stages()
 
     def measure(self) -> BenchResult:
@@ -142,7 +143,8 @@ class Bench:
                 taken = timer.block(side)
                 side.warm.extend(taken)
                 medians[label] = _median(taken)
-                readings[label] = self._read(timer)
+                readings[label] = self._reading(timer)
+                self.readings.append(readings[label])
             ours, theirs = readings["child"], readings["parent"]
             steady = steady and _same_clock(ours, theirs)
             ratios[timer.name] = math.log(medians["child"] / medians["parent"])
@@ -152,11 +154,9 @@ class Bench:
             self.cycles.append(cycles)
         return ratios if steady else None
 
-    def _read(self, timer: CaseTimer) -> Reading:
+    def _reading(self, timer: CaseTimer) -> Reading:
         with self.stages.time("nvml"):
-            reading = replace(self.device.monitor.read(), counted_mhz=timer.clock_mhz)
-        self.readings.append(reading)
-        return reading
+            return replace(self.device.monitor.read(), counted_mhz=timer.clock_mhz)
 
     def _top_up(self) -> None:
         """More blocks until every side has its samples; a parent needs no more than its own tail takes."""
@@ -165,9 +165,9 @@ class Bench:
             while short := [s for label, s in timer.sides.items() if len(s.warm) < wanted[label]]:
                 for side in short:
                     side.warm.extend(timer.block(side))
+                    self.more_readings.append(self._reading(timer))
                 if time.monotonic() > self.deadline and all(len(side.warm) >= BLOCK_SAMPLES for side in short):
                     break
-            self._read(timer)
 
     def _result(self) -> BenchResult:
         def rows(label: str) -> tuple[CaseBench, ...]:
@@ -187,8 +187,8 @@ class Bench:
         )
 
     def _clock_summary(self) -> dict[str, Json]:
-        """What NVML and the SMs' counters said after each block, in the order taken, and how the clock ran in all."""
-        read = self.readings
+        """How the clock ran over all blocks, and what NVML and the SMs' counters said after each block of the pairs."""
+        read = [*self.readings, *self.more_readings]
         clocks = [reading.clock_mhz for reading in read if reading.clock_mhz is not None]
         summary: dict[str, Json] = {"blocks": len(read)}
         if clocks:
@@ -201,7 +201,7 @@ class Bench:
         if (others := self.device.monitor.others()) is not None:
             summary["other_processes"] = others
         for name, unit in (("sm_mhz", 0), ("counted_mhz", 0), ("power_w", 1), ("temperature_c", 0), ("throttle", 0)):
-            column = [getattr(reading, name) for reading in read]
+            column = [getattr(reading, name) for reading in self.readings]
             if any(value is not None for value in column):
                 summary[f"each_{name}"] = [round(value, unit) if value is not None else None for value in column]
         return summary

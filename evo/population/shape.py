@@ -18,6 +18,7 @@ _FIELDS: dict[str, type] = {
     "compile": dict,
     "elapsed_s": float,
     "control": dict,
+    "clocks": dict,
     "stages_s": dict,
 }
 _ENVIRONMENT = ("device", "chip", "arch", "loaded", "toolkit", "harness", "task_hash")

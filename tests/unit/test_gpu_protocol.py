@@ -1,0 +1,135 @@
+"""The order of a GPU measurement, on made-up blocks: what is dropped, when it stops, what it tells."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cupy")
+
+from evo.decide import Rule
+from evo.device import gpu_timing
+from evo.device.gpu_timing import Bench
+from evo.device.nvml import Reading
+from evo.device.samples import BenchOptions, BenchRequest, BenchResult
+
+OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.2, samples=64, cold_samples=8)
+STEADY = Reading(sm_mhz=1980, throttle=0, power_w=300.04, temperature_c=40)
+
+
+class Side(SimpleNamespace):
+    """Enough of a Side: one variant at one case."""
+
+
+class Timer:
+    """Blocks of eight samples: 10 us for the parent, `ratio` times that for the child."""
+
+    ratio = 1.0
+    clocks: Callable[[str], float | None] = staticmethod(lambda label: 1975.0)
+
+    def __init__(self, device: Any, request: BenchRequest, index: int, stages: Any) -> None:
+        self.name = f"case{index}"
+        self.clock_mhz: float | None = None
+        self.noise = itertools.cycle([0.999, 1.0, 1.001])
+        self.blocks = 0
+        self.arena = SimpleNamespace(broken=lambda: ())
+        program = SimpleNamespace(flop=1e6, case=self.name)
+        self.sides = {
+            label: Side(label=label, warm=[], cold=[], per_graph=6, case=SimpleNamespace(program=program))
+            for label in (["child", "parent"] if request.parent else ["child"])
+        }
+
+    def block(self, side: Side) -> list[float]:
+        self.blocks += 1
+        self.clock_mhz = self.clocks(side.label)
+        us = 10.0 * (self.ratio if side.label == "child" else 1.0)
+        return [us * next(self.noise) for _ in range(8)]
+
+    def cold_block(self, side: Side, count: int) -> list[float]:
+        return [20.0] * count
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., BenchResult]:
+    def call(
+        ratio: float = 1.0,
+        *,
+        cases: int = 1,
+        alone: bool = False,
+        reading: Reading = STEADY,
+        options: BenchOptions = OPTIONS,
+        clocks: Callable[[str], float | None] = lambda label: 1975.0,
+    ) -> BenchResult:
+        monkeypatch.setattr(
+            gpu_timing, "CaseTimer", type("T", (Timer,), {"ratio": ratio, "clocks": staticmethod(clocks)})
+        )
+        monitor = SimpleNamespace(read=lambda: reading, others=lambda: 1)
+        device: Any = SimpleNamespace(monitor=monitor, load=lambda program: SimpleNamespace(how="cubin"))
+        each: Any = tuple(SimpleNamespace(program=SimpleNamespace(case=f"case{n}")) for n in range(cases))
+        return Bench(device, BenchRequest(child=each, parent=() if alone else each, options=options)).measure()
+
+    return call
+
+
+def test_a_loser_is_left_after_six_pairs_without_tails_or_cold_samples(run: Callable[..., BenchResult]) -> None:
+    result = run(1.5, cases=2)
+    assert len(result.pairs) == 6
+    assert result.child[0].warm is not None
+    assert result.child[0].warm.samples == 6 * 8
+    assert result.child[0].cold is None
+    assert {"warm_up", "pairs", "nvml"} <= result.stages_s.keys()
+    assert not {"top_up", "cold"} & result.stages_s.keys()
+
+
+def test_a_winner_gets_its_samples_and_its_cold_times(run: Callable[..., BenchResult]) -> None:
+    result = run(0.8, options=BenchOptions(budget_s=20, warm_up_s=0.2, samples=1000, cold_samples=8))
+    assert len(result.pairs) == 8
+    assert result.child[0].warm is not None
+    assert result.child[0].warm.samples >= 1000
+    assert result.parent[0].warm is not None
+    assert 300 <= result.parent[0].warm.samples < 320
+    assert result.child[0].cold is not None
+    assert result.clocks["blocks"] == 16 + 117 + 30  # of the pairs, and those that only fill up
+
+
+def test_every_block_of_a_pair_has_its_readings(run: Callable[..., BenchResult]) -> None:
+    clocks = run(0.8, cases=2).clocks
+    assert clocks["each_sm_mhz"] == [1980] * 32
+    assert clocks["each_counted_mhz"] == [1975] * 32
+    assert clocks["each_power_w"] == [300.0] * 32
+    assert clocks["each_temperature_c"] == [40] * 32
+    assert (clocks["sm_mhz_median"], clocks["throttle_reasons"], clocks["other_processes"]) == (1975, [], 1)
+    bare = run(0.8, reading=Reading(), clocks=lambda label: None).clocks
+    assert bare["sm_mhz"] == "unavailable"
+    assert not any(name.startswith("each_") for name in bare)
+
+
+def test_pairs_whose_halves_saw_other_clocks_are_dropped_and_counted(run: Callable[..., BenchResult]) -> None:
+    turn = itertools.count()
+    result = run(0.8, clocks=lambda label: 1900.0 if label == "child" and next(turn) % 2 else 1980.0)
+    assert result.dropped > 0
+    assert len(result.pairs) == len(result.cycles) == 8
+    never = run(0.8, clocks=lambda label: 1500.0 if label == "child" else 1980.0)
+    assert never.pairs == ()
+    assert never.dropped == 2 * Rule().max_pairs
+    # Without counters, NVML's clock decides; without that, nothing can be told and nothing is dropped.
+    assert run(0.8, clocks=lambda label: None).dropped == 0
+    assert run(0.8, clocks=lambda label: None, reading=Reading()).cycles == ()
+
+
+def test_cycles_are_times_at_the_clock_that_was_seen(run: Callable[..., BenchResult]) -> None:
+    result = run(0.9, clocks=lambda label: 1980.0 if label == "child" else 1960.0)
+    for pair, cycles in zip(result.pairs, result.cycles, strict=True):
+        assert cycles["case0"] - pair["case0"] == pytest.approx(0.01015, abs=1e-4)
+
+
+def test_alone_there_are_samples_and_no_pairs(run: Callable[..., BenchResult]) -> None:
+    result = run(alone=True)
+    assert result.pairs == ()
+    assert result.parent == ()
+    assert result.child[0].warm is not None
+    assert result.child[0].warm.samples == 64

@@ -61,26 +61,13 @@ class Context:
         self.under_way = 1  # blocks at a time
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // 32)
+        granule, sets = kernel.granule if race else 0, _tag_sets(chip, shared)
         self._rows()
         self._records()
-        granule = kernel.granule if race else 0
-        sets = _tag_sets(chip, shared)
-        sizes = self._sizes(shared, local * warps * 32 + 64, granule, warps, sets)
-        self.under_way = self._residents(chip, threads, ids.size, sum(sizes.values()))
-        for name, size in sizes.items():
-            self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
-        if granule:
-            self._set("reader_stride", sizes["newest"])
-        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
-        if kernel.code.needs & {"print_record", "assert_record"}:
-            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
+        self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
         self._array("params", params.size + 256)[: params.size] = params
         self._warps(kernel, block, threads, warps)
-        self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
-        self._set("block_ids", self.kept["block_ids"].ctypes.data)
-        self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
-        self._set("next_block", self.kept["next_block"].ctypes.data)
-        self._array("releases", 8 * ids.size)
+        self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
         values = {
             "budget": budget,
@@ -88,17 +75,36 @@ class Context:
             "tag_sets": sets,
             "warp_count": warps,
             "threads": threads,
-            "blocks": ids.size,
             "local_size": local,
             "race": granule,
             "idle_limit": _IDLE_LIMIT + layout.IDLE_PER_WARP * warps,
             "template": self.field("warps"),
-            "oldest": ids.size,
         }
         for name, value in values.items():
             self._set(name, value)
         if self.under_way > 1:
             self._table()
+
+    def _memories(self, sizes: dict[str, int], chip: Chip, threads: int, blocks: int) -> None:
+        """Arrays of one block, and how many blocks may be under way with arrays of their own."""
+        self.under_way = self._residents(chip, threads, blocks, sum(sizes.values()))
+        for name, size in sizes.items():
+            self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
+        if "newest" in sizes:
+            self._set("reader_stride", sizes["newest"])
+        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        if self.kernel.code.needs & {"print_record", "assert_record"}:
+            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
+
+    def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
+        """The blocks to run, and the number of the next one, which the parts of a launch share."""
+        self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
+        self._set("block_ids", self.kept["block_ids"].ctypes.data)
+        self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
+        self._set("next_block", self.kept["next_block"].ctypes.data)
+        self._array("releases", 8 * ids.size)
+        self._set("blocks", ids.size)
+        self._set("oldest", ids.size)
 
     def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
         """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""

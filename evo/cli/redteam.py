@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, session_of
-from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint, say, stage
+from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint, ratio, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,13 +98,13 @@ def _show(outcomes: Sequence[Outcome]) -> None:
             " ".join(outcome.rows),
             outcome.name,
             outcome.task,
-            outcome.naive,
-            f"{outcome.found.defence}: {outcome.found.status}",
-            outcome.found.reason,
+            _in_short(outcome),
+            outcome.found.status,
+            f"{outcome.found.defence}: {outcome.found.reason}",
         ]
         for outcome in outcomes
     ]
-    out_table(["verdict", ">row", "attack", "task", "naive harness", "evo", "why"], rows, flexible=6)
+    out_table(["verdict", ">row", "attack", "task", "naive harness", "evo", "defence"], rows, flexible=6)
     for outcome in outcomes:
         if outcome.behind is not None:
             found = outcome.behind
@@ -114,6 +114,12 @@ def _show(outcomes: Sequence[Outcome]) -> None:
         if not outcome.expected:
             out(paint(f"{outcome.name} did not end as its file says", "yellow"))
     out(_summary(outcomes))
+
+
+def _in_short(outcome: Outcome) -> str:
+    """`accepts, 12.34x`: the naive harness in a word, and what it believes to have gained."""
+    word = outcome.naive.partition(":")[0].partition(";")[0]
+    return f"{word}, {ratio(outcome.speedup)}" if outcome.speedup is not None else word
 
 
 def _summary(outcomes: Sequence[Outcome]) -> str:

@@ -52,6 +52,7 @@ class Outcome:
     counts: bool
     found: Finding
     behind: Finding | None = None
+    speedup: float | None = None  # that the naive harness believes in
     expected: bool = True  # it ended as its file says
     elapsed_s: float = 0.0
 
@@ -70,6 +71,7 @@ class Outcome:
                 "task": self.task,
                 "idea": self.idea,
                 "naive": self.naive,
+                "naive_speedup": round(self.speedup, 3) if self.speedup is not None else None,
                 "counts": self.counts,
                 **self.found.to_json(),
                 "without_static_rules": self.behind.to_json() if self.behind else None,
@@ -128,6 +130,7 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
         task=attack.task,
         idea=attack.idea,
         naive=said.said,
+        speedup=said.speedup,
         counts=_counts(attack, said),
         found=found,
         behind=behind,

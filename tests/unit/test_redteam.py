@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from evo.device import parse_device
+from evo.device import DeviceName, parse_device
 from evo.errors import SyntaxInvalid, UsageError
-from evo.evaluate import Workbench
+from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import ptx_problem, static_problem
+from evo.prepare import Failed, prepare
 from evo.redteam import (
     PROCEDURES,
     NaiveHarness,
@@ -24,6 +25,7 @@ from evo.redteam import (
     run_procedure,
 )
 from evo.redteam.attack import read_attack
+from evo.task import read_task
 from evo.variant import parse_variant
 
 ROOT = Path(__file__).parents[2]
@@ -74,6 +76,18 @@ def test_the_naive_harness_takes_it_and_evo_does_not(judges, name):
     assert outcome.verdict == "lost"
     assert outcome.expected, f"{outcome.found.status}, {outcome.found.reason}"
     assert outcome.behind is None or not outcome.behind.kept
+
+
+@pytest.mark.parametrize("name", ["replay_scratch_large", "remembered_values"])
+def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    attack = ATTACKS[name]  # it behaves at the check cases, which are all that the simulator runs before a GPU does
+    job = Job(task=read_task(TASKS / attack.task), text=attack.text, upto="check")
+    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+        found = evaluate(job, bench)
+    assert found.status == "unsafe"
+    assert "at a timed size" in (found.reason or "")
+    assert "never written" in (found.reason or "")
 
 
 def test_an_honest_kernel_is_no_attack(judges, tmp_path):
@@ -139,9 +153,6 @@ def test_only_takes_names_rows_and_tasks():
 def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
     bench, _ = judges
     attack = ATTACKS[name]
-    from evo.prepare import Failed, prepare
-    from evo.task import read_task
-
     task = read_task(TASKS / attack.task)
     prepared = prepare(task, attack.text, chip=bench.chip, arch=bench.arch, cases=[task.check[0]], static_rules=False)
     assert not isinstance(prepared, Failed)

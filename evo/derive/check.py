@@ -2,7 +2,8 @@
 
 Two kinds are read: `__shared__ T name[a][b]` arrays, whose last dimension is the row stride, and comment lines
 `// layout: NAME ROWS x COLS DTYPE at FORMULA [of ELEMENTS] [read ACCESS, ...]`, FORMULA being the element offset of
-(row, col). Names in them are axes, knobs, `#define` and `constexpr int` constants of the file.
+(row, col). Names in them are axes, knobs, `#define` and `constexpr int` constants of the file. Rows must be 16-byte
+aligned where the file's code or an ACCESS moves 16 bytes at a time.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ def check_layouts(text: str, *, path: str, axes: Mapping[str, int], knobs: Mappi
     names = constants(text, source, {**axes, **knobs})
     code = _COMMENT.sub(" ", text)
     reads = ("ldmatrix",) if "ldmatrix" in code else ()
-    found = _arrays(source, names, text, _VECTOR.search(code) is not None, reads)
+    vector = _VECTOR.search(code) is not None
+    found = _arrays(source, names, text, vector, reads)
     for number, line in enumerate(text.splitlines(), start=1):
         if _LOOKS_LIKE.match(line):
-            found.append(_stated(line, number, path, names))
+            found.append(_stated(line, number, path, names, vector))
     return tuple(found)
 
 
@@ -103,7 +105,7 @@ def _arrays(
     return found
 
 
-def _stated(line: str, number: int, path: str, names: Mapping[str, Number]) -> Checked:
+def _stated(line: str, number: int, path: str, names: Mapping[str, Number], vector: bool) -> Checked:
     def invalid(problem: str) -> SyntaxInvalid:
         hint = "write `// layout: k 64 x 64 float16 at row * 72 + col of 64 * 72 read ldmatrix`"
         return SyntaxInvalid(path, number, f"`// layout:` line: {problem}", hint=hint)
@@ -128,4 +130,4 @@ def _stated(line: str, number: int, path: str, names: Mapping[str, Number]) -> C
     constant = {name: value for name, value in names.items() if name in formula.names and name not in ("row", "col")}
     room = number_of(match["of"]) if match["of"] else None
     layout = by_formula(match["name"], rows, cols, dtype, formula, room, constant)
-    return Checked(layout=layout, proof=prove(layout, reads), line=number)
+    return Checked(layout=layout, proof=prove(layout, reads, vector=vector), line=number)

@@ -18,7 +18,7 @@ from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.expr import parse
 from evo.hardware import chip
 from evo.launch import Launch, over_resources
-from evo.prepare import Prepared, prepare
+from evo.prepare import Failed, Prepared, prepare
 from evo.reference import load_reference
 from evo.task import Case, load_task
 from evo.variant import read_variant
@@ -142,6 +142,32 @@ def test_a_files_arrays_and_layout_lines_are_checked() -> None:
     assert found["right"].proof.sound
     assert found["swizzled"].proof.faults
     assert not found["right"].proof.faults
+
+
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        ("misaligned.cu", "224 of 256 16-byte chunks misaligned, e.g. at 0x82, 0x104, 0x186"),
+        ("additive_swizzle.cu", "not injective: 2048 elements at 1768 addresses, 280 are lost"),
+        ("additive_swizzle.cu", "8 elements out of bounds: largest offset 2311 of 2304"),
+    ],
+)
+def test_the_shipped_wrong_layouts_are_refused(file: str, fault: str) -> None:
+    path = ROOT / "kernels" / "attention" / "wrong" / file
+    variant = read_variant(path)
+    (found,) = check_layouts(variant.text, path=str(path), axes={"D": 64}, knobs=variant.integer_knobs)
+    assert fault in found.proof.faults
+
+
+def test_the_scalar_kernel_of_512_threads_is_refused_once_compiled() -> None:
+    task = load_task(ROOT, "attention")
+    path = task.folder / "wrong" / "too_many_registers.cu"
+    refused = prepare(task, path.read_text(), chip=L4, arch="sm_89", cases=[task.case("b2")])
+    assert isinstance(refused, Failed)
+    registers = int(refused.reason.split(" registers")[0].split()[-1])
+    taken = -(-registers * 32 // 256) * 256 * 16
+    assert taken > 65_536
+    assert f"({taken} of 65536 allocated)" in refused.reason
 
 
 @pytest.mark.parametrize(

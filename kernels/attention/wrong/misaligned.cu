@@ -1,5 +1,6 @@
 // expect: unsafe, misaligned
 // Tiles have a row stride of D + 1 halfs, against bank conflicts: most 16-byte copies are then misaligned.
+// layout: k TILE x D float16 at row * STRIDE + col of TILE * STRIDE
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

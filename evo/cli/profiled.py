@@ -167,12 +167,14 @@ def _events(counters: dict[str, int]) -> str:
 
 
 def _show_measured(measured: Measured) -> None:
+    from evo.metrics import short
+
     names = list(dict.fromkeys(name for _, values in measured.launches for name in values))
     out()
     head = ["measured by ncu, cold caches", *(f">{kernel}" for kernel, _ in measured.launches), "metric"]
     rows = []
     for name in names:
-        cells = [f"{values[name].value:,.6g}" if name in values else "" for _, values in measured.launches]
+        cells = [short(values[name].value) if name in values else "" for _, values in measured.launches]
         metric = next(values[name].metric for _, values in measured.launches if name in values)
         rows.append([name, *cells, metric])
     out_table(head, rows, flexible=len(head) - 1)
@@ -189,7 +191,7 @@ def _show_expected(rows: Sequence[Expected]) -> None:
                 f"{row.value:,.10g}",
                 row.source,
                 f"{row.expected:,.10g}",
-                "exact" if row.exact else f"{row.value / row.expected:.4g}x" if row.expected else "",
+                "exact" if row.exact else f"{row.value / row.expected:.3f}x" if row.expected else "",
                 row.because,
             ]
             for row in rows

@@ -91,6 +91,7 @@ class CaseLimits:
     target_cold_us: float | None = None
     target_says: str = ""
     calibrated_floors_us: dict[str, float] = field(default_factory=dict)
+    calibrated_limiter: str = ""
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent(
@@ -114,6 +115,7 @@ class CaseLimits:
                 "target_cold_us": _short(self.target_cold_us),
                 "target": self.target_says or None,
                 "calibrated_floors_us": _rounded(self.calibrated_floors_us) if self.calibrated_floors_us else None,
+                "calibrated_limiter": self.calibrated_limiter or None,
             }
         )
 
@@ -134,6 +136,9 @@ def limits(
     cold = {name: floors[name] for name in (pipe, "sfu", "dram_cold") if name in floors}
     limiter, limiter_cold = (max(some, key=lambda name: some[name], default="") for some in (warm, cold))
     floor = warm.get(limiter, 0.0)
+    calibrated = _calibrated(task, case, chip, measured, work) if measured else {}
+    # Measured rates bind at the reference tile too: L2 and shared memory then rest on no estimate.
+    by_rates = {name: calibrated[name] for name in (pipe, "sfu", "dram_warm", "l2", "shared") if name in calibrated}
     target, says = _target(task, case, chip, floor, efficiency)
     share = efficiency if efficiency is not None else task.targets.efficiency
     floor_cold = cold.get(limiter_cold, 0.0)
@@ -158,7 +163,8 @@ def limits(
         target_us=target,
         target_cold_us=floor_cold / share if share and floor_cold else None,
         target_says=says,
-        calibrated_floors_us=_calibrated(task, case, chip, measured, work) if measured else {},
+        calibrated_floors_us=calibrated,
+        calibrated_limiter=max(by_rates, key=lambda name: by_rates[name], default=""),
     )
 
 
@@ -218,6 +224,25 @@ def datasheet_rates(chip: Chip, task: Task) -> Rates:
     }
     estimated = frozenset(floor for floor, name in behind.items() if name in chip.estimates)
     return Rates(per_second=found, launch_s=chip.rate("launch_s"), estimated=estimated)
+
+
+def best_rates(chip: Chip, task: Task, measured: Mapping[str, float] | None) -> Rates:
+    """Measured rates where there are any, else the datasheet's. A measured tensor rate is that of mma.sync."""
+    sheet = datasheet_rates(chip, task)
+    if not measured:
+        return sheet
+    known = {"mma_sync" if floor == "tensor" else floor: rate for floor, rate in _known(sheet, measured).items()}
+    return Rates(
+        per_second={**sheet.per_second, **known},
+        launch_s=measured.get("launch_graph_s", sheet.launch_s),
+        estimated=sheet.estimated - known.keys(),
+    )
+
+
+def _known(sheet: Rates, measured: Mapping[str, float]) -> dict[str, float]:
+    """Measured rates by floor, for floors that mean something for the task."""
+    every = {*sheet.per_second, "l2"}  # no datasheet states the L2 bandwidth of most chips
+    return {floor: measured[name] for floor, name in _MEASURED.items() if name in measured and floor in every}
 
 
 def tile_limits(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float]) -> tuple[TileLimits, ...]:
@@ -302,10 +327,7 @@ def _calibrated(
     task: Task, case: Case, chip: Chip, measured: Mapping[str, float], work: Mapping[str, float]
 ) -> dict[str, float]:
     """The same floors from rates that were measured on a GPU of this chip."""
-    sheet = datasheet_rates(chip, task)
-    known = {
-        floor: measured[name] for floor, name in _MEASURED.items() if name in measured and floor in sheet.per_second
-    }
+    known = _known(datasheet_rates(chip, task), measured)
     rates = Rates(per_second=known, launch_s=measured.get("launch_graph_s"))
     tiles = tile_limits(task, case, chip, rates, work)
     return _floors(task, case, chip, rates, work) | (tiles[0].floors_us if tiles else {})

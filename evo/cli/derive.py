@@ -41,6 +41,7 @@ def derive(
     json: AsJson = False,
 ) -> int:
     """Derive tiles, warps, stages and layouts from the chip. With proofs, predictions and the knobs of the rungs."""
+    from evo.calibration import latest_rates
     from evo.derive import derive as derived
 
     session = session_of(context)
@@ -51,7 +52,8 @@ def derive(
     chip = choose_chip(gpu)
     chosen = subject.case(case or subject.headline)
     compiler = _Compiler(subject, chip, chosen) if compiling else None
-    found = derived(subject, chip, chosen, accept=compiler)
+    rates = latest_rates(chip.slug)
+    found = derived(subject, chip, chosen, accept=compiler, measured=rates.rates() if rates else None)
     stage("")
     reports = compiler.of(found) if compiler is not None else {}
     if explain:

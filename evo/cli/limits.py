@@ -131,6 +131,10 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
             clock = clocks.get(str(entry["variant"]))
             champion_us = cast("float", figures["p50_us"])
             found.setdefault(name, []).append(Taken(what=what, p50_us=champion_us, cold_us=cold_us, clock_mhz=clock))
+            against = figures.get("baseline")
+            if isinstance(against, dict):
+                beside = f"rival {against['name']}, in the same run"
+                found[name].append(Taken(what=beside, p50_us=cast("float", against["p50_us"])))
     baseline = latest_baseline(task.name, chip.slug)
     values = baseline.values if baseline is not None else {}
     for name, rivals in values.items():
@@ -247,9 +251,13 @@ def _show_tiles(found: Sequence[CaseLimits]) -> None:
 def _show_calibrated(found: Sequence[CaseLimits], rates: Measured) -> None:
     shown = [*(name for name in _FLOORS), "l2", "shared", "wave_quantum"]
     shown = [name for name in shown if any(name in one.calibrated_floors_us for one in found)]
-    head = ["by measured rates, µs", *(f">{_word(name)}" for name in shown)]
+    head = ["by measured rates, µs", *(f">{_word(name)}" for name in shown), "binds"]
     rows = [
-        [one.name, *(microseconds(v) if (v := one.calibrated_floors_us.get(n)) is not None else "" for n in shown)]
+        [
+            one.name,
+            *(_marked(one, one.calibrated_floors_us, name, measured=True) for name in shown),
+            _word(one.calibrated_limiter),
+        ]
         for one in found
     ]
     out_table(head, rows)
@@ -290,13 +298,13 @@ def _floor(one: CaseLimits, name: str) -> str:
     return _marked(one, one.floors_us, name)
 
 
-def _marked(one: CaseLimits, floors: dict[str, float], name: str) -> str:
+def _marked(one: CaseLimits, floors: dict[str, float], name: str, *, measured: bool = False) -> str:
     value = floors.get(name)
     if value is None:
         return ""
     if name == "dram_warm" and value == 0:
         return "in L2"
-    return ("~" if name in one.estimated else "") + microseconds(value)
+    return ("~" if name in one.estimated and not measured else "") + microseconds(value)
 
 
 def _count(value: float | None) -> str:

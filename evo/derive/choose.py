@@ -18,7 +18,7 @@ from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.expr import Number, ceil_div
 from evo.hardware import Chip
 from evo.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks
-from evo.roofline import CaseLimits, Rates, compute_pipe, datasheet_rates, limits, one_tile, work_of
+from evo.roofline import CaseLimits, Rates, best_rates, compute_pipe, limits, one_tile, work_of
 from evo.task import Case, Task
 from evo.tiling import Choices, SharedTile
 from evo.variant import DTYPES, KnobValue, Variant, read_variant
@@ -116,8 +116,12 @@ class Derivation:
         return {rung.name: dict(rung.knobs) for rung in self.rungs}
 
 
-def derive(task: Task, chip: Chip, case: Case, *, accept: Accept | None = None) -> Derivation:
-    """Judge every combination of the task's `derive` section. accept: why a rung with knobs set is refused, or None.
+def derive(
+    task: Task, chip: Chip, case: Case, *, accept: Accept | None = None, measured: Mapping[str, float] | None = None
+) -> Derivation:
+    """Judge every combination of the task's `derive` section.
+
+    accept: why a rung with knobs set is refused, or None. measured: rates of a calibration, which go before the table.
 
     Raises TaskInvalid where the task declares no choices, or none is legal on the chip.
     """
@@ -131,7 +135,7 @@ def derive(task: Task, chip: Chip, case: Case, *, accept: Accept | None = None) 
             f"{task.folder / 'task.yaml'}: field `derive.tiles`: {combinations:,} combinations",
             hint=f"{_MOST:,} at most: fewer values, or constants in `let`",
         )
-    judge = _Judge(task, chip, case, choices)
+    judge = _Judge(task, chip, case, choices, best_rates(chip, task, measured))
     found: list[Candidate] = []
     rejected: list[Rejected] = []
     for values in itertools.product(*choices.tiles.values()):
@@ -153,7 +157,7 @@ def derive(task: Task, chip: Chip, case: Case, *, accept: Accept | None = None) 
         task=task.name,
         chip=chip.slug,
         case=case.name,
-        limits=limits(task, case, chip),
+        limits=limits(task, case, chip, measured=measured),
         candidates=tuple(candidates),
         rejected=tuple(rejected),
         rungs=rungs,
@@ -165,9 +169,9 @@ def derive(task: Task, chip: Chip, case: Case, *, accept: Accept | None = None) 
 class _Judge:
     """Judges one combination after the other, at one case on one chip."""
 
-    def __init__(self, task: Task, chip: Chip, case: Case, choices: Choices) -> None:
+    def __init__(self, task: Task, chip: Chip, case: Case, choices: Choices, rates: Rates) -> None:
         self.task, self.chip, self.case, self.choices = task, chip, case, choices
-        self.rates: Rates = datasheet_rates(chip, task)
+        self.rates = rates
         self.work = work_of(task, case)
         self.vector_bytes = vector_width(task, case)
 
@@ -269,8 +273,8 @@ class _Judge:
         """Microseconds of the pipes, in whole rounds of blocks. Few active warps keep no pipe full, nor overlap two."""
         rates = self.rates.per_second
         pipe = compute_pipe(self.task, rates)
-        if pipe == "tensor" and "mma_sync" in rates:
-            pipe = "mma_sync"  # the design is of mma.sync instructions
+        if pipe == "tensor" and "mma_sync" in rates:  # the design is of mma.sync instructions
+            pipe = "mma_sync"
         busy = blocks / (ceil_div(blocks, self.chip.sms) * self.chip.sms) * min(1.0, warps / _SCHEDULERS)
         terms: dict[str, float] = {}
         if pipe in rates:

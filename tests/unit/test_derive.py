@@ -278,6 +278,17 @@ def test_a_chip_without_the_instructions_is_refused_with_the_condition() -> None
     )  # nothing in shared memory, nothing reserved
 
 
+def test_measured_rates_go_before_the_table() -> None:
+    task = load_task(ROOT, "attention")
+    case = task.case("b2")
+    plain = derive(task, L4, case)
+    assert "l2" in plain.estimated
+    measured = derive(task, L4, case, measured={"l2_read_bytes_per_s": 0.2e12, "mma_f16_flop_per_s": 60e12})
+    assert "l2" not in measured.estimated
+    assert measured.chosen.binds == "l2"
+    assert measured.chosen.tile["BLOCK_M"] == 128  # a slow L2 asks for fewer readers of each key
+
+
 def test_a_task_without_choices_or_with_too_many_is_refused(tmp_path: Path) -> None:
     bare = tiny_task(tmp_path / "a", TASK_YAML)
     with pytest.raises(TaskInvalid, match="no `derive` section"):

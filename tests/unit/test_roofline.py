@@ -129,6 +129,9 @@ def test_measured_rates_stand_beside_the_datasheet(attention: Task) -> None:
     assert found.calibrated_floors_us["tensor"] == pytest.approx(2_147_483_648 / 60e12 * 1e6)
     assert found.calibrated_floors_us["l2"] == pytest.approx(37_748_736 / 2e12 * 1e6)
     assert "sfu" not in found.calibrated_floors_us
+    assert found.calibrated_limiter == "tensor"
+    slow = limits(attention, attention.case("b4"), chip("l4"), measured={**measured, "l2_read_bytes_per_s": 1e12})
+    assert slow.calibrated_limiter == "l2"  # 37.75 us at the reference tile
 
 
 # --- targets

@@ -175,6 +175,7 @@ def test_the_command_reports_as_json_and_exits_by_the_outcome():
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1200)
 def test_every_attack_loses_on_the_simulator(judges):
     outcomes = [run_attack(attack, TASKS, *judges) for attack in load_attacks()]
     assert [o.name for o in outcomes if o.verdict != "lost"] == []

@@ -1,6 +1,7 @@
 """The simulator's golden cases on a real GPU: the same PTX, the same inputs, bit by bit.
 
-Writes what was compared to $EVO_GOLDENS_REPORT (default golden_report.json). $EVO_GOLDENS may name a folder made by
+Writes to $EVO_GOLDENS_REPORT (default golden_report.json) how many values of each opcode family are the GPU's bits, lie
+within the stated bound, or lie beyond it, and every case that is not exact. $EVO_GOLDENS may name a folder made by
 `python tests/gpu/test_goldens.py FOLDER`: simulated outputs and PTX, for a machine that cannot run the simulator.
 """
 
@@ -55,7 +56,7 @@ def on_gpu(case: dict[str, Any], folder: Path) -> list[Any]:
 
 def compared(case: dict[str, Any], gpu: list[Any]) -> dict[str, Any]:
     """How far the simulator's outputs are from the GPU's; NaN equals NaN, bits are compared apart."""
-    row: dict[str, Any] = {"group": case["group"], "name": case["name"], "values": 0, "bits_differ": 0}
+    row: dict[str, Any] = {"group": case["group"], "name": case["name"], "values": 0, "exact": 0, "beyond_bound": 0}
     row |= {"exact_required": case["relative"] == case["absolute"] == 0.0}
     worst_absolute = worst_relative = 0.0
     within = True
@@ -63,7 +64,6 @@ def compared(case: dict[str, Any], gpu: list[Any]) -> dict[str, Any]:
         bits = f"u{mine.itemsize}"
         row["values"] += mine.size
         differ = mine.view(bits) != theirs.view(bits)
-        row["bits_differ"] += int(differ.sum())
         a, b = as_float(case, mine), as_float(case, theirs)
         both_nan = np.isnan(a) & np.isnan(b)
         wrong = np.isnan(a) != np.isnan(b)
@@ -73,7 +73,8 @@ def compared(case: dict[str, Any], gpu: list[Any]) -> dict[str, Any]:
         # A NaN's payload is not defined for arithmetic: only that it is one.
         far = wrong | ((gap > case["absolute"]) & ~(ratio <= case["relative"]))
         bad = differ & ~both_nan if row["exact_required"] else far
-        row["mismatches"] = row.get("mismatches", 0) + int(bad.sum())
+        row["exact"] += int((~differ | both_nan).sum())
+        row["beyond_bound"] += int(bad.sum())
         if bad.any():
             at = int(np.flatnonzero(bad)[0])
             row["first"] = {
@@ -105,6 +106,30 @@ def as_float(case: dict[str, Any], array: Any) -> Any:
     return array.astype(np.float64)
 
 
+COUNTS = ("values", "exact", "within_bound", "beyond_bound")
+
+
+def family_of(row: dict[str, Any]) -> str:
+    """The mnemonic of an opcode; warp kernels and library functions are a family each."""
+    return str(row["name"].split(".")[0]) if row["group"] == "opcode" else f"{row['group']} kernels"
+
+
+def by_family(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Values that are equal, within the bound and beyond it, by family."""
+    out: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        total = out.setdefault(family_of(row), dict.fromkeys(("cases", "not_run", *COUNTS), 0) | {"max_relative": 0.0})
+        total["cases"] += 1
+        if row["agrees"] is None:
+            total["not_run"] += 1
+            continue
+        for name in ("values", "exact", "beyond_bound"):
+            total[name] += row[name]
+        total["within_bound"] += row["values"] - row["exact"] - row["beyond_bound"]
+        total["max_relative"] = max(total["max_relative"], row["max_relative"])
+    return dict(sorted(out.items()))
+
+
 def test_goldens_on_hardware(tmp_path: Path) -> None:
     import cupy
 
@@ -122,9 +147,10 @@ def test_goldens_on_hardware(tmp_path: Path) -> None:
     ran = [row for row in rows if row["agrees"] is not None]
     summary = {
         "device": device, "driver_cuda": runtime, "cases": len(rows), "ran": len(ran),
-        "agree": sum(row["agrees"] for row in ran), "bit_exact": sum(row["bits_differ"] == 0 for row in ran),
+        "agree": sum(row["agrees"] for row in ran), "bit_exact": sum(row["exact"] == row["values"] for row in ran),
     }  # fmt: skip
-    report = {"summary": summary, "cases": rows}
+    inexact = [row for row in rows if row["agrees"] is None or row["exact"] != row["values"]]
+    report = {"summary": summary, "families": by_family(rows), "cases_not_exact": inexact}
     Path(os.environ.get("EVO_GOLDENS_REPORT", "golden_report.json")).write_text(json.dumps(report, indent=1) + "\n")
     failed = [row["name"] for row in rows if row["agrees"] is False]
     print(summary, failed)

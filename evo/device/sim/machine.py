@@ -27,7 +27,7 @@ from evo.result import Fault
 
 MODULE_BASE = 0x0000_0600_0000_0000
 MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
-MAX_BLOCKS = 1 << 26  # of one launch: beyond, the list of blocks alone fills the memory
+MAX_BLOCKS = 1 << 24  # of one launch: beyond, the list of blocks alone fills the memory
 DEFAULT_BUDGET = 4_000_000_000  # warp instructions
 Arg = Buffer | np.generic | int | float
 

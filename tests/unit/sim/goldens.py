@@ -237,6 +237,12 @@ def _integers() -> Iterator[tuple[Any, ...]]:
         yield op(f"bfi.{kind}", kind, kind, kind, "u32", "u32")
     for mode in ("", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"):
         yield op(f"prmt.b32{mode}", "b32", "b32", "b32", "b32")
+    for mode in ("clamp", "wrap"):
+        yield op(f"bmsk.{mode}.b32", "b32", "b32", "b32")
+        for kind in ("u32", "s32"):
+            yield op(f"szext.{mode}.{kind}", "b32", "b32", "b32")
+    # A base beyond the mask is not defined.
+    yield op("fns.b32", "b32", "b32", "b32", "s32", body="and.b32 %b, %b, 31; fns.b32 %o, %a, %b, %c;")
     for way in ("l.wrap", "l.clamp", "r.wrap", "r.clamp"):
         yield op(f"shf.{way}.b32", "b32", "b32", "b32", "u32")
     for a in ("u32", "s32"):

@@ -88,7 +88,8 @@ def test_seeded_flash_faults(old: str, new: str, kinds: set[str | None]) -> None
     assert old in text
     q, k, v = heads(1, 150)
     args = [q, k, v, np.zeros_like(q), np.int32(150), np.float32(0.125)]
-    _, result = run(text.replace(old, new), "flash", args, grid=(3,), block=(128,), shared_bytes=40_960)
+    kernel = module(text.replace(old, new), opt_level=0)  # compiled soonest: what is found is the same at every level
+    _, result = run(kernel, "flash", args, grid=(3,), block=(128,), shared_bytes=40_960)
     assert {f.kind for f in result.faults[:1]} | ({None} if not result.faults else set()) <= kinds
     if None not in kinds:
         assert result.faults

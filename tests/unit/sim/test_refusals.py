@@ -21,7 +21,6 @@ def kernel(body: str) -> str:
 REFUSED = [
     ("wgmma.fence.sync.aligned;", "wgmma"),
     ("tcgen05.wait.sync.aligned;", "tcgen05"),
-    ("mbarrier.init.shared.b64 [%d1], 1;", "mbarrier"),
     ("cp.async.bulk.commit_group;", "bulk"),
     ("mov.u32 %r1, %clock;", "clock"),
     ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%d1, {%f1, %f2}];", ""),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import KERNELS, nvrtc, run
+from harness import nvrtc, run
 
 from evo.device import sim
 
@@ -47,12 +47,11 @@ def test_threads_change_nothing(name: str, race: bool) -> None:
 
 
 def load_and_run(folder: Path) -> bytes:
-    ptx = nvrtc((KERNELS / "mm.cu").read_text())
-    module = sim.load(ptx, cache=folder)
-    a = np.arange(32 * 32, dtype=F).reshape(32, 32)
-    out, result = run(module, "mm", [a, a, np.zeros_like(a), np.int32(32)], block=(32, 32))
+    module = sim.load(nvrtc(HEAD + BODIES["own rows"][0] + "}"), cache=folder)
+    arrays = [np.zeros(512, F), np.arange(64, dtype=F), np.zeros(1, np.int32), np.int32(64)]
+    out, result = run(module, "k", arrays, grid=(8,), block=(64,))
     assert result.faults == ()
-    return bytes(out[2].tobytes())
+    return bytes(out[0].tobytes())
 
 
 def in_process(folder: str) -> bytes:

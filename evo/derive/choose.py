@@ -67,9 +67,11 @@ class Candidate:
 
     @property
     def modelled_us(self) -> float:
-        """The terms combined as they overlap in part: what candidates are ordered by. Never a measurement."""
-        top = max(self.terms_us.values(), default=0.0)
-        return top * sum((us / top) ** _P for us in self.terms_us.values()) ** (1 / _P) if top else 0.0
+        """The terms combined as they overlap in part, and `fill`, which overlaps with nothing. Never a measurement."""
+        parts = [us for name, us in self.terms_us.items() if name != "fill"]
+        top = max(parts, default=0.0)
+        combined = top * sum((us / top) ** _P for us in parts) ** (1 / _P) if top else 0.0
+        return combined + self.terms_us.get("fill", 0.0)
 
     @property
     def binds(self) -> str:
@@ -239,7 +241,9 @@ class _Judge:
         active = min(resident, on_sm)
         terms = self._compute_terms(mma, blocks, active * warps) | self._memory_terms(traffic, placed, active, warps)
         if steps is not None:
-            terms["steps"] = ceil_div(on_sm, resident) * steps * _STEP_CLOCKS / chip.clock_hz * 1e6
+            rounds = ceil_div(on_sm, resident)
+            terms["steps"] = rounds * steps * _STEP_CLOCKS / chip.clock_hz * 1e6
+            terms |= self._fill_term(placed, rounds if resident == 1 else 1)
         return Candidate(
             tile=tile,
             threads=launch.threads,
@@ -287,6 +291,17 @@ class _Judge:
             else:
                 terms["exp"] = exp
         return terms
+
+    def _fill_term(self, placed: Sequence[Placed], times: int) -> dict[str, float]:
+        """Microseconds until the first tiles of a block are there, where nothing else runs.
+
+        At the start, and again with each round of a block that has its SM to itself.
+        """
+        rate, latency = self.rates.per_second.get("l2"), self.chip.rate("latency_l2")
+        if rate is None or latency is None:
+            return {}
+        first = sum(one.layout.size_bytes for one in placed)
+        return {"fill": times * (latency / self.chip.clock_hz + first * self.chip.sms / rate) * 1e6}
 
     def _memory_terms(
         self, traffic: Mapping[str, int], placed: Sequence[Placed], active: int, warps: int

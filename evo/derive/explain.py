@@ -98,7 +98,7 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
     if others:
         lines += [
             "",
-            "Legal, but modelled slower:",
+            "Also legal, in the order of the model:",
             "",
             "| configuration | modelled µs | largest term |",
             "|---|---|---|",

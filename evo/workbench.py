@@ -232,21 +232,30 @@ class Workbench:
             return None
 
     def baselines(self, task: Task, seed: int) -> dict[str, Baseline]:
-        """The fastest library implementation of each bench case, timed here once a run; {} where it names none."""
+        """The fastest library implementation of each bench case, timed here once a run; {} where none can be.
+
+        A library that fails, or takes its process along, costs its figures and never the variant beside it.
+        """
         key = (task.hash, seed)
-        if key not in self._baselines:
-            found: dict[str, Baseline] = {}
-            reference = self.reference(task)
-            for case in task.bench if hasattr(reference.module, "rivals") else ():
+        if key in self._baselines:
+            return self._baselines[key]
+        found = self._baselines[key] = {}
+        reference = self.reference(task)
+        if not hasattr(reference.module, "rivals"):
+            return found
+        try:
+            for case in task.bench:
                 inputs = reference.inputs(case, seed)
                 times = time_rivals(self.worker, task.folder, case.axes, inputs, _BASELINE_OPTIONS)
                 timed = {name: time.p50_us for name, time in times.items() if isinstance(time, Timing)}
                 if timed:
                     name = min(timed, key=lambda name: timed[name])
                     found[case.name] = Baseline(name=name, p50_us=timed[name])
+        except HarnessFault as fault:
+            self.on_stage(f"no baseline: {fault.message}")
+        finally:
             self.worker.recycle()  # torch has left its memory pools and handles in there
-            self._baselines[key] = found
-        return self._baselines[key]
+        return found
 
     def prepare(
         self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True

@@ -76,6 +76,12 @@ class FakeGpu:
         file = self.folder / name
         return float(file.read_text()) if file.exists() else usual
 
+    def rivals(self, folder: str, axes: dict[str, int], inputs: object, options: object) -> dict[str, object]:
+        if (self.folder / "no_torch").exists():
+            raise HarnessFault("ModuleNotFoundError: no module named torch", hint="install it")
+        slow, fast = (timing_of(us * np.ones(64)) for us in (14.0, 12.0))
+        return {"plain": slow, "library": fast, "broken": "RuntimeError: not on this chip"}
+
     def bench(self, request: BenchRequest) -> BenchResult:
         rng = np.random.default_rng(1)
         noise, bias = self.setting("noise", 0.003), self.setting("bias", 1.0)

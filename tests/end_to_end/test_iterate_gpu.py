@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -102,6 +103,23 @@ def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Pat
         run(margin=0.01)
     run(margin=0.2, iterations=1)
     assert [record.kind for record in records(root)] == ["start", "rung"]
+
+
+@pytest.mark.parametrize("torch", [True, False])
+def test_what_is_kept_has_its_library_baseline_where_one_runs(
+    root: Path, run: Run, tmp_path: Path, torch: bool
+) -> None:
+    reference = root / "kernels" / "scale" / "reference.py"
+    reference.write_text(reference.read_text() + "\n\ndef rivals():\n    return {}\n")
+    commit_all(root)
+    if not torch:
+        (tmp_path / "gpu" / "no_torch").touch()
+    run(iterations=1)
+    board = json.loads((root / "leaderboard.json").read_text())
+    case = board["entries"][0]["cases"]["small"]
+    assert case.get("baseline") == ({"name": "library", "p50_us": 12.0} if torch else None)
+    assert case["roofline_fraction"] > 0
+    assert case["samples"] >= 1000
 
 
 @pytest.mark.long

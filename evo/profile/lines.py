@@ -107,6 +107,6 @@ def remarks(line: int, counts: Mapping[str, int], share: float = 1.0) -> list[st
     if of("local_requests"):
         found.append(f"{of('local_requests'):,} accesses of local memory at line {line}: an array that is no register")
     idle = 1 - metrics.get("lane_use", 1.0)
-    if idle >= _IDLE and share >= _SHARE:
+    if line and idle >= _IDLE and share >= _SHARE:
         found.append(f"{short(round(32 * idle, 1))} of 32 lanes idle at line {line}: divergence or a partial warp")
     return found

@@ -91,18 +91,22 @@ def compared(case: dict[str, Any], gpu: list[Any]) -> dict[str, Any]:
 
 def as_float(case: dict[str, Any], array: Any) -> Any:
     """Results as numbers: packed and 16-bit float results are stored as integers."""
-    kind = next((k for k in ("bf16x2", "f16x2", "bf16", "f16") if case["name"].split(" ")[0].endswith(k)), "")
+    words = case["name"].split(" ")[0].split(".")
+    last = words[-2] if words[0] == "cvt" else words[-1]  # a conversion names its result first
+    kind = last if last in ("bf16x2", "f16x2", "bf16", "f16") else ""
     if array.dtype.kind == "f":
         return array.astype(np.float64)
     if case["group"] == "opcode" and kind and "setp" not in case["name"]:
         halves = array.view(np.uint16)
         wide = (halves.astype(np.uint32) << 16).view(np.float32) if kind[0] == "b" else halves.view(np.float16)
-        wide = wide.astype(np.float64)
+        with np.errstate(all="ignore"):
+            wide = wide.astype(np.float64)
         if not kind.endswith("x2"):
             return wide
         pairs = wide.reshape(-1, 2)
         # One number per register: the difference shows in it, a NaN in either half makes it NaN.
-        return pairs[:, 0] + 3.0 * pairs[:, 1]
+        with np.errstate(all="ignore"):
+            return pairs[:, 0] + 3.0 * pairs[:, 1]
     return array.astype(np.float64)
 
 

@@ -70,3 +70,29 @@ def test_any_text_is_a_number_or_a_clear_refusal(text):
         parse(text, path="k.cu", line=1)
     except SyntaxInvalid as error:
         assert "k.cu:1" in error.message  # noqa: PT017 (other texts parse, and that is fine)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("5 ^ 3", 6),
+        ("12 & 10", 8),
+        ("12 | 3", 15),
+        ("1 << 4", 16),
+        ("row >> 2 ^ col >> 4", 2 ^ 3),
+        ("7 & 3 == 3", 7 & 3 == 3),
+    ],
+)
+def test_bits_of_layout_formulas(text: str, value: int) -> None:
+    assert parse(text).value({"row": 9, "col": 55}) == int(value)
+
+
+@pytest.mark.parametrize("text", ["1 << 64", "1 >> -1", "x << x"])
+def test_shifts_beyond_a_word_are_refused(text: str) -> None:
+    with pytest.raises(SyntaxInvalid):
+        parse(text).value({"x": 4096})
+
+
+def test_bits_of_a_real_number_are_refused() -> None:
+    with pytest.raises(SyntaxInvalid):
+        parse("1.5 ^ 2", real=True).value({})

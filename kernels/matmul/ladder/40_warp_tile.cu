@@ -2,7 +2,8 @@
 // Roadmap step 4: warp tiles and fragments double-buffered in registers.
 // Hypothesis: eight ldmatrix.x4 now feed 32 mma, where the rung before needed six for 16: shared memory keeps up with the
 // tensor pipe. The loads of a step have the products of the step before to arrive in, across tiles too, since the
-// barrier comes before the last step and not after it. Expect 1.5x or more from 1024 rows on.
+// barrier comes before the last step and not after it. A lane holds two columns of a row in each fragment: transposed
+// among the four lanes of a row they are 16 bytes, so C leaves in whole sectors. Expect 1.3x or more from 1024 rows on.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 128, 256
 // evo: knob   BLOCK_N in 64, 128, 256
@@ -73,6 +74,23 @@ __device__ inline void multiply_add(float (&acc)[4], const unsigned (&a)[4], uns
                  "{%0, %1, %2, %3};\n"
                  : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Transpose 4x4 words among the four lanes of a row: word p of lane q becomes word q of lane p.
+__device__ inline void transpose(unsigned (&words)[4]) {
+    const int lane = threadIdx.x % 4;
+#pragma unroll
+    for (int p = 0; p < 4; p += 2) {
+        const bool odd = lane & 1;
+        const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? words[p] : words[p + 1], 1);
+        (odd ? words[p] : words[p + 1]) = got;
+    }
+#pragma unroll
+    for (int p = 0; p < 2; ++p) {
+        const bool high = lane & 2;
+        const unsigned got = __shfl_xor_sync(0xffffffffu, high ? words[p] : words[p + 2], 2);
+        (high ? words[p] : words[p + 2]) = got;
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -177,23 +195,35 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
 
-    // A lane holds columns 2 (lane % 4) and + 1 of rows lane / 4 and + 8 of each 16x8 piece.
+    // A lane holds columns 2 (lane % 4) and + 1 of rows lane / 4 and + 8 of each 16x8 piece. After the transposition it
+    // holds all eight columns of one piece in four.
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
 #pragma unroll
         for (int half_tile = 0; half_tile < 2; ++half_tile) {
             const int row = first_row + warp_row + i * 16 + half_tile * 8 + lane / 4;
-            if (row >= m) continue;
 #pragma unroll
-            for (int j = 0; j < 8; ++j) {
-                const int col = first_col + warp_col + j * 8 + lane % 4 * 2;
+            for (int j = 0; j < 8; j += 4) {
+                unsigned words[4];
+#pragma unroll
+                for (int p = 0; p < 4; ++p) {
+                    const float(&piece)[4] = sum[i][j + p];
+                    const __half2 pair = __floats2half2_rn(piece[2 * half_tile], piece[2 * half_tile + 1]);
+                    words[p] = *reinterpret_cast<const unsigned*>(&pair);
+                }
+                transpose(words);
+                const int col = first_col + warp_col + (j + lane % 4) * 8;
+                if (row >= m || col >= n) continue;
                 __half* const out = c + (long long)row * n + col;
-                const __half2 pair = __floats2half2_rn(sum[i][j][2 * half_tile], sum[i][j][2 * half_tile + 1]);
-                if (n % 2 == 0) {
-                    if (col < n) *reinterpret_cast<__half2*>(out) = pair;
-                } else {
-                    if (col < n) out[0] = __low2half(pair);
-                    if (col + 1 < n) out[1] = __high2half(pair);
+                if (n % 8 == 0) {
+                    *reinterpret_cast<uint4*>(out) = make_uint4(words[0], words[1], words[2], words[3]);
+                    continue;
+                }
+#pragma unroll 1
+                for (int e = 0; e < min(8, n - col); ++e) {
+                    out[e] = __ushort_as_half(words[0] & 0xffff);
+#pragma unroll
+                    for (int p = 0; p < 4; ++p) words[p] = __funnelshift_r(words[p], p < 3 ? words[p + 1] : 0u, 16);
                 }
             }
         }

@@ -193,6 +193,8 @@ def read_task(folder: Path) -> Task:
 class _Yaml(Fields):
     """task.yaml, read field by field."""
 
+    lengths: set[str]  # the axes that are a tensor's length by themselves
+
     def task(self, folder: Path) -> Task:
         for key in self.data:
             if key not in _TOP | _OPTIONAL:
@@ -208,6 +210,7 @@ class _Yaml(Fields):
             raise self.invalid(("name",), f"{name!r} differs from the folder {folder.name!r}", "make them equal")
         axes = self._axes()
         tensors = tuple(self._tensors(axes))
+        self.lengths = {dim.text for tensor in tensors for dim in tensor.shape}
         scalars = tuple(self._scalars(axes, {tensor.name for tensor in tensors}))
         bench, check = self._cases("bench", axes), self._cases("check", axes)
         self._distinct(bench, check, tensors)
@@ -347,7 +350,8 @@ class _Yaml(Fields):
                 continue
             if axis not in axes:
                 raise self.invalid((*at, axis), "unknown axis", f"axes: {', '.join(axes)}")
-            if not isinstance(given, int) or int(given) < (0 if axes[axis] == "bool" else 1):
+            # What is no tensor's length may be zero, as a padding may.
+            if not isinstance(given, int) or int(given) < (1 if axis in self.lengths else 0):
                 raise self.invalid(
                     (*at, axis), f"{given!r} is not a legal {axes[axis]}", "a positive integer, or a bool"
                 )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
-from cupy.cuda import runtime
-from cupy.cuda.driver import CUDADriverError
+from cupy.cuda import driver, runtime  # driver is an attribute, not a module of its own
 from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.compile import Binary
@@ -34,7 +33,7 @@ def measure_rates(device: GpuDevice, binary: Binary, quick: bool) -> dict[str, R
     """Time every kernel, one after the other. The caller holds the GPU's lock."""
     try:
         return dict(_Rates(device, binary, _QUICK_S if quick else _SUSTAIN_S).all())
-    except (CUDARuntimeError, CUDADriverError) as error:
+    except (CUDARuntimeError, driver.CUDADriverError) as error:
         raise cuda_trouble(error) from error
 
 

@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         asm volatile("cp.async.commit_group;\n" ::: "memory");  // one group per stage, empty or not
     };
-#pragma unroll
+#pragma unroll 1
     for (int s = 0; s < STAGES - 1; ++s) fetch_stage(s);
 
     float sum[M_TILES][N_TILES][4] = {};

@@ -106,7 +106,10 @@ def test_importing_references_does_not_import_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize(("name", "rivals"), [("attention", 4), ("softmax", 1), ("rmsnorm", 1), ("matmul", 1)])
+RIVALS = [("attention", 4), ("softmax", 1), ("rmsnorm", 1), ("matmul", 1), ("conv2d", 1), ("moe_grouped_matmul", 2)]
+
+
+@pytest.mark.parametrize(("name", "rivals"), RIVALS)
 def test_rivals_compute_the_same_on_a_cpu(name: str, rivals: int) -> None:
     """Where torch can run the call without a GPU, its answer is the reference's."""
     torch = pytest.importorskip("torch")

@@ -41,14 +41,15 @@ __device__ inline unsigned chunk_at(int row, int chunk) {
     return (row * CHUNKS + (chunk ^ (row / (8 / CHUNKS) % CHUNKS))) * 16;
 }
 
-// Fill one chunk with the first `count` of eight elements and zeros behind them. Pixels are 16-byte aligned only where
-// the number of channels is a multiple of eight; others are copied element by element.
-__device__ inline void copy_chunk(unsigned to, const __half* from, int count, bool aligned) {
-    if (aligned) {
-        const int bytes = count > 0 ? 16 : 0;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-        return;
-    }
+// Fill one chunk with eight elements, or with zeros where there are none.
+__device__ inline void copy_chunk(unsigned to, const __half* from, bool present) {
+    const int bytes = present ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+// Fill one chunk with `count` elements and zeros behind them, one by one: pixels whose channels are no multiple of eight
+// are not 16-byte aligned.
+__device__ inline void copy_elements(unsigned to, const __half* from, int count) {
     unsigned words[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -119,15 +120,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 const int col = window_col[p] + tap_col * dilation;
                 const bool inside = row >= 0 && row < height && col >= 0 && col < width;
                 const long long at = (((long long)image[p] * height + row) * width + col) * channels + channel;
-                copy_chunk(stage + chunk_at(copied_row + p * ROWS, copied_col / 8), x + (inside ? at : 0),
-                           inside ? channels - channel : 0, aligned);
+                const unsigned to = stage + chunk_at(copied_row + p * ROWS, copied_col / 8);
+                if (aligned) copy_chunk(to, x + (inside ? at : 0), inside && channel < channels);
+                else copy_elements(to, x + (inside ? at : 0), inside ? channels - channel : 0);
             }
 #pragma unroll
             for (int p = 0; p < BLOCK_N; p += ROWS) {
                 const bool present = first_filter + copied_row + p < filters && channel < channels;
-                copy_chunk(stage + X_BYTES + chunk_at(copied_row + p, copied_col / 8),
-                           present ? weights + (long long)p * taps * channels : w, present ? channels - channel : 0,
-                           aligned);
+                const __half* const from = present ? weights + (long long)p * taps * channels : w;
+                const unsigned to = stage + X_BYTES + chunk_at(copied_row + p, copied_col / 8);
+                if (aligned) copy_chunk(to, from, present);
+                else copy_elements(to, from, present ? channels - channel : 0);
             }
             weights += BLOCK_K;
             channel += BLOCK_K;

@@ -14,8 +14,10 @@ from pathlib import Path
 from evo.device import DeviceName
 from evo.errors import TaskInvalid
 from evo.evaluate import Job, Workbench, evaluate
+from evo.llm import Llm, LlmSettings, Surroundings
 from evo.mutate import Context, Proposal, operators
 from evo.notebook import Notebook, Trial, open_notebook
+from evo.population import load_records
 from evo.prepare import Failed
 from evo.result import CaseBench, Evaluation, Json, Verdict, drop_absent
 from evo.search import Search
@@ -41,11 +43,12 @@ class Settings:
     margin: float | None = None
     neutral: bool = False
     patch: Path | None = None
+    llm: LlmSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened. kind: note, begin, trial, stage, result, done; `fields` is JSON-ready."""
+    """Something that happened. kind: note, begin, trial, stage, usage, result, done; `fields` is JSON-ready."""
 
     kind: str
     text: str = ""
@@ -77,8 +80,9 @@ def evolve(
         for sentence in notebook.recovered:
             watch(Event(kind="note", text=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
-        loop = _Loop(task, settings, bench, notebook, watch)
+        llm = _language_model(task, settings, bench, notebook, watch, stop)
         try:
+            loop = _Loop(task, settings, bench, notebook, watch, llm)
             loop.begin()
             loop.control()
             while loop.trials < settings.iterations and not stop():
@@ -89,6 +93,8 @@ def evolve(
                     watch(Event(kind="note", text="no operator has a proposal left"))
                     break
         finally:
+            if llm is not None:
+                llm.close()
             notebook.finish()
         summary = loop.summary(clock() - started)
         watch(Event(kind="done", fields=summary))
@@ -98,13 +104,22 @@ def evolve(
 class _Loop:
     """The state of one run: the champion, what was tried, and the bandit."""
 
-    def __init__(self, task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer) -> None:
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        bench: Workbench,
+        notebook: Notebook,
+        watch: Observer,
+        llm: Llm | None = None,
+    ) -> None:
+        self.llm = llm
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
         rng = random.Random(settings.seed)
         margin = settings.margin if settings.margin is not None else bench.default_margin
-        self.search = Search(operators(settings.operators, patch=settings.patch), rng, margin=margin)
+        self.search = Search(operators(settings.operators, patch=settings.patch, llm=llm), rng, margin=margin)
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
         self.start: dict[str, Json] = {}  # bench figures by case, of the first and of the last champion
@@ -212,7 +227,13 @@ class _Loop:
         """The next proposal whose machine code has not been evaluated yet."""
         for _ in range(_DUPLICATES):
             context = Context(
-                task=self.task, chip=self.bench.chip, tried=self.tried, rung=self.rung, rungs_tried=self.rungs_tried
+                task=self.task,
+                chip=self.bench.chip,
+                tried=self.tried,
+                rung=self.rung,
+                rungs_tried=self.rungs_tried,
+                codes=self.code_seen,
+                trials_left=self.settings.iterations - self.trials,
             )
             proposal = self.search.ask(self.champion, context, self._screen if self.bench.modelled else None)
             if proposal is None:
@@ -284,6 +305,7 @@ class _Loop:
     def summary(self, elapsed_s: float) -> dict[str, Json]:
         return {
             **({"control": dict(self.noise)} if self.noise else {}),
+            **({"llm": self.llm.summary()} if self.llm is not None else {}),
             "done": True,
             "trials": self.trials,
             "kept": self.kept,
@@ -292,6 +314,26 @@ class _Loop:
             "end": self.end,
             "elapsed_s": round(elapsed_s, 3),
         }
+
+
+def _language_model(
+    task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer, stop: Callable[[], bool]
+) -> Llm | None:
+    if settings.llm is None:
+        return None
+    around = Surroundings(
+        root=notebook.root,
+        run=notebook.run,
+        task=task,
+        bench=bench,
+        history=lambda: load_records(notebook.root, task.name),
+        note=lambda text: watch(Event(kind="note", text=text)),
+        usage=lambda fields: watch(Event(kind="usage", fields=fields)),
+        stop=stop,
+        alone=settings.operators == ("llm",),
+        seed=settings.seed,
+    )
+    return Llm(settings.llm, around)
 
 
 def _is_kept(evaluation: Evaluation, parent: Variant | None) -> bool:

@@ -39,7 +39,7 @@ _PARENTS = 8
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # What has no part in how a result is made; a change there leaves results comparable.
 _NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py"}
-_NO_PART |= {"notebook.py", "evolve.py", "redteam", "__main__.py", "disk.py"}
+_NO_PART |= {"notebook.py", "evolve.py", "llm", "mcp.py", "redteam", "__main__.py", "disk.py"}
 
 
 @functools.cache

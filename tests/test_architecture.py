@@ -33,8 +33,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("program", "gate", "bench", "baseline", "search", "notebook"),
     ("prepare",),
     ("workbench", "profile"),
-    ("evaluate", "screening"),
+    ("evaluate", "screening", "llm"),
     ("evolve", "redteam"),
+    ("mcp",),
     ("cli",),
     ("__main__",),
 )
@@ -52,6 +53,8 @@ OWNERS = {
     "typer": ("cli",),
     "rich": ("cli",),
     "scipy": ("decide",),
+    "openai": ("llm/client",),
+    "mcp": ("mcp",),
     "torch": ("device",),  # the rivals' side of a measurement; otherwise it belongs to the tasks' references
 }
 HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "rich")

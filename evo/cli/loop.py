@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.llm_options import LlmWords, llm_settings, with_llm
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -37,11 +38,13 @@ if TYPE_CHECKING:
 Share = Annotated[
     str | None, typer.Option("--margin", metavar="SHARE", help="Keep only what saves this much (3%; modelled 10%).")
 ]
+Time = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Time at most: 90s, 30m, 1h30m.")]
 Neutral = Annotated[
     bool, typer.Option("--keep-neutral", help="Also keep what is as fast with fewer registers, bytes or lines.")
 ]
 
 
+@with_llm
 def iterate(
     context: typer.Context,
     task: Annotated[
@@ -50,9 +53,7 @@ def iterate(
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     iterations: Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most.")] = 12,
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="TIME", help="Time at most: 90s, 30m, 1h30m.")
-    ] = None,
+    budget: Time = None,
     operators: Annotated[
         str, typer.Option("--operators", metavar="NAMES", help="Where changes come from; see `evo operators`.")
     ] = "ladder,rules",
@@ -65,6 +66,8 @@ def iterate(
     keep_neutral: Neutral = False,
     seed: Seed = 0,
     json: AsJson = False,
+    *,
+    llm: LlmWords,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
     session = session_of(context)
@@ -72,6 +75,7 @@ def iterate(
     chosen = choose_task(root, task)
     budget_s, names = seconds_of(budget), _operator_names(operators, patch)
     share = margin_of(margin)
+    model, names = llm_settings(llm, names, root)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
     on = choose_device(device)
 
@@ -90,6 +94,7 @@ def iterate(
         margin=share,
         neutral=keep_neutral,
         patch=patch,
+        llm=model,
     )
     with _view(chosen, settings.budget_s, json) as view, _stoppable(view) as stop:
 

@@ -33,11 +33,18 @@ __all__ = [
     "operators",
 ]
 
+_LLM = OperatorDoc(
+    name="llm",
+    family="llm",
+    sentence="Asks a language model for one small edit, told by --strategy what to show it: the task (free), measured"
+    " insights (insight), past solutions and elites to cross with (full), limits and counters (inversion, hybrid).",
+)
 
-def operators(names: Sequence[str], *, patch: Path | None = None) -> tuple[Operator, ...]:
-    """The operators behind `--operators`: `ladder`, `derive`, `rules` (all families), `rules.FAMILY`, `patch`.
 
-    Raises UsageError for an unknown name, or for `patch` without a file.
+def operators(names: Sequence[str], *, patch: Path | None = None, llm: Operator | None = None) -> tuple[Operator, ...]:
+    """The operators behind `--operators`: `ladder`, `derive`, `rules` (all), `rules.FAMILY`, `llm`, `patch`.
+
+    Raises UsageError for an unknown name, for `patch` without a file, or `llm` without a language model.
     """
     families = {operator.name: operator for operator in rule_operators()}
     chosen: dict[str, Operator] = {}
@@ -52,10 +59,14 @@ def operators(names: Sequence[str], *, patch: Path | None = None) -> tuple[Opera
             chosen[name] = families[name]
         elif name == "patch" and patch is not None:
             chosen[name] = Patch(patch)
+        elif name == "llm" and llm is not None:
+            chosen[name] = llm
+        elif name == "llm":
+            raise UsageError("operator llm needs a language model", hint="pass --llm-url and --llm-model")
         elif name == "patch":
             raise UsageError("operator patch needs a file", hint="pass --patch FILE")
         else:
-            known = ", ".join(["ladder", "derive", "rules", *families, "patch"])
+            known = ", ".join(["ladder", "derive", "rules", *families, "llm", "patch"])
             raise UsageError(f"no operator {name!r}", hint=f"known operators: {known}")
     return tuple(chosen.values())
 
@@ -72,4 +83,4 @@ def operator_docs() -> tuple[OperatorDoc, ...]:
         )
         for rule in RULES
     )
-    return (_ladder.DOC, _derived.DOC, *rules, _patch.DOC)
+    return (_ladder.DOC, _derived.DOC, *rules, _LLM, _patch.DOC)

@@ -61,7 +61,8 @@ class Context:
     """What an operator may know besides the parent.
 
     tried: ids of variants that were already tried. rung: file name of the rung the parent descends from. rungs_tried:
-    file names of rungs tried in this line of descent. insights: sentences about what has helped, best first.
+    file names of rungs tried in this line of descent. insights: sentences about what has helped, best first. codes:
+    hashes of machine code that was tried. trials_left: how many trials the run may still make; None: not told.
     """
 
     task: Task
@@ -70,6 +71,8 @@ class Context:
     rung: str | None = None
     rungs_tried: Collection[str] = frozenset()
     insights: Sequence[str] = ()
+    codes: Collection[str] = frozenset()
+    trials_left: int | None = None
 
     def fits(self, variant: Variant) -> bool:
         """Whether the launch plan is legal on the chip at every bench case; if not, a trial would be wasted."""

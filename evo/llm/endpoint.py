@@ -1,0 +1,70 @@
+"""What answers a prompt: a server over HTTP, or the transcript of an earlier run. Both speak this."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """role: system, user or assistant."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request. (exchange, attempt) is its place in the run: attempts after the first are repairs."""
+
+    exchange: int
+    attempt: int
+    messages: tuple[Message, ...]
+    max_tokens: int
+    seed: int
+
+    @property
+    def text(self) -> str:
+        return "\n".join(message.content for message in self.messages)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A reply. finish: `stop`, `length` (cut off) or the server's word; token counts where the server told them."""
+
+    text: str
+    finish: str = "stop"
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Refused(Exception):
+    """The server will not answer this prompt (too long, filtered); another one it may."""
+
+
+class Exhausted(Exception):
+    """A transcript holds no reply for this place, or the run is being stopped."""
+
+
+class Endpoint(Protocol):
+    """Thread-safe. `complete` raises Refused, Exhausted, or an EvoError where no request can succeed."""
+
+    @property
+    def replayed(self) -> bool: ...
+
+    def complete(self, request: Request) -> Completion: ...
+
+    def close(self) -> None: ...
+
+
+def data(name: str, text: str) -> str:
+    """Foreign text between marks that it cannot hold itself, since they carry a digest of it."""
+    tag = hashlib.sha256(f"{name}\0{text}".encode("utf-8", "replace")).hexdigest()[:12]
+    return f"[[BEGIN {name} {tag}]]\n{text.rstrip()}\n[[END {name} {tag}]]"
+
+
+def joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(part for part in parts if part)

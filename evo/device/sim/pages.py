@@ -24,9 +24,9 @@ def take(size: int, *, clear: bool = True) -> NDArray[np.uint8]:
     """Bytes that start on a 64-byte boundary; zeroed unless `clear` is false, then of any value."""
     global _held  # noqa: PLW0603 one store per process
     with _LOCK:
-        found = _KEPT.get(size)
-        array = found.pop() if found else None
-        if array is not None:
+        array = None
+        if size in _KEPT:
+            array = _pop(size)
             _held -= size
     if array is not None:
         if clear:
@@ -48,8 +48,15 @@ def give_back(array: NDArray[np.uint8]) -> None:
         _KEPT.move_to_end(size)
         _held += size
         while _held > _MOST:
-            oldest, arrays = next(iter(_KEPT.items()))
-            arrays.pop()
+            oldest = next(iter(_KEPT))
+            _pop(oldest)
             _held -= oldest
-            if not arrays:
-                del _KEPT[oldest]
+
+
+def _pop(size: int) -> NDArray[np.uint8]:
+    """One of the arrays of a size. A size of which none is left is forgotten."""
+    arrays = _KEPT[size]
+    array = arrays.pop()
+    if not arrays:
+        del _KEPT[size]
+    return array

@@ -24,7 +24,7 @@ def before(e: Emitter, ins: Instr) -> None:
     """What must hold, or be noted, before an instruction runs."""
     if ins.name in _MEMBERS and "sync" in ins.mods:
         _demand_members(e, ins)
-        if ins.name == "shfl" and ("idx" in ins.mods or "bfly" in ins.mods) and len(ins.args) == 5:
+        if ins.name == "shfl" and len(ins.args) == 5:
             _demand_sources(e, ins)
     if _releases(ins):
         e.c.call("void", "between_release", e.ctx)
@@ -79,12 +79,12 @@ def _demand_members(e: Emitter, ins: Instr) -> None:
 
 
 def _demand_sources(e: Emitter, ins: Instr) -> None:
-    """A shuffle by index or butterfly must not read an absent lane; up and down run past the end by design."""
+    """No lane may read an absent one, but for what up and down read past the end by design (see `demand_shfl`)."""
     c = e.c
-    mode = "idx" if "idx" in ins.mods else "bfly"
+    mode = next(m for m in ins.mods if m in ("idx", "bfly", "up", "down"))
     running = e.active()
-    lanes, control = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:4])
+    lanes, control, members = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:5])
     site = e.site(ins)
     part = c.and_(c.icmp("ne", running, -1), c.icmp("ne", running, 0))
     with c.if_(part, likely=False):
-        c.call("void", f"demand_shfl_{mode}", e.ctx, e.warp, site, lanes, control, running)
+        c.call("void", f"demand_shfl_{mode}", e.ctx, e.warp, site, lanes, control, members, running)

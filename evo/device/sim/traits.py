@@ -17,6 +17,7 @@ _TILES = ("wmma.load", "wmma.store")
 _COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
 _MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "red", "atom")
 _ROUNDS = ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "setp", "set", "min", "max")
+_HALVES = (*_ROUNDS, "ex2", "tanh")  # what there is in bf16, computed in f32 or f64
 
 
 def _instructions(blocks: list[Block]) -> Iterator[Instr]:
@@ -81,12 +82,13 @@ def _commutes(ins: Instr, read: set[str]) -> bool:
 
 
 def flush_mode(blocks: list[Block]) -> bool:
-    """True if denormals can be flushed by the processor's mode: all f32 arithmetic says .ftz and there is no f64."""
+    """True if denormals can be flushed by the processor's mode: all f32 arithmetic says .ftz, and there is none in f64
+    or bf16 (whose denormals are denormals of f32 and stay)."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return False
     flushing = plain = False
     for ins in _instructions(blocks):
-        if "f64" in ins.mods:
+        if "f64" in ins.mods or (ins.name in _HALVES and not {"bf16", "bf16x2"}.isdisjoint(ins.mods)):
             return False
         if "f32" not in ins.mods or ins.name in _MOVES:
             continue

@@ -85,3 +85,15 @@ def test_processes_may_fill_the_cache_together(tmp_path: Path) -> None:
         outputs = pool.map(in_process, [str(tmp_path)] * 3)
     assert len(set(outputs)) == 1
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_kept_memory_forgets_the_oldest() -> None:
+    """A size of which all was taken leaves nothing behind to drop."""
+    from evo.device.sim import pages
+
+    pages.give_back(pages.take(777 << 10))
+    lent = pages.take(777 << 10)
+    for array in [pages.take(size << 20) for size in range(1, 17)]:  # more than is kept in all
+        pages.give_back(array)
+    pages.give_back(lent)
+    assert pages.take(lent.size, clear=False) is lent

@@ -137,6 +137,8 @@ def _int_to_int(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
     have, want = WIDTH[source], WIDTH[to]
     is_signed = source[0] == "s"
     if "sat" in ins.mods:
+        if have - is_signed <= want - (to[0] == "s") and (to[0] == "s" or not is_signed):
+            raise refuse(ins, ".sat, though every value fits")
         wide = max(have, want) * 2
         big = c.sext(value, f"i{wide}") if is_signed else c.zext(value, f"i{wide}")
         low = -(1 << (want - 1)) if to[0] == "s" else 0
@@ -156,7 +158,7 @@ def _round_whole(e: Emitter, value: V, mode: str) -> V:
 
 
 def _float_to_int(e: Emitter, ins: Instr, value: V, to: str) -> V:
-    """Saturating; NaN gives 0 below 64 bits and the sign-bit pattern for 64, as the hardware does."""
+    """Saturating; NaN gives the top bit alone if one of the types has 64 bits, else 0 (PTX ISA 9.0, and the H200)."""
     c = e.c
     mode = _mode(ins)
     if mode not in ("rni", "rzi", "rmi", "rpi"):
@@ -168,8 +170,8 @@ def _float_to_int(e: Emitter, ins: Instr, value: V, to: str) -> V:
     prefix = "v32" if is_vec(value.t) else ""
     letters = {"float": "f32", "double": "f64"}[elem(value.t)]
     out = c.call(t, f"llvm.{op}.{prefix}i{width}.{prefix}{letters}", whole)
-    if width == 64:
-        out = c.select(c.fcmp("uno", value, value), const(t, 1 << 63), out)
+    if width == 64 or elem(value.t) == "double":
+        out = c.select(c.fcmp("uno", value, value), const(t, 1 << (width - 1)), out)
     return out
 
 

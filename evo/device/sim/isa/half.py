@@ -1,11 +1,11 @@
-"""f16, bf16 and their packed pairs: computed in f32 and rounded once, so results are correctly rounded."""
+"""f16, bf16 and their packed pairs: computed in wider numbers and rounded once, so results are correctly rounded."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import V, const, fconst, is_vec
-from evo.device.sim.isa.rounding import flush, narrow, odd_sum, saturate, widen
+from evo.device.sim.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
 from evo.device.sim.isa.table import refuse
 from evo.device.sim.program import WIDTH, Instr, Operand, Pair
 
@@ -64,7 +64,12 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
         from evo.device.sim.isa.floating import pick_extremum
 
         return narrow(e, pick_extremum(e, name, xs[0], xs[1], nan="NaN" in ins.mods), base)
-    if name == "fma":
+    if name in ("fma", "mul") and base == "bf16":
+        # A product of two bf16 can leave the range of f32, never that of f64.
+        xs = [c.cast("fpext", x, "double") for x in xs]
+        product = c.bin("fmul", xs[0], xs[1])
+        total = odd(e, *(two_sum(e, product, xs[2]) if name == "fma" else (product, fconst(product.t, 0.0))))
+    elif name == "fma":
         total = odd_sum(e, c.bin("fmul", xs[0], xs[1]), xs[2])
     elif name in ("ex2", "tanh"):
         from evo.device.sim.isa.approx import approximation
@@ -79,7 +84,7 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
         total = saturate(e, total)
     out = narrow(e, total, base)
     if "relu" in ins.mods:
-        out = c.select(c.fcmp("olt", total, fconst(total.t, 0.0)), const(out.t, 0), out)
+        out = c.select(c.fcmp("ole", total, fconst(total.t, 0.0)), const(out.t, 0), out)  # -0 becomes +0 as well
     if "ftz" in ins.mods and base == "f16":
         out = c.bits(flush(e, c.bits(out, "half"), always=True), "i16")
     return out

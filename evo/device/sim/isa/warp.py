@@ -54,7 +54,7 @@ def _fixed(e: Emitter, ins: Instr, mode: str, value: V) -> tuple[V, V] | None:
 
 @opcode("shfl", "sync up down bfly idx b32", "shuffle", uniform="never", operands=(4, 5))
 def shuffle(e: Emitter, ins: Instr) -> None:
-    """The source lane must be active; reading an inactive lane is undefined in PTX and gives the lane's own value."""
+    """Reading a lane that does not run is undefined in PTX; here it gives the lane's own value (and see sync.py)."""
     c = e.c
     if "sync" not in ins.mods or len(ins.args) != 5:
         raise refuse(ins, "only .sync")

@@ -131,20 +131,33 @@ def _permute(_: re.Match[str]) -> Code:
     return c
 
 
-@runtime(r"demand_shfl_(idx|bfly)")
+@runtime(r"demand_shfl_(idx|bfly|up|down)")
 def _demand_source(m: re.Match[str]) -> Code:
-    """The source lanes of the running lanes must run too, where the shuffle's segment does not clamp them."""
-    names = ["ctx", "w", "rec", "lanes", "control", "running"]
-    types = ["ptr", "ptr", "ptr", "<32 x i32>", "<32 x i32>", "i32"]
+    """The source lanes of the running lanes must run too, where the shuffle's segment does not clamp them.
+
+    Up and down may read lanes outside the mask, and down may read an absent lane in a lane at or beyond the distance:
+    a reduction throws those results away.
+    """
+    names = ["ctx", "w", "rec", "lanes", "control", "members", "running"]
+    types = ["ptr", "ptr", "ptr", "<32 x i32>", "<32 x i32>", "<32 x i32>", "i32"]
     c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline cold")
-    _, w, rec, lanes, control, running = (c.arg(i) for i in range(6))
+    _, w, rec, lanes, control, members, running = (c.arg(i) for i in range(7))
     clamp, segment = c.and_(control, 31), c.and_(c.lshr(control, 8), 31)
     bottom = c.and_(IOTA32, segment)
     top = c.or_(bottom, c.and_(clamp, c.not_(segment)))
     near = c.and_(lanes, 31)
-    source = c.xor(IOTA32, near) if m[1] == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
+    if m[1] in ("idx", "bfly"):
+        source = c.xor(IOTA32, near) if m[1] == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
+        used = c.icmp("sle", source, top)
+    else:
+        source = c.sub(IOTA32, near) if m[1] == "up" else c.add(IOTA32, near)
+        named = c.icmp("ne", c.and_(c.lshr(members, c.and_(source, 31)), 1), 0)
+        inside = c.icmp("sge", source, top) if m[1] == "up" else c.icmp("sle", source, top)
+        used = c.and_(named, inside)
+        if m[1] == "down":
+            used = c.and_(used, c.icmp("slt", c.sub(IOTA32, bottom), near))
     absent = c.icmp("eq", c.and_(c.lshr(c.splat(running), c.and_(source, 31)), 1), 0)
-    wrong = c.and_(c.mask_bits(c.and_(absent, c.icmp("sle", source, top))), running)
+    wrong = c.and_(c.mask_bits(c.and_(absent, used)), running)
     with c.if_(c.icmp("ne", wrong, 0), likely=False):
         lane = c.intrinsic("cttz", wrong, True)
         from_ = lane_of(c, spill(c, source, 128), lane, "i32")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.cli.terminal import duration, out, plain, verdict_colour
-from evo.cli.watch import Row, Tally, begin_line, done_line
+from evo.cli.watch import Row, Tally, begin_line, done_line, usage_words
 
 if TYPE_CHECKING:
     from evo.evolve import Event
@@ -66,6 +66,8 @@ class LiveView:
                 self._do(_trial_words(event))
             case "stage":
                 self._stage = plain(event.text or str(event.fields.get("stage", "")))
+            case "usage":
+                self._tally.usage = usage_words(event.fields)
             case "result":
                 self._row(self._tally.count(event.fields))
                 self._do("choosing the next change")
@@ -144,7 +146,9 @@ class LiveView:
         self._spinner.update(text=doing)
         lines: list[Spinner | Text | Table] = [self._spinner]
         if self._begun:
-            lines += [Text(f"  {self._tally.champion_line()}", no_wrap=True, overflow="ellipsis"), self._bar()]
+            told = [self._tally.champion_line(), *([self._tally.usage] if self._tally.usage else [])]
+            lines += [Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in told]
+            lines.append(self._bar())
         if self._stopping:
             lines.append(Text(f"  {self._stopping}", style="yellow"))
         return Group(*lines)

@@ -64,6 +64,7 @@ class Tally:
         self.champion = ""
         self.champion_us: float | None = None
         self.start_us: float | None = None
+        self.usage = ""  # what the language model has used so far
         self._budget_s = budget_s
         self._started_s = time.monotonic()
 
@@ -142,10 +143,34 @@ def row_of(fields: Fields, headline: str) -> Row:
     )
 
 
+def usage_words(fields: Fields) -> str:
+    """`language model: 7 calls, 31,204 tokens, 0.0182 spent`; with the cost of a keep where the run is over."""
+
+    def number(name: str) -> float:
+        value = fields.get(name)
+        return value if isinstance(value, (int, float)) else 0
+
+    about = "about " if fields.get("estimated_calls") else ""
+    words = f"language model: {number('calls'):,.0f} calls"
+    words += f", {about}{number('prompt_tokens') + number('completion_tokens'):,.0f} tokens"
+    if "cost" in fields:
+        words += f", {about}{number('cost'):.4g} spent"
+    if fields.get("replayed"):
+        words += " (replayed)"
+    if "tokens_per_keep" in fields:
+        cost = f" and {number('cost_per_keep'):.4g}" if "cost_per_keep" in fields else ""
+        words += f"; a kept gain took {number('tokens_per_keep'):,.0f} tokens{cost}"
+    return words
+
+
 def done_line(fields: Fields, tally: Tally) -> str:
     """The run in one sentence, for stdout."""
+    spent = fields.get("llm")
+    if isinstance(spent, dict):
+        tally.usage = usage_words(spent)
     sentence = f"{fields.get('trials', tally.trials)} trials, {fields.get('kept', tally.kept)} kept"
-    return f"{sentence} in {duration(tally.elapsed_s)}; {tally.champion_line()}"
+    ended = f"{sentence} in {duration(tally.elapsed_s)}; {tally.champion_line()}"
+    return f"{ended}\n{tally.usage}" if tally.usage else ended
 
 
 class PlainView:
@@ -171,8 +196,12 @@ class PlainView:
                 say(
                     f"  # {'operator':<14}  {'status':<10} {'time µs':>10} {'':<8} {'gain':>7}  {'verdict':<12}  change"
                 )
+            case "usage":
+                self._tally.usage = usage_words(event.fields)
             case "result":
                 self._result(self._tally.count(event.fields))
+                if self._tally.usage and event.fields.get("operator") == "llm":
+                    say(f"{'':19} {self._tally.usage}")
             case "done" if not self._quiet:
                 out(done_line(event.fields, self._tally))
 

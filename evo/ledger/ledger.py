@@ -211,11 +211,11 @@ class Ledger:
         self._git.commit({self._git.path(file): data}, message, branch=step.branch, date=step.date)
 
     def _commit_records(self, note: RunNote, date: str) -> str | None:
-        data = _read(self._file(note.run_file))
-        if not data:
+        files = {path: data for path in (note.run_file, _transcript(note)) if (data := _read(self._file(path)))}
+        if not files:
             return None
         message = f"{note.task}: records of run {note.run}\n\n{RUN_TRAILER}: {note.run}\n"
-        return self._git.commit({note.run_file: data}, message, branch=note.branch, date=date)
+        return self._git.commit(files, message, branch=note.branch, date=date)
 
     def _put_back(self, step: Step) -> None:
         self._require_known(step)
@@ -244,6 +244,9 @@ class Ledger:
         elif torn is not None:
             said.append(f"added the newline that the last line of {note.run_file} lacked")
         self._remove_empty(file)
+        if (transcript := self._file(_transcript(note))).exists():
+            mend_tail(transcript)  # a reply whose line was torn is lost; the records do not need it
+            self._remove_empty(transcript)
         if commit := self._commit_records(note, date):
             said.append(f"committed the records of the interrupted run {note.run}: commit {commit[:12]}")
         self._journal.end_run()
@@ -264,6 +267,7 @@ class Ledger:
             (self.root, "."),
             (self.root, "kernels/*/champions"),
             (self.root, "population/*/runs"),
+            (self.root, "population/*/transcripts"),
         ):
             for place in folder.glob(pattern) if pattern != "." else [folder]:
                 for stray in place.glob(f".*{TEMPORARY_SUFFIX}"):
@@ -360,6 +364,12 @@ class Ledger:
             said = " ".join(failure.stderr.split())
             hint = "commit or stash what is in the way, or name another branch"
             raise LedgerUnclean(f"cannot switch to {name}: {said}", hint=hint) from failure
+
+
+def _transcript(note: RunNote) -> str:
+    """Where a run's transcript is, if it asked a language model: beside the folder of the run files."""
+    runs, _, name = note.run_file.rpartition("/")
+    return f"{runs.rpartition('/')[0]}/transcripts/{name}"
 
 
 def _read(file: Path) -> bytes | None:

@@ -73,6 +73,7 @@ class _State:
     best: tuple[Edited, Reply] | None = None  # applied, but the compiler refused it
     problem: str = ""
     attempts: int = 0
+    last: str | None = None  # the reply before
 
 
 def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder) -> Answer:
@@ -127,6 +128,9 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
             return answer("ok", compiles=True)
         except Unusable as unusable:
             state.problem = unusable.problem
+            if completion.text == state.last:
+                break  # told what is wrong, the model says the same again: further tries would only cost
+            state.last = completion.text
             state.messages += [Message("assistant", completion.text), repair(unusable.problem)]
     return answer("unusable")
 

@@ -123,7 +123,7 @@ def repair(problem: str) -> Message:
     parts = [
         "That reply could not be used:",
         data("problem", problem),
-        "Answer again in the same form, with a corrected edit of the same idea. SEARCH lines are lines of the kernel as"
-        " it was given first: nothing of your last reply has been applied.",
+        "Answer again in the same form: the same idea with this put right, or a better one. SEARCH lines are lines of"
+        " the kernel as it was given first; nothing of your last reply has been applied.",
     ]
     return Message("user", joined(parts))

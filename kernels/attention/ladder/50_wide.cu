@@ -247,16 +247,15 @@ __device__ __forceinline__ void attend(const Problem p) {
         commit();  // one group per stage; Q travels with the first
         advance();
     }
+    wait<STAGES - 2>();
+    __syncthreads();  // Q, which all threads copied
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+        for (int d = 0; d < KEPT; ++d) load_matrices(query[m][d], pair_at(q_lane, d) + m * 16 * D * 2);
+    }
     for (int t = group; t * BLOCK_N < end; t += GROUPS) {
         wait<STAGES - 2>();
-        if (t == group) {
-            __syncthreads();  // Q, which all threads copied
-#pragma unroll
-            for (int m = 0; m < 2; ++m) {
-#pragma unroll
-                for (int d = 0; d < KEPT; ++d) load_matrices(query[m][d], pair_at(q_lane, d) + m * 16 * D * 2);
-            }
-        }
         sync_group();  // stage t is visible to all, and the one before has been read by all
         const unsigned refill = ring + (t / GROUPS + STAGES - 1) % STAGES * 2 * TILE_BYTES;
 #pragma unroll

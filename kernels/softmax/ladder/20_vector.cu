@@ -16,16 +16,19 @@
 constexpr int THREADS = WARPS * 32;
 constexpr float LOG2_E = 1.4426950408889634f;
 
-// A running maximum (of x log2 e) and the sum of 2^(x log2 e - maximum).
+// A running maximum and the sum of e^(x - maximum).
 struct Running {
     float largest, sum;
 };
+
+// The difference of two fp16 values is exact in fp32; a product with log2 e before it would not be.
+__device__ inline float power(float x, float largest) { return exp2f((x - largest) * LOG2_E); }
 
 __device__ inline Running merge(Running a, Running b) {
     const float largest = fmaxf(a.largest, b.largest);
     // A part that has seen nothing yet has maximum -inf; the difference of two of them would be NaN.
     const float shift = largest == -INFINITY ? 0.0f : largest;
-    return {largest, a.sum * exp2f(a.largest - shift) + b.sum * exp2f(b.largest - shift)};
+    return {largest, a.sum * power(a.largest, shift) + b.sum * power(b.largest, shift)};
 }
 
 __device__ inline void unpack(const uint4& packed, float (&values)[8]) {
@@ -33,8 +36,8 @@ __device__ inline void unpack(const uint4& packed, float (&values)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&words[i]));
-        values[2 * i] = pair.x * LOG2_E;
-        values[2 * i + 1] = pair.y * LOG2_E;
+        values[2 * i] = pair.x;
+        values[2 * i + 1] = pair.y;
     }
 }
 
@@ -86,10 +89,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         float largest = mine.largest;
 #pragma unroll
         for (int i = 0; i < 8; ++i) largest = fmaxf(largest, values[i]);
-        mine.sum *= exp2f(mine.largest - largest);
+        mine.sum *= power(mine.largest, largest);
         mine.largest = largest;
 #pragma unroll
-        for (int i = 0; i < 8; ++i) mine.sum += exp2f(values[i] - largest);
+        for (int i = 0; i < 8; ++i) mine.sum += power(values[i], largest);
     }
 
 #pragma unroll
@@ -109,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         float values[8];
         unpack(row[c], values);
 #pragma unroll
-        for (int i = 0; i < 8; ++i) values[i] = exp2f(values[i] - total.largest) * inverse;
+        for (int i = 0; i < 8; ++i) values[i] = power(values[i], total.largest) * inverse;
         store_chunk(out, c * 8, cols, values);
     }
 }

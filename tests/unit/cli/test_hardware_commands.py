@@ -126,8 +126,8 @@ def test_derive_as_json_and_as_a_document(capsys: pytest.CaptureFixture[str]) ->
 def test_derive_compiles_the_rung_it_sets(capsys: pytest.CaptureFixture[str]) -> None:
     shape = answer(capsys, "derive", "softmax", "--gpu", "l4")
     rungs = {rung["rung"]: rung for rung in shape["rungs"]}
-    assert rungs["20_vector.cu"]["compiled"]["registers"] > 0
-    assert rungs["20_vector.cu"]["compiled"]["spill_bytes"] == 0
+    assert rungs["30_registers.cu"]["compiled"]["registers"] > 0
+    assert rungs["30_registers.cu"]["compiled"]["spill_bytes"] == 0
 
 
 def test_derive_checks_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+// One thread owns one row and walks it three times: sum and mean, variance, output.
+// Roadmap step 0: the baseline. Correct for every shape, deliberately naive.
+// Hypothesis: neighbouring threads read addresses one row apart, so every warp load touches 32 sectors and uses 2 bytes
+// of each; memory traffic is many times the compulsory 8 bytes an element. Everything above it should win.
+// evo: task   add_layernorm
+// evo: knob   THREADS in 32, 64, 128, 256
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch add_layernorm grid (ceil_div(ROWS, THREADS)) block (THREADS) shared 0
+#include <cuda_fp16.h>
+
+#define THREADS 64
+#define UNROLL 1
+
+extern "C" __global__ void add_layernorm(const __half* x, const __half* r, const __half* w, const __half* b, __half* s,
+                                         __half* y, float eps, int rows, int cols) {
+    const int row = blockIdx.x * THREADS + threadIdx.x;
+    if (row >= rows) return;
+    const long long start = (long long)row * cols;
+    const auto add_at = [&](int i) { return __half2float(x[start + i]) + __half2float(r[start + i]); };
+
+    float sum = 0.0f;
+#pragma unroll UNROLL
+    for (int i = 0; i < cols; ++i) {
+        const float value = add_at(i);
+        sum += value;
+        s[start + i] = __float2half(value);
+    }
+    const float mean = sum / cols;
+
+    float squares = 0.0f;
+#pragma unroll UNROLL
+    for (int i = 0; i < cols; ++i) {
+        const float centred = add_at(i) - mean;
+        squares += centred * centred;
+    }
+
+    const float root = sqrtf(squares / cols + eps);
+#pragma unroll UNROLL
+    for (int i = 0; i < cols; ++i)
+        y[start + i] = __float2half((add_at(i) - mean) / root * __half2float(w[i]) + __half2float(b[i]));
+}

@@ -1,5 +1,6 @@
 """Golden cases: one opcode or one CUDA function each, on fixed inputs. The unit tests run them on the simulator, the
-GPU test runs the same PTX on hardware and compares. `bound` None: every bit must agree (NaN with NaN)."""
+GPU test runs the same PTX on hardware and compares. Without a bound every bit must agree (NaN with NaN). The bounds of
+approximate instructions are wide enough for two results within the PTX ISA's bounds and their rounding."""
 
 from __future__ import annotations
 
@@ -39,9 +40,17 @@ EDGES = [
 ]
 
 
+# Of bfe and bfi, by width: positions and lengths beyond 255, which PTX restricts. The low eight bits count.
+FIELD = {"32": "", "64": "in 64 bits hardware does not cut position and length to eight bits, as the PTX ISA says"}
+
+
 @dataclass(frozen=True)
 class Golden:
-    """A kernel `kernel(inputs..., outputs...)`; `relative` or `absolute` bounds what may differ from hardware."""
+    """A kernel `kernel(inputs..., outputs...)`; `relative` or `absolute` bounds what may differ from hardware.
+
+    `number`: the float type that the outputs' bits hold, if they are stored as integers. `known`: why hardware gives
+    something else than the PTX ISA, which the simulator follows.
+    """
 
     name: str
     ptx: str
@@ -52,6 +61,8 @@ class Golden:
     block: int
     relative: float = 0.0
     absolute: float = 0.0
+    number: str = ""
+    known: str = ""
 
     @property
     def exact(self) -> bool:
@@ -83,9 +94,16 @@ def values(kind: str, count: int, seed: int) -> np.ndarray:
 
 
 def op(
-    spelling: str, out: str, *kinds: str, relative: float = 0.0, absolute: float = 0.0, body: str = ""
+    spelling: str,
+    out: str,
+    *kinds: str,
+    relative: float = 0.0,
+    absolute: float = 0.0,
+    body: str = "",
+    known: str = "",
+    target: str = "sm_89",
 ) -> tuple[Any, ...]:
-    return spelling, out, kinds, relative, absolute, body
+    return spelling, out, kinds, relative, absolute, body, known, target
 
 
 def _opcodes() -> Iterator[tuple[Any, ...]]:
@@ -143,18 +161,28 @@ def _opcodes() -> Iterator[tuple[Any, ...]]:
             yield op(f"{name}.{kind}", wide, wide, wide, wide)
         for name in ("neg", "abs"):
             yield op(f"{name}.{kind}", wide, wide)
-        yield op(f"tanh.approx.{kind}", wide, wide, relative=2.0**-6 if kind[0] == "b" else 2.0**-9)
+        # tanh: 2^-10.987 absolute in f16, 2^-8 in bf16; ex2: 2^-9.9 and 2^-7 relative, and a denormal step below that.
+        short = kind[0] == "b"
+        target = "sm_90" if short else "sm_89"
+        yield op(f"tanh.approx.{kind}", wide, wide, absolute=2.0**-7 if short else 2.0**-9.9, target=target)
         yield op(
-            f"ex2.approx{'.ftz' if kind[0] == 'b' else ''}.{kind}",
+            f"ex2.approx{'.ftz' if short else ''}.{kind}",
             wide,
             wide,
-            relative=2.0**-6 if kind[0] == "b" else 2.0**-9,
+            relative=2.0**-6 if short else 2.0**-8.9,
+            absolute=0.0 if short else 2.0**-24,
+            target=target,
         )
     for how in ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"):
         for kind in ("f32", "ftz.f32", "f64", "f16", "bf16"):
             base = {"f16": "b16", "bf16": "b16"}.get(kind, kind[-3:])
             yield op(
-                f"setp.{how}.{kind}", "u32", base, base, body=f"setp.{how}.{kind} %p, %a, %b; selp.u32 %o, 1, 0, %p;"
+                f"setp.{how}.{kind}",
+                "u32",
+                base,
+                base,
+                body=f"setp.{how}.{kind} %p, %a, %b; selp.u32 %o, 1, 0, %p;",
+                target="sm_90" if kind == "bf16" else "sm_89",
             )
     yield from _conversions()
     yield from _integers()
@@ -196,7 +224,9 @@ def _conversions() -> Iterator[tuple[Any, ...]]:
         yield op(spelling, to, source)
     for source in ints:
         for to in ("u8", "s8", "s16", "u32", "s32"):
-            yield op(f"cvt.sat.{to}.{source}", to, source)
+            have, want = (np.iinfo(DTYPES[kind]) for kind in (source, to))
+            if have.min < want.min or have.max > want.max:  # else .sat is not legal
+                yield op(f"cvt.sat.{to}.{source}", to, source)
     yield op("cvt.rna.tf32.f32", "b32", "f32")
     for to in ("f16x2", "bf16x2"):
         for mode in ("rn", "rz", "rn.relu"):
@@ -221,7 +251,12 @@ def _integers() -> Iterator[tuple[Any, ...]]:
         yield op(f"mad.hi.{kind}", kind, kind, kind, kind)
         yield op(f"bfind.{kind}", "u32", kind)
         yield op(f"bfind.shiftamt.{kind}", "u32", kind)
-        yield op(f"bfe.{kind}", kind, kind, "u32", "u32")
+        # Position and length are restricted to 0..255.
+        byte = "and.b32 %b, %b, 255; and.b32 %c, %c, 255; "
+        yield op(f"bfe.{kind}", kind, kind, "u32", "u32", body=f"{byte}bfe.{kind} %o, %a, %b, %c;")
+        yield op(
+            f"bfe.{kind} (any)", kind, kind, "u32", "u32", body=f"bfe.{kind} %o, %a, %b, %c;", known=FIELD[kind[1:]]
+        )
     yield op("add.sat.s32", "s32", "s32", "s32")
     yield op("sub.sat.s32", "s32", "s32", "s32")
     for kind in ("b16", "b32", "b64"):
@@ -234,15 +269,22 @@ def _integers() -> Iterator[tuple[Any, ...]]:
         yield op(f"popc.{kind}", "u32", kind)
         yield op(f"clz.{kind}", "u32", kind)
         yield op(f"brev.{kind}", kind, kind)
-        yield op(f"bfi.{kind}", kind, kind, kind, "u32", "u32")
+        byte = "and.b32 %c, %c, 255; and.b32 %d, %d, 255; "
+        yield op(f"bfi.{kind}", kind, kind, kind, "u32", "u32", body=f"{byte}bfi.{kind} %o, %a, %b, %c, %d;")
+        text = f"bfi.{kind} %o, %a, %b, %c, %d;"
+        yield op(f"bfi.{kind} (any)", kind, kind, kind, "u32", "u32", body=text, known=FIELD[kind[1:]])
     for mode in ("", ".f4e", ".b4e", ".rc8", ".ecl", ".ecr", ".rc16"):
         yield op(f"prmt.b32{mode}", "b32", "b32", "b32", "b32")
     for mode in ("clamp", "wrap"):
         yield op(f"bmsk.{mode}.b32", "b32", "b32", "b32")
         for kind in ("u32", "s32"):
             yield op(f"szext.{mode}.{kind}", "b32", "b32", "b32")
-    # A base beyond the mask is not defined.
-    yield op("fns.b32", "b32", "b32", "b32", "s32", body="and.b32 %b, %b, 31; fns.b32 %o, %a, %b, %c;")
+    # A base beyond the mask is not defined, nor is the magnitude of the least offset.
+    text = "and.b32 %b, %b, 31; max.s32 %c, %c, -2147483647; fns.b32 %o, %a, %b, %c;"
+    yield op("fns.b32", "b32", "b32", "b32", "s32", body=text)
+    least = "|-2^31| is no s32: hardware names a bit that is not set, the simulator finds none"
+    text = "and.b32 %b, %b, 31; fns.b32 %o, %a, %b, %c;"
+    yield op("fns.b32 (any)", "b32", "b32", "b32", "s32", body=text, known=least)
     for way in ("l.wrap", "l.clamp", "r.wrap", "r.clamp"):
         yield op(f"shf.{way}.b32", "b32", "b32", "b32", "u32")
     for a in ("u32", "s32"):
@@ -263,11 +305,15 @@ def _integers() -> Iterator[tuple[Any, ...]]:
 
 
 def opcodes(count: int = 512) -> Iterator[Golden]:
-    for spelling, out, kinds, relative, absolute, body in _opcodes():
+    for spelling, out, kinds, relative, absolute, body, known, target in _opcodes():
         text = body or f"{spelling} %o, {', '.join('%' + 'abcd'[i] for i in range(len(kinds)))};"
-        seed = zlib.crc32(spelling.encode())
+        seed = zlib.crc32(spelling.removesuffix(" (any)").encode())
         inputs = tuple(values(kind, count, seed + index) for index, kind in enumerate(kinds))
-        ptx = program_of(text, out, list(kinds), count)
+        ptx = program_of(text, out, list(kinds), count).replace(".target sm_89", f".target {target}")
+        words = spelling.split(" ")[0].split(".")
+        last = words[-2] if words[0] == "cvt" else words[-1]  # a conversion names its result first
+        number = last if last in ("bf16x2", "f16x2", "bf16", "f16") and words[0] != "setp" else ""
+        outputs = (np.zeros(count, DTYPES[out]),)
         yield Golden(
-            spelling, ptx, "k", inputs, (np.zeros(count, DTYPES[out]),), -(-count // 128), 128, relative, absolute
+            spelling, ptx, "k", inputs, outputs, -(-count // 128), 128, relative, absolute, number=number, known=known
         )

@@ -14,6 +14,7 @@ import numpy as np
 
 from evo.decide import (
     KEPT,
+    Between,
     Comparison,
     NoiseFloor,
     Rule,
@@ -24,6 +25,7 @@ from evo.decide import (
     require_margin,
     too_fast,
 )
+from evo.decide_noise import ASSUMED
 from evo.device import Arrays, BenchCase
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.device.worker import Worker
@@ -36,6 +38,7 @@ __all__ = ["BenchOptions", "BenchRequest", "Measurement", "control", "measure", 
 CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
 _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
 _CONTROL_PAIRS = 30
+_CONTROL_CAPTURES = 10  # of three pairs: a capture costs about as much as a pair, and varies as much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +57,24 @@ class Measurement:
 
 
 def measure(
-    worker: Worker, request: BenchRequest, *, chip: Chip, fresh: Callable[[], BenchRequest] | None = None
+    worker: Worker,
+    request: BenchRequest,
+    *,
+    chip: Chip,
+    fresh: Callable[[], BenchRequest] | None = None,
+    floor: NoiseFloor | None = None,
 ) -> Measurement:
     """Time the request's cases; with a parent, decide, and confirm a gain in a fresh process.
 
     fresh gives the same programs on newly drawn inputs for the confirming stage; without it the same inputs serve.
+    floor: of the A/A control before; its scatter between captures widens the intervals (without one, an assumed one).
     Raises TimedOut or Crashed for the variant, EvoError for the harness.
     """
     first = _bench(worker, request)
     if first.divergence:
         return Measurement(divergence=first.divergence, loaded=first.loaded, stages_s=first.stages_s)
-    decision = _judged(first, request, chip)
+    between = floor.between if floor is not None and floor.between is not None else ASSUMED
+    decision = _judged(first, request, chip, between)
     if decision is None or decision.verdict not in KEPT:
         return _measurement(first, decision, first.child)
     worker.recycle()
@@ -83,7 +93,7 @@ def measure(
         return Measurement(divergence=second.divergence, loaded=second.loaded, stages_s=first.stages_s)
     if reason := _impossible(second.child, again.child, chip):
         return _measurement(second, _fault(reason), second.child)
-    final = confirm(decision, _comparison(second, again, chip), _score(request), request.options.rule)
+    final = confirm(decision, _comparison(second, again, chip, between), _score(request), request.options.rule)
     return _measurement(second, final, _pooled(first, second), before=first)
 
 
@@ -92,7 +102,7 @@ def control(
 ) -> tuple[NoiseFloor, Decision]:
     """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP)."""
     rule = replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS, simpler=None)
-    watched = replace(options, rule=rule, cold_samples=0)
+    watched = replace(options, rule=rule, cold_samples=0, captures=_CONTROL_CAPTURES)
     request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
     result = _bench(worker, request)
     if result.divergence:
@@ -102,7 +112,10 @@ def control(
     comparison = Comparison(
         pairs=result.pairs, child=result.child, parent=result.parent, dropped=result.dropped, clocks=result.clocks
     )
-    return noise_floor(result.pairs, weights), judge(comparison, weights, options.rule)
+    floor = noise_floor(result.pairs, weights, result.captures)
+    if floor.between is not None:
+        floor = replace(floor, between=replace(floor.between, step=result.timer_step))
+    return floor, judge(comparison, weights, options.rule)
 
 
 def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:
@@ -134,12 +147,12 @@ def _bench(worker: Worker, request: BenchRequest) -> BenchResult:
     return cast(BenchResult, worker.call("bench", request, time_limit_s=limit))
 
 
-def _judged(result: BenchResult, request: BenchRequest, chip: Chip) -> Decision | None:
+def _judged(result: BenchResult, request: BenchRequest, chip: Chip, between: Between) -> Decision | None:
     if reason := _impossible(result.child, request.child, chip):
         return _fault(reason)
     if not request.parent:
         return None
-    return judge(_comparison(result, request, chip), _score(request), request.options.rule)
+    return judge(_comparison(result, request, chip, between), _score(request), request.options.rule)
 
 
 def _fault(reason: str) -> Decision:
@@ -155,7 +168,7 @@ def _impossible(rows: tuple[CaseBench, ...], cases: tuple[BenchCase, ...], chip:
     return None
 
 
-def _comparison(result: BenchResult, request: BenchRequest, chip: Chip) -> Comparison:
+def _comparison(result: BenchResult, request: BenchRequest, chip: Chip, between: Between) -> Comparison:
     programs = [case.program for case in request.child]
     return Comparison(
         pairs=result.pairs,
@@ -164,6 +177,7 @@ def _comparison(result: BenchResult, request: BenchRequest, chip: Chip) -> Compa
         dropped=result.dropped,
         clocks=result.clocks,
         cycles=result.cycles,
+        between=replace(between, step=result.timer_step),
         compute_bound=frozenset(p.case for p in programs if compute_bound(flop=p.flop, bytes_moved=p.bytes, chip=chip)),
     )
 

@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from evo.decide_guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
 from evo.decide_modelled import decide_modelled
+from evo.decide_noise import Between, between_captures, widened
 from evo.errors import HarnessFault, UsageError
 from evo.result import CaseBench, Decision, Environment, Gain, Json, Verdict
 
 __all__ = [
     "DEFAULT_RULE",
     "P99_SAMPLES",
+    "Between",
     "Comparison",
     "NoiseFloor",
     "Rule",
@@ -39,6 +41,7 @@ __all__ = [
     "require_same",
     "tail_problem",
     "too_fast",
+    "widened",
 ]
 
 Ratios = Mapping[str, float]  # case name -> ln(child time / parent time) of one pair
@@ -165,7 +168,8 @@ class Comparison:
     """What one stage measured: pairs in the order taken (clock-matched ones only), and both sides' times.
 
     cycles: the same pairs in SM clock cycles (time x clock), where the clock of each half was seen. compute_bound: the
-    cases whose time is cycles; for them a shorter time at a higher clock is no gain.
+    cases whose time is cycles; for them a shorter time at a higher clock is no gain. between: what other captures would
+    add to the scatter of these pairs; every interval is widened by it.
     """
 
     pairs: tuple[Ratios, ...]
@@ -175,6 +179,7 @@ class Comparison:
     clocks: dict[str, Json] = field(default_factory=dict)
     cycles: tuple[Ratios, ...] = ()
     compute_bound: frozenset[str] = frozenset()
+    between: Between | None = None
 
 
 def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
@@ -186,8 +191,11 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
     evidence = {**stage.evidence, "dropped_pairs": comparison.dropped}
     if comparison.clocks:
         evidence["clocks"] = dict(comparison.clocks)
-    gain = gain_of(stage.combined) if stage.combined else None
-    evidence["cases"] = {case: _case_evidence(comparison.pairs, case) for case in _names(comparison.pairs)}
+    between = comparison.between
+    if between is not None:
+        evidence["between_captures"] = between.to_json()
+    gain = widened(gain_of(stage.combined), between) if stage.combined else None
+    evidence["cases"] = {case: _case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)}
     if unsteady := [case.name for case in comparison.child if case.warm and case.warm.unsteady]:
         evidence["unsteady"] = list(unsteady)
     verdict, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.reason
@@ -241,10 +249,11 @@ def confirm(first: Decision, again: Comparison, score: Mapping[str, float], rule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseFloor:
-    """What an A/A control shows: the spread of log ratios of a program against itself."""
+    """What an A/A control shows: the spread of log ratios of a program against itself, of pairs and of captures."""
 
     sd: float
     pairs: int
+    between: Between | None = None
 
     def smallest_margin(self, pairs: int) -> float:
         """Gains below this are not told from noise with so many pairs: three standard errors."""
@@ -252,20 +261,22 @@ class NoiseFloor:
 
     def to_json(self, rule: Rule) -> dict[str, Json]:
         """What a record keeps: the spread of a pair, and the smallest margin that the rule may be given here."""
-        return {
+        shown: dict[str, Json] = {
             "sd": round(self.sd, 6),
             "pairs": self.pairs,
             "smallest_margin": round(self.smallest_margin(rule.fewest_pairs), 6),
         }
+        return shown | ({"between_captures": self.between.to_json()} if self.between else {})
 
 
-def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float]) -> NoiseFloor:
-    """From the pairs of an A/A run. Raises HarnessFault with fewer than two."""
+def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float], captures: Sequence[int] = ()) -> NoiseFloor:
+    """From the pairs of an A/A run, and the capture of each where that is known. Raises HarnessFault with one pair."""
     weights = _weights(score)
     combined = [sum(weight * pair[case] for case, weight in weights.items()) for pair in pairs]
     if len(combined) < 2:
         raise HarnessFault("an A/A control needs two pairs or more", hint="raise max_pairs")
-    return NoiseFloor(sd=float(np.std(combined, ddof=1)), pairs=len(combined))
+    between = between_captures(pairs, captures, weights) if captures else None
+    return NoiseFloor(sd=float(np.std(combined, ddof=1)), pairs=len(combined), between=between)
 
 
 def require_margin(floor: NoiseFloor, rule: Rule) -> None:
@@ -343,9 +354,8 @@ def words(gain: Gain) -> str:
     return f"{factor:.3f}x {side} [{low:.3f}, {high:.3f}]"
 
 
-def _case_evidence(pairs: Sequence[Ratios], case: str) -> dict[str, Json]:
-    gain = gain_of([pair[case] for pair in pairs])
-    return gain.to_json()
+def _case_evidence(pairs: Sequence[Ratios], case: str, between: Between | None) -> dict[str, Json]:
+    return widened(gain_of([pair[case] for pair in pairs]), between, case=case).to_json()
 
 
 def _names(pairs: Sequence[Ratios]) -> list[str]:

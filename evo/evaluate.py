@@ -228,10 +228,16 @@ def _outcome(started: _Started, bench: Workbench) -> Evaluation:
 
 
 def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
-    """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked."""
+    """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked.
+
+    Machine code that it has passed for this task in this run is not run under it again.
+    """
     kept = found.decision is None or found.decision.verdict in KEPT
     if not job.sanitize or bench.modelled or not found.status.passed or not kept or found.check is None:
         return found
+    key = (job.task.hash, prepared.code_hash)
+    if (earlier := bench.sanitized.get(key)) is not None:
+        return replace(found, check=replace(found.check, sanitizer={**earlier.to_json(), "cached": True}))
     bench.on_stage("sanitize")
     reference = bench.reference(job.task)
     requests = [
@@ -241,6 +247,8 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
     with stages.time("sanitize"):
         said = gate.sanitize(requests, bench.device.which)
     check = replace(found.check, sanitizer=said.to_json())
+    if said.state == "clean":
+        bench.sanitized[key] = said
     if said.fault is None:
         return replace(found, check=check)
     reason = f"compute-sanitizer: {said.reason}"
@@ -287,7 +295,8 @@ def _measured(
             options=BenchOptions(rule=rule, samples=samples),
         )
 
-    found = measure(bench.worker, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1))
+    floor = bench.floors.get(job.task.hash)
+    found = measure(bench.worker, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1), floor=floor)
     for name, seconds in found.stages_s.items():
         started.stages.seconds[f"bench.{name}"] = seconds
     if found.divergence is not None:

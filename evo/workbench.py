@@ -21,7 +21,7 @@ from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
-from evo.gate import check_task
+from evo.gate import Sanitized, check_task
 from evo.hardware import Chip, chip
 from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare
@@ -39,7 +39,7 @@ _PARENTS = 8
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # What has no part in how a result is made; a change there leaves results comparable.
 _NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py"}
-_NO_PART |= {"notebook.py", "evolve.py", "llm", "mcp.py", "redteam", "__main__.py", "disk.py"}
+_NO_PART |= {"tune", "sweep.py", "notebook.py", "evolve.py", "llm", "mcp.py", "redteam", "__main__.py", "disk.py"}
 
 
 @functools.cache
@@ -73,6 +73,8 @@ class Workbench:
         self.arch = self.chip.arch if arch == "native" else arch
         self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))
         self.controls: dict[str, dict[str, Json]] = {}  # task hash -> the noise floor of this run's A/A control
+        self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
+        self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self._helper: Worker | None = None  # a second simulator, for screening
         self._checkers: list[Worker] = []  # more simulators, for what is evaluated ahead
         self._lock = threading.Lock()
@@ -222,6 +224,7 @@ class Workbench:
             raise HarnessFault(f"A/A control: the champion failed: {failure}", hint=hint) from None
         require_quiet(floor, decision, rule)
         self.controls[task.hash] = floor.to_json(rule)
+        self.floors[task.hash] = floor
         return floor
 
     def floor_us(self, task: Task, case: str) -> float | None:

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "evo"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "dtypes", "result"),
     ("hardware", "expr", "disk", "fields", "deadline", "distributions"),
-    ("variant", "source", "metrics", "decide_guards", "decide_modelled"),
+    ("variant", "source", "tune", "metrics", "decide_guards", "decide_modelled", "decide_noise"),
     ("tiling", "calibration", "bounds"),
     ("task", "decide", "compile", "ledger"),
     ("launch", "reference", "population"),
@@ -34,7 +34,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("prepare",),
     ("workbench", "profile"),
     ("evaluate", "screening", "llm"),
-    ("evolve", "redteam"),
+    ("attempt",),
+    ("evolve", "redteam", "sweep"),
     ("mcp",),
     ("cli",),
     ("__main__",),

@@ -108,6 +108,7 @@ class RunResult:
     counters: dict[str, int] = field(default_factory=dict)
     counters_by_line: dict[int, dict[str, int]] = field(default_factory=dict)
     launches: tuple[LaunchCounters, ...] = ()  # of the last repeat, in order
+    held_s: float | None = None  # how long the GPU's lock was held for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +65,7 @@ class GpuDevice:
         bus = str(runtime.deviceGetPCIBusId(index))
         self.monitor = Monitor(bus)  # CuPy cuts a UUID short at its first zero byte
         self.uuid = self.monitor.uuid or bus
-        self._modules: dict[str, Loaded] = {}
+        self._modules: dict[tuple[str, str], Loaded] = {}
 
     def describe(self) -> dict[str, str]:
         return {
@@ -86,8 +88,9 @@ class GpuDevice:
             raise HarnessFault(f"{self.product} returns wrong data", hint="check the GPU's ECC counters and Xid log")
         return "ok"
 
-    def load(self, program: Program) -> Loaded:
-        key = program.binary.key
+    def load(self, program: Program, copy: str = "") -> Loaded:
+        """The program's module in this context; each `copy` is one of its own, at another address."""
+        key = (program.binary.key, copy)
         if key not in self._modules:
             if len(self._modules) >= _MAX_MODULES:
                 self._modules.clear()
@@ -97,18 +100,22 @@ class GpuDevice:
     def run(self, request: RunRequest) -> RunResult:
         """Run a program `repeats` times on poisoned memory, and look at what it touched."""
         with self.locked(exclusive=False):
+            started = time.perf_counter()
             try:
-                return self._run(request)
+                found = self._run(request)
             except KernelFault as error:
                 self.spent = self.spent or error.sticky
-                return RunResult(outputs=(), faults=(error.fault,))
+                found = RunResult(outputs=(), faults=(error.fault,))
+            return replace(found, held_s=time.perf_counter() - started)
 
     def bench(self, request: BenchRequest) -> BenchResult:
         from evo.device.gpu_timing import Bench
 
         with self.locked(exclusive=True):
+            started = time.perf_counter()
             try:
-                return Bench(self, request).measure()
+                found = Bench(self, request).measure()
+                return replace(found, held_s=time.perf_counter() - started)
             except BaseException:
                 self.spent = True  # whatever broke in the middle of a measurement, the next starts in a fresh process
                 raise

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ INPUT_SETS = 3
 OUTPUT_SETS = 2
 CYCLE = INPUT_SETS * OUTPUT_SETS  # coprime, so this many sequences meet every pairing once
 BLOCK_SAMPLES = 8
+SHORT_SAMPLES = 3
 BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
 
 
@@ -65,8 +66,19 @@ class Side:
 class CaseTimer:
     """One bench case: the buffers that both sides share, and blocks of samples on them."""
 
-    def __init__(self, device: GpuDevice, request: BenchRequest, index: int, stages: Stages) -> None:
+    def __init__(
+        self,
+        device: GpuDevice,
+        request: BenchRequest,
+        index: int,
+        stages: Stages,
+        *,
+        capture: int = 0,
+        before: Mapping[str, Side] | None = None,
+    ) -> None:
+        """capture: its number, where each has modules of its own. before: the sides of the capture before this one."""
         self.device, self.request, self.stages = device, request, stages
+        self.capture = capture
         self.clock_mhz: float | None = None  # over the latest block
         self.random = random.SystemRandom()  # what is checked when must not follow from a seed
         self.values_at = list(range(INPUT_SETS))  # which set's values lie at each set's addresses
@@ -95,7 +107,7 @@ class CaseTimer:
                     self.arena.upload(f"{name}#{number}", array)
         self.sides = {label: self._side(label, side) for label, side in sides}
         with stages.time("capture"):
-            self._capture()
+            self._capture(before or {})
 
     def _input_sets(self, case: BenchCase) -> list[Arrays]:
         given = [case.inputs, *self.request.others.get(self.name, ())]
@@ -103,7 +115,8 @@ class CaseTimer:
 
     def _side(self, label: str, case: BenchCase) -> Side:
         with self.stages.time("load"):
-            loaded = self.device.load(case.program)
+            copy = f"{label} {self.capture}" if self.request.options.captures > 1 else ""
+            loaded = self.device.load(case.program, copy)
         sequences = []
         for number in range(CYCLE):
             addresses = {name: self.arena.address(f"{name}#{number % INPUT_SETS}") for name in self.inputs[0]}
@@ -146,7 +159,15 @@ class CaseTimer:
             if not np.array_equal(got.view(np.uint8), np.ascontiguousarray(wanted).view(np.uint8)):
                 raise Diverged(self._divergence(side, f"{name} differs from the verified output before timing"))
 
-    def _capture(self) -> None:
+    def _capture(self, before: Mapping[str, Side]) -> None:
+        """Graphs of every side; with sides before these, of as many launches, and their samples are taken over."""
+        if before:
+            for label, side in self.sides.items():
+                old = before[label]
+                side.per_graph, side.block_samples = old.per_graph, old.block_samples
+                side.warm, side.cold = old.warm, old.cold
+                self._final_graphs(side)
+            return
         each_us = []
         for side in self.sides.values():
             with self._running(side):
@@ -156,9 +177,13 @@ class CaseTimer:
         for side, each, count in zip(self.sides.values(), each_us, sequences_per_sample(each_us, CYCLE), strict=True):
             side.per_graph = count
             side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / (each * count))))
-            with self._running(side):
-                rounds = [[number] for number in range(CYCLE)] if count == 1 else [range(count)]
-                side.graphs = [self._graph(side, numbers) for numbers in rounds]
+            self._final_graphs(side)
+
+    def _final_graphs(self, side: Side) -> None:
+        count = side.per_graph
+        with self._running(side):
+            rounds = [[number] for number in range(CYCLE)] if count == 1 else [range(count)]
+            side.graphs = [self._graph(side, numbers) for numbers in rounds]
 
     def _graph(self, side: Side, numbers: Any) -> Any:
         stream = self.device.stream
@@ -188,22 +213,22 @@ class CaseTimer:
         stream.synchronize()
         return [cupy.cuda.get_elapsed_time(start, end) * 1000 for start, end in events]
 
-    def block(self, side: Side) -> list[float]:
+    def block(self, side: Side, most: int = BLOCK_SAMPLES) -> list[float]:
         """One warm block: poison, one untimed replay, samples, and a look at what the last launch wrote."""
         with self._running(side):
-            return self._block(side)
+            return self._block(side, min(side.block_samples, most))
 
-    def _block(self, side: Side) -> list[float]:
+    def _block(self, side: Side, samples: int) -> list[float]:
         self._poison()
         stream = self.device.stream
         graphs = side.graphs
         first = side.next_graph
         self.device.tools.stamp(0)
         graphs[first % len(graphs)].launch(stream)
-        order = iter(range(first + 1, first + 1 + side.block_samples))
-        taken = self._timed(side.block_samples, lambda: graphs[next(order) % len(graphs)].launch(stream), stamped=True)
+        order = iter(range(first + 1, first + 1 + samples))
+        taken = self._timed(samples, lambda: graphs[next(order) % len(graphs)].launch(stream), stamped=True)
         self.clock_mhz = self.device.tools.clock_mhz()
-        last = first + side.block_samples
+        last = first + samples
         side.next_graph = (last + 1) % len(graphs)
         self._check(side, (last if side.per_graph == 1 else side.per_graph - 1) % CYCLE)
         self._audit(side)

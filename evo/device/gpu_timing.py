@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.decide import P99_SAMPLES, Sequential
-from evo.device.gpu_case import BLOCK_SAMPLES, CaseTimer, Diverged, Side
+from evo.device.gpu_case import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
+from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
-from evo.device.samples import BenchRequest, BenchResult, Stages, timing_of
+from evo.device.samples import BenchRequest, BenchResult, Pace, Stages, timer_step_us, timing_of
 from evo.errors import HarnessFault
 from evo.result import CaseBench, Fault, Json, Verdict
 
@@ -31,6 +32,7 @@ CLOCK_TOLERANCE = 0.02
 STEADY = 0.01
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
+LOST_PAIRS = 8  # a loss that this many short pairs do not settle is looked at with whole blocks
 
 
 class Bench:
@@ -42,6 +44,8 @@ class Bench:
         self.deadline = time.monotonic() + request.options.budget_s
         self.timers: list[CaseTimer] = []
         self.pairs: list[dict[str, float]] = []
+        self.captures: list[int] = []  # in which capture each pair was taken
+        self.most = BLOCK_SAMPLES  # samples of a block; few while the child looks like a clear loser
         self.cycles: list[dict[str, float]] = []
         self.dropped = 0
         self.verdict: Verdict | None = None
@@ -73,11 +77,29 @@ class Bench:
                 self._top_up()
             with stages.time("cold"):
                 self._cold()
+        self._look_at_guards()
+        return self._result()
+
+    def _look_at_guards(self) -> None:
         for timer in self.timers:
             if broken := timer.arena.broken():
                 message = f"case {timer.name}: written past the ends of {', '.join(broken)} while timed"
                 raise Diverged(Fault(kind="timing_divergence", kernel="", message=message))
-        return self._result()
+
+    def _capture_anew(self, number: int) -> None:
+        """Other buffers, modules and graphs; the samples so far are kept."""
+        self._look_at_guards()
+        before = [dict(timer.sides) for timer in self.timers]
+        old = self.timers if mostly_free() else []  # as long as they are there, nothing new comes to lie where they are
+        self.timers = []
+        self.timers = [
+            CaseTimer(self.device, self.request, index, self.stages, capture=number, before=sides)
+            for index, sides in enumerate(before)
+        ]
+        del old
+        for timer in self.timers:
+            for side in timer.sides.values():
+                timer.block(side, SHORT_SAMPLES)  # its first launches fetch their code
 
     def _cold(self) -> None:
         for timer in self.timers:
@@ -91,18 +113,25 @@ class Bench:
             raise HarnessFault("parent and child are not loaded the same way (cubin and PTX)", hint=hint)
 
     def _warm_up(self) -> None:
-        """Until five block medians in a row agree within 1 %, or the time for it is up."""
+        """Until five block medians in a row agree within 1 %, the child is clearly lost, or the time for it is up."""
         end = min(time.monotonic() + self.options.warm_up_s, self.deadline)
         recent: dict[int, list[float]] = {}
+        rounds = 0
         while time.monotonic() < end:
+            self.most = SHORT_SAMPLES if self.request.parent and rounds < LOST_ROUNDS else BLOCK_SAMPLES
+            rounds += 1
             for timer in self.timers:
-                for side in timer.sides.values():
-                    recent.setdefault(id(side), []).append(_median(timer.block(side)))
+                sides = list(timer.sides.values())
+                for side in sides if rounds % 2 else reversed(sides):  # a clock that rises favours neither
+                    recent.setdefault(id(side), []).append(_median(timer.block(side, self.most)))
             if self._clearly_lost(recent):
+                self.most = SHORT_SAMPLES
                 break
             last = [medians[-5:] for medians in recent.values()]
             if all(len(medians) == 5 and max(medians) <= (1 + STEADY) * min(medians) for medians in last):
                 break
+        else:
+            self.most = BLOCK_SAMPLES
 
     def _clearly_lost(self, recent: dict[int, list[float]]) -> bool:
         """Whether the child was much slower in some case, round after round of the warm-up."""
@@ -118,12 +147,19 @@ class Bench:
         rule = self.options.rule
         score = {t.name: self.request.score.get(t.name, 0.0) for t in self.timers} if self.request.score else {}
         sequential = Sequential(score if any(score.values()) else {t.name: 1.0 for t in self.timers}, rule)
+        capture, each = 0, math.ceil(rule.max_pairs / max(1, self.options.captures))
         for _ in range(2 * rule.max_pairs):
+            if len(self.pairs) >= (capture + 1) * each:
+                capture += 1
+                self._capture_anew(capture)
+            if len(self.pairs) >= LOST_PAIRS:
+                self.most = BLOCK_SAMPLES
             pair = self._pair()
             if pair is None:
                 self.dropped += 1
                 continue
             self.pairs.append(pair)
+            self.captures.append(capture)
             self.verdict = sequential.add(pair)
             if self.verdict is not None or time.monotonic() > self.deadline:
                 break
@@ -140,7 +176,7 @@ class Bench:
             readings: dict[str, Reading] = {}
             for label in order:
                 side = timer.sides[label]
-                taken = timer.block(side)
+                taken = timer.block(side, self.most)
                 side.warm.extend(taken)
                 medians[label] = _median(taken)
                 readings[label] = self._reading(timer)
@@ -160,11 +196,14 @@ class Bench:
 
     def _top_up(self) -> None:
         """More blocks until every side has its samples; a parent needs no more than its own tail takes."""
+        pace = Pace()
         for timer in self.timers:
             wanted = {"child": self.options.samples, "parent": min(self.options.samples, P99_SAMPLES)}
             while short := [s for label, s in timer.sides.items() if len(s.warm) < wanted[label]]:
                 for side in short:
-                    side.warm.extend(timer.block(side))
+                    taken = timer.block(side)
+                    side.warm.extend(taken)
+                    pace.worked(sum(taken) * side.per_graph)
                     self.more_readings.append(self._reading(timer))
                 if time.monotonic() > self.deadline and all(len(side.warm) >= BLOCK_SAMPLES for side in short):
                     break
@@ -178,12 +217,14 @@ class Bench:
             parent=rows("parent"),
             pairs=tuple(self.pairs),
             cycles=tuple(self.cycles) if len(self.cycles) == len(self.pairs) else (),
+            captures=tuple(self.captures),
             dropped=self.dropped,
             clocks=self._clock_summary(),
             loaded=self.device.load(self.request.child[0].program).how,
             samples={t.name: np.asarray(t.sides["child"].warm, np.float32) for t in self.timers},
             launches_per_sample={t.name: t.sides["child"].per_graph for t in self.timers},
             stages_s=dict(self.stages.seconds),
+            timer_step=max(_timer_step(side) for timer in self.timers for side in timer.sides.values()),
         )
 
     def _clock_summary(self) -> dict[str, Json]:
@@ -216,6 +257,12 @@ def _case_bench(name: str, side: Side) -> CaseBench:
         cold=timing_of(side.cold) if side.cold else None,
         tflop_per_s=flop / warm.p50_us * 1e-6 if flop else None,
     )
+
+
+def _timer_step(side: Side) -> float:
+    """The timer's resolution over the length of a sample."""
+    raw = np.asarray(side.warm) * side.per_graph
+    return timer_step_us(raw) / float(np.median(raw))
 
 
 def _same_clock(first: Reading, second: Reading) -> bool:

@@ -21,6 +21,9 @@ SINGLE_US = 150.0  # from here on a sample is one launch
 SAMPLE_US = 300.0
 MAX_PER_GRAPH = 1200
 _SIMILAR = 1.5
+_DOCUMENTED_STEP_US = 0.5  # of CUDA events, where the samples do not show a finer one
+_ROUNDING_US = 1e-3  # differences below this are of the float that the driver returns
+_DENSE_US = 5000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,7 @@ class BenchOptions:
     """How to measure. samples: per case and side at least, warm; a champion's percentiles need 1,000.
 
     swap loads and allocates the child before the parent, so that a second stage differs from the first in that too.
+    captures: over how many independent captures (new buffers, modules and graphs) the pairs are spread.
     """
 
     rule: Rule = DEFAULT_RULE
@@ -36,6 +40,7 @@ class BenchOptions:
     budget_s: float = 120.0
     warm_up_s: float = 2.0
     swap: bool = False
+    captures: int = 1
     seed: int = 0
 
 
@@ -63,6 +68,7 @@ class BenchResult:
     parent: tuple[CaseBench, ...] = ()
     pairs: tuple[dict[str, float], ...] = ()  # ln(child / parent) of block medians, by case
     cycles: tuple[dict[str, float], ...] = ()  # the same of median x SM clock; empty where the clock was not seen
+    captures: tuple[int, ...] = ()  # the number of the capture that each pair was taken in
     dropped: int = 0
     clocks: dict[str, Json] = field(default_factory=dict)
     loaded: str = "cubin"
@@ -70,6 +76,8 @@ class BenchResult:
     samples: dict[str, Samples] = field(default_factory=dict)  # raw warm samples of the child in microseconds
     launches_per_sample: dict[str, int] = field(default_factory=dict)
     stages_s: dict[str, float] = field(default_factory=dict)  # wall time by part of the measurement
+    timer_step: float = 0.0  # the timer's resolution over the length of a sample, the largest of the cases
+    held_s: float | None = None  # how long the GPU's lock was held for it
 
 
 class Stages:
@@ -85,6 +93,29 @@ class Stages:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+class Pace:
+    """Idle time after dense work, as long as the work: a power limit then slows down no later kernel.
+
+    Whatever is timed for its absolute time has the same duty cycle that way: variants and library rivals alike.
+    """
+
+    def __init__(self) -> None:
+        self.busy_us = 0.0
+
+    def worked(self, us: float) -> None:
+        self.busy_us += us
+        if self.busy_us >= _DENSE_US:
+            time.sleep(self.busy_us * 1e-6)
+            self.busy_us = 0.0
+
+
+def timer_step_us(taken_us: Sequence[float] | Samples) -> float:
+    """The resolution of the timer as the samples show it: their smallest difference."""
+    gaps = np.diff(np.unique(np.asarray(taken_us, np.float64)))
+    gaps = gaps[gaps > _ROUNDING_US]
+    return min(float(gaps.min()), _DOCUMENTED_STEP_US) if len(gaps) else _DOCUMENTED_STEP_US
 
 
 def sequences_per_sample(each_us: Sequence[float], cycle: int) -> list[int]:

@@ -42,7 +42,10 @@ _FINDINGS = [
 _HARMLESS = re.compile(r"^\s*(?:Warning|Info)\b", re.IGNORECASE)
 _THREAD = re.compile(r"by thread \((\d+),\s*(\d+),\s*(\d+)\) in block \((\d+),\s*(\d+),\s*(\d+)\)")
 _ADDRESS = re.compile(r"\b[Aa]ddress 0x([0-9a-fA-F]+)")
-_AT_KERNEL = re.compile(r"\bat (?:0x[0-9a-fA-F]+ in )?(?P<name>[A-Za-z_]\w*)\s*\(")
+# `at name(arguments)+0x10 in file:line`; without arguments where the name is not mangled, as a kernel's is. The place
+# is the innermost function, inlined ones included; `Device Frame:` lines lead from it to the kernel.
+_AT_KERNEL = re.compile(r"\bat (?:0x[0-9a-fA-F]+ in )?(?P<name>[A-Za-z_]\w*)\s*(?:<[^\n]*>\s*)?(?:\(|\+0x)")
+_FRAME = re.compile(r"Device Frame:\s*(?:\w+ )??(?P<name>[A-Za-z_]\w*)\s*(?:<[^\n]*>\s*)?(?:\(|\+0x|\s|$)")
 _AT_OLD = re.compile(r"\bin \S+?:\d+:(?:\w+ )?(?P<name>[A-Za-z_]\w*)\s*\(")
 _LINE = re.compile(r"\.(?:cu|cuh|h|hpp):(\d+)")
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+)")
@@ -56,6 +59,7 @@ class Sanitized:
     tools: tuple[str, ...] = ()
     reason: str | None = None
     fault: Fault | None = None
+    report: str = ""  # what the tool that found it wrote
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent({"state": self.state, "tools": list(self.tools) or None, "reason": self.reason})
@@ -76,9 +80,10 @@ def sanitize(requests: Sequence[RunRequest], index: str, *, limit_s: float = TOO
     with tempfile.TemporaryDirectory(prefix="evo-sanitize-") as folder:
         file = Path(folder) / "requests"
         file.write_bytes(pickle.dumps(list(requests)))
+        kernels = tuple(dict.fromkeys(bound.launch.kernel for r in requests for bound in r.program.launches))
 
-        def run(tool: str) -> Fault | str | None:
-            return _run_tool(program, tool, file, index, limit_s)
+        def run(tool: str) -> _Found | str | None:
+            return _run_tool(program, tool, file, index, limit_s, kernels)
 
         with ThreadPoolExecutor(max_workers=len(TOOLS)) as pool:
             answers = dict(zip(TOOLS, pool.map(run, TOOLS), strict=True))
@@ -86,16 +91,25 @@ def sanitize(requests: Sequence[RunRequest], index: str, *, limit_s: float = TOO
     told = tuple(tool for tool in TOOLS if tool not in silent)
     reason = "; ".join(f"{tool}: {said}" for tool, said in silent.items()) or None
     for tool, answer in answers.items():
-        if isinstance(answer, Fault):
-            return Sanitized(state="found", tools=told, reason=f"{tool}: {answer.message}", fault=answer)
+        if isinstance(answer, _Found):
+            said = f"{tool}: {answer.fault.message}"
+            return Sanitized(state="found", tools=told, reason=said, fault=answer.fault, report=answer.report)
     return Sanitized(state="clean" if told else "unavailable", tools=told, reason=reason)
 
 
-def _run_tool(program: str, tool: str, file: Path, index: str, limit_s: float) -> Fault | str | None:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    fault: Fault
+    report: str
+
+
+def _run_tool(
+    program: str, tool: str, file: Path, index: str, limit_s: float, kernels: Sequence[str]
+) -> _Found | str | None:
     """The first finding of one tool; None where there is none; a text where the tool could not do its work."""
     log = file.with_name(f"{tool}.log")
     command = [program, "--tool", tool, "--error-exitcode", str(_FOUND_CODE), "--print-limit", "20"]
-    command += ["--show-backtrace", "no", "--report-api-errors", "no", "--log-file", str(log)]
+    command += ["--show-backtrace", "device", "--report-api-errors", "no", "--log-file", str(log)]
     command += ["--padding", "64"] if tool == "memcheck" else []
     command += [sys.executable, "-P", "-m", "evo.device.sanitized", str(file), index]
     try:
@@ -105,8 +119,8 @@ def _run_tool(program: str, tool: str, file: Path, index: str, limit_s: float) -
     except OSError as error:
         return f"cannot be started: {error.strerror or error}"
     report = log.read_text(errors="replace") if log.is_file() else output
-    if (fault := first_finding(report)) is not None:
-        return fault
+    if (fault := first_finding(report, kernels)) is not None:
+        return _Found(fault, report)
     if code == 0 and _SUMMARY.search(report):
         return None
     said = [line for line in (*report.splitlines(), *output.splitlines()) if line.strip("= ")]
@@ -135,8 +149,11 @@ def _output(command: list[str], limit_s: float) -> tuple[int, str]:
     return process.returncode, output
 
 
-def first_finding(report: str) -> Fault | None:
-    """The first finding in a tool's text output: what, kernel, thread, address and source line."""
+def first_finding(report: str, kernels: Sequence[str] = ()) -> Fault | None:
+    """The first finding in a tool's text output: what, kernel, thread, address and source line.
+
+    kernels: those that were launched; the finding is in one of them, whatever device function it names.
+    """
     lines = [_PREFIX.sub("", line) for line in report.splitlines() if line.startswith("=====")]
     for number, line in enumerate(lines):
         kind = next((kind for pattern, kind in _FINDINGS if pattern.search(line)), None)
@@ -147,21 +164,31 @@ def first_finding(report: str) -> Fault | None:
             if not more.startswith((" ", "\t")):
                 break
             details.append(more)
-        return _fault(kind, details)
+        return _fault(kind, details, kernels)
     return None
 
 
-def _fault(kind: str, details: list[str]) -> Fault:
+def _kernel(details: Sequence[str], kernels: Sequence[str]) -> str:
+    """The kernel that a finding is in: the outermost frame that is one, the only one there is, or the place's name."""
+    frames = [match["name"] for line in details if (match := _FRAME.search(line))]
+    places = [match["name"] for line in details if (match := _AT_KERNEL.search(line) or _AT_OLD.search(line))]
+    if launched := [name for name in (*reversed(frames), *places) if name in kernels]:
+        return launched[0]
+    if len(kernels) == 1:
+        return kernels[0]
+    return next(iter((*reversed(frames), *places)), "")
+
+
+def _fault(kind: str, details: list[str], kernels: Sequence[str]) -> Fault:
     text = "\n".join(details)
     if kind == "out_of_bounds" and "misaligned" in text:
         kind = "misaligned"
-    kernel = _AT_KERNEL.search(text) or _AT_OLD.search(text)
     thread, address, line = _THREAD.search(text), _ADDRESS.search(text), _LINE.search(text)
     numbers = [int(value) for value in thread.groups()] if thread else []
-    words = [" ".join(part.split()) for part in details if "Host Frame" not in part and "backtrace" not in part]
+    words = [" ".join(part.split()) for part in details if "Frame:" not in part and "backtrace" not in part.lower()]
     return Fault(
         kind=kind,
-        kernel=kernel["name"] if kernel else "",
+        kernel=_kernel(details, kernels),
         message=", ".join(word.rstrip(".") for word in words[:4]),
         source_line=int(line[1]) if line else None,
         thread=(numbers[0], numbers[1], numbers[2]) if numbers else None,

@@ -62,5 +62,5 @@ def test_a_wrong_kernel_is_found(bench, name, stem, kinds):
     if found.state == "unavailable":
         pytest.skip(str(found.reason))
     assert found.fault is not None, found
-    assert found.fault.kind in kinds, found.fault
-    assert found.fault.kernel == name
+    assert found.fault.kind in kinds, found.report
+    assert found.fault.kernel == name, found.report

@@ -38,6 +38,31 @@ RACECHECK = """\
 =========
 ========= RACECHECK SUMMARY: 2 hazards displayed (1 error, 1 warning)
 """
+UNMANGLED = """\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at softmax+0x1b0 in /variant.cu:12
+=========     by thread (0,0,0) in block (3,0,0)
+=========     Access to 0x7f5a04e00d04 is out of bounds
+========= ERROR SUMMARY: 1 error
+"""
+INLINED = """\
+========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 16 bytes
+=========     at load_chunk(const __half *, int)+0x50 in /variant.cu:9
+=========     by thread (1,0,0) in block (0,0,0)
+=========     Address 0x7f0b2a600002 is misaligned
+=========         Device Frame: load_row(const __half *)+0x80 in /variant.cu:15
+=========         Device Frame: rmsnorm+0x150 in /variant.cu:30
+========= ERROR SUMMARY: 1 error
+"""
+UNMANGLED_RACE = """\
+========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at matmul+0x5d0 in /variant.cu:30
+=========     and Read access at matmul+0x6a0 in /variant.cu:33 [512 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
 INITCHECK = """\
 ========= COMPUTE-SANITIZER
 ========= Uninitialized __global__ memory read of size 4 bytes
@@ -113,11 +138,24 @@ def test_a_finding_is_a_fault_with_its_place(say):
         (RACECHECK, "race", "tile", 9),
         (INITCHECK, "uninitialised", "combine", 30),
         (SYNCCHECK, "barrier", "reduce", 18),
+        (UNMANGLED, "out_of_bounds", "softmax", 12),
+        (UNMANGLED_RACE, "race", "matmul", 30),
+        (INLINED, "misaligned", "rmsnorm", 9),
     ],
 )
 def test_each_tool_is_understood(report, kind, kernel, line):
     fault = first_finding(report)
     assert (fault.kind, fault.kernel, fault.source_line) == (kind, kernel, line)
+
+
+def test_a_finding_is_in_a_kernel_that_was_launched():
+    without_frames = "\n".join(line for line in INLINED.splitlines() if "Frame" not in line)
+    assert first_finding(without_frames, ["rmsnorm"]).kernel == "rmsnorm"
+    assert first_finding(INLINED, ["first", "rmsnorm"]).kernel == "rmsnorm"
+    assert first_finding(without_frames).kernel == "load_chunk"
+    nameless = UNMANGLED.replace("at softmax+0x1b0 in /variant.cu:12", "at 0x1b0")
+    assert first_finding(nameless, ["softmax"]).kernel == "softmax"
+    assert first_finding(nameless, ["softmax", "other"]).kernel == ""
 
 
 @pytest.mark.parametrize("report", [CLEAN, CLEAN_RACES, REFUSED, ""])

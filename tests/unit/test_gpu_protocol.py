@@ -26,28 +26,32 @@ class Side(SimpleNamespace):
 
 
 class Timer:
-    """Blocks of eight samples: 10 us for the parent, `ratio` times that for the child."""
+    """Blocks of up to eight samples: 10 us for the parent, `ratio` times that for the child."""
 
     ratio = 1.0
     clocks: Callable[[str], float | None] = staticmethod(lambda label: 1975.0)
+    shift: Callable[[int], float] = staticmethod(lambda capture: 1.0 + capture / 1000)
 
-    def __init__(self, device: Any, request: BenchRequest, index: int, stages: Any) -> None:
+    def __init__(
+        self, device: Any, request: BenchRequest, index: int, stages: Any, *, capture: int = 0, before: Any = None
+    ) -> None:
+        self.capture = capture
         self.name = f"case{index}"
         self.clock_mhz: float | None = None
         self.noise = itertools.cycle([0.999, 1.0, 1.001])
-        self.blocks = 0
         self.arena = SimpleNamespace(broken=lambda: ())
         program = SimpleNamespace(flop=1e6, case=self.name)
         self.sides = {
             label: Side(label=label, warm=[], cold=[], per_graph=6, case=SimpleNamespace(program=program))
             for label in (["child", "parent"] if request.parent else ["child"])
         }
+        for label, side in (before or {}).items():
+            self.sides[label].warm = side.warm
 
-    def block(self, side: Side) -> list[float]:
-        self.blocks += 1
+    def block(self, side: Side, most: int = 8) -> list[float]:
         self.clock_mhz = self.clocks(side.label)
-        us = 10.0 * (self.ratio if side.label == "child" else 1.0)
-        return [us * next(self.noise) for _ in range(8)]
+        us = 10.0 * (self.ratio * self.shift(self.capture) if side.label == "child" else 1.0)
+        return [us * next(self.noise) for _ in range(min(most, 8))]
 
     def cold_block(self, side: Side, count: int) -> list[float]:
         return [20.0] * count
@@ -79,7 +83,7 @@ def test_a_loser_is_left_after_six_pairs_without_tails_or_cold_samples(run: Call
     result = run(1.5, cases=2)
     assert len(result.pairs) == 6
     assert result.child[0].warm is not None
-    assert result.child[0].warm.samples == 6 * 8
+    assert result.child[0].warm.samples == 6 * 3  # blocks are short while the loss is plain to see
     assert result.child[0].cold is None
     assert {"warm_up", "pairs", "nvml"} <= result.stages_s.keys()
     assert not {"top_up", "cold"} & result.stages_s.keys()
@@ -125,6 +129,22 @@ def test_cycles_are_times_at_the_clock_that_was_seen(run: Callable[..., BenchRes
     result = run(0.9, clocks=lambda label: 1980.0 if label == "child" else 1960.0)
     for pair, cycles in zip(result.pairs, result.cycles, strict=True):
         assert cycles["case0"] - pair["case0"] == pytest.approx(0.01015, abs=1e-4)
+
+
+def test_a_small_loss_is_looked_at_with_whole_blocks(run: Callable[..., BenchResult]) -> None:
+    result = run(1.05)
+    assert result.child[0].warm is not None
+    assert result.child[0].warm.samples == 6 * 8
+
+
+def test_pairs_are_spread_over_captures_and_their_samples_kept(run: Callable[..., BenchResult]) -> None:
+    rule = Rule(futility=float("inf"), max_pairs=30)
+    result = run(options=BenchOptions(budget_s=20, warm_up_s=0.2, samples=8, cold_samples=0, captures=10, rule=rule))
+    assert result.captures == tuple(number // 3 for number in range(30))
+    assert [pair["case0"] for pair in result.pairs[::3]] == pytest.approx([n / 1000 for n in range(10)], abs=1e-4)
+    assert result.child[0].warm is not None
+    assert result.child[0].warm.samples == 30 * 8
+    assert 0 < result.timer_step <= 0.5 / 60
 
 
 def test_alone_there_are_samples_and_no_pairs(run: Callable[..., BenchResult]) -> None:

@@ -115,17 +115,20 @@ def attempt(
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would. Checks it, times it against the champion and decides; writes nothing."""
-    from evo.variant import read_variant
+    from evo.attempt import attempt as judge
+    from evo.attempt import champion_of
 
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)
     with _workbench(device, arch) as workbench:
-        champion = subject.task.champion_path(workbench.chip_slug, workbench.arch)
-        rival = read_variant(champion).text if champion.is_file() else None
-        if rival is None:
+        if champion_of(subject.task, workbench) is None:
             say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet: nothing to beat")
         say(f"trying {subject.path} on {workbench.device}")
-        evaluation = _evaluated(subject, workbench, seed, rival=rival)
+        try:
+            text, path = subject.variant.text, str(subject.path)
+            evaluation = judge(subject.task, text, workbench, path=path, seed=seed).evaluation
+        finally:
+            stage("")
     if json:
         out_json(bench_json(subject, evaluation) | {"check": check_json(subject, evaluation)})
     else:

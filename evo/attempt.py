@@ -1,0 +1,59 @@
+"""One variant judged as a trial of the loop, whoever brings it: the loop itself, `evo try`, an agent over MCP.
+
+`trial_job` is the only place that says what a trial asks of the pipeline, so that none of them can drift apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evo.evaluate import Job, evaluate
+from evo.result import Evaluation
+from evo.task import Task
+from evo.variant import Variant, read_variant
+from evo.workbench import Workbench
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What the loop would have decided. parent: the champion it was held against; None where there is none yet."""
+
+    evaluation: Evaluation
+    parent: Variant | None
+
+
+def trial_job(
+    task: Task,
+    text: str,
+    *,
+    path: str,
+    seed: int,
+    rival: str | None,
+    margin: float | None = None,
+    neutral: bool = False,
+) -> Job:
+    """A trial: against its parent, with the library's times and the sanitizer's word on what is kept."""
+    return Job(
+        task=task,
+        text=text,
+        path=path,
+        seed=seed,
+        rival=rival,
+        margin=margin,
+        neutral=neutral,
+        baseline=True,
+        sanitize=True,
+    )
+
+
+def champion_of(task: Task, bench: Workbench) -> Variant | None:
+    """The champion of this chip and arch, where there is one."""
+    path = task.champion_path(bench.chip_slug, bench.arch)
+    return read_variant(path) if path.is_file() else None
+
+
+def attempt(task: Task, text: str, bench: Workbench, *, path: str, seed: int) -> Attempt:
+    """Judge a text against the champion; writes nothing. Raises EvoError for harness failures only."""
+    parent = champion_of(task, bench)
+    job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
+    return Attempt(evaluation=evaluate(job, bench), parent=parent)

@@ -1,0 +1,25 @@
+"""`evo mcp`: a Model Context Protocol server on stdin and stdout, so that a coding agent can be the mutator."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, choose_device, session_of
+
+
+def mcp(
+    context: typer.Context,
+    device: DeviceWord = "auto",
+    arch: ArchWord = DEFAULT_ARCH,
+    commit: Annotated[
+        bool, typer.Option("--commit", help="Let `try` make trials of the loop: records and commits.")
+    ] = False,
+) -> int:
+    """Serve tasks, champions and `try` to a coding agent. Model Context Protocol over stdin and stdout."""
+    from evo.mcp import Office, serve
+
+    root = session_of(context).root()
+    serve(Office(root=root, device=choose_device(device), arch=arch, may_commit=commit))
+    return 0

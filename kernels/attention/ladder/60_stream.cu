@@ -7,19 +7,17 @@
 // that rise by more than 11 after the first 16 keys) starts again and looks at every maximum: half the speed, then.
 // evo: task   attention
 // evo: macro  D
-// evo: knob   WARPS in 4, 8                        of a block, 32 query rows each; two groups share the rows if split
 // evo: knob   BLOCK_N in 32, 64                    keys of one stage
 // evo: knob   STAGES in 2, 3
 // evo: knob   PASS in 16, 32, 64                   keys between score and weight
 // evo: knob   PASS_WIDE in 16, 32, 64              the same if D > 64 or the keys are split
 // evo: knob   Q_KEPT in 0, 1, 2, 4                 k-steps of Q that stay in registers if D > 64; all do otherwise
 // evo: knob   SPLIT in 0, 1, 2                     blocks per SM up to which two groups of warps share the keys
-// evo: require D <= 128 and PASS <= BLOCK_N and PASS_WIDE <= BLOCK_N
+// evo: require D <= 128
 // evo: require shared <= chip.shared_per_block_optin
-// evo: launch attention grid (ceil_div(SQ, WARPS * (16 if D <= 64 and ceil_div(SQ, WARPS * 16) * HQ * B <= SPLIT * chip.sms else 32)), HQ, B) block (WARPS * (16 if D <= 64 and ceil_div(SQ, WARPS * 16) * HQ * B <= SPLIT * chip.sms else 32), 2 if D <= 64 and ceil_div(SQ, WARPS * 16) * HQ * B <= SPLIT * chip.sms else 1) shared (WARPS * 32 * D + max(8 * STAGES * BLOCK_N * D, WARPS * 64 * D + WARPS * 256) if D <= 64 and ceil_div(SQ, WARPS * 16) * HQ * B <= SPLIT * chip.sms else WARPS * 64 * D + 4 * STAGES * BLOCK_N * D)
+// evo: launch attention grid (ceil_div(SQ, 64 if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 128), HQ, B) block (64 if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 128, 2 if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 1) shared (128 * D + max(8 * STAGES * BLOCK_N * D, 256 * D + 1024) if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 256 * D + 4 * STAGES * BLOCK_N * D)
 #include <cuda_fp16.h>
 
-#define WARPS 4
 #define BLOCK_N 64
 #define STAGES 2
 #define PASS 16
@@ -27,6 +25,7 @@
 #define Q_KEPT 0
 #define SPLIT 1
 
+constexpr int WARPS = 4;                        // 32 query rows each; if the keys are split, two pairs share rows
 constexpr int CHUNKS = D / 8;                   // 16-byte chunks of a row
 constexpr int D_STEPS = D / 16;                 // k-steps of Q K^T
 constexpr int D_TILES = D / 8;                  // 8-column tiles of the output
@@ -148,7 +147,8 @@ __device__ __forceinline__ void attend(const Problem p) {
     constexpr int BLOCK_M = THREADS;              // rows of a group, one to a thread
     constexpr int STEP = THREADS / CHUNKS;        // rows that a group copies at a time
     constexpr int ROUNDS = BLOCK_N / STEP;        // copies of a thread per tile
-    constexpr int P_STEPS = (GROUPS == 1 && D <= 64 ? PASS : PASS_WIDE) / 16;  // k-steps of P V in a pass
+    constexpr int WANTED = (GROUPS == 1 && D <= 64 ? PASS : PASS_WIDE) / 16;
+    constexpr int P_STEPS = WANTED < STEPS ? WANTED : STEPS;  // k-steps of P V in a pass
     static_assert(STEP % 8 == 0, "a thread's rows share one swizzle");
     const int group = GROUPS == 1 ? 0 : threadIdx.y;
     extern __shared__ __align__(128) unsigned char memory[];
@@ -491,7 +491,7 @@ __device__ __forceinline__ void attend(const Problem p) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS * 32, 8 / WARPS)
+extern "C" __global__ void __launch_bounds__(WARPS * 32, 2)
     attention(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v,
               __half* __restrict__ o, float scale, int batch, int heads, int kv_heads, int queries, int keys, int dim,
               int causal) {

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evo.attempt import trial_job
 from evo.device import DeviceName
 from evo.errors import TaskInvalid
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate import Workbench, evaluate
 from evo.llm import Llm, LlmSettings, Surroundings
 from evo.mutate import Context, Proposal, operators
 from evo.notebook import Notebook, Trial, open_notebook
@@ -261,16 +262,14 @@ class _Loop:
             "kind": proposal.kind,
         }
         self.watch(Event(kind="trial", text=proposal.summary, fields={**start, "summary": proposal.summary}))
-        job = Job(
-            task=self.task,
-            text=proposal.text,
+        job = trial_job(
+            self.task,
+            proposal.text,
             path=str(self.path),
             seed=self.notebook.seed,
             rival=parent.text if parent else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
-            baseline=True,
-            sanitize=True,
         )
         try:
             evaluation = evaluate(job, self.bench)

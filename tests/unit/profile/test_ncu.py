@@ -31,7 +31,8 @@ def test_output_without_launches_has_none(text: str) -> None:
 
 
 def test_names_are_resolved_against_the_chip() -> None:
-    listed = {alternatives[0].partition(".")[0] for groups in QUANTITIES.values() for g in groups for alternatives in g}
+    firsts = [names for groups in QUANTITIES.values() for g in groups for names in g if names]
+    listed = {names[0].partition(".")[0] for names in firsts}
     chosen, missing = resolve(frozenset(listed - {"l1tex__t_sectors_pipe_lsu_mem_global_op_st"}))
     assert "global_sectors" in missing  # a sum without one of its parts would be another quantity
     assert chosen["hmma"] == (("sm__inst_executed_pipe_tensor_op_hmma.sum",),)
@@ -39,6 +40,8 @@ def test_names_are_resolved_against_the_chip() -> None:
     chosen, missing = resolve(frozenset({"sm__inst_executed_pipe_tensor"}))
     assert chosen["hmma"] == (("sm__inst_executed_pipe_tensor.sum",),)
     assert "dram_bytes" in missing
+    loads = frozenset({"l1tex__t_sectors_pipe_lsu_mem_global_op_ld", "l1tex__t_sectors_pipe_lsu_mem_global_op_st"})
+    assert [len(names) for names in resolve(loads)[0]["global_sectors"]] == [1, 1, 0]  # loads with the copies in them
     assert resolve(frozenset())[1] == []  # an ncu that lists nothing is asked for the first choices
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from evo.cli import baseline, derive, doctor, files, history, limits, lists, loop, profile, redteam, start
+from evo.cli import baseline, derive, doctor, files, history, limits, lists, loop, mcp, profile, redteam, start, tune
 from evo.cli.failures import guarded
 from evo.cli.options import Session
 from evo.cli.terminal import complain, out, prepare_streams
@@ -31,12 +31,14 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "derive": derive.derive,
     "baseline": baseline.baseline,
     "profile": profile.profile,
+    "tune": tune.tune,
     "operators": lists.operators,
     "insights": lists.insights,
     "log": history.log,
     "show": history.show,
     "diff": history.diff,
     "replay": history.replay,
+    "mcp": mcp.mcp,
     "redteam": redteam.redteam,
     "doctor": doctor.doctor,
 }

@@ -1,0 +1,303 @@
+"""`evo tune`: search a knob space. A kernel file's on a device, a measured one by replay, or anyone's by ask-tell."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.options import (
+    DEFAULT_ARCH,
+    ArchWord,
+    AsJson,
+    DeviceWord,
+    TaskWord,
+    choose_device,
+    read_subject,
+    session_of,
+)
+from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_table, paint, plain, say, stage
+from evo.errors import UsageError
+
+if TYPE_CHECKING:
+    from evo.result import Json
+    from evo.sweep import Sweep, Trial
+    from evo.tune.formats import Declared
+    from evo.tune.replay import Summary
+    from evo.tune.space import Measured
+    from evo.variant import KnobValue
+
+_BUDGET = 220
+_CURVE_AT = (1, 5, 10, 20, 40, 60, 100, 150, 220, 300, 500, 1000)
+_SAVE_EVERY_S = 20.0
+
+
+def tune(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant with `// evo: knob` lines.")
+    ] = None,
+    space: Annotated[
+        Path | None, typer.Option("--space", metavar="FILE", help="Replay a measured space (T4), or describe one (T1).")
+    ] = None,
+    ask_tell: Annotated[bool, typer.Option("--ask-tell", help="Speak JSON lines on stdin and stdout.")] = False,
+    budget: Annotated[
+        int | None, typer.Option("--budget", metavar="N", min=1, help="Evaluations at most (default: 220).")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the search.")] = 0,
+    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Replays, seeds from --seed on.")] = 1,
+    strategy: Annotated[
+        str, typer.Option("--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all: every one.")
+    ] = "evo",
+    objective: Annotated[
+        str | None, typer.Option("--objective", metavar="NAME", help="A T4 file's measurement (default: its own).")
+    ] = None,
+    maximise: Annotated[
+        bool | None, typer.Option("--maximise/--minimise", help="Large or small is good (default: by its name).")
+    ] = None,
+    task: TaskWord = None,
+    case: Annotated[
+        str | None, typer.Option("--case", metavar="NAME", help="Of the task (default: its headline).")
+    ] = None,
+    device: DeviceWord = "auto",
+    arch: ArchWord = DEFAULT_ARCH,
+    save: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Keep the results (T4); continues what is there.")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """Search a knob space for the fastest configuration. On a device, by replay of a measured space, or by ask-tell."""
+    from evo.tune.strategies import known_strategy
+
+    if (file is not None) + (space is not None) + ask_tell != 1:
+        hint = "`evo tune FILE.cu`, `evo tune --space FILE.json.gz` or `evo tune --ask-tell`"
+        raise UsageError("what is to be tuned: one of FILE, --space and --ask-tell", hint=hint)
+    known_strategy(strategy)
+    if ask_tell:
+        return _converse(strategy)
+    if space is not None:
+        return _replay(space, strategy, budget or _BUDGET, seed, runs, objective, maximise, json)
+    assert file is not None
+    return _tuned(context, file, task, case, device, arch, strategy, budget, seed, save, json)
+
+
+# --- ask-tell
+
+
+def _converse(name: str) -> int:
+    from evo.tune.ask_tell import Protocol
+    from evo.tune.strategies import strategy
+
+    protocol = Protocol(lambda space, seed: strategy(name, space, seed=seed))
+    for reply in protocol.replies(iter(sys.stdin.readline, "")):
+        out_json_line(reply)
+    return 0
+
+
+# --- replay
+
+
+def _replay(
+    path: Path,
+    name: str,
+    budget: int,
+    seed: int,
+    runs: int,
+    objective: str | None,
+    maximise: bool | None,
+    json: bool,
+) -> int:
+    from evo.tune import formats
+    from evo.tune.replay import replays
+    from evo.tune.strategies import strategy
+
+    if formats.is_declaration(path):
+        return _describe(formats.read_declaration(path), json)
+    measured = formats.read_results(path, objective=objective, maximise=maximise)
+
+    def make(at: int):  # type: ignore[no-untyped-def]
+        stage(f"replay {at - seed + 1} of {runs}")
+        return strategy(name, measured.space, seed=at)
+
+    summary = replays(measured, make, range(seed, seed + runs), budget=budget)
+    stage("")
+    shape = replay_json(measured, summary, name, budget)
+    if json:
+        out_json(shape)
+    else:
+        _show_replay(measured, summary, name, budget)
+    return 0
+
+
+def _describe(declared: Declared, json: bool) -> int:
+    found = declared.space()
+    knobs = {knob.name: list(knob.values) for knob in found.knobs}
+    if json:
+        conditions = [made.text for made in declared.conditions]
+        out_json(
+            {
+                "name": found.name,
+                "knobs": knobs,
+                "conditions": conditions,
+                "product": found.product,
+                "legal": found.count,
+            }
+        )
+        return 0
+    out(f"{paint(plain(found.name), 'bold')}  {found.count:,} legal of {found.product:,} combinations")
+    out_table(
+        ["knob", ">values", ""],
+        [[plain(name), str(len(values)), plain(", ".join(map(str, values)))] for name, values in knobs.items()],
+        flexible=2,
+    )
+    say("declared only: a T4 file holds the results that can be replayed")
+    return 0
+
+
+def replay_json(measured: Measured, summary: Summary, name: str, budget: int) -> dict[str, Json]:
+    """The shape of `evo tune --space --json`."""
+    low, high = summary.loss_interval
+    shape: dict[str, Json] = {
+        "space": measured.space.name,
+        "legal": measured.space.count,
+        "failed": int((measured.times != measured.times).sum()),
+        "optimum": float(measured.optimum if measured.minimise else 1 / measured.optimum),
+        "strategy": name,
+        "budget": budget,
+        "seeds": [run.seed for run in summary.runs],
+        "loss": summary.loss,
+        "losses": [run.loss for run in summary.runs],
+        "curve": [float(value) for value in summary.curve],
+    }
+    if measured.unit:
+        shape["unit"] = measured.unit
+    if len(summary.runs) > 1:
+        shape["loss_interval"] = [low, high]
+    for share in (0.05, 0.01):
+        shape[f"within_{share:.0%}".replace("%", "_percent")] = list(summary.within(share))
+    return shape
+
+
+def _show_replay(measured: Measured, summary: Summary, name: str, budget: int) -> None:
+    failed = int((measured.times != measured.times).sum())
+    best = measured.optimum if measured.minimise else 1 / measured.optimum
+    runs = len(summary.runs)
+    out(f"{paint(plain(measured.space.name), 'bold')}  {measured.space.count:,} legal, {failed:,} of them failed")
+    out(
+        f"optimum {best:.6g} {measured.unit}".rstrip() + f"; {name}, {budget} evaluations, {runs} run{'s' * (runs > 1)}"
+    )
+    low, high = summary.loss_interval
+    spread = f"  ({low:.4f} to {high:.4f}, 95 % over seeds)" if runs > 1 else ""
+    out(f"loss {summary.loss:.4f}{spread}")
+    for share in (0.05, 0.01):
+        middle, late = summary.quantile_within(share, 0.5), summary.quantile_within(share, 0.95)
+        if runs == 1:
+            out(f"within {share:.0%} after {_count(middle, budget)}")
+        else:
+            reached = sum(found is not None for found in summary.within(share))
+            line = f"within {share:.0%} after {_count(middle, budget)} (median), {_count(late, budget)} (95 % of runs)"
+            out(f"{line}; {reached} of {runs} runs")
+    at = [point for point in _CURVE_AT if point < budget] + [budget]
+    out_table(
+        ["evaluations", *(f">{point}" for point in at)],
+        [["optimum / best so far", *(f"{summary.curve[point - 1]:.3f}" for point in at)]],
+    )
+
+
+def _count(evaluations: int | None, budget: int) -> str:
+    return f"{evaluations}" if evaluations is not None else f"more than {budget}"
+
+
+# --- a kernel file on a device
+
+
+def _tuned(
+    context: typer.Context,
+    file: Path,
+    task: str | None,
+    case: str | None,
+    device: str,
+    arch: str,
+    name: str,
+    budget: int | None,
+    seed: int,
+    save: Path | None,
+    json: bool,
+) -> int:
+    from evo.sweep import Sweep
+    from evo.tune.strategies import strategy
+    from evo.workbench import Workbench
+
+    subject = read_subject(session_of(context), file, task)
+    chosen = subject.task.case(case or subject.task.headline)
+    if save is not None and not save.absolute().parent.is_dir():
+        raise UsageError(f"--out {save}: no such folder", hint="give --out a file in a folder that exists")
+    with Workbench(choose_device(device), arch=arch, on_stage=stage) as bench:
+        sweep = Sweep(subject.task, subject.variant, chosen, bench)
+        space = sweep.space()
+        known = sweep.known(save) if save is not None else {}
+        limit = budget or (space.count if name == "all" else _BUDGET)
+        say(f"{space.count:,} combinations of {subject.path} can be launched on {bench.device} at {chosen.name}")
+        searcher = strategy(name, space, seed=seed)
+        found = list(_followed(sweep, sweep.run(space, searcher, limit, seed, known), known, save))
+        modelled = bench.modelled
+        best = min((t for t in found if t.time_us is not None), key=lambda t: t.time_us or 0.0, default=None)
+        if json:
+            out_json(_tuned_json(sweep, found, best, space.count))
+        else:
+            _show_tuned(subject.variant.knob_values, found, best, modelled)
+    return 0 if best is not None else 1
+
+
+def _followed(
+    sweep: Sweep, trials: Iterator[Trial], known: Mapping[tuple[object, ...], Trial], save: Path | None
+) -> Iterator[Trial]:
+    """Pass trials on, tell how far they are, and keep what there is on disk even if interrupted."""
+    import time
+
+    kept: dict[tuple[object, ...], Trial] = dict(known)
+    saved, best = time.monotonic(), float("inf")
+    try:
+        for number, trial in enumerate(trials, start=1):
+            kept[tuple(trial.values.values())] = trial
+            best = min(best, trial.time_us or float("inf"))
+            stage(f"{number} tried, best {microseconds(best)} µs" if best < float("inf") else f"{number} tried")
+            if save is not None and time.monotonic() - saved > _SAVE_EVERY_S:
+                sweep.write(save, kept.values())
+                saved = time.monotonic()
+            yield trial
+    finally:
+        stage("")
+        if save is not None and kept:
+            sweep.write(save, kept.values())
+
+
+def _tuned_json(sweep: Sweep, found: list[Trial], best: Trial | None, legal: int) -> dict[str, Json]:
+    shape: dict[str, Json] = {**sweep.metadata(), "legal": legal, "trials": sweep.results(found)}
+    if best is not None:
+        shape["best"] = {"configuration": dict(best.values), "time_us": best.time_us}
+    return shape
+
+
+def _show_tuned(start: Mapping[str, KnobValue], found: list[Trial], best: Trial | None, modelled: bool) -> None:
+    word = "modelled" if modelled else "measured"
+    failed: dict[str, int] = {}
+    for trial in found:
+        if trial.time_us is None:
+            failed[trial.status.value] = failed.get(trial.status.value, 0) + 1
+    tally = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+    out(f"{len(found)} tried, {len(found) - sum(failed.values())} {word}" + (f", {tally}" if tally else ""))
+    if best is None:
+        say("none of them ran: `evo check FILE` says why one does not")
+        return
+    ranked = sorted((t for t in found if t.time_us is not None), key=lambda trial: trial.time_us or 0.0)[:5]
+    rows = [[*(str(value) for value in trial.values.values()), microseconds(trial.time_us or 0.0)] for trial in ranked]
+    out_table([*(f">{name}" for name in start), f">{word} µs"], rows)
+    changed = {name: value for name, value in best.values.items() if start.get(name) != value}
+    if changed:
+        out("best: " + ", ".join(f"{name} {start.get(name)} -> {value}" for name, value in changed.items()))
+    else:
+        out("best: the file's own knob values")

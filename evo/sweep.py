@@ -1,0 +1,211 @@
+"""The knob space of one kernel file on one device: which combinations can be launched, and what each takes.
+
+A GPU measures (a first look per variant: one guarded and checked run, a short timing); the simulator models (a few
+blocks). Neither decides anything: what is found here is proposed to `evo iterate` or `evo try` like any other change.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evo.device import BenchCase
+from evo.device.worker import Crashed, TimedOut
+from evo.errors import UsageError
+from evo.hardware import Chip
+from evo.launch import Refusal, plan
+from evo.prepare import Failed, prepare
+from evo.result import Fault, Status
+from evo.screening import Screened, screen_all
+from evo.task import Case, Task
+from evo.tune import formats
+from evo.tune.space import Knob, Point, Space
+from evo.tune.strategies import Exhaustive, Strategy
+from evo.variant import KnobValue, Variant
+from evo.workbench import Workbench
+
+_MOST_PLANNED = 200_000
+_LIMIT_S = 60.0
+# How far a variant got, in the words of results files.
+_INVALIDITY = {
+    Status.UNCOMPILED: "compile",
+    Status.REFUSED: "compile",
+    Status.TIMED_OUT: "timeout",
+    Status.CRASHED: "runtime",
+    Status.UNSAFE: "runtime",
+    Status.UNSTABLE: "correctness",
+    Status.WRONG: "correctness",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration and what became of it; `time_us` is measured on a GPU and modelled on the simulator."""
+
+    values: dict[str, KnobValue]
+    status: Status
+    reason: str | None
+    time_us: float | None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A kernel file's knobs at one case on one device."""
+
+    task: Task
+    variant: Variant
+    case: Case
+    bench: Workbench
+
+    def space(self) -> Space:
+        """All combinations whose launch plan the chip can run. Raises UsageError where there are none to choose."""
+        return space_of(self.variant, self.task, self.case, self.bench.chip)
+
+    def text(self, values: dict[str, KnobValue]) -> str:
+        return self.variant.with_knobs(values).text
+
+    def run(
+        self, space: Space, searcher: Strategy, budget: int, seed: int, known: Mapping[tuple[object, ...], Trial]
+    ) -> Iterator[Trial]:
+        """Ask, look, tell, `budget` times at most; what is known by its values is not looked at again.
+
+        An exhaustive search compiles ahead of the device.
+        """
+        asked: Iterator[Point] = itertools.islice(_asked(searcher), budget)
+        if isinstance(searcher, Exhaustive):
+            points = list(asked)
+            looks = self._looks(space, [p for p in points if space.values(p) not in known], seed)
+            asked = iter(points)
+        else:
+            looks = None
+        for point in asked:
+            trial = known.get(space.values(point))
+            if trial is None:
+                screened = next(looks if looks is not None else self._looks(space, [point], seed))
+                trial = Trial(self._named(space, point), screened.status, screened.reason, screened.p50_us)
+            searcher.tell(point, trial.time_us)
+            yield trial
+
+    def _named(self, space: Space, point: Point) -> dict[str, KnobValue]:
+        values = space.values(point)
+        return {
+            knob.name: value for knob, value in zip(space.knobs, values, strict=True) if not isinstance(value, float)
+        }
+
+    def _looks(self, space: Space, points: Iterable[Point], seed: int) -> Iterator[Screened]:
+        texts = (self.text(self._named(space, point)) for point in points)
+        if self.bench.modelled:
+            return (self._modelled(text, seed) for text in texts)
+        return screen_all(self.task, texts, self.bench, case=self.case, seed=seed)
+
+    def _modelled(self, text: str, seed: int) -> Screened:
+        """A quick estimate on the simulator. Outputs are not compared: the gate does that for what is proposed."""
+        bench = self.bench
+        prepared = prepare(self.task, text, chip=bench.chip, arch=bench.arch, cases=[self.case])
+        if isinstance(prepared, Failed):
+            return Screened(variant=prepared.variant, status=prepared.status, reason=prepared.reason)
+        inputs = bench.reference(self.task).inputs(self.case, seed)
+        request = [BenchCase(program=prepared.programs[self.case.name], inputs=inputs)]
+        try:
+            found = bench.worker.call("screen", request, time_limit_s=_LIMIT_S)
+        except TimedOut as late:
+            return Screened(variant=prepared.variant.id, status=Status.TIMED_OUT, reason=str(late))
+        except Crashed as crash:
+            return Screened(variant=prepared.variant.id, status=Status.CRASHED, reason=str(crash))
+        if isinstance(found, Fault):
+            return Screened(variant=prepared.variant.id, status=Status.UNSAFE, reason=str(found))
+        return Screened(variant=prepared.variant.id, status=Status.CORRECT, p50_us=found[0].time_us)
+
+    def results(self, trials: Iterable[Trial]) -> list[Any]:
+        """The trials as members of a T4 file's `results`."""
+        return [_result(trial) for trial in trials]
+
+    def metadata(self) -> dict[str, Any]:
+        """Where a T4 file's results come from."""
+        environment = self.bench.environment(self.task)
+        return {
+            "task": self.task.name,
+            "kernel": self.variant.path.rsplit("/", 1)[-1],
+            "case": {self.case.name: dict(self.case.axes)},
+            "device": environment.chip,
+            "arch": environment.arch,
+            "loaded": environment.loaded,
+            "toolkit": environment.toolkit,
+            "harness": environment.harness,
+            "timing": "modelled" if self.bench.modelled else "measured",
+            "timeunit": "microseconds",
+        }
+
+    def write(self, path: Path, trials: Iterable[Trial]) -> None:
+        """Write the trials as a T4 file. Raises HarnessFault where the disk refuses."""
+        formats.write_results(path, self.results(trials), self.metadata())
+
+    def known(self, path: Path) -> dict[tuple[object, ...], Trial]:
+        """The trials of an earlier, interrupted sweep of this file. Raises UsageError where it is of another one."""
+        if not path.exists():
+            return {}
+        found = formats.read_raw(path)
+        here = self.metadata()
+        for name in ("task", "kernel", "case", "device", "arch", "timing"):
+            if found.metadata.get(name) != here[name]:
+                problem = f"{path}: it is of another {name}: {found.metadata.get(name)}"
+                raise UsageError(problem, hint="give --out a new file, or remove this one")
+        trials = [_trial(result) for result in found.results]
+        return {tuple(trial.values.values()): trial for trial in trials}
+
+
+def _asked(searcher: Strategy) -> Iterator[Point]:
+    while (point := searcher.ask()) is not None:
+        yield point
+
+
+def _result(trial: Trial) -> dict[str, Any]:
+    measured = [] if trial.time_us is None else [{"name": "time", "value": trial.time_us, "unit": "microseconds"}]
+    result: dict[str, Any] = {
+        "configuration": dict(trial.values),
+        "invalidity": "correct" if trial.time_us is not None else _INVALIDITY.get(trial.status, "runtime"),
+        "measurements": measured,
+        "objectives": ["time"],
+        "status": trial.status.value,
+    }
+    return result if trial.reason is None else {**result, "reason": trial.reason}
+
+
+def _trial(result: Mapping[str, Any]) -> Trial:
+    times = [row["value"] for row in result.get("measurements", [])]
+    status = Status(result.get("status", Status.CRASHED))
+    return Trial(dict(result["configuration"]), status, result.get("reason"), times[0] if times else None)
+
+
+def space_of(variant: Variant, task: Task, case: Case, chip: Chip) -> Space:
+    """The combinations of a variant's knobs whose launch plan the chip can run at this case.
+
+    Raises UsageError where the file has no knob to choose, too many combinations, or none that can be launched.
+    """
+    if not any(len(knob.domain) > 1 for knob in variant.knobs):
+        hint = "declare some: `// evo: knob NAME in 1, 2, 4` and `#define NAME 1`"
+        raise UsageError(f"{variant.path}: no knob with more than one value", hint=hint)
+    knobs = tuple(Knob(knob.name, knob.domain) for knob in variant.knobs)
+    product = Space(variant.path, knobs).product
+    if product > _MOST_PLANNED:
+        hint = "narrow a domain, or fix a knob by giving it one value"
+        raise UsageError(f"{variant.path}: {product:,} combinations, at most {_MOST_PLANNED:,} are planned", hint=hint)
+    legal, reason = [], ""
+    for point in itertools.product(*(range(len(knob.domain)) for knob in variant.knobs)):
+        chosen = zip(variant.knobs, point, strict=True)
+        moved = replace(variant, knobs=tuple(replace(knob, value=knob.domain[at]) for knob, at in chosen))
+        planned = plan(moved, task, case, chip)
+        if isinstance(planned, Refusal):
+            reason = planned.reason
+        else:
+            legal.append(point)
+    if not legal:
+        raise UsageError(
+            f"{variant.path}: no combination can be launched on {chip.slug}: {reason}", hint="see its require lines"
+        )
+    return Space(variant.path, knobs, np.array(legal, np.int16))

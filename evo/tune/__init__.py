@@ -1,0 +1,1 @@
+"""Search of knob spaces: reading them, strategies, replay of measured ones."""

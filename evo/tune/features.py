@@ -1,0 +1,139 @@
+"""What a model sees of a knob space: coordinates per knob, and a few derived quantities that kernels are known to obey.
+
+A coordinate is a column of integer codes with a small table of distances between them, so that a kernel matrix over
+many points is one matrix product over one-hot rows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.tune.space import Floats, Knob, Points, Space
+
+# Names by which tuners call the sides of a thread block, and the work of one thread.
+_BLOCK = re.compile(
+    r"^(block_?(size|dim)?_?[xyz]|wg_?(size)?_?[xyz]|local_?size_?[xyz]?|[mn]dim_?c|threads?(_[xyz])?)$", re.I
+)
+_THREADS = re.compile(r"^(threads?|block_?size|num_?threads|threads_?per_?block|work_?group_?size)$", re.I)
+_WORK = re.compile(r"^(tile_?(size)?_?[xyz]|work_?per_?thread_?[xyz]?|wpt_?[xyz]?|items_?per_?thread)$", re.I)
+_MOST_PRODUCTS = 400
+_LONG = 6  # values from which on a knob may hold powers of two among others
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A knob, or the product of some: `codes` of points index `positions` [codes, parts], which lie in about 0..1."""
+
+    name: str
+    positions: Floats
+    knobs: tuple[int, ...]
+    products: Floats | None = None  # sorted distinct products; None where the code is the knob's own index
+    categorical: bool = False
+
+
+def numeric(knob: Knob) -> Floats | None:
+    """A knob's values as numbers; None where one is a word."""
+    if any(isinstance(value, str) for value in knob.values):
+        return None
+    return np.array([float(value) for value in knob.values])
+
+
+def is_whole(values: Floats) -> bool:
+    return bool(np.all(np.isfinite(values)) and np.all(values == np.floor(values)) and np.all(np.abs(values) < 2**31))
+
+
+def trailing_zeros(value: int) -> int:
+    """How often 2 divides it, at most 8: what alignment, coalescing and warps go by."""
+    return 8 if value == 0 else min(8, (value & -value).bit_length() - 1)
+
+
+def scaled(values: Floats) -> Floats:
+    low, high = float(values.min()), float(values.max())
+    return (values - low) / (high - low) if high > low else np.zeros(len(values))
+
+
+def positions_of(knob: Knob) -> tuple[Floats, bool]:
+    """Where a knob's values lie: between rank and logarithm; long integer knobs also by their power of two."""
+    values = numeric(knob)
+    count = len(knob.values)
+    if values is None or not np.all(np.isfinite(values)):
+        return np.arange(count, dtype=float)[:, None], True
+    order = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+    place = order / max(count - 1, 1)
+    if count > 2 and values.min() >= 0:
+        place = 0.5 * (place + scaled(np.log2(values + (1 if values.min() == 0 else 0))))
+    columns = [place]
+    if count >= _LONG and is_whole(values):
+        powers = np.array([trailing_zeros(int(value)) for value in values], float)
+        if (
+            not all(value > 0 and int(value) & (int(value) - 1) == 0 for value in values)
+            and powers.max() > powers.min()
+        ):
+            columns.append(0.5 * scaled(powers))
+    return np.stack(columns, axis=1), False
+
+
+def group(space: Space, pattern: re.Pattern[str]) -> tuple[int, ...]:
+    """The numeric knobs whose names match."""
+    found = []
+    for index, knob in enumerate(space.knobs):
+        values = numeric(knob)
+        if pattern.match(knob.name) and values is not None and is_whole(values) and values.min() >= 1:
+            found.append(index)
+    return tuple(found)
+
+
+def block_group(space: Space) -> tuple[int, ...]:
+    """The knobs whose product is the number of threads of a block."""
+    return group(space, _THREADS) or group(space, _BLOCK)
+
+
+def work_group(space: Space) -> tuple[int, ...]:
+    return group(space, _WORK)
+
+
+def product_of(space: Space, group_: Sequence[int], points: Points) -> Floats:
+    total = np.ones(len(points))
+    for index in group_:
+        values = numeric(space.knobs[index])
+        assert values is not None
+        total = total * values[points[:, index]]
+    return total
+
+
+def coordinates(space: Space) -> list[Coordinate]:
+    """All coordinates of a space. Knobs with one value have none."""
+    found = []
+    for index, knob in enumerate(space.knobs):
+        if len(knob.values) > 1:
+            positions, categorical = positions_of(knob)
+            found.append(Coordinate(knob.name, positions, (index,), categorical=categorical))
+    for name, group_ in (("threads", block_group(space)), ("work", work_group(space))):
+        varied = tuple(index for index in group_ if len(space.knobs[index].values) > 1)
+        if len(varied) > 1:
+            products = np.ones(1)
+            for index in varied:
+                values = numeric(space.knobs[index])
+                assert values is not None
+                products = np.unique(np.outer(products, values))
+            if len(products) <= _MOST_PRODUCTS:
+                positions = scaled(np.log2(products))[:, None]
+                found.append(Coordinate(name, positions, varied, products=products))
+    return found
+
+
+def codes(space: Space, coordinates_: Sequence[Coordinate], points: Points) -> NDArray[np.int32]:
+    """[points, coordinates]: where each point lies in each coordinate's table."""
+    columns = []
+    for coordinate in coordinates_:
+        if coordinate.products is None:
+            columns.append(points[:, coordinate.knobs[0]].astype(np.int32))
+        else:
+            product = product_of(space, coordinate.knobs, points)
+            columns.append(np.searchsorted(coordinate.products, product).astype(np.int32))
+    return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0), np.int32)

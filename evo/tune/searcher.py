@@ -1,0 +1,242 @@
+"""evo's search of a knob space: a Gaussian process of log time and expected improvement.
+
+Everything is cheap beside one evaluation: the model is fitted anew when it has grown by an eighth, and extended by one
+row in between; large spaces are scored over a pool of random points and of the best ones' neighbourhoods. Points that
+failed, or that turned out not to be legal, are learned by models of their own kind, which weigh the improvement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.tune import features, prior
+from evo.tune.space import Floats, Point, Points, Space
+from evo.tune.strategies import Draws
+from evo.tune.surrogate import Priors, Surrogate
+
+_NEAR = 8  # of the best points, the neighbourhoods are in the pool
+_MUTATED = 400
+_UNRELATED = 0.35  # spread of plain values of costs that have no logarithm
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the strategy does; experiments vary it."""
+
+    first: int = 4
+    pool: int = 10_000
+    growth: float = 1.12
+    steps: int = 12
+    cap: float = 1.0
+    failed_at: float = 0.8
+    trend: float = 1.0
+    derived: bool = True
+    judge: bool = True
+    priors: Priors = field(default_factory=Priors)
+
+
+class Searcher:
+    """Ask for a point, tell what it took. Deterministic by the seed."""
+
+    def __init__(self, space: Space, *, seed: int = 0, settings: Settings | None = None) -> None:
+        self.space, self.settings = space, settings or Settings()
+        self._rng = np.random.default_rng(seed)
+        self._draws = Draws(space, self._rng)
+        self._coordinates = [
+            coordinate
+            for coordinate in features.coordinates(space)
+            if self.settings.derived or coordinate.products is None
+        ]
+        self._model = Surrogate(self._coordinates, self.settings.priors)
+        self._judge = Judge(space, self._coordinates)
+        self._points: list[Point] = []
+        self._costs: list[float] = []  # NaN where it failed
+        self._pool: Points = np.zeros((0, len(space.knobs)), np.int16)
+        self._taken = np.zeros(0, bool)
+        self._fitted = 0
+        self._conditioned = 0
+        self._plan: list[Point] | None = None
+
+    # --- the protocol
+
+    def ask(self) -> Point | None:
+        """The next point; None when every one was tried."""
+        if self._plan is None:
+            self._plan = self._first_points()
+        while self._plan:
+            point = self._plan.pop(0)
+            if point not in self._draws.seen:
+                return point
+        if not self._coordinates or sum(not math.isnan(cost) for cost in self._costs) < 2:
+            return self._likely()
+        return self._improving()
+
+    def tell(self, point: Point, cost: float | None, *, legal: bool = True) -> None:
+        """What the point took: None where it failed; `legal=False` where it is no part of the space."""
+        self._draws.seen.add(point)
+        if legal:
+            self._points.append(point)
+            self._costs.append(math.nan if cost is None else cost)
+        self._judge.tell(point, legal=legal, succeeded=cost is not None)
+        if len(self._pool):
+            self._taken |= (self._pool == np.array(point, np.int16)).all(axis=1)
+
+    # --- before anything is known
+
+    def _first_points(self) -> list[Point]:
+        """A few points that differ, each among the better ones by the rules of thumb."""
+        drawn = self.space.drawn(2000, self._rng)
+        if not len(drawn) or not self._coordinates:
+            return []
+        belief = -self._trend(drawn) / 0.3 + self._rng.gumbel(size=len(drawn))
+        codes = features.codes(self.space, self._coordinates, drawn)
+        rows = self._model.rows(self._model.tables(self._model.theta)[0], codes).astype(np.float32)
+        hot = self._model.one_hot(codes)
+        chosen = [int(np.argmax(belief))]
+        nearest = np.zeros(len(drawn))
+        while len(chosen) < min(self.settings.first, len(drawn)):
+            nearest = np.maximum(nearest, np.exp(rows[chosen[-1]] @ hot.T))
+            score = belief + 4 * np.log(np.maximum(1 - nearest, 1e-9))
+            score[chosen] = -np.inf
+            chosen.append(int(np.argmax(score)))
+        return [_point(drawn[row]) for row in chosen]
+
+    def _trend(self, points: Points) -> Floats:
+        return self.settings.trend * prior.expected(self.space, points)
+
+    def _likely(self) -> Point | None:
+        """A point not seen; of a few drawn, one that is likely to work where failures have been seen."""
+        if not self._judge.has_failures:
+            return self._draws.draw()
+        drawn = self.space.drawn(4000, self._rng)
+        fresh = [row for row in range(len(drawn)) if _point(drawn[row]) not in self._draws.seen]
+        if not fresh:
+            return self._draws.draw()
+        drawn = drawn[fresh]
+        score = self._judge.log_chance(drawn) - 0.3 * self._trend(drawn) + 0.1 * self._rng.gumbel(size=len(drawn))
+        return _point(drawn[int(np.argmax(score))])
+
+    # --- by the model
+
+    def _targets(self) -> Floats:
+        """Log costs with the slow tail cut off, failures beside the slow ones."""
+        costs = np.array(self._costs)
+        good = ~np.isnan(costs)
+        if costs[good].min() > 0:
+            y = np.log(costs)
+        else:
+            spread = np.subtract(*np.quantile(costs[good], [0.75, 0.25])) or float(np.ptp(costs[good])) or 1.0
+            y = (costs - np.median(costs[good])) / spread * _UNRELATED
+        y[~good] = np.quantile(y[good], self.settings.failed_at)
+        middle = float(np.median(y))
+        capped: Floats = np.minimum(y, middle + self.settings.cap * max(middle - float(y.min()), 0.1))
+        return capped
+
+    def _improving(self) -> Point | None:
+        points = np.array(self._points, np.int16)
+        y, trend = self._targets(), self._trend(points)
+        codes = features.codes(self.space, self._coordinates, points)
+        n = len(y)
+        if n >= max(self._fitted + 1, self._fitted * self.settings.growth) or not self._fitted or self._taken.all():
+            self._model.learn(codes, y, trend, self.settings.steps)
+            self._fitted = n
+            self._refresh_pool(y)
+            self._model.condition(codes, features.codes(self.space, self._coordinates, self._pool))
+        else:
+            for row in range(self._conditioned, n):
+                self._model.extend(codes[row])
+        self._conditioned = n
+        if self._taken.all():
+            return self._likely()
+        mean, deviation = self._model.predict(y, trend, self._pool_trend)
+        score = improvement(mean, deviation, float(y.min()))
+        if self.settings.judge and self._judge.has_failures:
+            score = score + self._judge.log_chance(self._pool)
+        score[self._taken] = -np.inf
+        return _point(self._pool[int(np.argmax(score))])
+
+    def _refresh_pool(self, y: Floats) -> None:
+        """Draw the pool anew, where the space is too large to score whole."""
+        if self.space.legal is not None and len(self.space.legal) <= self.settings.pool:
+            if len(self._pool):
+                return
+            self._pool = self.space.legal
+        else:
+            parts = [self.space.drawn(self.settings.pool, self._rng)]
+            for row in np.argsort(y, kind="stable")[:_NEAR]:
+                parts.append(self.space.neighbours(self._points[row])[:_MUTATED])
+                parts.append(self.space.mutated(self._points[row], _MUTATED, self._rng))
+            points = np.concatenate(parts)
+            self._pool = points[np.unique(self.space.keys(points), return_index=True)[1]]
+        seen = self.space.keys(np.array(sorted(self._draws.seen), np.int16))
+        self._taken = np.isin(self.space.keys(self._pool), seen)
+        self._pool_trend = self._trend(self._pool)
+
+
+class Judge:
+    """How likely a point is to work, from those that did and did not: successes and failures weighed by likeness.
+
+    Two questions apart, whether it is legal and whether it runs. Each single value and each pair of values of two knobs
+    that never worked counts against a point, as conditions of spaces are about few knobs.
+    """
+
+    def __init__(self, space: Space, coordinates: list[features.Coordinate]) -> None:
+        self._space, self._coordinates = space, coordinates
+        self._rows: list[NDArray[np.int32]] = []
+        self._works: list[bool] = []
+        self.has_failures = False
+
+    def tell(self, point: Point, *, legal: bool, succeeded: bool) -> None:
+        self._rows.append(features.codes(self._space, self._coordinates, np.array([point], np.int16))[0])
+        self._works.append(legal and succeeded)
+        self.has_failures = self.has_failures or not (legal and succeeded)
+
+    def log_chance(self, points: Points) -> Floats:
+        """About the logarithm of the probability that each point works."""
+        codes = features.codes(self._space, self._coordinates, points)
+        rows, works = np.array(self._rows), np.array(self._works)
+        base = (works.sum() + 2) / (len(works) + 2.5)
+        total = np.zeros(len(points))
+        count = codes.shape[1]
+        for a in range(count):
+            for b in range(a, count):
+                total = np.minimum(total, self._pair(codes, rows, works, a, b, base))
+        return total + math.log(base)
+
+    def _pair(
+        self, codes: NDArray[np.int32], rows: NDArray[np.int32], works: NDArray[np.bool_], a: int, b: int, base: float
+    ) -> Floats:
+        sizes = [len(self._coordinates[index].positions) for index in (a, b)]
+        if sizes[0] * sizes[1] > 20_000:
+            return np.zeros(len(codes))
+        seen, good = np.zeros(sizes), np.zeros(sizes)
+        np.add.at(seen, (rows[:, a], rows[:, b]), 1)
+        np.add.at(good, (rows[:, a], rows[:, b]), works)
+        chance = (good + _BELIEF * base) / (seen + _BELIEF)
+        found: Floats = np.log(chance / base)[codes[:, a], codes[:, b]]
+        return found
+
+
+_BELIEF = 1.5  # trials that the base rate is worth
+
+
+def _point(row: Points) -> Point:
+    return tuple(int(value) for value in row)
+
+
+def improvement(mean: Floats, deviation: Floats, best: float) -> Floats:
+    """The logarithm of the expected improvement below `best` of normal predictions."""
+    u = (best - mean) / deviation
+    density = np.exp(-0.5 * u * u) / math.sqrt(2 * math.pi)
+    # The normal distribution by Abramowitz and Stegun 26.2.17, to 1e-7; far below, its asymptotic series.
+    t = 1 / (1 + 0.2316419 * np.abs(u))
+    tail = density * t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    below = np.where(u > 0, 1 - tail, tail)
+    gain = np.maximum(density + u * below, 0)
+    far = -0.5 * u * u - 2 * np.log(np.maximum(np.abs(u), 1)) - 0.919
+    found: Floats = np.log(deviation) + np.where(u < -4, far, np.log(np.maximum(gain, 1e-300)))
+    return found

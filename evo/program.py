@@ -55,7 +55,7 @@ def signature_problem(variant: Variant, task: Task, signatures: Mapping[str, Seq
             )
         for param, argument in zip(given, wanted, strict=False):
             if problem := _mismatch(param, argument):
-                return f"{line.kernel}: parameter {param.name}: {problem}"
+                return f"{line.kernel}: parameter {param.name or argument.name}: {problem}"
     return None
 
 

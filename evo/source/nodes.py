@@ -46,24 +46,27 @@ def has_c_linkage(node: Node) -> bool:
 
 
 def param_of(node: Node) -> Param | None:
+    """One parameter, its name empty where it has none."""
     if node.type not in ("parameter_declaration", "optional_parameter_declaration"):
         return None
     declarator = node.child_by_field_name("declarator")
     name = declarator_name(declarator) if declarator is not None else None
-    if declarator is None or name is None:
-        return None
-    at = next(child for child in walk(declarator) if child.type == "identifier" and text_of(child) == name)
     whole = text_of(node)
-    kind = re.sub(r"\b(__restrict__|__restrict|restrict)\b", " ", whole[: at.start_byte - node.start_byte])
+    if whole.strip() == "void":
+        return None
+    at = Span(node.end_byte, node.end_byte)  # a parameter that the kernel does not use may have no name
+    if declarator is not None and name is not None:
+        at = next(span_of(n) for n in walk(declarator) if n.type == "identifier" and text_of(n) == name)
+    kind = re.sub(r"\b(__restrict__|__restrict|restrict)\b", " ", whole[: at.start - node.start_byte])
     kind = re.sub(r"\s*\*\s*", "*", " ".join(kind.split())).strip()
     return Param(
-        type=kind + re.sub(r"\s+", "", whole[at.end_byte - node.start_byte :]).split("=")[0],
-        name=name,
+        type=kind + re.sub(r"\s+", "", whole[at.end - node.start_byte :]).split("=")[0],
+        name=name or "",
         span=span_of(node),
         is_pointer="*" in kind,
         is_const=re.search(r"\bconst\b", kind.split("*")[0]) is not None,
         is_restrict="restrict" in whole,
-        name_span=span_of(at),
+        name_span=at,
     )
 
 

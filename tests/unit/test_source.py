@@ -31,6 +31,17 @@ __global__ void hidden(float* o) {}
 """
 
 
+def test_parameters_without_names_are_counted() -> None:
+    text = 'extern "C" __global__ void k(const float*, float* __restrict__ y, int, float (&)[4]) {}\n'
+    assert [(p.type, p.name) for p in kernel_signatures(text)["k"]] == [
+        ("const float*", ""),
+        ("float*", "y"),
+        ("int", ""),
+        ("float (&)[4]", ""),
+    ]
+    assert kernel_signatures('extern "C" __global__ void k(void) {}') == {"k": []}
+
+
 def test_signatures_cover_c_linkage_kernels_only() -> None:
     found = kernel_signatures(TEXT)
     assert {name: [(p.type, p.name) for p in params] for name, params in found.items()} == {

@@ -4,7 +4,8 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 """
 
 from evo.source.difference import Change, Classification, Region, classify, tree_difference
-from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span
+from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
+from evo.source.statements import Statement
 from evo.source.tree import Source, kernel_signatures, parse, replace, syntax_errors
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "SharedArray",
     "Source",
     "Span",
+    "Statement",
+    "Subscript",
     "classify",
     "kernel_signatures",
     "parse",

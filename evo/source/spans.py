@@ -99,6 +99,16 @@ class Binary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Subscript:
+    """`name[index]...`; is_read where it is only read."""
+
+    name: str
+    span: Span
+    indices: tuple[Span, ...]
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SharedArray:
     name: str
     element: str

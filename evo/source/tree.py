@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from tree_sitter import Language, Node, Parser
 
 from evo.source.nodes import function_of, is_read, is_value, span_of
-from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span
+from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
+from evo.source.statements import Statement, names_in, statements_in
 from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of, walk
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
@@ -175,6 +176,69 @@ class Source:
                     element = text_of(node.child_by_field_name("type"))
                     found.append(SharedArray(name=name, element=element, dims=tuple(dims), function=function))
         return tuple(found)
+
+    def statements(self, function: Function) -> tuple[Statement, ...]:
+        """The statements of a function's body, nested ones inside them."""
+        node = self._node(function.body)
+        return statements_in(node) if node is not None else ()
+
+    def names(self, span: Span) -> tuple[tuple[str, Span], ...]:
+        """Identifiers of variables, functions and macros within a span, in text order."""
+        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        found = names_in(node) if node is not None else ()
+        return tuple((text_of(name), span_of(name)) for name in found if span.holds(span_of(name)))
+
+    def renamed(self, span: Span, names: Mapping[str, str]) -> str:
+        """The text of a span with identifiers replaced; every other byte is the same."""
+        data, last = "", span.start
+        for name, at in self.names(span):
+            if name in names:
+                data += self.slice(Span(last, at.start)) + names[name]
+                last = at.end
+        return data + self.slice(Span(last, span.end))
+
+    def subscripts(self, span: Span) -> tuple[Subscript, ...]:
+        """`name[index]` and `name[i][j]` within a span, the outermost of each, in text order; also inside an index."""
+        found = []
+        for node in walk(self._root):
+            if node.type != "subscript_expression" or not span.holds(span_of(node)):
+                continue
+            outer = node.parent
+            if outer is not None and outer.type == node.type and outer.child_by_field_name("argument") == node:
+                continue
+            indices: list[Span] = []
+            base: Node | None = node
+            while base is not None and base.type == "subscript_expression":
+                inside = base.child_by_field_name("indices")
+                indices.insert(0, Span(inside.start_byte + 1, inside.end_byte - 1) if inside else span_of(base))
+                base = base.child_by_field_name("argument")
+            if base is not None and base.type == "identifier":
+                found.append(
+                    Subscript(name=text_of(base), span=span_of(node), indices=tuple(indices), is_read=is_value(node))
+                )
+        return tuple(found)
+
+    def dereferences(self, span: Span) -> bool:
+        """Whether a pointer is followed with `*` or `->` within a span."""
+        return any(
+            (node.type == "pointer_expression" and text_of(node).startswith("*")) or node.type == "->"
+            for node in walk(self._root)
+            if span.holds(span_of(node))
+        )
+
+    def element_type(self, function: str, name: str) -> str | None:
+        """float, int, half ...: the type of a variable, or of what an array or pointer holds, as far as it is told."""
+        return self._names.get(function, {}).get(name)
+
+    def type_of(self, function: str, span: Span) -> str | None:
+        """The type of an expression, as far as the text tells."""
+        return expression_type(self._node(span), self._names.get(function, {}))
+
+    def _node(self, span: Span) -> Node | None:
+        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        while node is not None and span_of(node) != span:
+            node = node.parent
+        return node
 
     def is_simple(self, span: Span) -> bool:
         """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.mutate.rules import arithmetic, bounds, exponent, flags, knobs, layout, loads, unroll
+from evo.mutate.rules import arithmetic, bounds, coarsen, exponent, flags, knobs, lanes, layout, loads, slices, unroll
 from evo.mutate.rules.rule import Application, Example, Rule, RuleOperator, Scene, example_variant
 
 RULES: tuple[Rule, ...] = (
@@ -10,6 +10,9 @@ RULES: tuple[Rule, ...] = (
     *bounds.RULES,
     *unroll.RULES,
     *layout.RULES,
+    *coarsen.RULES,
+    *lanes.RULES,
+    *slices.RULES,
     *loads.RULES,
     *exponent.RULES,
     *arithmetic.RULES,

@@ -1,9 +1,9 @@
 // 32 query rows to a warp: every key and value fragment feeds two 16-row tiles. Few blocks split the keys.
 // Roadmap step 7, wider warp tiles, and step 9, small batches.
 // Hypothesis: the mma rung reads each key and value from shared memory for 16 rows at a time, as many bytes a cycle as
-// shared memory has; with 32 rows it is half. Small grids leave SMs idle: there two groups of warps take every other stage
-// of the keys and add up through shared memory. Outputs are rescaled only if a maximum grew by more than 2^8, which
-// fp16 weights can hold. The exponentials of 16 keys stand beside P V of the 16 before. Expect 1.2x.
+// shared memory has; with 32 rows it is half. Small grids leave SMs idle: there two groups of warps take every other
+// stage of the keys and add up through shared memory. Outputs are rescaled only if a maximum grew by more than 2^8,
+// which fp16 weights can hold. The exponentials of 16 keys stand beside P V of the 16 before. Expect 1.2x.
 // evo: task   attention
 // evo: macro  D
 // evo: knob   BLOCK_N in 32, 64                    keys of one stage

@@ -252,11 +252,11 @@ __device__ __forceinline__ void attend(const Problem p) {
         __attribute__((always_inline)) {
         unsigned value[4];
         load_matrices_transposed(value, pair_at(values_at, n / 2) + s * 16 * D * 2);
-#pragma unroll
-        for (int m = 0; m < 2; ++m) {
-            multiply_add(rows.out[m][n], weight[m], value[0], value[1]);
-            multiply_add(rows.out[m][n + 1], weight[m], value[2], value[3]);
-        }
+        // In this order each multiplication shares an operand with the one before.
+        multiply_add(rows.out[0][n], weight[0], value[0], value[1]);
+        multiply_add(rows.out[0][n + 1], weight[0], value[2], value[3]);
+        multiply_add(rows.out[1][n + 1], weight[1], value[2], value[3]);
+        multiply_add(rows.out[1][n], weight[1], value[0], value[1]);
     };
     // Masks the scores of 16 keys and takes the maximum of each row, base 2.
     const auto mask = [&](float (&score)[2][2][4], float (&top)[2][2], int first_key)

@@ -137,8 +137,6 @@ def _int_to_int(e: Emitter, ins: Instr, value: V, source: str, to: str) -> V:
     have, want = WIDTH[source], WIDTH[to]
     is_signed = source[0] == "s"
     if "sat" in ins.mods:
-        if have - is_signed <= want - (to[0] == "s") and (to[0] == "s" or not is_signed):
-            raise refuse(ins, ".sat, though every value fits")
         wide = max(have, want) * 2
         big = c.sext(value, f"i{wide}") if is_signed else c.zext(value, f"i{wide}")
         low = -(1 << (want - 1)) if to[0] == "s" else 0

@@ -1,23 +1,29 @@
-"""`evo redteam`: every shipped attack against a naive harness and against evo. Exit code 1 unless all of them lost."""
+"""`evo redteam`: every shipped attack against a naive harness and against evo. Exit code 1 unless all of them lost.
+
+A failure of the harness itself costs the attack it came with, not the others; the exit code is then 5.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, session_of
 from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint, ratio, say, stage
-from evo.errors import UsageError
+from evo.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
     from evo.redteam import Outcome
 
 WON = 1
-_COLOURS = {"lost": "green", "won": "red", "does not count": "yellow"}
+_COLOURS = {"lost": "green", "won": "red", "does not count": "yellow", "harness fault": "red"}
 
 
 def redteam(
@@ -34,27 +40,30 @@ def redteam(
     """Try to cheat evo. Runs the shipped attacks on a naive harness, which should take them, and on evo."""
     if markdown and json:
         raise UsageError("--markdown and --json are two answers to one question", hint="give one of them")
+    started = time.monotonic()
     outcomes, where = _run(context, device, only or [], arch, seed)
+    elapsed_s = time.monotonic() - started
     if json:
         out_json(
             {
                 "device": where,
                 "attacks": [outcome.to_json() for outcome in outcomes],
                 "lost": sum(outcome.verdict == "lost" for outcome in outcomes),
-                "elapsed_s": round(sum(outcome.elapsed_s for outcome in outcomes), 1),
+                "elapsed_s": round(elapsed_s, 1),
             }
         )
     elif markdown:
-        _show_markdown(outcomes, where)
+        _show_markdown(outcomes, where, elapsed_s)
     else:
-        _show(outcomes)
+        _show(outcomes, elapsed_s)
+    if any(outcome.fault for outcome in outcomes) and not any(outcome.found.kept for outcome in outcomes):
+        return HarnessFault.exit_code
     return 0 if all(outcome.verdict == "lost" for outcome in outcomes) else WON
 
 
 def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
     from evo.cli.shipped import shipped_folder
-    from evo.evaluate import Workbench
-    from evo.redteam import NaiveHarness, chosen, load_attacks, planted_file, run_attack, run_procedure
+    from evo.redteam import chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 
     session = session_of(context)
     tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
@@ -66,32 +75,30 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     device = choose_device(word)
     outcomes: list[Outcome] = []
     total = len(attacks) + len(procedures)
-    with (
-        planted_file() as planted,
-        Workbench(device, arch=arch) as bench,
-        NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
-    ):
-        say(f"{total} attacks on {device}")
-        for attack in attacks:
-            stage(f"{len(outcomes) + 1} of {total}: {attack.name} ({attack.task})")
-            outcomes.append(run_attack(attack, tasks, bench, naive, seed=seed))
+    lanes = usual_lanes()
+    say(f"{total} attacks on {device}" + (f", {lanes} at a time" if lanes > 1 else ""))
+    stage(f"0 of {total}")
+    with planted_file() as planted:
+        opened = partial(judges, device, tasks, planted, arch=arch, seed=seed)
+        for outcome in chain(run_all(attacks, opened, lanes), run_procedures(procedures, tasks)):
+            outcomes.append(outcome)
             _progress(outcomes, total)
-    for procedure in procedures:
-        stage(f"{len(outcomes) + 1} of {total}: {procedure.name}")
-        outcomes.append(run_procedure(procedure, tasks))
-        _progress(outcomes, total)
     stage("")
-    return outcomes, str(device)
+    order = [*(attack.name for attack in attacks), *(procedure.name for procedure in procedures)]
+    return sorted(outcomes, key=lambda outcome: order.index(outcome.name)), str(device)
 
 
 def _progress(outcomes: Sequence[Outcome], total: int) -> None:
     """One line for each attack where no line can be overwritten, as in the log of a CI run."""
     last = outcomes[-1]
-    if not is_rich(sys.stderr):
-        say(f"{len(outcomes)} of {total}: {last.name} {last.verdict}, {duration(last.elapsed_s)}")
+    if is_rich(sys.stderr):
+        stage(f"{len(outcomes)} of {total}: {last.name} ({last.task}) {last.verdict}")
+    else:
+        why = f": {last.found.reason}" if last.fault else ""
+        say(f"{len(outcomes)} of {total}: {last.name} {last.verdict}, {duration(last.elapsed_s)}{why}")
 
 
-def _show(outcomes: Sequence[Outcome]) -> None:
+def _show(outcomes: Sequence[Outcome], elapsed_s: float) -> None:
     rows = [
         [
             paint(outcome.verdict, _COLOURS[outcome.verdict]),
@@ -113,7 +120,7 @@ def _show(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
         if not outcome.expected:
             out(paint(f"{outcome.name} did not end as its file says", "yellow"))
-    out(_summary(outcomes))
+    out(_summary(outcomes, elapsed_s))
 
 
 def _in_short(outcome: Outcome) -> str:
@@ -122,13 +129,13 @@ def _in_short(outcome: Outcome) -> str:
     return f"{word}, {ratio(outcome.speedup)}" if outcome.speedup is not None else word
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
+def _summary(outcomes: Sequence[Outcome], elapsed_s: float) -> str:
     counts = Counter(outcome.verdict for outcome in outcomes)
     words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _COLOURS if counts[verdict])
-    return f"{len(outcomes)} attacks: {words}; {duration(sum(outcome.elapsed_s for outcome in outcomes))}"
+    return f"{len(outcomes)} attacks: {words}; {duration(elapsed_s)}"
 
 
-def _show_markdown(outcomes: Sequence[Outcome], where: str) -> None:
+def _show_markdown(outcomes: Sequence[Outcome], where: str, elapsed_s: float) -> None:
     out("| row | attack | task | what it does | naive harness | defence | evo says | verdict |")
     out("|---|---|---|---|---|---|---|---|")
     for outcome in outcomes:
@@ -144,7 +151,7 @@ def _show_markdown(outcomes: Sequence[Outcome], where: str) -> None:
         ]
         out("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     out("")
-    out(f"On {where}: {_summary(outcomes)}.")
+    out(f"On {where}: {_summary(outcomes, elapsed_s)}.")
     rest = [outcome for outcome in outcomes if outcome.behind is not None]
     if not rest:
         return

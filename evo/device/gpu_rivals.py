@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.device import Array, Arrays
-from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, RivalFigures, timing_of
+from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, timing_of
 from evo.reference import load_module
 from evo.result import Timing
 
@@ -170,22 +170,24 @@ def _graph(torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, in
 
 
 def _replays(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
+    """Microseconds of one call, from `options.samples` replays after warming up; at the pace of a champion's blocks."""
     taken: list[float] = []
+    pace = Pace()
     end = time.monotonic() + options.warm_up_s
     limit = time.monotonic() + options.budget_s
     with torch.cuda.stream(stream):
-        while time.monotonic() < end:
-            for graph in graphs:
-                graph.replay()
-            stream.synchronize()
-        while len(taken) < options.samples and (time.monotonic() < limit or not taken):
+        while time.monotonic() < end or (len(taken) < options.samples and (time.monotonic() < limit or not taken)):
+            warm = time.monotonic() >= end
             events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(8)]
+            graphs[-1].replay()  # so that no sample waits for the host
             for number, (first, last) in enumerate(events):
                 first.record()
                 graphs[number % len(graphs)].replay()
                 last.record()
             stream.synchronize()
-            taken += [first.elapsed_time(last) * 1000 / per_graph for first, last in events]
+            block = [first.elapsed_time(last) * 1000 for first, last in events]
+            pace.worked(sum(block))
+            taken += [us / per_graph for us in block] if warm else []
     return taken
 
 

@@ -7,11 +7,13 @@ A claim is as good as the attempts to fake it: every attack here has to win agai
 from __future__ import annotations
 
 from evo.redteam.attack import Attack, load_attacks
+from evo.redteam.campaign import judges, run_all, run_procedures, usual_lanes
 from evo.redteam.naive import NaiveHarness, NaiveVerdict
 from evo.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
-from evo.redteam.trial import Finding, Outcome, finding_of, planted_file, run_attack
+from evo.redteam.trial import FAULT, Finding, Outcome, finding_of, planted_file, run_attack
 
 __all__ = [
+    "FAULT",
     "PROCEDURES",
     "Attack",
     "Finding",
@@ -21,8 +23,12 @@ __all__ = [
     "Procedure",
     "chosen",
     "finding_of",
+    "judges",
     "load_attacks",
     "planted_file",
+    "run_all",
     "run_attack",
     "run_procedure",
+    "run_procedures",
+    "usual_lanes",
 ]

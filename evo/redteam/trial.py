@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evo.errors import EvoError
 from evo.evaluate import Job, Workbench, evaluate
 from evo.redteam.attack import Attack, Expected
 from evo.redteam.naive import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
 from evo.task import Task, read_task
 
+FAULT = "harness fault"
 _PLANTED = "@PLANTED@"
 _FOUND = {
     Status.UNSAFE: "gate: memory and race checkers",
@@ -55,10 +57,13 @@ class Outcome:
     speedup: float | None = None  # that the naive harness believes in
     expected: bool = True  # it ended as its file says
     elapsed_s: float = 0.0
+    fault: bool = False  # the harness failed, and nobody has judged
 
     @property
     def verdict(self) -> str:
-        """`lost`, `won`, or `does not count` where not even the naive harness takes it."""
+        """`lost`, `won`, `harness fault`, or `does not count` where not even the naive harness takes it."""
+        if self.fault:
+            return FAULT
         if self.found.kept:
             return "won"
         return "lost" if self.counts else "does not count"
@@ -80,6 +85,23 @@ class Outcome:
                 "elapsed_s": round(self.elapsed_s, 2),
             }
         )
+
+
+def faulty(name: str, rows: tuple[str, ...], task: str, idea: str, error: Exception, started: float) -> Outcome:
+    """The outcome where the harness itself failed; `started` on the monotonic clock."""
+    said = error.message if isinstance(error, EvoError) else f"{type(error).__name__}: {error}"
+    return Outcome(
+        name=name,
+        rows=rows,
+        task=task,
+        idea=idea,
+        naive="-",
+        counts=False,
+        found=Finding(status="fault", reason=" ".join(said.split()), defence="none", kept=False),
+        expected=False,
+        elapsed_s=time.monotonic() - started,
+        fault=True,
+    )
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -10,17 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from evo.cli.app import run
 from evo.device import DeviceName, parse_device
-from evo.errors import SyntaxInvalid, UsageError
+from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import ptx_problem, static_problem
 from evo.prepare import Failed, prepare
 from evo.redteam import (
     PROCEDURES,
+    Finding,
     NaiveHarness,
+    Outcome,
     chosen,
     load_attacks,
     planted_file,
+    run_all,
     run_attack,
     run_procedure,
 )
@@ -172,6 +177,59 @@ def test_the_command_reports_as_json_and_exits_by_the_outcome():
     row = report["attacks"][0]
     assert row["verdict"] == "lost"
     assert "unknown metric" in row["reason"]
+
+
+def outcome_of(attack):
+    found = Finding(status="wrong", reason="no", defence="gate", kept=False)
+    return Outcome(
+        name=attack.name, rows=attack.rows, task=attack.task, idea="", naive="accepts", counts=True, found=found
+    )
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_a_defect_of_the_harness_costs_one_attack(lanes):
+    opened = []
+
+    @contextlib.contextmanager
+    def judges_that_stumble():
+        opened.append(1)
+
+        def judge(attack):
+            if attack.name == "nan_fill":
+                raise IndexError("pop from an empty list")
+            if attack.name == "zeros":
+                raise HarnessFault("the checker\nis gone", hint="-")
+            return outcome_of(attack)
+
+        yield judge
+
+    found = {outcome.name: outcome for outcome in run_all(load_attacks(), judges_that_stumble, lanes)}
+    assert len(opened) == lanes
+    assert found.keys() == ATTACKS.keys()
+    faults = {name: outcome.found.reason for name, outcome in found.items() if outcome.verdict == "harness fault"}
+    assert faults == {"nan_fill": "IndexError: pop from an empty list", "zeros": "the checker is gone"}
+
+
+def test_judges_that_cannot_be_opened_end_the_run():
+    @contextlib.contextmanager
+    def no_judges():
+        raise HarnessFault("no device", hint="-")
+        yield
+
+    with pytest.raises(HarnessFault, match="no device"):
+        list(run_all(load_attacks(), no_judges, 2))
+
+
+def test_a_fault_of_the_harness_has_its_own_exit_code(monkeypatch, capsys):
+    def broken(procedure, tasks):
+        raise HarnessFault("no space left", hint="-")
+
+    monkeypatch.setattr("evo.redteam.campaign.run_procedure", broken)
+    code = run(["redteam", "--device", "sim:l4", "--only", "F16"])
+    captured = capsys.readouterr()
+    assert code == HarnessFault.exit_code == 5
+    assert "unknown_metric harness fault" in captured.err
+    assert "1 harness fault" in captured.out
 
 
 @pytest.mark.long

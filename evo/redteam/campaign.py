@@ -1,0 +1,123 @@
+"""All attacks, several at a time: each lane has judges and workers of its own, and timing still has the GPU to itself.
+
+A lane stays with a task as long as there are attacks on it, since references are computed once a lane.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+
+from evo.device import DeviceName
+from evo.errors import EvoError
+from evo.evaluate import Workbench
+from evo.redteam.attack import Attack
+from evo.redteam.naive import NaiveHarness
+from evo.redteam.procedures import Procedure, run_procedure
+from evo.redteam.trial import Outcome, faulty, run_attack
+
+Judge = Callable[[Attack], Outcome]
+
+_CORES_A_LANE = 4  # the simulator's threads, a compiler and the comparison keep so many busy
+_MOST_LANES = 4
+_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+
+
+def usual_lanes() -> int:
+    return max(1, min(_MOST_LANES, len(os.sched_getaffinity(0)) // _CORES_A_LANE))
+
+
+@contextmanager
+def judges(device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int) -> Iterator[Judge]:
+    """Both judges on workers of their own; `tasks` holds the task folders. Raises DeviceMissing."""
+    with (
+        Workbench(device, arch=arch) as bench,
+        NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
+    ):
+        yield lambda attack: run_attack(attack, tasks, bench, naive, seed=seed)
+
+
+def run_all(
+    attacks: Sequence[Attack], opened: Callable[[], AbstractContextManager[Judge]], lanes: int
+) -> Iterator[Outcome]:
+    """The outcomes as they come. A failure of the harness is the outcome of its attack, and the others go on.
+
+    Raises EvoError at the end where judges could not be opened.
+    """
+    waiting = _Waiting(attacks)
+    done: SimpleQueue[Outcome | None] = SimpleQueue()
+
+    def lane() -> None:
+        try:
+            with opened() as judge:
+                attack = waiting.take("")
+                while attack is not None:
+                    done.put(_tried(attack, judge))
+                    attack = waiting.take(attack.task)
+        finally:
+            done.put(None)
+
+    with ThreadPoolExecutor(max_workers=lanes, thread_name_prefix="evo-lane") as pool:
+        running = [pool.submit(lane) for _ in range(min(lanes, len(attacks)))]
+        try:
+            ended = 0
+            while ended < len(running):
+                outcome = done.get()
+                if outcome is None:
+                    ended += 1
+                else:
+                    yield outcome
+        finally:
+            waiting.clear()
+        for future in running:
+            future.result()
+
+
+def run_procedures(procedures: Sequence[Procedure], tasks: Path) -> Iterator[Outcome]:
+    """The failure modes that are no kernels, one after the other."""
+    for procedure in procedures:
+        started = time.monotonic()
+        try:
+            yield run_procedure(procedure, tasks)
+        except EvoError as error:
+            yield faulty(procedure.name, (procedure.row,), procedure.task, procedure.idea, error, started)
+
+
+def _tried(attack: Attack, judge: Judge) -> Outcome:
+    started = time.monotonic()
+    try:
+        return judge(attack)
+    except (EvoError, *_DEFECTS) as error:
+        return faulty(attack.name, attack.rows, attack.task, attack.idea, error, started)
+
+
+class _Waiting:
+    """Attacks by task. Thread-safe."""
+
+    def __init__(self, attacks: Sequence[Attack]) -> None:
+        self._lock = threading.Lock()
+        self._by_task: dict[str, list[Attack]] = {}
+        for attack in reversed(attacks):
+            self._by_task.setdefault(attack.task, []).append(attack)
+        self._begun: dict[str, int] = dict.fromkeys(self._by_task, 0)  # lanes that have come to a task
+
+    def take(self, task: str) -> Attack | None:
+        """The next attack on the task, else on the one with most left for each lane that is at it."""
+        with self._lock:
+            left = {name: attacks for name, attacks in self._by_task.items() if attacks}
+            if not left:
+                return None
+            if task not in left:
+                task = max(left, key=lambda name: len(left[name]) / (1 + self._begun[name]))
+                self._begun[task] += 1
+            return left[task].pop()
+
+    def clear(self) -> None:
+        with self._lock:
+            self._by_task.clear()

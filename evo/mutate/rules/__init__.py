@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from evo.mutate.rules import arithmetic, bounds, coarsen, exponent, flags, knobs, lanes, layout, loads, slices, unroll
+from evo.mutate.rules import (
+    arithmetic,
+    bounds,
+    cache,
+    coarsen,
+    exponent,
+    flags,
+    hoist,
+    knobs,
+    lanes,
+    layout,
+    loads,
+    order,
+    slices,
+    unroll,
+    vector,
+)
 from evo.mutate.rules.rule import Application, Example, Rule, RuleOperator, Scene, example_variant
 
 RULES: tuple[Rule, ...] = (
@@ -13,6 +29,10 @@ RULES: tuple[Rule, ...] = (
     *coarsen.RULES,
     *lanes.RULES,
     *slices.RULES,
+    *cache.RULES,
+    *order.RULES,
+    *hoist.RULES,
+    *vector.RULES,
     *loads.RULES,
     *exponent.RULES,
     *arithmetic.RULES,

@@ -1,4 +1,4 @@
-"""Layer normalisation of rows: inputs, the float64 expectation, an fp16 implementation for the budget, and the rival."""
+"""Layer normalisation of rows: inputs, the float64 expectation, an fp16 implementation for the budget, the rival."""
 
 from collections.abc import Callable
 
@@ -8,9 +8,9 @@ _EPS = np.float32(1e-5)  # as the kernel gets it
 
 
 def inputs(case: dict, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Rows of very different mean and size: ordinary, constant (eps alone keeps it finite), far from zero, large, small.
+    """Rows that differ in mean and size: ordinary, constant (eps alone keeps it finite), far from zero, large, small.
 
-    Where the mean is hundreds of deviations away, the mean square and the squared mean agree in all but their last bits.
+    Where the mean is hundreds of deviations away, the mean square and the squared mean agree but for their last bits.
     """
     x = rng.standard_normal((case["ROWS"], case["COLS"]), dtype=np.float32)
     x[1::8] = 4 * x[1::8] + 1500

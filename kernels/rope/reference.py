@@ -1,4 +1,4 @@
-"""Rotary position embedding, half-split: inputs, the float64 expectation, an implementation for the budget, the rival."""
+"""Rotary position embedding, half-split: inputs, the float64 expectation, an fp16 implementation, and the rival."""
 
 from collections.abc import Callable
 

@@ -25,6 +25,7 @@ every_task = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 
 def test_the_shipped_tasks_are_there() -> None:
     wanted = {"attention", "conv2d", "matmul", "moe_grouped_matmul", "rmsnorm", "softmax"}
+    wanted |= {"layernorm", "add_layernorm", "rope"}
     assert wanted <= {task.name for task in TASKS}
 
 

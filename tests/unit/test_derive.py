@@ -230,7 +230,7 @@ def test_rows_that_are_not_16_byte_aligned_rule_the_design_out() -> None:
 
 
 @pytest.mark.parametrize("slug", ["l4", "h200", "a100", "b200"])
-@pytest.mark.parametrize("name", ["attention", "matmul", "softmax", "rmsnorm"])
+@pytest.mark.parametrize("name", ["attention", "matmul", "softmax", "rmsnorm", "add_layernorm", "rope"])
 def test_every_legal_candidate_keeps_every_limit(name: str, slug: str) -> None:
     task, row = load_task(ROOT, name), chip(slug)
     found = derive(task, row, task.case(task.headline))

@@ -18,14 +18,15 @@ extern "C" __global__ void add_layernorm(const __half* x, const __half* r, const
     const long long start = (long long)row * cols;
     const auto add_at = [&](int i) { return __half2float(x[start + i]) + __half2float(r[start + i]); };
 
+    const float origin = add_at(0);  // sums of what is left round less where rows lie far from zero
     float sum = 0.0f;
 #pragma unroll UNROLL
     for (int i = 0; i < cols; ++i) {
         const float value = add_at(i);
-        sum += value;
+        sum += value - origin;
         s[start + i] = __float2half(value);
     }
-    const float mean = sum / cols;
+    const float mean = origin + sum / cols;
 
     float squares = 0.0f;
 #pragma unroll UNROLL

@@ -18,10 +18,11 @@ extern "C" __global__ void layernorm(const __half* x, const __half* w, const __h
     const __half* in = x + (long long)row * cols;
     __half* out = y + (long long)row * cols;
 
+    const float origin = __half2float(in[0]);  // sums of what is left round less where rows lie far from zero
     float sum = 0.0f;
 #pragma unroll UNROLL
-    for (int i = 0; i < cols; ++i) sum += __half2float(in[i]);
-    const float mean = sum / cols;
+    for (int i = 0; i < cols; ++i) sum += __half2float(in[i]) - origin;
+    const float mean = origin + sum / cols;
 
     float squares = 0.0f;
 #pragma unroll UNROLL

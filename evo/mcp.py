@@ -174,6 +174,8 @@ class Desk:
         trial of the loop: recorded, and kept as a git commit or reverted; the server must have been started for that.
         """
         found = self._task(task)
+        if commit and not self._office.may_commit:
+            raise UsageError("this server commits nothing", hint="start it with `evo mcp --commit`")
         with self._lock:
             parent, is_champion = self._parent(found)
             child = _child(parent, edits, text)
@@ -193,8 +195,6 @@ class Desk:
     def _trial(self, task: Task, text: str, summary: str) -> Shape:
         """One trial of the loop with this text as its patch."""
         office = self._office
-        if not office.may_commit:
-            raise UsageError("this server commits nothing", hint="start it with `evo mcp --commit`")
         self.close()  # the loop brings its own
         name = re.sub(r"[^a-z0-9]+", "_", one_line(summary, 48).lower()).strip("_") or "agent"
         notes: list[str] = []

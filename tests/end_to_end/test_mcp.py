@@ -1,0 +1,101 @@
+"""`evo mcp` as an agent sees it: through the SDK's own client over stdio, against a repository with one small task."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import block
+from mcp import Client, StdioServerParameters
+from run_killer import CHAMPION, problems
+from tiny import FAST, WRONG, environment, git, new_repository, write_task
+
+from evo.device import parse_device
+from evo.errors import UsageError
+from evo.mcp import Desk, Office
+from evo.population import load_records
+
+Call = Callable[..., Awaitable[dict[str, Any]]]
+TOOLS = ["tasks", "task", "limits", "champion", "insights", "leaderboard", "try"]
+
+
+def session(root: Path, agent: Callable[[Call], Awaitable[None]], *words: str) -> None:
+    """Let an agent talk to a server of its own. A tool's error comes back as {"error": text}."""
+
+    async def talk() -> None:
+        command = [sys.executable, "-m", "evo", "mcp", "--device", "sim:l4", *words]
+        parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=str(root), env=environment())
+        async with Client(parameters) as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
+
+            async def call(name: str, **arguments: object) -> dict[str, Any]:
+                result = await client.call_tool(name, arguments)
+                if result.is_error:
+                    return {"error": "".join(getattr(part, "text", "") for part in result.content)}
+                assert result.structured_content is not None
+                return dict(result.structured_content)
+
+            await agent(call)
+
+    asyncio.run(talk())
+
+
+def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    async def agent(call: Call) -> None:
+        assert await call("tasks") == {"tasks": ["scale"], "device": "sim:l4", "arch": "sm_89", "may_commit": True}
+        task = await call("task", task="scale")
+        assert "rtol: 1e-6" in task["task_yaml"]
+        assert [rung["file"] for rung in task["ladder"]] == ["00_slow.cu", "10_fast.cu"]
+        assert (await call("limits", task="scale"))["cases"][0]["limiter_cold"] == "dram_cold"
+        first = await call("champion", task="scale")
+        assert (first["is_champion"], first["file"]) == (False, "00_slow.cu")
+
+        for words, name, arguments in (
+            ("not a task", "champion", {"task": "../../etc/passwd"}),
+            ("no task 'none'", "task", {"task": "none"}),
+            ("either edits or text", "try", {"task": "scale"}),
+            ("does not stand", "try", {"task": "scale", "edits": block("not there", "x")}),
+            ("task other", "try", {"task": "scale", "text": FAST.replace("task   scale", "task   other")}),
+            ("at most", "try", {"task": "scale", "text": "x" * 300_000}),
+        ):
+            assert words in (await call(name, **arguments))["error"]
+        hostile = await call("try", task="scale", text='#include "/etc/passwd"\n' + FAST)
+        assert hostile["status"] in ("refused", "uncompiled")
+
+        wrong = await call("try", task="scale", text=WRONG)
+        assert (wrong["status"], wrong["committed"]) == ("wrong", False)
+        assert "allclose" in wrong["reason"]
+        assert git(root, "status", "--porcelain") == ""  # trying writes nothing
+
+        kept = await call("try", task="scale", text=FAST, commit=True, summary="one each; rm -rf /")
+        assert (kept["status"], kept["decision"], kept["committed"]) == ("correct", "keep", True)
+        now = await call("champion", task="scale")
+        assert (now["source"], now["is_champion"], now["variant"]) == (FAST, True, kept["variant"])
+        knob = await call("try", task="scale", edits=block("#define THREADS 128", "#define THREADS 64"))
+        assert knob["change"]["kind"] == "knob"
+        assert knob["decision"]["verdict"] == "revert"
+        assert knob["parent"] == kept["variant"]
+        assert (await call("insights", task="scale"))["insights"][0]["kept"] == 1
+        assert (await call("leaderboard"))["entries"][0]["variant"] == kept["variant"]
+
+    session(root, agent, "--commit")
+    assert (root / CHAMPION).read_text() == FAST
+    records = load_records(root, settled=True)
+    assert [(record.operator, record.kept) for record in records] == [("start", True), ("patch", True)]
+    assert problems(root, records) == []
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_server_commits_only_where_it_was_started_to(tmp_path: Path) -> None:
+    write_task(tmp_path)
+    desk = Desk(Office(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
+    with pytest.raises(UsageError, match="commits nothing") as caught:
+        desk.attempt("scale", text=FAST, commit=True)
+    assert "--commit" in caught.value.hint
+    assert desk.tasks()["may_commit"] is False

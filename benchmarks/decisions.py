@@ -2,7 +2,8 @@
 
 Every trial goes through evo's own path: interleaved pairs, the sequential rule, confirmation in a fresh process where a
 gain is claimed. A planted change is a loop with a known share more trips; its time is a fixed part plus a part in
-proportion, both measured first, so that the true ratio is known far better than a decision has to know it.
+proportion, both measured first. What that leaves open of the true ratio is stated, and coverage is counted with it and
+without; of an A/A trial the truth is 1. Intervals are those of the records: pairs, and what other captures would add.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, 
 
 from evo.bench import BenchOptions, BenchRequest, control, measure
 from evo.compile import Diagnostics, compile_source
-from evo.decide import gain_of, noise_floor
+from evo.decide import Between, NoiseFloor, gain_of, noise_floor, widened
+from evo.decide_noise import ASSUMED, student_t
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
 from evo.device.samples import BenchResult
 from evo.device.worker import Worker
@@ -39,7 +41,7 @@ SLOWDOWNS, SPEEDUPS = 15, 10  # of each share
 A_A_TRIALS = 200
 STEP = 50  # trip counts are multiples of it, so that every share is a whole number of trips
 BASES_US = (30.0, 42.0)  # with 10 % more, all take the same number of launches per sample
-FIT_US = (27.0, 33.0, 39.0, 45.0)
+FIT_US = (27.0, 30.0, 33.0, 36.0, 39.0, 42.0, 45.0, 47.0)
 FIT_ROUNDS = 3
 COLD_ROUNDS = 8
 THREADS, BLOCKS = 128, 32
@@ -114,14 +116,22 @@ def rung_subject(task_name: str, rung: str, cases: Sequence[str], row: Chip, arc
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """time_us = fixed_us + trips * each_us; residual is the worst relative distance of a point from it."""
+    """time_us = fixed_us + trips * each_us. residual: the worst relative distance of a point from it; scatter: the sd
+    of these distances, over `freedom` degrees of freedom.
+    """
 
     fixed_us: float
     each_us: float
     residual: float
+    scatter: float = 0.0
+    freedom: int = 0
 
     def time_us(self, trips: int) -> float:
         return self.fixed_us + trips * self.each_us
+
+    def uncertainty(self, alpha: float) -> float:
+        """Half-width of what a ratio of two times on the line may be off by: two programs' distances from it."""
+        return student_t(self.freedom, alpha) * self.scatter * math.sqrt(2) if self.freedom else 0.0
 
 
 def fitted(points: Sequence[tuple[int, float]]) -> Line:
@@ -129,8 +139,10 @@ def fitted(points: Sequence[tuple[int, float]]) -> Line:
     trips, times = (np.asarray(column, np.float64) for column in zip(*points, strict=True))
     slope, fixed = np.polyfit(trips, times, 1)
     line = Line(float(fixed), float(slope), 0.0)
-    worst = max(abs(line.time_us(int(n)) / t - 1) for n, t in points)
-    return replace(line, residual=worst)
+    off = [line.time_us(int(n)) / t - 1 for n, t in points]
+    freedom = len(points) - 2
+    scatter = math.sqrt(sum(d * d for d in off) / freedom) if freedom else 0.0
+    return replace(line, residual=max(map(abs, off)), scatter=scatter, freedom=freedom)
 
 
 def whole_trips(line: Line, wanted_us: float) -> int:
@@ -162,17 +174,25 @@ def calibrated(recorder: Recorder, arch: str, rounds: int) -> tuple[Line, list[t
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One decision to take. share is in per cent, positive where the parent does more work; None for A/A."""
+    """One decision to take. share is in per cent, positive where the parent does more work; None for A/A.
+
+    floor: of the control of its kind. line: what the truth was taken from, for a planted change.
+    """
 
     parent: Subject
     child: Subject
     share: int | None = None
     truth: float = 1.0  # parent time / child time
+    floor: NoiseFloor | None = None
+    line: Line | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What evo decided, and whether its intervals hold the truth (None: no interval with so few pairs)."""
+    """What evo decided, and whether its intervals hold the truth (None: no interval with so few pairs).
+
+    covered: with the truth's own uncertainty; strict95: as if the truth were exact; alone95: the pairs' own interval.
+    """
 
     trial: Trial
     verdict: Verdict
@@ -182,8 +202,11 @@ class Outcome:
     dropped: int
     elapsed_s: float
     ratio: float | None
+    half_width: float | None
     covered95: bool | None
     covered99: bool | None
+    strict95: bool | None
+    alone95: bool | None
     log_ratios: list[dict[str, float]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -198,14 +221,20 @@ class Outcome:
             "dropped": self.dropped,
             "elapsed_s": round(self.elapsed_s, 4),
             "ratio": self.ratio,
+            "half_width": self.half_width,
             "covered95": self.covered95,
             "covered99": self.covered99,
+            "strict95": self.strict95,
+            "alone95": self.alone95,
         }
 
 
-def covers(pairs: Sequence[dict[str, float]], truth: float, alpha: float) -> bool | None:
-    """Whether the exact interval from these pairs holds the truth."""
-    gain = gain_of([statistics.fmean(pair.values()) for pair in pairs], alpha=alpha)
+def covers(
+    pairs: Sequence[dict[str, float]], truth: float, alpha: float, between: Between | None = None, unsure: float = 0.0
+) -> bool | None:
+    """Whether the interval from these pairs, widened for other captures, holds the truth; unsure: of its logarithm."""
+    gain = widened(gain_of([statistics.fmean(pair.values()) for pair in pairs], alpha=alpha), between, alpha=alpha)
+    gain = widened(gain, Between(sd=0.0, step=unsure), alpha=alpha)
     if gain.low is None or gain.high is None:
         return None
     return gain.low <= truth <= gain.high
@@ -224,7 +253,13 @@ def taken(trial: Trial, recorder: Recorder, row: Chip, seed: int) -> Outcome:
 
     recorder.clear()
     clock = Clock()
-    found = measure(recorder, request(seed), chip=row, fresh=lambda: request(seed + 1))  # type: ignore[arg-type]
+    found = measure(
+        recorder,  # type: ignore[arg-type]
+        request(seed),
+        chip=row,
+        fresh=lambda: request(seed + 1),
+        floor=trial.floor,
+    )
     elapsed = clock.seconds
     decision = found.decision
     if decision is None:
@@ -233,6 +268,15 @@ def taken(trial: Trial, recorder: Recorder, row: Chip, seed: int) -> Outcome:
             hint="the timed outputs differ; run `make test-gpu`",
         )
     last = recorder.results[-1]
+    known = trial.floor.between if trial.floor is not None and trial.floor.between is not None else ASSUMED
+    between = replace(known, step=last.timer_step)
+
+    def covered(alpha: float, between: Between | None = between, *, strict: bool = False) -> bool | None:
+        unsure = trial.line.uncertainty(alpha) if trial.line is not None and not strict else 0.0
+        return covers(last.pairs, trial.truth, alpha, between, unsure) if last.pairs else None
+
+    gain = decision.gain
+    width = math.log(gain.high / gain.low) / 2 if gain and gain.low and gain.high else None
     return Outcome(
         trial=trial,
         verdict=decision.verdict,
@@ -241,19 +285,33 @@ def taken(trial: Trial, recorder: Recorder, row: Chip, seed: int) -> Outcome:
         stages=len(recorder.results),
         dropped=sum(result.dropped for result in recorder.results),
         elapsed_s=elapsed,
-        ratio=decision.gain.ratio if decision.gain else None,
-        covered95=covers(last.pairs, trial.truth, 0.05) if last.pairs else None,
-        covered99=covers(last.pairs, trial.truth, 0.01) if last.pairs else None,
+        ratio=gain.ratio if gain else None,
+        half_width=width,
+        covered95=covered(0.05),
+        covered99=covered(0.01),
+        strict95=covered(0.05, strict=True),
+        alone95=covered(0.05, None, strict=True),
         log_ratios=[dict(pair) for pair in recorder.results[0].pairs],
     )
 
 
 def planned(
-    subjects: Sequence[Subject], bases: Sequence[int], line: Line, arch: str, *, tenth: bool, seed: int
+    subjects: Sequence[Subject],
+    floors: Sequence[NoiseFloor],
+    bases: Sequence[int],
+    line: Line,
+    arch: str,
+    *,
+    tenth: bool,
+    seed: int,
 ) -> list[Trial]:
-    """All trials in one random order, so that drift of the machine meets every kind alike."""
+    """All trials in one random order, so that drift of the machine meets every kind alike.
+
+    floors: of each subject's control; the last subject is the planted kernel.
+    """
     part = 10 if tenth else 1
-    trials = [Trial(s, s) for s in (subjects[i % len(subjects)] for i in range(A_A_TRIALS // part))]
+    kinds = list(zip(subjects, floors, strict=True))
+    trials = [Trial(s, s, floor=f) for s, f in (kinds[i % len(kinds)] for i in range(A_A_TRIALS // part))]
     made: dict[int, Subject] = {}
 
     def subject(trips: int) -> Subject:
@@ -266,7 +324,7 @@ def planned(
             more = base + base * share // 100
             parent, child, sign = (base, more, -1) if number < slow else (more, base, 1)
             truth = line.time_us(parent) / line.time_us(child)
-            trials.append(Trial(subject(parent), subject(child), sign * share, truth))
+            trials.append(Trial(subject(parent), subject(child), sign * share, truth, floors[-1], line))
     random.Random(seed).shuffle(trials)
     return trials
 
@@ -296,6 +354,14 @@ def deviation(values: Sequence[float]) -> float | None:
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
+def between(floor: NoiseFloor) -> str:
+    """What a control says about captures, in words."""
+    if floor.between is None:
+        return "captures not told apart"
+    found = floor.between
+    return f"sd {percent(found.sd)} between {found.captures} captures, timer step {percent(found.step)}"
+
+
 def percent(value: float | None) -> str | None:
     return None if value is None else f"{100 * value:.3f} %"
 
@@ -319,11 +385,16 @@ def summary(outcomes: Sequence[Outcome]) -> str:
                 f"{statistics.median(pairs):g} ({max(pairs)})",
                 sum(o.dropped for o in group),
                 _share([o.covered95 for o in group]),
-                _share([o.covered99 for o in group]),
+                _share([o.strict95 for o in group]),
+                _share([o.alone95 for o in group]),
+                percent(statistics.median(widths))
+                if (widths := [o.half_width for o in group if o.half_width])
+                else None,
                 f"{statistics.median(times):.2f} ({max(times):.2f})",
             ]
         )
-    head = ["trial", "n", "keep", "revert", "open", "pairs (max)", "dropped", "95 %", "99 %", "seconds (max)"]
+    head = ["trial", "n", "keep", "revert", "open", "pairs (max)", "dropped", "95 %", "strict", "pairs alone", "+-"]
+    head.append("seconds (max)")
     return table(head, rows)
 
 
@@ -339,6 +410,8 @@ def aims(outcomes: Sequence[Outcome], planned_trials: int) -> list[tuple[str, bo
     planted = [o for o in outcomes if o.trial.share is not None]
     kept = sum(o.verdict is Verdict.KEEP for o in a_a)
     covered = sum(o.covered95 is True for o in planted)
+    strict = sum(o.strict95 is True for o in planted)
+    same = sum(o.covered95 is True for o in a_a)
     large = [o for o in planted if (o.trial.share or 0) >= 6]
     small = [o for o in planted if o.trial.share == 2]
     slow = [o for o in planted if (o.trial.share or 0) < 0]
@@ -352,7 +425,12 @@ def aims(outcomes: Sequence[Outcome], planned_trials: int) -> list[tuple[str, bo
         (
             "the 95 % interval covers the truth, at least 90 of 100",
             held(planted, covered >= 0.9 * len(planted)),
-            f"{covered} of {len(planted)}",
+            f"{covered} of {len(planted)}; {strict} as if the truth were exact",
+        ),
+        (
+            "the 95 % interval of A/A trials covers 1, at least 9 of 10",
+            held(a_a, same >= 0.9 * len(a_a)),
+            f"{same} of {len(a_a)}",
         ),
         (
             "every gain of 6 % and more kept",
@@ -391,13 +469,18 @@ def trial_run(
     line, points = calibrated(recorder, arch, 1 if quick else FIT_ROUNDS)
     bases = [whole_trips(line, wanted) for wanted in BASES_US]
     print(f"planted kernel: {line.fixed_us:.3f} us + {1000 * line.each_us:.4f} ns a trip, bases of {bases} trips;")
-    print(f"  off by {percent(line.residual)} at most from {points[0][1]:.1f} to {points[-1][1]:.1f} us")
+    print(f"  off by {percent(line.residual)} at most from {points[0][1]:.1f} to {points[-1][1]:.1f} us,")
+    print(f"  which leaves {percent(line.uncertainty(0.05))} open of a true ratio (95 %)")
     own = [*subjects, work_subject(bases[0], arch)]
     cold = {s.name: cold_floor(recorder, s, 2 if quick else COLD_ROUNDS) for s in own}
+    controls: list[NoiseFloor] = []
     for subject in own:
         floor, _ = control(recorder, subject.cases(0), options=replace(OPTIONS, cold_samples=0))  # type: ignore[arg-type]
-        say(f"evo's own A/A control, {subject.name}: sd {percent(floor.sd)} over {floor.pairs} pairs")
-    trials = planned(own, bases, line, arch, tenth=quick, seed=seed)
+        controls.append(floor)
+        print(
+            f"evo's own A/A control, {subject.name}: sd {percent(floor.sd)} over {floor.pairs} pairs; {between(floor)}"
+        )
+    trials = planned(own, controls, bases, line, arch, tenth=quick, seed=seed)
     outcomes: list[Outcome] = []
     started = clock.seconds
     for number, trial in enumerate(trials):
@@ -414,7 +497,8 @@ def trial_run(
         print(verdict(*aim))
     print(f"{len(outcomes)} decisions in {clock.seconds - started:.1f} s, all in {clock.seconds:.1f} s")
     figures = {
-        "line": {"fixed_us": line.fixed_us, "each_us": line.each_us, "residual": line.residual, "points": points},
+        "line": {**asdict(line), "points": points},
+        "controls": {s.name: floor.to_json(OPTIONS.rule) for s, floor in zip(own, controls, strict=True)},
         "cold_log_ratios": cold,
         "aims": [{"aim": name, "met": met, "figure": figure} for name, met, figure in found],
         "trials": [outcome.to_json() for outcome in outcomes],

@@ -1,4 +1,4 @@
-// One thread computes one pixel of one filter's output, reading its window of the image and the filter from global memory.
+// One thread computes one pixel of one filter's output, reading its window and the filter from global memory.
 // Roadmap step 0: the baseline. Correct for every shape, deliberately naive.
 // Hypothesis: two loads per multiply-add make it bound by load instructions and L1, far below the fp32 peak.
 // evo: task   conv2d

@@ -1,8 +1,8 @@
 // A matrix product in disguise: tiles of pixels and filters are staged in shared memory as fp32, tap by tap.
 // Roadmap step 1: implicit GEMM over shared tiles.
-// Hypothesis: an element is fetched from global memory once per TILE uses instead of once per use. The matrix of windows is
-// never written anywhere: a thread knows where its pixel's window begins, and a tap is an offset. Filters are stored
-// channel by channel with one word more to a row, so that there are no bank conflicts. Expect 1.3x or more.
+// Hypothesis: an element is fetched from global memory once per TILE uses instead of once per use. The matrix of
+// windows is never written anywhere: a thread knows where its pixel's window begins, and a tap is an offset. Filters are
+// stored channel by channel with one word more to a row, so that there are no bank conflicts. Expect 1.3x or more.
 // evo: task   conv2d
 // evo: knob   TILE in 8, 16, 32
 // evo: knob   PAD_WORDS in 0, 1, 4                 words added to a row of a tile

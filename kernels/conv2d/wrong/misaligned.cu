@@ -43,8 +43,8 @@ __device__ inline void copy_chunk(unsigned to, const __half* from, bool present)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// Fill one chunk with `count` elements and zeros behind them, one by one: pixels whose channels are no multiple of eight
-// are not 16-byte aligned.
+// Fill one chunk with `count` elements and zeros behind them, one by one: pixels whose channels are no multiple of
+// eight are not 16-byte aligned.
 __device__ inline void copy_elements(unsigned to, const __half* from, int count) {
     unsigned words[4];
 #pragma unroll

@@ -1,7 +1,7 @@
 // Each warp owns 64 x 64 of C; the next fragments are loaded while the present ones are multiplied.
 // Roadmap step 4: warp tiles and fragments double-buffered in registers.
-// Hypothesis: eight ldmatrix.x4 now feed 32 mma, where the rung before needed six for 16: shared memory keeps up with the
-// tensor pipe. The loads of a step have the products of the step before to arrive in, across tiles too, since the
+// Hypothesis: eight ldmatrix.x4 now feed 32 mma, where the rung before needed six for 16: shared memory keeps up with
+// the tensor pipe. The loads of a step have the products of the step before to arrive in, across tiles too, since the
 // barrier comes before the last step and not after it. A lane holds two columns of a row in each fragment: transposed
 // among the four lanes of a row they are 16 bytes, so C leaves in whole sectors. Expect 1.3x or more from 1024 rows on.
 // evo: task   matmul

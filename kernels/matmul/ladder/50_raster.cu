@@ -1,8 +1,8 @@
 // Eight warps share a tile of 128 x 256, and blocks walk C in groups of rows.
 // Roadmap step 5: block rasterisation.
-// Hypothesis: the larger tile moves a quarter less from L2 to shared memory for each product, and blocks that run at the
-// same time share rows of A and columns of B in L2. Expect 1.05x or more where L2 is the limit: many rows, or rows that
-// are no multiple of a sector. Small matrices have too few such tiles for every SM.
+// Hypothesis: the larger tile moves a quarter less from L2 to shared memory for each product, and blocks that run at
+// one time share rows of A and columns of B in L2. Expect 1.05x or more where L2 is the limit. Small matrices have too
+// few such tiles for every SM.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 128, 256
 // evo: knob   BLOCK_N in 64, 128, 256

@@ -1,8 +1,8 @@
 // Blocks of tokens of one expert: tiles of tokens and weights are staged in shared memory as fp32.
 // Roadmap step 1: tiles that no expert shares with another.
-// Hypothesis: an element is fetched from global memory once per TILE uses instead of once per use. How many tiles an expert
-// has is known on the device only, so there are as many blocks as there could be tiles, and each finds its own; those
-// that find none end at once. Expect 1.3x or more where experts have many tokens.
+// Hypothesis: an element is fetched from global memory once per TILE uses instead of once per use. How many tiles an
+// expert has is known on the device only, so there are as many blocks as there could be tiles, and each finds its own;
+// those that find none end at once. Expect 1.3x or more where experts have many tokens.
 // evo: task   moe_grouped_matmul
 // evo: knob   TILE in 8, 16, 32
 // evo: knob   PAD in 0, 1, 4                       words added to a row of a tile

@@ -1,8 +1,8 @@
-// Tensor cores: each block finds its expert by a scan over a warp, then cp.async, ldmatrix and mma.m16n8k16 do the rest.
+// Tensor cores: a block finds its expert by a scan over a warp; then cp.async, ldmatrix and mma.m16n8k16 do the rest.
 // Roadmap step 2: tensor cores with asynchronous copies.
 // Hypothesis: the tensor pipe does 4x the multiply-adds of the fp32 pipe on sm_89, more on Hopper, and one ldmatrix.x4
-// feeds several mma. Blocks of one column of tiles are neighbours in the grid, so an expert's weights are read from L2 by
-// all but the first. Low tiles waste less on experts with few tokens. Expect 3x or more.
+// feeds several mma. Blocks of one column of tiles are neighbours in the grid, so an expert's weights are read from L2
+// by all but the first. Low tiles waste less on experts with few tokens. Expect 3x or more.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_M in 32, 64, 128               tokens of a block
 // evo: knob   BLOCK_N in 64, 128, 256              columns of a block
@@ -89,8 +89,8 @@ struct Tile {
     int end;
 };
 
-// Each lane counts the tiles of one expert in 32; a prefix sum over the lanes says whose the number is. All warps find the
-// same. The expert is -1 where there are fewer tiles.
+// Each lane counts the tiles of one expert in 32; a prefix sum over the lanes says whose the number is. All warps find
+// the same. The expert is -1 where there are fewer tiles.
 __device__ inline Tile find_tile(const int* offsets, int experts, int number) {
     const int lane = threadIdx.x % 32;
     for (int first = 0; first < experts; first += 32) {

@@ -86,8 +86,8 @@ struct Tile {
     int end;
 };
 
-// Each lane counts the tiles of one expert in 32; a prefix sum over the lanes says whose the number is. All warps find the
-// same. The expert is -1 where there are fewer tiles.
+// Each lane counts the tiles of one expert in 32; a prefix sum over the lanes says whose the number is. All warps find
+// the same. The expert is -1 where there are fewer tiles.
 __device__ inline Tile find_tile(const int* offsets, int experts, int number) {
     const int lane = threadIdx.x % 32;
     for (int first = 0; first < experts; first += 32) {

@@ -10,12 +10,16 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Stands in for a worker. results: of `bench`, in order; seconds: wall time of calls, by method."""
+    """Stands in for a worker. results: of `bench`, in order. By method, over the calls since the last `clear`:
+
+    seconds: wall time of calls, with what goes through the pipe; held_s: how long the GPU's lock was held for them.
+    """
 
     def __init__(self, worker: Any) -> None:
         self.worker = worker
         self.results: list[BenchResult] = []
         self.seconds: dict[str, float] = {}
+        self.held_s: dict[str, float] = {}
 
     def call(self, method: str, *arguments: object, time_limit_s: float) -> Any:
         started = time.perf_counter()
@@ -23,6 +27,8 @@ class Recorder:
             result = self.worker.call(method, *arguments, time_limit_s=time_limit_s)
         finally:
             self.seconds[method] = self.seconds.get(method, 0.0) + time.perf_counter() - started
+        if (held := getattr(result, "held_s", None)) is not None:
+            self.held_s[method] = self.held_s.get(method, 0.0) + held
         if method == "bench":
             self.results.append(result)
         return result
@@ -30,6 +36,7 @@ class Recorder:
     def clear(self) -> None:
         self.results.clear()
         self.seconds.clear()
+        self.held_s.clear()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.worker, name)

@@ -1,6 +1,7 @@
 """What a candidate costs: evo's whole cascade, its first screening, and two peers on the same kernels, in one run.
 
-(a) evo on a knob sweep of attention: compile, both gates, bench, decision; compiling overlaps with measuring.
+(a) evo on a knob sweep of attention: compile, both gates, bench, decision; compiling overlaps with measuring. As in a
+    run, the parent's A/A control comes first. GPU time is the time that the GPU's lock was held for a candidate.
 (b) the way of KernelBench and EvoEngineer's evaluator: a torch extension per candidate, 5 trials, 100 timed runs.
 (c) a matmul knob space: Kernel Tuner's CuPy backend, and evo's first screening of the same configurations.
 Everything is compiled: caches are empty folders.
@@ -84,7 +85,9 @@ def named(setting: Mapping[str, KnobValue]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One candidate of the sweep. wall_s: since the one before was done; gpu_s: calls to the GPU's worker."""
+    """One candidate of the sweep. wall_s: since the one before was done. By method of the GPU's worker, gpu_s: how long
+    the GPU's lock was held for it; calls_s: wall time of the calls, with what goes through the pipe.
+    """
 
     name: str
     status: str
@@ -94,6 +97,7 @@ class Candidate:
     wall_s: float
     latency_s: float | None
     gpu_s: dict[str, float]
+    calls_s: dict[str, float]
     stages_s: dict[str, float]
 
     @property
@@ -108,7 +112,7 @@ class Candidate:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def candidate(name: str, found: Evaluation, wall_s: float, gpu_s: Mapping[str, float]) -> Candidate:
+def candidate(name: str, found: Evaluation, wall_s: float, recorder: Recorder) -> Candidate:
     decision = found.decision
     pairs = decision.evidence.get("pairs") if decision else None
     return Candidate(
@@ -119,7 +123,8 @@ def candidate(name: str, found: Evaluation, wall_s: float, gpu_s: Mapping[str, f
         pairs=pairs if isinstance(pairs, int) else None,
         wall_s=wall_s,
         latency_s=found.elapsed_s,
-        gpu_s=dict(gpu_s),
+        gpu_s=dict(recorder.held_s),
+        calls_s=dict(recorder.seconds),
         stages_s=dict(found.stages_s),
     )
 
@@ -139,13 +144,15 @@ def sweep(bench: Workbench, count: int, seed: int, *, sanitize: bool = False) ->
     ]
     for case in (*task.check, *task.bench):
         bench.reference(task).expectation(case, seed)  # once a run, whatever is evaluated
+    floor = bench.control(task, text, seed)
+    say(f"  A/A control of the parent: sd {floor.sd:.3%} over {floor.pairs} pairs")
     recorder = Recorder(bench.worker)
     bench.worker = recorder  # type: ignore[assignment]
     found: list[Candidate] = []
     before = time.monotonic()
     for job, evaluation in evaluate_all(jobs, bench):
         now = time.monotonic()
-        found.append(candidate(job.path, evaluation, now - before, recorder.seconds))
+        found.append(candidate(job.path, evaluation, now - before, recorder))
         said = evaluation.decision.reason if evaluation.decision else evaluation.reason or evaluation.status
         say(f"  {len(found)}/{len(jobs)} {job.path}: {found[-1].wall_s:.2f} s, {said}")
         recorder.clear()
@@ -233,10 +240,12 @@ def sweep_report(found: Sequence[Candidate]) -> str:
         ["wall seconds each, median / p90", spread([c.wall_s for c in measured])],
         ["wall seconds each, all over count", f"{sum(c.wall_s for c in found) / len(found):.3f}" if found else None],
         ["from first touch to verdict, median / p90", spread([c.latency_s for c in measured if c.latency_s])],
-        ["GPU worker held, median / p90", spread([c.held_s for c in measured])],
+        ["GPU held, median / p90", spread([c.held_s for c in measured])],
         [f"clear losers, {LOSS:g}x and slower", len(losers)],
-        ["  GPU worker held, median / p90", spread([c.held_s for c in losers])],
+        ["  GPU held, median / p90", spread([c.held_s for c in losers])],
+        ["  GPU held, longest", f"{max(c.held_s for c in losers):.3f}" if losers else None],
         ["  of it timing, median / p90", spread([c.gpu_s.get("bench", 0.0) for c in losers])],
+        ["  calls to its worker, median / p90", spread([sum(c.calls_s.values()) for c in losers])],
     ]
     names = list(dict.fromkeys(name for c in measured for name in c.stages_s))
     stages = [[name, spread([c.stages_s[name] for c in measured if name in c.stages_s])] for name in names]
@@ -270,7 +279,9 @@ def aims(figures: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]:
         (
             f"clear losers at most {AIM_LOSER_S:g} s on the GPU",
             max(losers) <= AIM_LOSER_S if losers else None,
-            f"{len(losers)}, longest {max(losers):.3f} s" if losers else "none",
+            f"{len(losers)}, median {statistics.median(losers):.3f} s, longest {max(losers):.3f} s"
+            if losers
+            else "none",
         ),
         (f"an extension per candidate at least {AIM_RATIO:g}x slower", ratio >= AIM_RATIO if ratio else None, shown),
         (
@@ -336,7 +347,7 @@ def measured(
     """All three parts; (b) last, since it is the longest, and only as often as time is left."""
     quick, seed, arch = options.quick, options.seed, options.arch
     os.environ["EVO_CACHE"] = str(folder / "cache")
-    count, settings = (4, 4) if quick else (CANDIDATES, CONFIGURATIONS)
+    count, settings = (4, 4) if quick else (options.candidates, options.configurations)
     with Workbench(device, arch=arch, opener=opener) as bench:
         about = {**bench.about, "arch": bench.arch}
         say("(a) evo on a knob sweep of attention")
@@ -352,7 +363,7 @@ def measured(
     task = load_task(ROOT, SWEPT[0])
     axes = task.case(task.headline).axes
     extensions: list[dict[str, Any]] = []
-    for number, text in enumerate(texts[: 1 if quick else EXTENSIONS]):
+    for number, text in enumerate(texts[: 1 if quick else options.extensions]):
         if number and clock.left < 1.3 * max(e.get("process_s", 0.0) for e in extensions):
             say(f"stopped by --seconds {clock.limit_s:g} after {number} extensions")
             break
@@ -377,6 +388,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--seconds", type=float, default=240.0, help="build no further extension past this")
     made.add_argument("--arch", default="native", help="what evo compiles for (the peers compile for this chip)")
     made.add_argument("--sanitize", action="store_true", help="compute-sanitizer before each keep, as in a run")
+    made.add_argument("--candidates", type=int, default=CANDIDATES, metavar="N", help="of evo's sweep")
+    made.add_argument("--configurations", type=int, default=CONFIGURATIONS, metavar="N", help="of the first screening")
+    made.add_argument("--extensions", type=int, default=EXTENSIONS, metavar="N", help="torch extensions at most")
     made.add_argument("--seed", type=int, default=1)
     options = made.parse_args(arguments)
     clock = Clock(options.seconds)

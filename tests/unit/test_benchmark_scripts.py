@@ -223,6 +223,7 @@ def swept(
         wall_s=wall_s,
         latency_s=2 * wall_s,
         gpu_s={"run": gpu_s / 2, "bench": gpu_s / 2},
+        calls_s={"run": gpu_s, "bench": gpu_s},
         stages_s={"compile": 0.2, "bench": gpu_s / 2},
     )
 
@@ -233,6 +234,20 @@ FIGURES: dict[str, Any] = {
     "screening_s": 0.08,
     "kernel_tuner_s": 0.14,
 }
+
+
+def test_the_recorder_adds_up_how_long_the_gpu_was_held() -> None:
+    class Held:
+        def call(self, method: str, *arguments: object, time_limit_s: float) -> BenchResult:
+            return BenchResult(child=(), held_s=0.25)
+
+    recorder = Recorder(Held())
+    for _ in range(2):
+        recorder.call("bench", time_limit_s=1.0)
+    assert recorder.held_s == {"bench": 0.5}
+    assert recorder.seconds["bench"] < 0.25
+    recorder.clear()
+    assert recorder.held_s == {}
 
 
 def test_throughput_aims_are_read_off_the_figures() -> None:

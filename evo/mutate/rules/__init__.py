@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evo.mutate.rules import (
+    ahead,
     arithmetic,
     bounds,
     cache,
@@ -15,7 +16,9 @@ from evo.mutate.rules import (
     layout,
     loads,
     order,
+    shared,
     slices,
+    sums,
     unroll,
     vector,
 )
@@ -33,6 +36,9 @@ RULES: tuple[Rule, ...] = (
     *order.RULES,
     *hoist.RULES,
     *vector.RULES,
+    *sums.RULES,
+    *shared.RULES,
+    *ahead.RULES,
     *loads.RULES,
     *exponent.RULES,
     *arithmetic.RULES,

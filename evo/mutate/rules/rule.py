@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.result import Json
-from evo.source import Edit, Source, syntax_errors
+from evo.source import Edit, Function, Source, syntax_errors
 from evo.variant import Variant, parse_variant
 
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
@@ -24,6 +24,7 @@ class Example:
     before: str
     after: str
     flags: tuple[str, ...] = ()  # what the task allows
+    axes: tuple[str, ...] = ()  # of the task, where the rule asks for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +39,23 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a rule looks at: the parent, its tree, and the flags that the task allows."""
+    """What a rule looks at: the parent, its tree, and of the task the allowed flags and the axes.
+
+    A kernel's last parameters are the axes or the first of them.
+    """
 
     variant: Variant
     source: Source
     flags: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+
+    def axis_of(self, function: Function, name: str) -> str | None:
+        """The axis that an int parameter of a kernel holds, or None."""
+        ints = [param for param in function.params if param.type == "int" and not param.is_pointer]
+        for place, param in enumerate(ints):
+            if param.name == name and len(ints) <= len(self.axes) and ints == list(function.params[-len(ints) :]):
+                return self.axes[place]
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +73,12 @@ class Rule:
     next_if_kept: str
     next_if_reverted: str
 
-    def applications(self, variant: Variant, *, flags: Collection[str] = ()) -> tuple[Application, ...]:
+    def applications(
+        self, variant: Variant, *, flags: Collection[str] = (), axes: Collection[str] = ()
+    ) -> tuple[Application, ...]:
         """Every place this rule applies to, unchecked; `build` makes the child."""
-        return tuple(self.find(Scene(variant=variant, source=source_of(variant.text), flags=tuple(flags))))
+        scene = Scene(variant=variant, source=source_of(variant.text), flags=tuple(flags), axes=tuple(axes))
+        return tuple(self.find(scene))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None where the edit would not leave a readable, different variant behind."""
@@ -88,7 +104,7 @@ class RuleOperator:
         places = [
             (application.rank, rng.random(), rule, application)
             for rule in self.rules
-            for application in rule.applications(parent, flags=context.task.flags)
+            for application in rule.applications(parent, flags=context.task.flags, axes=tuple(context.task.axes))
         ]
         for _, _, rule, application in sorted(places, key=lambda place: place[:2]):
             child = rule.build(parent, application)

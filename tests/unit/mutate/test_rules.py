@@ -99,7 +99,7 @@ EXAMPLES = [
 @pytest.mark.parametrize(("rule", "example"), EXAMPLES)
 def test_example_comes_out_of_its_rule(rule: Rule, example: Example) -> None:
     before, after = example_variant(example.before), example_variant(example.after)
-    built = [rule.build(before, a) for a in rule.applications(before, flags=example.flags)]
+    built = [rule.build(before, a) for a in rule.applications(before, flags=example.flags, axes=example.axes)]
     assert after.text in [child.text for child in built if child is not None]
 
 

@@ -101,8 +101,8 @@ class Candidate:
     stages_s: dict[str, float]
 
     @property
-    def held_s(self) -> float:
-        return sum(self.gpu_s.values())
+    def held_s(self) -> float | None:
+        return sum(self.gpu_s.values()) if self.gpu_s else None
 
     @property
     def clear_loser(self) -> bool:
@@ -232,6 +232,10 @@ def spread(values: Sequence[float]) -> str | None:
     return f"{statistics.median(values):.3f} / {float(np.percentile(values, 90)):.3f}" if values else None
 
 
+def known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
 def sweep_report(found: Sequence[Candidate]) -> str:
     measured = [c for c in found if c.status == Status.MEASURED.value]
     losers = [c for c in measured if c.clear_loser]
@@ -240,11 +244,11 @@ def sweep_report(found: Sequence[Candidate]) -> str:
         ["wall seconds each, median / p90", spread([c.wall_s for c in measured])],
         ["wall seconds each, all over count", f"{sum(c.wall_s for c in found) / len(found):.3f}" if found else None],
         ["from first touch to verdict, median / p90", spread([c.latency_s for c in measured if c.latency_s])],
-        ["GPU held, median / p90", spread([c.held_s for c in measured])],
+        ["GPU held, median / p90", spread(known([c.held_s for c in measured]))],
         [f"clear losers, {LOSS:g}x and slower", len(losers)],
-        ["  GPU held, median / p90", spread([c.held_s for c in losers])],
-        ["  GPU held, longest", f"{max(c.held_s for c in losers):.3f}" if losers else None],
-        ["  of it timing, median / p90", spread([c.gpu_s.get("bench", 0.0) for c in losers])],
+        ["  GPU held, median / p90", spread(known([c.held_s for c in losers]))],
+        ["  GPU held, longest", f"{max(held):.3f}" if (held := known([c.held_s for c in losers])) else None],
+        ["  of it timing, median / p90", spread(known([c.gpu_s.get("bench") for c in losers]))],
         ["  calls to its worker, median / p90", spread([sum(c.calls_s.values()) for c in losers])],
     ]
     names = list(dict.fromkeys(name for c in measured for name in c.stages_s))
@@ -260,7 +264,7 @@ def aims(figures: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]:
     measured = [c for c in found if c.status == Status.MEASURED.value]
     wall = statistics.median([c.wall_s for c in measured]) if measured else None
     mean = sum(c.wall_s for c in found) / len(found) if found else None
-    losers = [c.held_s for c in measured if c.clear_loser]
+    losers = known([c.held_s for c in measured if c.clear_loser])
     extensions = [e["process_s"] for e in figures["extensions"] if "process_s" in e]
     built = statistics.median(extensions) if extensions else None
     ratio = built / wall if built and wall else None

@@ -7,6 +7,7 @@ The module and the pool live for all launches of a request, so that a kernel fin
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,15 @@ class NaiveGpu:
     @property
     def spent(self) -> bool:
         return self._gpu.spent
+
+    @property
+    def notify(self) -> Callable[[str], object]:
+        """Who hears that the GPU has to be waited for, which no limit counts."""
+        return self._gpu.notify
+
+    @notify.setter
+    def notify(self, call: Callable[[str], object]) -> None:
+        self._gpu.notify = call
 
     def describe(self) -> dict[str, str]:
         return self._gpu.describe()

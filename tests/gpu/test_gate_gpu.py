@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,12 @@ def sanitized(bench: Workbench, name: str, path: Path) -> gate.Sanitized:
     assert isinstance(prepared, Prepared), prepared
     reference = bench.reference(task)
     requests = [RunRequest(program=prepared.programs[c.name], inputs=reference.inputs(c, 5)) for c in task.check]
-    return gate.sanitize(requests, bench.device.which)
+    started = time.monotonic()
+    found = gate.sanitize(requests, bench.device.which)
+    print(
+        f"{name} {path.stem}: {len(requests)} cases under {len(found.tools)} tools, {time.monotonic() - started:.1f} s"
+    )
+    return found
 
 
 @pytest.mark.parametrize(("name", "path"), RUNGS, ids=label)
@@ -45,7 +51,7 @@ def test_a_rung_is_clean(bench, name, path):
     found = sanitized(bench, name, path)
     if found.state == "unavailable":
         pytest.skip(str(found.reason))
-    assert found.fault is None, found.reason
+    assert found.fault is None, f"{found.reason}\n{found.report}"
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,11 @@ def test_cold_is_slower_than_warm_for_a_memory_bound_kernel(worker: Worker, chip
 def test_a_program_against_itself_is_not_kept_and_shows_the_noise_floor(worker: Worker) -> None:
     for iterations in (1_000, 20_000):
         floor, decision = control(worker, (case_of(fma(iterations)),), options=QUICK)
-        print(f"A/A fma {iterations}: sd {floor.sd:.5f} over {floor.pairs} pairs;", decision.reason)
+        print(f"A/A fma {iterations}: sd {floor.sd:.5f} over {floor.pairs} pairs;", floor.between, decision.reason)
+        assert floor.between is not None
+        assert floor.between.captures == 10
+        assert 0 < floor.between.sd < 0.005
+        assert 0 < floor.between.step < 0.002
         assert decision.verdict is not Verdict.KEEP
         assert floor.sd < 0.02
 
@@ -198,7 +202,8 @@ def test_a_clear_loser_costs_little_and_its_stages_are_told(worker: Worker, chip
 
 
 def test_clocks_are_read(worker: Worker, chip: Chip) -> None:
-    result = measure(worker, BenchRequest(child=(case_of(fma(10_000)),), options=QUICK), chip=chip)
+    same = (case_of(fma(10_000)),)
+    result = measure(worker, BenchRequest(child=same, parent=same, options=QUICK), chip=chip)
     print("clocks:", result.clocks)
     assert isinstance(result.clocks["sm_mhz_median"], int)
     columns = {name: value for name, value in result.clocks.items() if name.startswith("each_")}

@@ -60,6 +60,8 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
     if "ftz" in ins.mods and base == "f16":
         operands = [c.bits(flush(e, c.bits(x, "half"), always=True), "i16") for x in operands]
     xs = [widen(e, x, base) for x in operands]
+    if "ftz" in ins.mods and base == "bf16":  # its subnormals are those of f32
+        xs = [flush(e, x, always=True) for x in xs]
     if name in ("min", "max"):
         from evo.device.sim.isa.floating import pick_extremum
 
@@ -75,6 +77,8 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
         from evo.device.sim.isa.approx import approximation
 
         total = approximation(e, name, xs[0])
+        if "ftz" in ins.mods and base == "bf16":
+            total = flush(e, total, always=True)
     elif name == "mul":
         total = c.bin("fmul", xs[0], xs[1])
     else:

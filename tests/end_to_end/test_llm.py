@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 from llm_server import KEY, Act, LlmServer, block, kernel_of, prompt_of
 from run_killer import CHAMPION, problems
-from tiny import SLOW, Ran, evo, fails, git, new_repository, write_task
+from tiny import SLOW, Ran, environment, evo, fails, git, new_repository, write_task
 
 from evo.cli.app import run
 from evo.population import load_records
@@ -28,15 +30,22 @@ def coalesced(line: str = ONE) -> str:
 
 
 def model(body: dict[str, Any], number: int) -> Act:
-    """A model that first gets a name wrong, then makes the kernel fast, then turns its knob."""
+    """A model that first gets a name wrong, then makes the kernel fast, then has small ideas."""
     kernel, last = kernel_of(body), body["messages"][-1]["content"]
     if "uncompiled" in last:
         assert "identifier" in last  # the compiler's words
         return Act(text=coalesced())
     if LAUNCH in kernel:
         return Act(text=coalesced(ONE.replace("x[i]", "xx[i]")) if body["seed"] % 2 else coalesced())
-    threads = 128 if "could not be used" in last or body["seed"] % 2 else 64
-    return Act(text=block("#define THREADS 32", f"#define THREADS {threads}", summary=f"{threads} threads"))
+    line = next(line for line in kernel.splitlines() if "if (i < n)" in line)
+    ideas = [
+        block("#define THREADS 32", "#define THREADS 64", summary="64 threads"),
+        block("#define THREADS 32", "#define THREADS 128", summary="128 threads"),
+        block(line, "    if (i < n) __stcs(y + i, 2.0f * x[i]);", summary="a streaming store"),
+        block(line, "    if (i < n) y[i] = 2.0f * __ldcs(x + i);", summary="a streaming load"),
+        block(line, "    if (i < n) y[i] = x[i] + x[i];", summary="add instead of multiply"),
+    ]
+    return Act(text=ideas[body["seed"] % len(ideas)])
 
 
 def iterate(root: Path, server: LlmServer | None, *words: object, iterations: int = 3) -> Ran:
@@ -211,3 +220,57 @@ def test_every_strategy_evolves_a_kernel_and_repeats_itself(tmp_path: Path, stra
     assert ("[[BEGIN counters" in everything) == (strategy in ("inversion", "hybrid"))
     kinds = {json.loads(line)["strategy"] for line in transcript(one).read_text().splitlines()}
     assert kinds == ({"insight", "inversion"} if strategy == "hybrid" else {strategy})
+
+
+@pytest.mark.long
+def test_what_is_carried_over_from_an_elite_is_a_transplant(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    def odd(line: str) -> str:
+        return line.replace("2.0f", "(float)(2 + (n == -7))")
+
+    def script(body: dict[str, Any], number: int) -> Act:
+        kernel = kernel_of(body)
+        line = next(line for line in kernel.splitlines() if "2.0f * x[i]" in line)
+        if number == 1:  # no gain of its own, but an elite from now on
+            return Act(text=block(line, odd(line)))
+        if LAUNCH in kernel:
+            return Act(text=coalesced())
+        if "[[BEGIN donor" in prompt_of(body):
+            return Act(text=block(line, odd(line), summary="the donor's factor"))
+        return Act(text=block("#define THREADS 32", f"#define THREADS {64 + 64 * (number % 2)}"))
+
+    with LlmServer(script) as server:
+        ran = iterate(root, server, "--strategy", "full", "--llm-parallel", 1, iterations=4)
+    assert ran.code == 0, ran.err
+    crossed = [record for record in load_records(root) if record.kind == "transplant"]
+    assert [record.summary for record in crossed] == ["the donor's factor"]
+    assert crossed[0].arguments["donor"] == ran.lines[1]["variant"]
+
+
+@pytest.mark.long
+def test_a_run_that_waits_for_its_model_can_be_stopped_and_killed(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    words = ["iterate", "scale", "--device", "sim:l4", "--operators", "llm", "--llm-model", "m", "--llm-parallel", "1"]
+
+    def script(body: dict[str, Any], number: int) -> Act:
+        return Act(text=coalesced()) if LAUNCH in kernel_of(body) else Act(text="x" * 100_000, delay_s=0.2)
+
+    with LlmServer(script) as server:
+        for number in (signal.SIGINT, signal.SIGKILL):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "evo", *words, "--llm-url", server.url],
+                cwd=root,
+                env=environment({"EVO_LLM_KEY": KEY}),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            asked = len(server.requests)
+            while len(server.requests) == asked or LAUNCH in kernel_of(server.requests[-1]):
+                assert process.poll() is None
+                time.sleep(0.05)
+            process.send_signal(number)
+            assert process.wait(20) == (0 if number == signal.SIGINT else -number)
+    assert evo(*words[:4], "--operators", "ladder", "--iterations", 0, cwd=root).code == 0
+    assert git(root, "status", "--porcelain") == ""
+    assert problems(root, load_records(root, settled=True)) == []

@@ -1,0 +1,218 @@
+"""The client against a real HTTP server: streams, whole answers, errors, rate limits, garbage, slow and cut replies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import KEY, Act, LlmServer, Script
+
+from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
+from evo.llm import LlmSettings
+from evo.llm.client import Client, Server
+from evo.llm.cost import Budget
+from evo.llm.endpoint import Completion, Exhausted, Message, Refused, Request
+from evo.llm.transcript import Replay, Transcript
+
+OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))
+ASKED = Request(exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5)
+
+
+@contextmanager
+def client(
+    script: Script, *, timeout_s: float = 5.0, retries: int = 3
+) -> Iterator[tuple[Client, LlmServer, list[str]]]:
+    notes: list[str] = []
+    with LlmServer(script) as server:
+        where = Server(url=server.url, model="m", key=KEY, timeout_s=timeout_s, retries=retries, first_delay_s=0.01)
+        asked = Client(where, note=notes.append)
+        try:
+            yield asked, server, notes
+        finally:
+            asked.close()
+
+
+def first(act: Act, then: Act = OK) -> Callable[[dict[str, Any], int], Act]:
+    return lambda body, number: act if number == 1 else then
+
+
+def test_a_streamed_answer_is_put_together() -> None:
+    with client(lambda body, number: OK) as (asked, server, _):
+        assert asked.complete(ASKED) == Completion(text=OK.text, finish="stop", prompt_tokens=11, completion_tokens=7)
+    (body,) = server.requests
+    assert body["messages"] == [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+    assert (body["model"], body["max_tokens"], body["seed"], body["stream"]) == ("m", 99, 5, True)
+    assert server.keys == [f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        Act(status=429, headers={"retry-after": "0"}, error={"message": "slow down"}),
+        Act(status=503, error={"message": "overloaded"}),
+        Act(status=500, raw=b"<html>oops</html>"),
+        Act(drop=True),
+        Act(text=OK.text, cut=True),
+        Act(raw=b"not json at all", headers={"content-type": "text/html"}),
+        Act(raw=b'data: {"choices": [garbage\n\n', headers={"content-type": "text/event-stream"}),
+        Act(raw=b'data: {"nothing": 1}\n\ndata: [DONE]\n\n', headers={"content-type": "text/event-stream"}),
+        Act(raw=b"", headers={"content-type": "text/event-stream"}),
+    ],
+    ids=["429", "503", "500", "dropped", "cut", "html", "garbage", "strange", "nothing"],
+)
+def test_what_may_pass_is_asked_again(act: Act) -> None:
+    with client(first(act)) as (asked, server, notes):
+        assert asked.complete(ASKED).text == OK.text
+    assert len(server.requests) == 2
+    assert len(notes) == 1
+    assert "again in" in notes[0]
+
+
+def test_a_server_may_ask_for_a_pause() -> None:
+    with client(first(Act(status=429, headers={"retry-after": "0.2"}))) as (asked, _, notes):
+        started = time.monotonic()
+        asked.complete(ASKED)
+        assert time.monotonic() - started >= 0.2
+    assert "again in 0.2 s" in notes[0]
+
+
+def test_a_server_without_streams_is_understood() -> None:
+    plain = Act(text="whole", usage=None, whole=True)
+    with client(lambda body, number: plain) as (asked, server, _):
+        assert asked.complete(ASKED) == Completion(text="whole", finish="stop")
+        asked.complete(ASKED)
+    assert [body.get("stream") for body in server.requests] == [True, None, None]
+
+
+def test_a_parameter_that_the_server_does_not_know_is_left_out() -> None:
+    def script(body: dict[str, Any], number: int) -> Act:
+        for name in ("seed", "max_tokens", "stream_options"):
+            if name in body:
+                return Act(status=400, error={"message": f"unsupported parameter: {name}", "code": "unsupported"})
+        return OK
+
+    with client(script) as (asked, server, _):
+        assert asked.complete(ASKED).text == OK.text
+    assert server.requests[-1]["max_completion_tokens"] == 99
+
+
+def test_a_prompt_that_the_server_refuses_is_no_fault_of_the_run() -> None:
+    with (
+        client(lambda body, number: Act(status=400, error={"message": "context too long"})) as (asked, server, _),
+        pytest.raises(Refused, match="context too long"),
+    ):
+        asked.complete(ASKED)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("act", "kind", "words"),
+    [
+        (Act(status=401, error={"message": f"bad key {KEY}"}), UsageError, "does not take the key"),
+        (Act(status=404, error={"message": "no model m"}), UsageError, "no model m"),
+        (Act(status=429, error={"message": "pay", "code": "insufficient_quota"}), HarnessFault, "insufficient_quota"),
+        (Act(status=500, error={"message": "down"}), HarnessFault, "in 3 tries"),
+    ],
+)
+def test_where_no_request_can_succeed_the_error_says_what_to_do(act: Act, kind: type[EvoError], words: str) -> None:
+    with client(lambda body, number: act, retries=2) as (asked, _, notes), pytest.raises(kind, match=words) as caught:
+        asked.complete(ASKED)
+    assert caught.value.hint
+    assert KEY not in caught.value.message + caught.value.hint + "".join(notes)
+
+
+def test_nobody_listening_is_told_with_the_address() -> None:
+    with LlmServer(lambda body, number: OK) as server:
+        url = server.url
+    asked = Client(Server(url=url, model="m", key=KEY, retries=1, first_delay_s=0.01))
+    with pytest.raises(HarnessFault, match=r"127\.0\.0\.1"):
+        asked.complete(ASKED)
+
+
+def test_a_reply_that_never_ends_is_cut_off_in_time() -> None:
+    slow = Act(text="x" * 40_000, delay_s=0.05)
+    with client(lambda body, number: slow, timeout_s=0.4, retries=0) as (asked, _, _):
+        started = time.monotonic()
+        with pytest.raises(HarnessFault):
+            asked.complete(ASKED)
+        assert time.monotonic() - started < 3
+
+
+def test_stopping_does_not_wait_for_a_retry() -> None:
+    never = Act(status=429, headers={"retry-after": "50"})
+    with client(lambda body, number: never) as (asked, server, _):
+        found: list[BaseException] = []
+
+        def ask() -> None:
+            try:
+                asked.complete(ASKED)
+            except Exhausted as stopped:
+                found.append(stopped)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        while not server.requests:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        asked.close()
+        thread.join(5)
+        assert not thread.is_alive()
+        assert len(found) == 1
+
+
+def test_a_cut_off_reply_says_so() -> None:
+    with client(lambda body, number: Act(text="half", finish="length")) as (asked, _, _):
+        assert asked.complete(ASKED).finish == "length"
+
+
+def test_an_echoed_key_is_never_seen() -> None:
+    with client(lambda body, number: Act(text="your key is ", echo_key=True)) as (asked, _, _):
+        assert asked.complete(ASKED).text == "your key is [key]"
+    assert KEY not in repr(Server(url=None, model="m", key=KEY))
+
+
+# --- transcripts
+
+
+def test_a_transcript_answers_as_the_server_did(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    written = Transcript(path)
+    second = Request(exchange=2, attempt=1, messages=(Message("user", "v"),), max_tokens=9, seed=1)
+    for request in (second, ASKED):  # in order of arrival; put right at the end
+        reply = Completion(text=f"\ud800 {request.exchange}", prompt_tokens=3)
+        written.add(request, reply, model="m", strategy="free", parent="p")
+    written.close()
+    replay = Replay(path)
+    assert replay.model == "m"
+    assert replay.complete(ASKED) == Completion(text="\ud800 1", prompt_tokens=3)
+    assert replay.complete(second).text == "\ud800 2"
+    assert replay.differing == 0
+    with pytest.raises(Exhausted):
+        replay.complete(Request(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1))
+    assert [line.split(b'"exchange": ')[1][:1] for line in path.read_bytes().splitlines()] == [b"1", b"2"]
+    path.write_bytes(path.read_bytes() + b'{"version": 1, "exch')  # killed while writing
+    assert Replay(path).complete(ASKED).text == "\ud800 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "no reply"), ("[]\n", "not 1"), ('{"version": 1}\n', "exchange"), ("x\n{}\n", "not JSON")],
+)
+def test_a_file_that_is_no_transcript_is_refused_with_its_line(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(text)
+    with pytest.raises(SyntaxInvalid, match=words):
+        Replay(path)
+
+
+def test_a_budget_in_money_needs_a_price() -> None:
+    with pytest.raises(UsageError, match="no price of m") as caught:
+        LlmSettings(server=Server(url=None, model="m", key=KEY), budget=Budget(money=2.0))
+    assert "--llm-price" in caught.value.hint
+    with pytest.raises(UsageError, match="no strategy"):
+        LlmSettings(strategy="best")

@@ -256,8 +256,8 @@ class NoiseFloor:
     between: Between | None = None
 
     def smallest_margin(self, pairs: int) -> float:
-        """Gains below this are not told from noise with so many pairs: three standard errors."""
-        return 3 * self.sd / math.sqrt(pairs)
+        """Gains below this are not told from noise with so many pairs of one capture: three standard errors."""
+        return 3 * math.hypot(self.sd / math.sqrt(pairs), self.between.sd if self.between else 0.0)
 
     def to_json(self, rule: Rule) -> dict[str, Json]:
         """What a record keeps: the spread of a pair, and the smallest margin that the rule may be given here."""
@@ -284,9 +284,10 @@ def require_margin(floor: NoiseFloor, rule: Rule) -> None:
     smallest = floor.smallest_margin(rule.fewest_pairs)
     if rule.margin >= smallest:
         return
+    captures = f" and {floor.between.sd:.2%} a capture" if floor.between else ""
     raise UsageError(
         f"a margin of {rule.margin:.2%} is below the noise floor: a program against itself scatters by {floor.sd:.2%} "
-        f"a pair (A/A control, {floor.pairs} pairs), which supports {smallest:.2%} and more",
+        f"a pair{captures} (A/A control, {floor.pairs} pairs), which supports {smallest:.2%} and more",
         hint=f"use --margin {math.ceil(smallest * 1000) / 10:g}% or more; or lock the clocks, or free the GPU",
     )
 

@@ -95,4 +95,8 @@ def test_a_control_over_captures_gives_both_spreads() -> None:
     floor = noise_floor(pairs, ONE, CAPTURES)
     assert floor.between is not None
     assert floor.between.sd == pytest.approx(1e-3, rel=0.6)
-    assert noise_floor(pairs, ONE).between is None
+    bare = noise_floor(pairs, ONE)
+    assert bare.between is None
+    # More pairs of one capture do not bring a margin below what captures differ by.
+    assert bare.smallest_margin(10**6) < 1e-5
+    assert floor.smallest_margin(10**6) == pytest.approx(3 * floor.between.sd, rel=1e-3)

@@ -72,8 +72,9 @@ def llm_words(
         typer.Option("--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Per million tokens read/written."),
     ] = None,
     llm_parallel: Annotated[
-        int, typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight at most.")
-    ] = 2,
+        int,
+        typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight, also while a trial runs."),
+    ] = 1,
     llm_repairs: Annotated[
         int, typer.Option("--llm-repairs", metavar="N", min=0, max=20, help="Further tries for an unusable reply.")
     ] = 3,

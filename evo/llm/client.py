@@ -6,6 +6,7 @@ Retries (429, 5xx, lost connections, garbage) happen here, with a growing delay 
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -52,6 +53,8 @@ class Client:
         self._stop = threading.Event()
         self._without: set[str] = set()  # parameters that this server does not take
         self._client = openai.OpenAI(api_key=server.key, base_url=server.url, timeout=server.timeout_s, max_retries=0)
+
+        _ = self._client.chat.completions  # loaded here, not in the first thread that asks
 
     @property
     def url(self) -> str:
@@ -140,6 +143,24 @@ class Client:
             completion_tokens=_count(usage, "completion_tokens"),
         )
 
+    def _plain(self, stream: Any) -> Completion | None:
+        """The answer of a server that was asked for a stream and sent one object; None where it is a stream."""
+        if "application/json" not in stream.response.headers.get("content-type", ""):
+            return None
+        try:
+            body = json.loads(stream.response.read())
+        finally:
+            stream.close()
+        if not isinstance(body, dict) or not body.get("choices"):
+            raise ValueError(f"no answer, but {one_line(json.dumps(body), 160)}")
+        choice, usage = body["choices"][0], body.get("usage") or {}
+        return Completion(
+            text=self._scrub(str(choice["message"].get("content") or "")),
+            finish=str(choice.get("finish_reason") or "stop"),
+            prompt_tokens=_whole_number(usage.get("prompt_tokens")),
+            completion_tokens=_whole_number(usage.get("completion_tokens")),
+        )
+
     def _streamed(self, stream: Any) -> Completion:
         """Put a stream together, within the time-out as a whole and the length of a reply."""
         deadline = time.monotonic() + self._server.timeout_s
@@ -150,6 +171,8 @@ class Client:
         size = chunks = 0
         finish, usage = "", None
         try:
+            if (plain := self._plain(stream)) is not None:
+                return plain
             for chunk in stream:
                 chunks += 1
                 if self._stop.is_set():
@@ -171,7 +194,6 @@ class Client:
         if time.monotonic() > deadline:
             raise ValueError(f"still answering after {self._server.timeout_s:.0f} s")
         if not chunks:
-            # Some servers answer a request for a stream with one plain object, which no stream reader sees.
             self._without.add("stream")
             raise ValueError("an empty stream")
         if not finish and not usage:
@@ -198,7 +220,10 @@ class Client:
 
 
 def _count(usage: Any, name: str) -> int | None:
-    value = getattr(usage, name, None)
+    return _whole_number(getattr(usage, name, None))
+
+
+def _whole_number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -125,37 +125,46 @@ def _block(search: Sequence[str], replace: Sequence[str]) -> Block:
 
 
 def apply_edits(text: str, blocks: Sequence[Block]) -> str:
-    """The text with each block's lines replaced; every other byte is the same. Raises Unusable.
+    """The text with each block's SEARCH part replaced; every other byte is the same. Raises Unusable.
 
-    Each SEARCH part must stand in the text exactly once, as whole lines.
+    Each SEARCH part must stand in the text exactly once: as whole lines, or else as a piece of text.
     """
-    lines = text.split("\n")
-    bare = [line.removesuffix("\r") for line in lines]
-    end = "\r" if any(line.endswith("\r") for line in lines) else ""
-    places = sorted((_place(bare, block), block.replace, len(block.search)) for block in blocks)
-    for (first, _, length), (second, _, _) in pairwise(places):
-        if first + length > second:
-            raise Unusable(f"two SEARCH parts overlap at line {second + 1} of the kernel")
-    for at, replacement, length in reversed(places):
-        lines[at : at + length] = [line + end for line in replacement]
-    return "\n".join(lines)
+    windows = 0 < text.count("\n") == text.count("\r\n")  # where both kinds of line end occur, nothing is converted
+    plain = text.replace("\r\n", "\n") if windows else text
+    places = sorted(_place(plain, block) for block in blocks)
+    for (_, end, _), (start, _, _) in pairwise(places):
+        if end > start:
+            raise Unusable(f"two SEARCH parts overlap at line {plain.count(chr(10), 0, start) + 1} of the kernel")
+    for start, end, replacement in reversed(places):
+        plain = plain[:start] + replacement + plain[end:]
+    return plain.replace("\n", "\r\n") if windows else plain
 
 
-def _place(lines: Sequence[str], block: Block) -> int:
-    """Index of the first line of the only occurrence."""
-    wanted = list(block.search)
-    found = [at for at in range(len(lines) - len(wanted) + 1) if list(lines[at : at + len(wanted)]) == wanted]
+def _place(text: str, block: Block) -> tuple[int, int, str]:
+    """Where the only occurrence begins and ends, and what takes its place."""
+    lines, wanted = text.split("\n"), list(block.search)
     shown = one_line(next(line for line in wanted if line.strip()), 80)
+    replacement = "\n".join(block.replace)
+    found = [at for at in range(len(lines) - len(wanted) + 1) if lines[at : at + len(wanted)] == wanted]
     if len(found) == 1:
-        return found[0]
+        start = sum(len(line) + 1 for line in lines[: found[0]])
+        end = start + len("\n".join(wanted))
+        return (start, end, replacement) if block.replace else (start, min(end + 1, len(text)), "")
     if found:
         where = ", ".join(str(at + 1) for at in found[:5])
         raise Unusable(f"SEARCH `{shown}` stands in the kernel {len(found)} times (lines {where}); quote more lines")
+    piece = "\n".join(wanted)
+    pieces = text.count(piece)
+    if pieces == 1:
+        start = text.index(piece)
+        return start, start + len(piece), replacement
+    if pieces:
+        raise Unusable(f"SEARCH `{shown}` stands in the kernel {pieces} times; quote whole lines")
     squeezed = [" ".join(line.split()) for line in wanted]
     for at in range(len(lines) - len(wanted) + 1):
         if [" ".join(line.split()) for line in lines[at : at + len(wanted)]] == squeezed:
             raise Unusable(f"SEARCH `{shown}` differs from line {at + 1} of the kernel in blank space; copy it exactly")
-    raise Unusable(f"SEARCH `{shown}` does not stand in the kernel as whole lines; copy lines of it exactly")
+    raise Unusable(f"SEARCH `{shown}` does not stand in the kernel; copy lines of it exactly")
 
 
 def edit(parent: Variant, reply: Reply, task: str) -> Edited:

@@ -7,6 +7,7 @@ the gate will draw.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 
 from evo.hardware import Chip
@@ -15,13 +16,14 @@ from evo.llm.edits import one_line
 from evo.llm.elites import Elite, row_us
 from evo.llm.endpoint import data
 from evo.population import Record, effect
-from evo.result import Json
+from evo.result import Json, Status
 from evo.task import Task
 from evo.variant import Variant
 
 _LONGEST_FILE = 12_000  # characters of task.yaml or reference.py
 _BEST, _HARMFUL, _RECENT = 8, 4, 6
 _LONGEST_DIFF = 120  # lines
+_VALUE = re.compile(r"-?\b\d+\.\d+(?:e[+-]?\d+)?\b")  # of elements: they follow from inputs that no prompt may tell
 
 
 def task_context(task: Task, chip: Chip, arch: str, toolkit: str, parent: Variant) -> list[str]:
@@ -102,8 +104,9 @@ def _trial(record: Record) -> str:
     if record.kept:
         return one_line(f"kept: {record.summary}: {effect(record)}")
     (why,) = unsuccessful([record])
+    reason = _VALUE.sub("...", why.reason) if record.status is Status.WRONG else why.reason
     brought = f"{effect(record)}; " if record.gain is not None else ""
-    return one_line(f"not kept: {record.summary}: {record.status.value}, {brought}{why.reason}")
+    return one_line(f"not kept: {record.summary}: {record.status.value}, {brought}{reason}")
 
 
 def kept_record(records: Sequence[Record], variant: str, places: tuple[str, str]) -> Record | None:

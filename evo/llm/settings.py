@@ -15,7 +15,7 @@ from evo.llm.traverse import STRATEGIES
 
 MAX_TOKENS = 8192
 REPAIRS = 3
-PARALLEL = 2
+PARALLEL = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,7 +86,17 @@ def test_a_server_without_streams_is_understood() -> None:
     with client(lambda body, number: plain) as (asked, server, _):
         assert asked.complete(ASKED) == Completion(text="whole", finish="stop")
         asked.complete(ASKED)
-    assert [body.get("stream") for body in server.requests] == [True, None, None]
+    assert [body.get("stream") for body in server.requests] == [True, True]
+
+
+def test_a_server_that_refuses_streams_is_asked_without() -> None:
+    def script(body: dict[str, Any], number: int) -> Act:
+        return Act(status=400, error={"message": "stream is not supported"}) if "stream" in body else OK
+
+    with client(script) as (asked, server, _):
+        assert asked.complete(ASKED).text == OK.text
+        assert asked.complete(ASKED).text == OK.text
+    assert len(server.requests) == 4 - 1
 
 
 def test_a_parameter_that_the_server_does_not_know_is_left_out() -> None:

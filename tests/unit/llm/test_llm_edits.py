@@ -59,7 +59,8 @@ def test_what_the_model_says_of_its_edit_is_kept_as_plain_lines() -> None:
         (block(LOOP, ADD)[:-20], "cut off"),
         ("<<<<<<< SEARCH\nx\n<<<<<<< SEARCH\n", "inside another"),
         (block("", ADD), "SEARCH part is empty"),
-        (block(LOOP.strip(), ADD), "blank space"),
+        (block(LOOP.replace("= 2.0f", "=  2.0f"), ADD), "blank space"),
+        (block("first", ADD), "3 times"),
         (block("}", "} "), "comments and blank space"),
         (block("not there", ADD), "does not stand"),
         (block(LOOP, LOOP + "  // faster"), "comments and blank space"),
@@ -79,6 +80,16 @@ def test_what_the_model_says_of_its_edit_is_kept_as_plain_lines() -> None:
 )
 def test_what_cannot_be_used_is_told_in_words(text: str, words: str) -> None:
     assert words in problem(text)
+
+
+def test_a_piece_of_a_line_may_be_searched_for() -> None:
+    assert edited(block("2.0f * x[i]", "x[i] + x[i]")) == SLOW.replace(LOOP, ADD)
+
+
+def test_lines_may_be_taken_away() -> None:
+    twice = parse_variant(SLOW.replace(LOOP, LOOP + "\n    y[0] = 0.0f;"))
+    reply = read_reply("<<<<<<< SEARCH\n    y[0] = 0.0f;\n=======\n>>>>>>> REPLACE")
+    assert edit(twice, reply, "scale").variant.text == SLOW
 
 
 def test_a_place_has_to_be_the_only_one() -> None:

@@ -274,3 +274,32 @@ def test_a_run_that_waits_for_its_model_can_be_stopped_and_killed(tmp_path: Path
     assert evo(*words[:4], "--operators", "ladder", "--iterations", 0, cwd=root).code == 0
     assert git(root, "status", "--porcelain") == ""
     assert problems(root, load_records(root, settled=True)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        (("--llm-calls", 3), {"calls": 3}),
+        (("--llm-tokens", 9000), {"tokens": 9000}),
+        (("--llm-price", "10/10", "--llm-budget", "0.09"), {"cost": 0.09}),
+    ],
+)
+def test_no_budget_is_overrun_and_its_end_is_told(
+    tmp_path: Path, words: tuple[object, ...], most: dict[str, Any]
+) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    def script(body: dict[str, Any], number: int) -> Act:
+        text = model(body, number).text
+        prompt = len(prompt_of(body)) // 4
+        return Act(text=text, usage=(prompt, min(body["max_tokens"], 400)))
+
+    with LlmServer(script) as server:
+        ran = iterate(root, server, *words, "--llm-parallel", 2, iterations=12)
+    assert ran.code == 0, ran.err
+    assert "budget is spent" in ran.err
+    spent = ran.lines[-1]["llm"]
+    spent["tokens"] = spent["prompt_tokens"] + spent["completion_tokens"]
+    assert 0 < spent["calls"] == len(server.requests)
+    assert all(spent[name] <= limit for name, limit in most.items())

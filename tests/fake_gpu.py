@@ -112,6 +112,7 @@ class FakeGpu:
             parent=rows(request.parent),
             pairs=tuple(pairs),
             loaded="ptx_jit",
+            captures=tuple(n * request.options.captures // len(pairs) for n in range(len(pairs))),
             samples={r.name: np.full(request.options.samples, r.time_us, np.float32) for r in child},
             launches_per_sample={r.name: 6 for r in child},
         )

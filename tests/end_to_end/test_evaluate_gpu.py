@@ -1,0 +1,77 @@
+"""One variant through the pipeline on a GPU that is faked in the worker's child: checkers and controls, asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import fake_gpu
+import pytest
+from tiny import FAST, SLOW, new_repository
+
+from evo import gate
+from evo.device import DeviceName
+from evo.evaluate import Job, Workbench, evaluate
+from evo.task import Task, load_task
+
+HERE = Path(__file__).resolve().parents[1]
+
+
+def named(text: str, kernel: str) -> str:
+    return text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
+
+
+PARENT, CHILD = named(SLOW, "slow_20"), named(FAST, "fast_10")
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return load_task(new_repository(tmp_path / "mine"), "scale")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+    (tmp_path / "gpu").mkdir()
+    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as workbench:
+        yield workbench
+
+
+def test_machine_code_that_the_checkers_passed_is_not_run_under_them_again(
+    task: Task, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def sanitize(requests: list[object], index: str) -> gate.Sanitized:
+        asked.append(len(requests))
+        return gate.Sanitized(state="clean", tools=("memcheck",))
+
+    monkeypatch.setattr(gate, "sanitize", sanitize)
+    job = Job(task=task, text=CHILD, rival=PARENT, sanitize=True)
+    first, second = evaluate(job, bench), evaluate(job, bench)
+    assert asked == [2]
+    assert first.check is not None
+    assert second.check is not None
+    assert first.check.sanitizer == {"state": "clean", "tools": ["memcheck"]}
+    assert second.check.sanitizer == {"state": "clean", "tools": ["memcheck"], "cached": True}
+    assert "sanitize" in first.stages_s
+    assert "sanitize" not in second.stages_s
+
+
+def test_an_interval_says_what_it_was_widened_by(task: Task, bench: Workbench) -> None:
+    job = Job(task=task, text=CHILD, rival=PARENT)
+    assumed = evaluate(job, bench).decision
+    assert assumed is not None
+    assert assumed.evidence["between_captures"] == {"sd": 0.0005, "assumed": True, "timer_step": 0.0}
+    floor = bench.control(task, PARENT, 0)
+    assert floor.between is not None
+    measured = evaluate(job, bench).decision
+    assert measured is not None
+    said = measured.evidence["between_captures"]
+    assert isinstance(said, dict)
+    assert (said["captures"], said["assumed"]) == (10, False)
+    assert said["sd"] == pytest.approx(floor.between.sd, abs=1e-7)
+    shown = bench.controls[task.hash]["between_captures"]
+    assert isinstance(shown, dict)
+    assert shown["captures"] == 10

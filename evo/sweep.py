@@ -130,7 +130,8 @@ class Sweep:
         environment = self.bench.environment(self.task)
         return {
             "task": self.task.name,
-            "kernel": self.variant.path.rsplit("/", 1)[-1],
+            "kernel": Path(self.variant.path).name,
+            "source": self.variant.with_knobs({knob.name: knob.domain[0] for knob in self.variant.knobs}).id,
             "case": {self.case.name: dict(self.case.axes)},
             "device": environment.chip,
             "arch": environment.arch,
@@ -151,9 +152,9 @@ class Sweep:
             return {}
         found = formats.read_raw(path)
         here = self.metadata()
-        for name in ("task", "kernel", "case", "device", "arch", "timing"):
+        for name in ("task", "kernel", "source", "case", "device", "arch", "timing"):
             if found.metadata.get(name) != here[name]:
-                problem = f"{path}: it is of another {name}: {found.metadata.get(name)}"
+                problem = f"{path}: results of another {name} ({found.metadata.get(name)}) are in it"
                 raise UsageError(problem, hint="give --out a new file, or remove this one")
         trials = [_trial(result) for result in found.results]
         return {tuple(trial.values.values()): trial for trial in trials}

@@ -244,7 +244,7 @@ def _tuned(
         searcher = strategy(name, space, seed=seed)
         found = list(_followed(sweep, sweep.run(space, searcher, limit, seed, known), known, save))
         modelled = bench.modelled
-        best = min((t for t in found if t.time_us is not None), key=lambda t: t.time_us or 0.0, default=None)
+        best = _best(found, subject.variant.knob_values)
         if json:
             out_json(_tuned_json(sweep, found, best, space.count))
         else:
@@ -273,6 +273,15 @@ def _followed(
         stage("")
         if save is not None and kept:
             sweep.write(save, kept.values())
+
+
+def _best(found: list[Trial], start: Mapping[str, KnobValue]) -> Trial | None:
+    """The fastest; among equals the one that is most like the file."""
+
+    def order(trial: Trial) -> tuple[float, int]:
+        return trial.time_us or 0.0, sum(start[name] != value for name, value in trial.values.items())
+
+    return min((trial for trial in found if trial.time_us is not None), key=order, default=None)
 
 
 def _tuned_json(sweep: Sweep, found: list[Trial], best: Trial | None, legal: int) -> dict[str, Json]:

@@ -9,7 +9,6 @@ in   {"op": "end"}      or out {"done": true}
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,6 +21,7 @@ from evo.tune.strategies import Strategy
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
 _STATUSES = ("ok", "failed", "outside")
 _SHOWN = 60
+_LARGEST = 1e300  # what is larger, or no number, is taken for a failure
 
 
 class Protocol:
@@ -57,7 +57,7 @@ class Protocol:
                 continue
             try:
                 found = json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise self._invalid(f"not JSON: {error}") from None
             if not isinstance(found, dict):
                 raise self._invalid(f"not an object: {line.strip()[:_SHOWN]}")
@@ -134,6 +134,6 @@ class Protocol:
             raise self._invalid(f"status {str(status)[:_SHOWN]!r}, one of {', '.join(_STATUSES)}")
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise self._invalid(f"`tell` is {str(value)[:_SHOWN]}, a number or null")
-        cost = float(value) if status == "ok" and value is not None and math.isfinite(value) else None
+        cost = float(value) if status == "ok" and value is not None and abs(value) < _LARGEST else None
         searcher.tell(point, cost, legal=status != "outside")
         return self._whole(told, "left", left - (status != "outside"))

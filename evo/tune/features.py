@@ -20,6 +20,7 @@ _BLOCK = re.compile(
     r"^(block_?(size|dim)?_?[xyz]|wg_?(size)?_?[xyz]|local_?size_?[xyz]?|[mn]dim_?c|threads?(_[xyz])?)$", re.I
 )
 _THREADS = re.compile(r"^(threads?|block_?size|num_?threads|threads_?per_?block|work_?group_?size)$", re.I)
+_WARPS = re.compile(r"^(num_?|n_?)?warps?(_[a-z])?$", re.I)
 _WORK = re.compile(r"^(tile_?(size)?_?[xyz]|work_?per_?thread_?[xyz]?|wpt_?[xyz]?|items_?per_?thread)$", re.I)
 _MOST_PRODUCTS = 400
 _LONG = 6  # values from which on a knob may hold powers of two among others
@@ -93,6 +94,11 @@ def block_group(space: Space) -> tuple[int, ...]:
     return group(space, _THREADS) or group(space, _BLOCK)
 
 
+def warp_group(space: Space) -> tuple[int, ...]:
+    """The knobs whose product is the number of warps of a block."""
+    return group(space, _WARPS)
+
+
 def work_group(space: Space) -> tuple[int, ...]:
     return group(space, _WORK)
 
@@ -113,7 +119,11 @@ def coordinates(space: Space) -> list[Coordinate]:
         if len(knob.values) > 1:
             positions, categorical = positions_of(knob)
             found.append(Coordinate(knob.name, positions, (index,), categorical=categorical))
-    for name, group_ in (("threads", block_group(space)), ("work", work_group(space))):
+    for name, group_ in (
+        ("threads", block_group(space)),
+        ("warps", warp_group(space)),
+        ("work", work_group(space)),
+    ):
         varied = tuple(index for index in group_ if len(space.knobs[index].values) > 1)
         if len(varied) > 1:
             products = np.ones(1)

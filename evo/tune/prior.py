@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from evo.tune.features import block_group, numeric, product_of, work_group
+from evo.tune.features import block_group, numeric, product_of, warp_group, work_group
 from evo.tune.space import Floats, Points, Space
 
 _WARP = 32.0
@@ -20,9 +20,9 @@ _FIRST_SIDE = re.compile(r"(x|size|mdim_?c)$", re.I)
 def expected(space: Space, points: Points) -> Floats:
     """About log(time / good time) per point, from rules of thumb."""
     cost = np.zeros(len(points))
-    block = block_group(space)
-    if block:
-        threads = product_of(space, block, points)
+    block, warps = block_group(space), warp_group(space)
+    if block or warps:
+        threads = product_of(space, block, points) if block else _WARP * product_of(space, warps, points)
         cost += 0.30 * np.maximum(0, np.log2(128 / threads)) + 0.15 * np.maximum(0, np.log2(threads / 256))
         cost += np.log(np.ceil(threads / _WARP) * _WARP / threads)
         side = next((index for index in block if _FIRST_SIDE.search(space.knobs[index].name)), None)

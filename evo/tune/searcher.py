@@ -20,6 +20,8 @@ from evo.tune.surrogate import Priors, Surrogate
 
 _NEAR = 8  # of the best points, the neighbourhoods are in the pool
 _MUTATED = 400
+_LIKELY = 100  # or a thirtieth of the pool, is looked at where legal points have to be guessed
+_JUDGED = 300  # of the most promising points, the chance to work is looked at
 _UNRELATED = 0.35  # spread of plain values of costs that have no logarithm
 
 
@@ -28,7 +30,7 @@ class Settings:
     """What the strategy does; experiments vary it."""
 
     first: int = 4
-    pool: int = 10_000
+    pool: int = 16_000
     growth: float = 1.12
     steps: int = 12
     cap: float = 1.0
@@ -145,7 +147,7 @@ class Searcher:
             self._model.learn(codes, y, trend, self.settings.steps)
             self._fitted = n
             self._refresh_pool(y)
-            self._model.condition(codes, features.codes(self.space, self._coordinates, self._pool))
+            self._model.condition(codes)
         else:
             for row in range(self._conditioned, n):
                 self._model.extend(codes[row])
@@ -154,10 +156,19 @@ class Searcher:
             return self._likely()
         mean, deviation = self._model.predict(y, trend, self._pool_trend)
         score = improvement(mean, deviation, float(y.min()))
-        if self.settings.judge and self._judge.has_failures:
-            score = score + self._judge.log_chance(self._pool)
         score[self._taken] = -np.inf
-        return _point(self._pool[int(np.argmax(score))])
+        if not (self.settings.judge and self._judge.has_failures):
+            return _point(self._pool[int(np.argmax(score))])
+        few = self._candidates(score)
+        return _point(self._pool[few[int(np.argmax(score[few] + self._judge.log_chance(self._pool[few])))]])
+
+    def _candidates(self, score: Floats) -> NDArray[np.int64]:
+        """The most promising points; where nobody says which are legal, only of those that most likely are."""
+        order = np.flatnonzero(~self._taken)
+        if self.space.legal is None and self._judge.has_outsiders:
+            order = order[np.argsort(-self._judge.log_chance(self._pool[order]), kind="stable")]
+            return order[: max(_LIKELY, len(order) // 30)]
+        return order[np.argsort(-score[order], kind="stable")[:_JUDGED]]
 
     def _refresh_pool(self, y: Floats) -> None:
         """Draw the pool anew, where the space is too large to score whole."""
@@ -175,13 +186,14 @@ class Searcher:
         seen = self.space.keys(np.array(sorted(self._draws.seen), np.int16))
         self._taken = np.isin(self.space.keys(self._pool), seen)
         self._pool_trend = self._trend(self._pool)
+        self._model.watch(features.codes(self.space, self._coordinates, self._pool))
 
 
 class Judge:
-    """How likely a point is to work, from those that did and did not: successes and failures weighed by likeness.
+    """How likely a point is to work, from those that did and did not.
 
-    Two questions apart, whether it is legal and whether it runs. Each single value and each pair of values of two knobs
-    that never worked counts against a point, as conditions of spaces are about few knobs.
+    Conditions of spaces are about few knobs, so evidence is counted by value and by pair of values of two knobs. Where
+    points turned out not to be legal the evidence of all pairs adds up; where legal ones failed the worst pair counts.
     """
 
     def __init__(self, space: Space, coordinates: list[features.Coordinate]) -> None:
@@ -189,14 +201,16 @@ class Judge:
         self._rows: list[NDArray[np.int32]] = []
         self._works: list[bool] = []
         self.has_failures = False
+        self.has_outsiders = False
 
     def tell(self, point: Point, *, legal: bool, succeeded: bool) -> None:
         self._rows.append(features.codes(self._space, self._coordinates, np.array([point], np.int16))[0])
         self._works.append(legal and succeeded)
         self.has_failures = self.has_failures or not (legal and succeeded)
+        self.has_outsiders = self.has_outsiders or not legal
 
     def log_chance(self, points: Points) -> Floats:
-        """About the logarithm of the probability that each point works."""
+        """About the logarithm of the probability that each point works, up to a constant."""
         codes = features.codes(self._space, self._coordinates, points)
         rows, works = np.array(self._rows), np.array(self._works)
         base = (works.sum() + 2) / (len(works) + 2.5)
@@ -204,23 +218,26 @@ class Judge:
         count = codes.shape[1]
         for a in range(count):
             for b in range(a, count):
-                total = np.minimum(total, self._pair(codes, rows, works, a, b, base))
-        return total + math.log(base)
+                found = self._pair(codes, rows, works, a, b, base)
+                total = total + _SHARED * found if self.has_outsiders else np.minimum(total, found)
+        return total
 
     def _pair(
         self, codes: NDArray[np.int32], rows: NDArray[np.int32], works: NDArray[np.bool_], a: int, b: int, base: float
     ) -> Floats:
         sizes = [len(self._coordinates[index].positions) for index in (a, b)]
-        if sizes[0] * sizes[1] > 20_000:
+        if sizes[0] * sizes[1] > _MOST_PAIRS:
             return np.zeros(len(codes))
-        seen, good = np.zeros(sizes), np.zeros(sizes)
-        np.add.at(seen, (rows[:, a], rows[:, b]), 1)
-        np.add.at(good, (rows[:, a], rows[:, b]), works)
+        cells = rows[:, a] * sizes[1] + rows[:, b]
+        seen = np.bincount(cells, minlength=sizes[0] * sizes[1])
+        good = np.bincount(cells, weights=works, minlength=sizes[0] * sizes[1])
         chance = (good + _BELIEF * base) / (seen + _BELIEF)
-        found: Floats = np.log(chance / base)[codes[:, a], codes[:, b]]
+        found: Floats = np.log(chance / base)[codes[:, a] * sizes[1] + codes[:, b]]
         return found
 
 
+_SHARED = 0.5  # pairs share knobs, so their evidence overlaps
+_MOST_PAIRS = 20_000
 _BELIEF = 1.5  # trials that the base rate is worth
 
 

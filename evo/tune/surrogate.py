@@ -105,12 +105,12 @@ class Surrogate:
         outer = inverse - np.outer(alpha, alpha) / scale
         inner = outer * smooth
         gradient = np.zeros_like(theta)
+        hot = self.one_hot(codes).astype(np.float64)
+        spread = hot.T @ inner @ hot
         for index in range(self.count):
-            column = codes[:, index]
-            spread = np.zeros((self.sizes[index], self.sizes[index]))
-            np.add.at(spread, (np.repeat(column, n), np.tile(column, n)), inner.ravel())
-            gradient[index] = 0.5 * (spread * by_length[index]).sum()
-            gradient[self.count + index] = 0.5 * (spread * by_share[index]).sum()
+            own = slice(self.offsets[index], self.offsets[index + 1])
+            gradient[index] = 0.5 * (spread[own, own] * by_length[index]).sum()
+            gradient[self.count + index] = 0.5 * (spread[own, own] * by_share[index]).sum()
         gradient[-1] = 0.5 * noise * np.trace(outer)
         means = np.concatenate([np.full(self.count, p.length[0]), np.full(self.count, p.share[0]), [p.noise[0]]])
         deviations = np.concatenate([np.full(self.count, p.length[1]), np.full(self.count, p.share[1]), [p.noise[1]]])
@@ -149,17 +149,21 @@ class Surrogate:
 
     # --- predicting over a pool
 
-    def condition(self, codes: NDArray[np.int32], pool: NDArray[np.int32]) -> None:
-        """Condition on points, and prepare the pool that is predicted."""
+    def watch(self, pool: NDArray[np.int32]) -> None:
+        """The points that are to be predicted from now on; `condition` has to follow."""
+        self._pool = np.zeros((int(self.offsets[-1]), len(pool)), np.float32)
+        self._pool[pool + self.offsets[:-1], np.arange(len(pool))[:, None]] = 1
+
+    def condition(self, codes: NDArray[np.int32]) -> None:
+        """Condition on points."""
         self._logs = self.tables(self.theta)[0]
         self._noise = float(np.exp(self.theta[-1])) + _JITTER
         self.codes = codes
         matrix = np.exp(self._sum_of(self._logs, codes))
         matrix[np.diag_indices(len(codes))] += self._noise
         self._inverse = np.linalg.inv(np.linalg.cholesky(matrix))  # of the lower triangle
-        self._pool = self.one_hot(pool)
         rows = self.rows(self._logs, codes).astype(np.float32)
-        cross = np.exp(rows @ self._pool.T)
+        cross = np.exp(rows @ self._pool)
         self._white = self._inverse.astype(np.float32) @ cross
 
     def extend(self, code: NDArray[np.int32]) -> None:
@@ -176,7 +180,7 @@ class Surrogate:
         grown[n, n] = 1 / rest
         self._inverse = grown
         self.codes = np.concatenate([self.codes, code[None, :]])
-        row = np.exp(self.rows(self._logs, code[None, :]).astype(np.float32) @ self._pool.T)[0]
+        row = np.exp(self.rows(self._logs, code[None, :]).astype(np.float32) @ self._pool)[0]
         new = (row - along.astype(np.float32) @ self._white) / np.float32(rest)
         self._white = np.concatenate([self._white, new[None, :]])
 

@@ -1,0 +1,256 @@
+"""How soon a knob search is near the optimum: evo against plain strategies and Kernel Tuner, by replay of known spaces.
+
+The measure: loss = 1 - mean over the evaluations of optimum / best so far; a distinct legal configuration is one
+evaluation, failed or not. Ratios are to Kernel Tuner's adaptive_tabu_greywolf on the same space. `--spaces` adds T4
+files. Kernel Tuner is run where an interpreter has it (`--kernel-tuner`); otherwise the losses recorded in
+spaces/kernel_tuner.json are used, and the table says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.util
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from plain_gp import PlainGp
+from report import ROOT, run, say, table, verdict, write_json
+from synthetic_spaces import SYNTHETIC
+
+from evo.errors import HarnessFault, UsageError
+from evo.tune import formats
+from evo.tune.replay import BUDGET, Run, Summary, ratio_interval, replays
+from evo.tune.space import Floats, Measured
+from evo.tune.strategies import STRATEGIES
+
+HERE = Path(__file__).parent
+RECORDED = HERE / "spaces" / "kernel_tuner.json"
+REFERENCE = "adaptive_tabu_greywolf"
+MARKDOWN = ROOT / "docs" / "tune.md"
+_BEGIN, _END = "<!-- bench-search -->", "<!-- /bench-search -->"
+_LARGE = 150_000  # a product of knobs from which on Kernel Tuner takes minutes to list the space
+_UNREFERENCED = ("hotspot1-large",)
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    made = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    made.add_argument("--seeds", type=int, default=50, metavar="N", help="runs of each strategy on each space")
+    made.add_argument("--budget", type=int, default=BUDGET, metavar="N", help="evaluations of a run")
+    made.add_argument("--strategies", default="evo,random,gp", metavar="NAMES", help="of evo, gp, random, genetic, ...")
+    made.add_argument("--spaces", nargs="*", type=Path, default=[], metavar="FILE", help="T4 files to add")
+    made.add_argument("--only", default="", metavar="NAMES", help="only these spaces")
+    made.add_argument("--kernel-tuner", default=sys.executable, metavar="PYTHON", help="an interpreter that has it")
+    made.add_argument("--record", action="store_true", help="keep Kernel Tuner's losses as the recorded reference")
+    made.add_argument("--markdown", action="store_true", help=f"write the table into {MARKDOWN.relative_to(ROOT)}")
+    made.add_argument("--json", type=Path, metavar="OUT", help="write every figure there")
+    return made.parse_args(words)
+
+
+def spaces(args: argparse.Namespace) -> dict[str, Measured]:
+    """The shipped spaces and those of the command line, by name."""
+    files = [*sorted((HERE / "spaces").glob("*_T4.json.gz")), *args.spaces]
+    chosen = [name for name in args.only.split(",") if name]
+    found: dict[str, Measured] = {}
+    for path in files:
+        name = path.name.split(".")[0].removesuffix("_T4")
+        if not chosen or name in chosen:
+            found[name] = formats.read_results(path)
+    for name, make in SYNTHETIC.items():
+        if not chosen or name in chosen:
+            found[name] = make()
+    if missing := [name for name in chosen if name not in found]:
+        raise UsageError(f"--only: no space {missing[0]}", hint=f"shipped: {', '.join(SYNTHETIC)}")
+    return found
+
+
+# --- Kernel Tuner
+
+
+def kernel_tuner(python: str, measured: Measured, strategy: str, seeds: int, budget: int) -> tuple[str, Summary]:
+    """Its version and its runs. Raises HarnessFault where it fails."""
+    space = measured.space
+    assert space.legal is not None
+    job = {
+        "knobs": {knob.name: list(knob.values) for knob in space.knobs},
+        "legal": [list(space.values(point)) for point in space.legal],
+        "times": [None if np.isnan(cost) else float(cost) for cost in measured.costs],
+        "strategy": strategy,
+        "budget": budget,
+        "seeds": list(range(seeds)),
+    }
+    script = str(HERE / "search_kernel_tuner.py")
+    done = subprocess.run([python, script], input=json.dumps(job), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise HarnessFault(f"Kernel Tuner failed: {done.stderr[-300:]}", hint="run it without --kernel-tuner")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    runs = [Run(seed, _curve(tried, measured.optimum, budget)) for seed, tried in enumerate(answer["tried"])]
+    return str(answer["version"]), Summary(tuple(runs))
+
+
+def _curve(tried: Sequence[float | None], optimum: float, budget: int) -> Floats:
+    """optimum / best so far; a search that ends early stays where it was."""
+    best, curve = np.inf, np.zeros(budget)
+    for index in range(budget):
+        value = tried[index] if index < len(tried) else None
+        best = min(best, np.inf if value is None else value)
+        curve[index] = optimum / best
+    return curve
+
+
+def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dict[str, list[float]], str]:
+    """Kernel Tuner's losses per space, run here or as recorded, and where they come from."""
+    recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {"losses": {}}
+    at_hand = args.kernel_tuner != sys.executable or importlib.util.find_spec("kernel_tuner") is not None
+    if not at_hand:
+        losses = recorded["losses"] if args.budget == BUDGET else {}
+        note = f"recorded {recorded.get('date')}, Kernel Tuner {recorded.get('version')}, {recorded.get('seeds')} seeds"
+        return losses, note
+    losses, version = {}, ""
+    for name, measured in found.items():
+        if name in _UNREFERENCED or (measured.space.product > _LARGE * 20):
+            continue
+        started = time.monotonic()
+        version, summary = kernel_tuner(args.kernel_tuner, measured, REFERENCE, args.seeds, args.budget)
+        losses[name] = [round(run_.loss, 6) for run_ in summary.runs]
+        say(f"{name}: {REFERENCE} {summary.loss:.4f} ({time.monotonic() - started:.0f} s)")
+    if args.record:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        kept = {"strategy": REFERENCE, "version": version, "date": today, "seeds": args.seeds, "budget": args.budget}
+        RECORDED.write_text(json.dumps({**kept, "losses": {**recorded["losses"], **losses}}) + "\n")
+    return losses, f"run here, Kernel Tuner {version}, {args.seeds} seeds"
+
+
+# --- the comparison
+
+
+def compared(
+    args: argparse.Namespace, found: dict[str, Measured], names: Sequence[str]
+) -> dict[str, dict[str, Summary]]:
+    """Replays of each strategy on each space."""
+    makers: dict[str, Any] = {**STRATEGIES, "gp": PlainGp}
+    if unknown := [name for name in names if name not in makers]:
+        raise UsageError(f"--strategies: no strategy {unknown[0]}", hint=f"one of {', '.join(makers)}")
+    runs: dict[str, dict[str, Summary]] = {}
+    for name in names:
+        for title, measured in found.items():
+            started, make = time.process_time(), makers[name]
+            made = replays(
+                measured,
+                lambda seed, make=make, measured=measured: make(measured.space, seed=seed),
+                range(args.seeds),
+                budget=args.budget,
+            )
+            runs.setdefault(title, {})[name] = made
+            each = (time.process_time() - started) / args.seeds
+            say(f"{title}: {name} {made.loss:.4f} ({each:.1f} s of processor time a run)")
+    return runs
+
+
+def rows(
+    found: dict[str, Measured],
+    runs: dict[str, dict[str, Summary]],
+    losses: dict[str, list[float]],
+    names: Sequence[str],
+) -> tuple[list[str], list[list[object]]]:
+    """The table: a row per space, losses per strategy, evo's ratio and its evaluations to within 5 % and 1 %."""
+    head = [
+        "space",
+        "legal",
+        *names,
+        "Kernel Tuner",
+        "evo ratio",
+        "5 %: median",
+        "95 %",
+        "in 60",
+        "1 %: median",
+        "95 %",
+    ]
+    body: list[list[object]] = []
+    for title, by_name in runs.items():
+        row: list[object] = [title, f"{found[title].space.count:,}", *(f"{by_name[name].loss:.4f}" for name in names)]
+        known = losses.get(title)
+        row.append(f"{np.mean(known):.4f}" if known else None)
+        evo = by_name.get("evo")
+        if evo is None:
+            body.append([*row, *[None] * 6])
+            continue
+        row.append(f"{evo.loss / np.mean(known):.2f}" if known else None)
+        for share in (0.05, 0.01):
+            row += [_or_more(evo.quantile_within(share, part), len(evo.curve)) for part in (0.5, 0.95)]
+            if share == 0.05:
+                row.append(f"{evo.share_within(share, 60):.0%}")
+        body.append(row)
+    return head, body
+
+
+def _or_more(evaluations: int | None, budget: int) -> str:
+    return f">{budget}" if evaluations is None else str(evaluations)
+
+
+def overall(
+    runs: dict[str, dict[str, Summary]], losses: dict[str, list[float]], names: Sequence[str]
+) -> dict[str, tuple[float, float, float]]:
+    """Per strategy the geometric mean ratio to Kernel Tuner, over the spaces with a reference, with its interval."""
+    found = {}
+    for name in names:
+        titles = [title for title in runs if title in losses]
+        if titles:
+            ours = [runs[title][name].losses for title in titles]
+            found[name] = ratio_interval(ours, [np.array(losses[title]) for title in titles])
+    return found
+
+
+def markdown(head: Sequence[str], body: Sequence[Sequence[object]], lines: Sequence[str]) -> str:
+    cells = [["" if cell is None else str(cell) for cell in row] for row in body]
+    out = [f"| {' | '.join(head)} |", "|" + "---|" * len(head), *(f"| {' | '.join(row)} |" for row in cells)]
+    return "\n".join([*out, "", *lines])
+
+
+def main(words: Sequence[str] | None) -> int:
+    args = arguments(words)
+    names = [name for name in args.strategies.split(",") if name]
+    found = spaces(args)
+    losses, source = reference(args, found)
+    runs = compared(args, found, names)
+    head, body = rows(found, runs, losses, names)
+    means = overall(runs, losses, names)
+    lines = [
+        f"{args.seeds} seeds, {args.budget} evaluations. Reference: {REFERENCE}, {source}.",
+        *(f"{name}: {m:.3f} of its loss ({low:.3f} to {high:.3f}, 95 %)." for name, (m, low, high) in means.items()),
+    ]
+    print(table(head, body), *lines, sep="\n")
+    if "evo" in means:
+        ratio, _, high = means["evo"]
+        print(
+            verdict(
+                "geometric mean at most 0.60, interval's end at most 0.70", ratio <= 0.6 and high <= 0.7, f"{ratio:.3f}"
+            )
+        )
+    if args.markdown:
+        text = MARKDOWN.read_text(encoding="utf-8")
+        before, _, rest = text.partition(_BEGIN)
+        after = rest.partition(_END)[2]
+        MARKDOWN.write_text(f"{before}{_BEGIN}\n{markdown(head, body, lines)}\n{_END}{after}", encoding="utf-8")
+    write_json(
+        args.json,
+        {
+            "seeds": args.seeds,
+            "budget": args.budget,
+            "reference": {"strategy": REFERENCE, "source": source, "losses": losses},
+            "losses": {t: {n: [r.loss for r in s.runs] for n, s in by.items()} for t, by in runs.items()},
+            "curves": {t: {n: [float(v) for v in s.curve] for n, s in by.items()} for t, by in runs.items()},
+            "ratios": {name: list(found_) for name, found_ in means.items()},
+        },
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

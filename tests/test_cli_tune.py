@@ -1,0 +1,163 @@
+"""`evo tune` from outside: replay, ask-tell, a kernel file's knobs on the simulator."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny import Ran, environment, evo, fails, new_repository
+
+SHIPPED = Path(__file__).parents[1] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
+
+
+def talk(*lines: object) -> Ran:
+    """One conversation whose lines are known beforehand."""
+    given = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+    done = subprocess.run(
+        [sys.executable, "-m", "evo", "tune", "--ask-tell"],
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment(),
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def init(**more: Any) -> dict[str, Any]:
+    knobs = [{"name": "n", "values": [1, 2.5, "three", True]}, {"name": "m", "values": [16, 32]}]
+    return {"op": "init", "knobs": knobs, "budget": 3, "seed": 1, **more}
+
+
+def test_replay_of_a_space_reports_evaluations_curve_and_loss(tmp_path: Path) -> None:
+    words = ["tune", "--space", SHIPPED, "--strategy", "random", "--runs", 3, "--budget", 40]
+    found = evo(*words, "--json", cwd=tmp_path).json
+    assert (found["legal"], found["failed"], found["budget"], found["seeds"]) == (4362, 161, 40, [0, 1, 2])
+    assert len(found["curve"]) == 40
+    assert found["loss"] == pytest.approx(1 - sum(found["curve"]) / 40)
+    assert found["loss_interval"][0] <= found["loss"] <= found["loss_interval"][1]
+    assert len(found["within_5_percent"]) == 3
+    shown = evo(*words, cwd=tmp_path)
+    assert f"loss {found['loss']:.4f}" in shown.out
+    assert "within 5%" in shown.out
+
+
+def test_ask_and_tell_as_the_protocol_says(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evo", "tune", "--ask-tell"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def say(message: dict[str, Any]) -> None:
+        process.stdin.write(json.dumps(message) + "\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+
+    legal = [[1, 16], [2.5, 16], ["three", 32], [True, 32], [True, 16]]
+    say(init(legal=legal, budget=3))
+    answers = [("ok", 3.5), ("failed", None), ("outside", None), ("ok", 2.0)]
+    left, asked = 3, []
+    for status, value in answers:
+        asked.append(json.loads(process.stdout.readline())["ask"])
+        left -= status != "outside"
+        say({"tell": value, "status": status, "left": left})
+    assert json.loads(process.stdout.readline()) == {"done": True}
+    assert process.wait(timeout=20) == 0
+    texts = [json.dumps(point) for point in asked]
+    assert len(set(texts)) == 4
+    assert set(texts) <= {json.dumps(point) for point in legal}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [{"op": "end"}],
+        [init()],
+        [init(), {"op": "end"}],
+        [init(legal=[])],
+        ["", init(), "", {"tell": 1, "left": 1}],
+        [init(), '{"tell": 1' + "0" * 400 + "}", '{"tell": NaN}'],
+    ],
+)
+def test_a_conversation_may_end_anywhere(lines: list[Any]) -> None:
+    ran = talk(*lines)
+    assert (ran.code, ran.err) == (0, "")
+
+
+def test_a_small_space_is_done_when_every_point_was_tried() -> None:
+    ran = talk({"op": "init", "knobs": [{"name": "a", "values": ["x"]}], "budget": 9}, {"tell": 1.0, "status": "ok"})
+    assert ran.lines == [{"ask": ["x"]}, {"done": True}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["{"], ["<stdin>:1", "JSON"]),
+        (["[1]"], ["<stdin>:1", "object"]),
+        ([{"op": "start"}], ["<stdin>:1", "init"]),
+        ([init(knobs=[])], ["knobs"]),
+        ([init(knobs=[{"name": "a", "values": [[1]]}])], ["knob a"]),
+        ([init(knobs=[{"name": "a", "values": [1]}] * 2)], ["twice"]),
+        ([init(budget="many")], ["budget"]),
+        ([init(seed=-1)], ["seed"]),
+        ([init(legal=[[1]])], ["legal", "2 values"]),
+        ([init(legal=[[7, 16]])], ["legal", "row 1", "n"]),
+        ([init(), {"told": 1}], ["<stdin>:2", "tell"]),
+        ([init(), {"tell": "fast"}], ["<stdin>:2", "tell"]),
+        ([init(), {"tell": 1, "status": "great"}], ["status"]),
+        ([init(), "1" * 5000], ["<stdin>:2"]),
+    ],
+)
+def test_a_malformed_line_is_named_and_ends_it(lines: list[Any], words: list[str]) -> None:
+    ran = talk(*lines)
+    assert ran.code == 3
+    assert "Traceback" not in ran.err
+    assert ran.err.startswith("error: ")
+    for word in words:
+        assert word in ran.err
+
+
+def test_a_kernel_file_is_swept_kept_and_replayed(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    file, kept = root / "kernels" / "scale" / "ladder" / "10_fast.cu", tmp_path / "scale_T4.json.gz"
+    words = ["tune", file, "--device", "sim:l4", "--strategy", "all", "--out", kept]
+    swept = evo(*words, cwd=root)
+    assert swept.code == 0, swept.err
+    assert "3 tried, 3 modelled" in swept.out
+    again = evo(*words, "--json", cwd=root).json
+    assert again["timing"] == "modelled"
+    assert [trial["configuration"]["THREADS"] for trial in again["trials"]] == [32, 64, 128]
+    best = min(again["trials"], key=lambda trial: trial["measurements"][0]["value"])
+    assert again["best"]["time_us"] == best["measurements"][0]["value"]
+    replayed = evo("tune", "--space", kept, "--budget", 3, "--json", cwd=root).json
+    assert (replayed["legal"], replayed["curve"][-1]) == (3, 1.0)
+    file.write_text(file.read_text().replace("2.0f * x[i]", "x[i] + x[i]"))
+    fails(evo(*words, cwd=root), 2, "another", "--out")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["tune"], 2, ["--space", "--ask-tell"]),
+        (["tune", "x.cu", "--ask-tell"], 2, ["one of"]),
+        (["tune", "--space", "no.json"], 3, ["no.json"]),
+        (["tune", "--space", "mine/broken.cu"], 3, ["broken.cu", "results"]),
+        (["tune", "--space", "x", "--strategy", "best"], 2, ["best", "random"]),
+        (["tune", "--ask-tell", "--budget", "0"], 2, ["--budget"]),
+        (["tune", "no.cu"], 3, ["no.cu"]),
+    ],
+)
+def test_what_cannot_be_tuned(tmp_path: Path, words: list[str], code: int, said: list[str]) -> None:
+    new_repository(tmp_path / "mine")
+    fails(evo(*words, cwd=tmp_path), code, *said)

@@ -1,0 +1,178 @@
+"""Searches: what they ask for, what they learn, how soon they are near the optimum."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evo.tune import formats, prior
+from evo.tune.features import codes, coordinates
+from evo.tune.replay import Run, Summary, ratio_interval, replay
+from evo.tune.searcher import Searcher, improvement
+from evo.tune.space import Knob, KnobValue, Measured, Point, Space
+from evo.tune.strategies import STRATEGIES, strategy
+from evo.tune.surrogate import Surrogate
+
+SHIPPED = Path(__file__).parents[3] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
+
+
+@pytest.fixture(scope="module")
+def convolution() -> Measured:
+    return formats.read_results(SHIPPED)
+
+
+def small(*domains: tuple[KnobValue, ...], legal: bool = True) -> Space:
+    knobs = tuple(Knob(f"k{i}", values) for i, values in enumerate(domains))
+    points = np.array(list(itertools.product(*(range(len(d)) for d in domains))), np.int16) if legal else None
+    return Space("small", knobs, points)
+
+
+@pytest.mark.parametrize("name", list(STRATEGIES))
+@pytest.mark.parametrize("legal", [True, False])
+def test_every_strategy_tries_every_point_once_and_ends(name: str, legal: bool) -> None:
+    space = small((1, 2, 4), ("a", "b"), (False, True), (7,), legal=legal)
+    searcher = strategy(name, space, seed=1)
+    asked: list[Point] = []
+    while (point := searcher.ask()) is not None:
+        asked.append(point)
+        searcher.tell(point, None if point[0] == 1 else 1.0 + sum(point))
+    assert len(asked) == len(set(asked)) == 12
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "all"])
+def test_the_same_seed_asks_the_same_points(name: str, convolution: Measured) -> None:
+    def asked(seed: int) -> list[Point]:
+        searcher, points = strategy(name, convolution.space, seed=seed), []
+        for _ in range(12):
+            point = searcher.ask()
+            assert point is not None
+            searcher.tell(point, convolution.cost(point))
+            points.append(point)
+        return points
+
+    assert asked(3) == asked(3)
+    assert asked(3) != asked(4)
+
+
+def test_evo_is_near_the_optimum_of_a_measured_space_soon(convolution: Measured) -> None:
+    runs = [replay(convolution, Searcher(convolution.space, seed=seed), budget=70, seed=seed) for seed in range(2)]
+    assert any(run.within(0.05) for run in runs)
+    plain = [replay(convolution, strategy("random", convolution.space, seed=seed), budget=70) for seed in range(10)]
+    assert np.mean([run.loss for run in runs]) < 0.75 * np.mean([run.loss for run in plain])
+
+
+@pytest.mark.parametrize("times", ["all fail", "all equal", "negative", "tiny"])
+def test_odd_results_do_not_stop_a_search(times: str) -> None:
+    space = small(tuple(range(8)), (1, 2, 4, 8), ("x", "y", "z"))
+    searcher, seen = Searcher(space, seed=0), set()
+    for number in range(40):
+        point = searcher.ask()
+        assert point is not None
+        seen.add(point)
+        value = {"all fail": None, "all equal": 2.0, "negative": -float(number), "tiny": 1e-300 * (1 + sum(point))}[
+            times
+        ]
+        searcher.tell(point, value)
+    assert len(seen) == 40
+
+
+def test_points_that_are_outside_are_learned() -> None:
+    # A quarter of the combinations is legal, by three conditions of the usual kind; nobody says which.
+    values = {"block_size_x": (8, 16, 32, 64, 128, 256, 512), "block_size_y": (1, 2, 4, 8, 16, 32)}
+    more = {"pad": (0, 1), "shared": (0, 1), "wide": (1, 2, 4, 8), "tile": (8, 12, 16, 24, 32)}
+    space = Space("guessed", tuple(Knob(name, found) for name, found in {**values, **more}.items()))
+    searcher, inside = Searcher(space, seed=0), []
+    for _ in range(60):
+        point = searcher.ask()
+        assert point is not None
+        x, y, pad, shared, wide, tile = (int(value) for value in space.values(point))
+        legal = 128 <= x * y <= 512 and (not pad or bool(shared)) and tile % (2 * wide) == 0
+        searcher.tell(point, 3.0 + math.sin(x) + 0.1 * wide + 1 / tile if legal else None, legal=legal)
+        inside.append(legal)
+    assert np.mean(inside[-30:]) > 0.6
+
+
+def test_one_knob_with_one_value_and_a_space_of_one_point() -> None:
+    searcher = Searcher(small((5,)), seed=0)
+    assert searcher.ask() == (0,)
+    searcher.tell((0,), 1.0)
+    assert searcher.ask() is None
+
+
+def test_a_huge_space_without_a_list_takes_no_memory_for_it() -> None:
+    space = small(*[tuple(range(40))] * 12, legal=False)
+    searcher = Searcher(space, seed=0)
+    best = math.inf
+    for _ in range(60):
+        point = searcher.ask()
+        assert point is not None
+        cost = 1.0 + 0.01 * sum((value - 20) ** 2 for value in point)
+        best = min(best, cost)
+        searcher.tell(point, cost)
+    drawn = space.drawn(60, np.random.default_rng(0)).astype(float)
+    assert best < (1.0 + 0.01 * ((drawn - 20) ** 2).sum(axis=1)).min()
+
+
+def test_the_rules_of_thumb_know_names_and_are_silent_about_others() -> None:
+    known = Space("s", (Knob("block_size_x", (1, 32, 256)), Knob("block_size_y", (1, 8, 32))))
+    cost = prior.expected(known, np.array([[0, 0], [1, 1], [2, 2]], np.int16))
+    assert cost[1] < cost[0]
+    assert cost[1] < cost[2]
+    unknown = Space("s", (Knob("p0", (1, 32, 256)), Knob("p1", (1, 8, 32))))
+    assert not prior.expected(unknown, np.array([[0, 0], [2, 2]], np.int16)).any()
+
+
+def test_the_gradient_of_the_hyperparameters_is_the_slope_of_the_loss(convolution: Measured) -> None:
+    rng = np.random.default_rng(0)
+    found = coordinates(convolution.space)
+    model = Surrogate(found)
+    points = convolution.space.drawn(30, rng)
+    at, trend = codes(convolution.space, found, points), np.zeros(30)
+    y = rng.standard_normal(30)
+    theta = model.theta + 0.3 * rng.standard_normal(len(model.theta))
+    _, gradient = model.loss(theta, at, y, trend)
+    steps = np.eye(len(theta)) * 1e-5
+    slopes = [(model.loss(theta + s, at, y, trend)[0] - model.loss(theta - s, at, y, trend)[0]) / 2e-5 for s in steps]
+    assert gradient == pytest.approx(slopes, rel=0.05, abs=0.05)
+
+
+def test_a_model_that_is_extended_predicts_as_one_that_is_conditioned_anew(convolution: Measured) -> None:
+    rng = np.random.default_rng(1)
+    found = coordinates(convolution.space)
+    at = codes(convolution.space, found, convolution.space.drawn(60, rng))
+    y, trend = rng.standard_normal(20), rng.standard_normal(60)
+    grown, whole = Surrogate(found), Surrogate(found)
+    for model, first in ((grown, 12), (whole, 20)):
+        model.watch(at)
+        model.condition(at[:first])
+        for row in range(first, 20):
+            model.extend(at[row])
+    for a, b in zip(grown.predict(y, trend[:20], trend), whole.predict(y, trend[:20], trend), strict=True):
+        assert a == pytest.approx(b, abs=1e-3)
+
+
+def test_expected_improvement_against_the_integral() -> None:
+    grid = np.linspace(-12, 12, 200_001)
+    for mean, deviation, best in ((0.0, 1.0, 0.5), (1.0, 0.5, 0.0), (3.0, 1.0, 0.0), (-1.0, 0.2, 0.0)):
+        density = np.exp(-0.5 * grid**2) / math.sqrt(2 * math.pi)
+        gain = float((np.maximum(best - mean - deviation * grid, 0) * density).sum() * (grid[1] - grid[0]))
+        found = improvement(np.array([mean]), np.array([deviation]), best)[0]
+        assert found == pytest.approx(math.log(gain), abs=0.02)
+    falling = improvement(np.linspace(0, 60, 50), np.ones(50), 0.0)
+    assert (np.diff(falling) < 0).all()  # also where the gain itself is below what floats hold
+
+
+def test_a_run_is_counted_as_the_measure_says() -> None:
+    run = Run(0, np.array([0.0, 0.5, 0.5, 0.96, 1.0]))
+    assert run.loss == pytest.approx(1 - 2.96 / 5)
+    assert (run.within(0.05), run.within(0.01), Run(0, np.zeros(3)).within(0.05)) == (4, 5, None)
+    summary = Summary((run, Run(1, np.array([0.96] * 5)), Run(2, np.zeros(5))))
+    assert summary.quantile_within(0.05, 0.5) == 4
+    assert summary.quantile_within(0.05, 0.95) is None
+    assert summary.share_within(0.05, 1) == pytest.approx(1 / 3)
+    ratio, low, high = ratio_interval([np.array([0.1, 0.1]), np.array([0.4, 0.4])], [np.array([0.2]), np.array([0.2])])
+    assert (ratio, low, high) == pytest.approx((1.0, 1.0, 1.0))

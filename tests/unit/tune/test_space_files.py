@@ -1,0 +1,193 @@
+"""Spaces from files: T1 with conditions, T4 with results, and what is wrong with them in words."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.tune import formats
+from evo.tune.conditions import condition, listed
+from evo.tune.space import Knob, Space
+
+SHIPPED = Path(__file__).parents[3] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
+
+
+def result(values: dict[str, Any], time: Any = 1.0, **more: Any) -> dict[str, Any]:
+    measurements = [{"name": "time", "value": time, "unit": "ms"}]
+    return {"configuration": values, "invalidity": "correct", "measurements": measurements, **more}
+
+
+def write(path: Path, results: list[dict[str, Any]]) -> Path:
+    data = json.dumps({"metadata": {}, "results": results}).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def test_the_shipped_space_is_read_whole() -> None:
+    measured = formats.read_results(SHIPPED)
+    assert measured.space.count == 4362
+    assert int(np.isnan(measured.times).sum()) == 161
+    assert measured.optimum == pytest.approx(1.0212, abs=1e-4)
+    assert measured.minimise
+    x = measured.space.knobs[0]
+    assert (x.name, x.values[:3]) == ("block_size_x", (16, 32, 48))
+
+
+def test_the_conditions_of_a_declaration_choose_the_same_points_as_python_does(tmp_path: Path) -> None:
+    values = {"x": "[16 * i for i in range(1, 5)]", "y": "[1, 2] + [4]", "kind": "['a', 'b']", "f": "[0.5, 2.0]"}
+    texts = [
+        "x * y <= 128 and not (y == 4 and kind != 'a')",
+        "x % 32 == 0 or y in [1, 2]",
+        "f ** 2 * y < 10",
+        "1 < x / y",
+    ]
+    path = tmp_path / "t1.json"
+    parameters = [{"Name": name, "Values": text} for name, text in values.items()]
+    conditions = [{"Expression": text} for text in texts]
+    path.write_text(json.dumps({"ConfigurationSpace": {"TuningParameters": parameters, "Conditions": conditions}}))
+    assert formats.is_declaration(path)
+    space = formats.read_declaration(path).space()
+    assert space.legal is not None
+    found = {space.values(point) for point in space.legal}
+    domains = [[16, 32, 48, 64], [1, 2, 4], ["a", "b"], [0.5, 2.0]]
+    expected = {
+        (x, y, kind, f)
+        for x, y, kind, f in itertools.product(*domains)
+        if x * y <= 128 and not (y == 4 and kind != "a") and (x % 32 == 0 or y in (1, 2)) and f**2 * y < 10 and x > y
+    }
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("a // b * b == a", [True, False]),
+        ("b == 0 or a % b == 0", [True, False]),
+        ("max(a, b, 7) == 7 if a < 6 else min(a, b) >= 2", [True, True]),
+        ("-a + 2 ** b < 0", [True, False]),
+        ("a not in (4, 5)", [False, False]),
+        ("a < b < 9", [False, False]),
+        ("(a > 4) + (b > 1) == 2", [False, True]),
+    ],
+)
+def test_conditions_mean_what_they_mean_in_python(text: str, holds: list[bool]) -> None:
+    columns = {"a": np.array([4, 5]), "b": np.array([1, 3])}
+    assert condition(text).holds(columns).tolist() == holds
+    assert [bool(eval(text, {"a": int(a), "b": int(b)})) for a, b in zip(*columns.values(), strict=True)] == holds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')",
+        "a.b",
+        "a[0]",
+        "(lambda: 1)()",
+        "f(a)",
+        "a if",
+        "a := 2",
+        "'x' * 10 ** 9",
+        "9 ** 9 ** 9",
+        "a in b",
+    ],
+)
+def test_a_condition_is_never_code(text: str) -> None:
+    with pytest.raises(SyntaxInvalid) as caught:
+        condition(text, where="t1.json").holds({"a": np.array([2]), "b": np.array([3])})
+    assert "t1.json" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text", ["open('x')", "[x for x in y]", "range(10**9)", "[1, 2", "3", "[i for i in range(3) if i]"]
+)
+def test_a_list_of_values_is_never_code(text: str) -> None:
+    with pytest.raises(SyntaxInvalid):
+        listed(text)
+
+
+def test_results_of_any_size_and_kind_of_value(tmp_path: Path) -> None:
+    rows = [
+        result({"n": n, "word": word, "on": on, "share": share}, time=n + share)
+        for n, word, on, share in itertools.product(range(60, 0, -1), ["x", "y"], [True, False], [0.25, 1.5])
+    ]
+    measured = formats.read_results(write(tmp_path / "big.json.gz", rows * 40))
+    assert measured.space.count == 480  # repeats are one point
+    assert measured.space.knobs[0].values == tuple(range(1, 61))
+    assert measured.space.values(measured.space.legal[int(np.argmin(measured.times))])[0] == 1  # type: ignore[index]
+
+
+def test_failures_rates_and_points_outside(tmp_path: Path) -> None:
+    rows = [
+        result({"n": 1}, 5.0),
+        result({"n": 2}, "RuntimeFailedConfig"),
+        {**result({"n": 3}), "invalidity": "compile"},
+        {**result({"n": 4}), "invalidity": "constraints"},
+        result({"n": 5}, float("inf")),
+    ]
+    path = write(tmp_path / "s.json", rows)
+    measured = formats.read_results(path)
+    assert measured.space.count == 4
+    assert measured.cost((0,)) == 5.0
+    assert [measured.cost((i,)) for i in (1, 2, 3)] == [None, None, None]
+    for row in rows:
+        row["measurements"].append({"name": "GFLOP/s", "value": 100.0 * row["configuration"]["n"]})
+    rate = formats.read_results(write(path, rows), objective="GFLOP/s")
+    assert not rate.minimise
+    assert rate.optimum == pytest.approx(1 / 500)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "results"),
+        ("{}", "results"),
+        ('{"results": []}', "no results"),
+        ('{"results": [{"configuration": {"a": 1}, "measurements": [', "middle"),
+        ('{"results": [{"measurements": []}]}', "configuration"),
+        ('{"results": [{"configuration": {"a": [1]}, "measurements": []}]}', "knob value"),
+        ('{"results": [{"configuration": {"a": 1}, "measurements": []}]}', "time"),
+        ('{"results": [{"configuration": {"a": 1}, "measurements": []}, {"configuration": {"b": 1}}]}', "result 2"),
+        ('{"results": [nonsense]}', "result"),
+    ],
+)
+def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    with pytest.raises(SyntaxInvalid) as caught:
+        formats.read_results(path)
+    assert "broken.json" in caught.value.message
+    assert words in caught.value.message
+
+
+def test_a_torn_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "torn.json.gz"
+    path.write_bytes(SHIPPED.read_bytes()[:3000])
+    with pytest.raises(SyntaxInvalid, match=r"torn\.json\.gz"):
+        formats.read_results(path)
+
+
+def test_values_are_told_apart_by_type_and_found_by_value() -> None:
+    mixed = Space("s", (Knob("k", (1, True, "1", 2.5)),))
+    assert [mixed.point((value,)) for value in (1, True, "1", 2.5, 1.0, 3)] == [(0,), (1,), (2,), (3,), (0,), None]
+    flags = Space("s", (Knob("k", (False, True)),))
+    assert flags.point((1,)) == (1,)
+
+
+def test_keys_of_a_space_beyond_64_bits_stay_distinct() -> None:
+    space = Space("huge", tuple(Knob(f"k{i}", tuple(range(50))) for i in range(20)))
+    points = space.drawn(2000, np.random.default_rng(0))
+    assert space.product > 2**64
+    assert len(np.unique(space.keys(points))) == 2000
+
+
+@pytest.mark.parametrize("knobs", [(), (Knob("a", ()),), (Knob("a", (1,)), Knob("a", (2,)))])
+def test_a_space_without_choices_is_refused(knobs: tuple[Knob, ...]) -> None:
+    with pytest.raises(TaskInvalid):
+        Space("s", knobs)

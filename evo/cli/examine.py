@@ -66,10 +66,20 @@ def examine(session: Session) -> list[Finding]:
         _simulator,
         _torch,
         _gpu,
+        _extras,
         _cache,
         lambda: _repository(session),
     ]
     return [finding for look in looks for finding in look()]
+
+
+def _extras() -> Iterator[Finding]:
+    """What only `--operators llm` and `evo mcp` need."""
+    for extra, package, what in (("llm", "openai", "--operators llm"), ("mcp", "mcp", "evo mcp")):
+        version = _version(package)
+        found = f"{package} {version}" if version else f"{package} is not installed; only {what} needs it"
+        to_do = None if version else f"pip install 'evo-kernels[{extra}]'"
+        yield Finding(name=extra, state="ok", found=found, to_do=to_do)
 
 
 def _version(package: str) -> str | None:

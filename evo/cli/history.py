@@ -23,6 +23,7 @@ from evo.cli.recorded import (
     verdict_word,
 )
 from evo.cli.terminal import clip, out, out_json, out_table, paint, plain, say, stage, verdict_colour
+from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.population import Record
@@ -145,6 +146,9 @@ def replay(
     from evo.evaluate import Job, Workbench, evaluate
     from evo.population import find_among, load_records, rebuild_parent_text, rebuild_text
 
+    if Path(id).suffix == ".jsonl":
+        hint = f"evo iterate TASK --operators llm --llm-replay {id}"
+        raise UsageError(f"{id} is a transcript or a run, not one trial", hint=hint)
     root = session_of(context).root()
     records = load_records(root)
     record = find_among(records, id)

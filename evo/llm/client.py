@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ RETRIES = 5
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 60.0
 _SHORTEST_SECRET = 6  # a shorter "key" is a placeholder for a server that wants none
+_GARBLED = (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError)
 _PARAMETERS = ("stream_options", "seed", "max_tokens", "stream")
 
 
@@ -54,6 +56,7 @@ class Client:
         self._without: set[str] = set()  # parameters that this server does not take
         self._client = openai.OpenAI(api_key=server.key, base_url=server.url, timeout=server.timeout_s, max_retries=0)
 
+        self._passing: tuple[type[Exception], ...] = (openai.OpenAIError, *_GARBLED, *_transport_errors())
         _ = self._client.chat.completions  # loaded here, not in the first thread that asks
 
     @property
@@ -81,10 +84,8 @@ class Client:
                     if self._drop_parameter(last):
                         continue
                     raise Refused(last) from None
-            except (self._openai.OpenAIError, ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
+            except self._passing as error:
                 last = self._scrub(one_line(f"{type(error).__name__}: {error}"))
-            except OSError as error:
-                last = self._scrub(one_line(str(error)))
             if attempt < self._server.retries:
                 delay_s = asked_s if asked_s is not None else self._server.first_delay_s * 2**attempt
                 delay_s = min(delay_s, _LONGEST_DELAY_S) * (1 + 0.1 * jitter.random())
@@ -217,6 +218,12 @@ class Client:
     def _scrub(self, text: str) -> str:
         key = self._server.key
         return text.replace(key, "[key]") if len(key) >= _SHORTEST_SECRET else text
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """What a lost connection raises in the middle of a stream: older versions of the client pass it on as it is."""
+    loaded = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+    return tuple(getattr(module, name) for module in loaded for name in ("HTTPError", "StreamError"))
 
 
 def _count(usage: Any, name: str) -> int | None:

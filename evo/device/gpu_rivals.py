@@ -172,12 +172,12 @@ def _graph(torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, in
 def _replays(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
     """Microseconds of one call, from `options.samples` replays after warming up; at the pace of a champion's blocks."""
     taken: list[float] = []
-    pace = Pace()
+    pace, rested = Pace(), False
     end = time.monotonic() + options.warm_up_s
     limit = time.monotonic() + options.budget_s
     with torch.cuda.stream(stream):
         while time.monotonic() < end or (len(taken) < options.samples and (time.monotonic() < limit or not taken)):
-            warm = time.monotonic() >= end
+            warm = time.monotonic() >= end and not rested
             events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(8)]
             graphs[-1].replay()  # so that no sample waits for the host
             for number, (first, last) in enumerate(events):
@@ -186,7 +186,7 @@ def _replays(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options
                 last.record()
             stream.synchronize()
             block = [first.elapsed_time(last) * 1000 for first, last in events]
-            pace.worked(sum(block))
+            rested = pace.worked(sum(block))
             taken += [us / per_graph for us in block] if warm else []
     return taken
 

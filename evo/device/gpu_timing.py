@@ -203,7 +203,8 @@ class Bench:
                 for side in short:
                     taken = timer.block(side)
                     side.warm.extend(taken)
-                    pace.worked(sum(taken) * side.per_graph)
+                    if pace.worked(sum(taken) * side.per_graph):
+                        timer.block(side)
                     self.more_readings.append(self._reading(timer))
                 if time.monotonic() > self.deadline and all(len(side.warm) >= BLOCK_SAMPLES for side in short):
                     break

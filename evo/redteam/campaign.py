@@ -30,7 +30,7 @@ _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSErro
 
 
 def usual_lanes() -> int:
-    return max(1, min(_MOST_LANES, len(os.sched_getaffinity(0)) // _CORES_A_LANE))
+    return max(1, min(_MOST_LANES, (os.cpu_count() or 1) // _CORES_A_LANE))
 
 
 @contextmanager

@@ -31,6 +31,7 @@ TOLERANCE = 1e-2  # relative and absolute
 PLANTED_NUMBER = 1592651789  # what the planted file defines; no kernel holds it otherwise
 _GAIN = 1.03
 _AS_FAST = 0.9
+_SUBMISSIONS = 3  # its clock is the host's, so that who is refused for his time tries again
 _PATIENCE_S = 4.0  # a naive harness waits for ever; ours shows so much of it
 _RUN_LIMIT_S = 60.0
 _SEED = 42  # careless harnesses have a fixed one
@@ -100,15 +101,20 @@ class NaiveHarness:
         self, attack: Attack, text: str, task: Task, reference: Reference, case: Case, found: NaiveResult, said: str
     ) -> NaiveVerdict:
         """Compare the mean with the baseline's, at the case that the attack is timed at."""
-        mean = found.mean_us
         timed = self._timed_case(attack, task, case)
-        if timed != case:
+        mean = found.mean_us if timed == case else None
+        before = self._baseline(attack, task, reference, timed)
+        least = _GAIN if "win" in attack.naive else _AS_FAST
+        submissions = int(mean is None) if self.modelled else _SUBMISSIONS
+        while before is not None and (mean is None or before / mean < least) and submissions:
+            submissions -= 1
             prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[timed], static_rules=False)
-            assert not isinstance(prepared, Failed)  # it has been prepared for another case
+            assert not isinstance(prepared, Failed)  # it has been prepared for the case that is checked
             inputs = _inputs(attack, task, timed, reference)
             again = self._run(attack, prepared.programs[timed.name], inputs, reference, timed, attack.runs)
-            mean = None if isinstance(again, NaiveVerdict) else again.mean_us
-        before = self._baseline(attack, task, reference, timed)
+            if isinstance(again, NaiveVerdict) or again.mean_us is None:
+                break
+            mean = again.mean_us if mean is None else min(mean, again.mean_us)
         if mean is None or before is None:
             return NaiveVerdict(False, f"{said}, but it cannot time it")
         ratio = before / mean
@@ -116,7 +122,6 @@ class NaiveHarness:
         runs = f"mean of {attack.runs} {'run' if attack.runs == 1 else 'runs'}"
         words = f"{ratio:.2f}x" if ratio < 100 else f"{ratio:.0f}x"
         said = f"{said}; {words} at {timed.name} ({kind}{runs})"
-        least = _GAIN if "win" in attack.naive else _AS_FAST
         return NaiveVerdict(ratio >= least, said if ratio >= least else f"refuses: no gain; {said}", ratio)
 
     def _baseline(self, attack: Attack, task: Task, reference: Reference, case: Case) -> float | None:

@@ -198,7 +198,7 @@ class NaiveGpu:
         return self._gpu.health()
 
     def run(self, request: NaiveRequest) -> NaiveResult:
-        with self._gpu.locked(exclusive=False):
+        with self._gpu.locked(exclusive=request.runs > 0):
             return self._run(request)
 
     def _run(self, request: NaiveRequest) -> NaiveResult:

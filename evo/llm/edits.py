@@ -35,6 +35,7 @@ _MIDDLE = re.compile(r"^={5,9}\s*$")
 _CLOSE = re.compile(r"^>{5,9} ?REPLACE\s*$")
 _FIELD = re.compile(r"^[\s*_#>-]*(SUMMARY|REASON|EXPECTED|RISK)[*_]*\s*:[*_]*\s*(.+)$")
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -64,11 +65,12 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """A parent after a reply's edits: parsed, one change, told what kind of change."""
+    """A parent after a reply's edits: parsed, one change of a known kind. crossed: carried over from a donor."""
 
     variant: Variant
     change: Change
     verdict: Classification
+    crossed: bool = False
 
 
 def one_line(text: str, limit: int = _LONGEST_WORDS) -> str:
@@ -167,16 +169,17 @@ def _place(text: str, block: Block) -> tuple[int, int, str]:
     raise Unusable(f"SEARCH `{shown}` does not stand in the kernel; copy lines of it exactly")
 
 
-def edit(parent: Variant, reply: Reply, task: str) -> Edited:
+def edit(parent: Variant, reply: Reply, task: str, donor: str | None = None) -> Edited:
     """Apply a reply to a parent and hold the result to what a mutation is. Raises Unusable.
 
-    It has to parse, stay with its task, bring no new syntax error, and be one change by the syntax tree.
+    It has to parse, stay with its task, bring no new syntax error, and be one change by the syntax tree; or, with a
+    donor's text, be a transplant: within one function, and all that it brings in stands in the donor.
     """
-    return judge(parent, apply_edits(parent.text, reply.blocks), task)
+    return judge(parent, apply_edits(parent.text, reply.blocks), task, donor)
 
 
-def judge(parent: Variant, text: str, task: str) -> Edited:
-    """A child's text held to what one mutation of its parent is. Raises Unusable."""
+def judge(parent: Variant, text: str, task: str, donor: str | None = None) -> Edited:
+    """A child's text held to what one mutation of its parent, or a transplant from a donor, is. Raises Unusable."""
     try:
         child = parse_variant(text)
     except (SyntaxInvalid, RecursionError) as error:
@@ -192,6 +195,14 @@ def judge(parent: Variant, text: str, task: str) -> Edited:
     verdict = classify(change)
     if not change.regions:
         raise Unusable("nothing differs from the parent but comments and blank space")
-    if not verdict.is_single:
+    crossed = donor is not None and len(change.scopes) <= 1 and stands_in(change, donor)
+    if not verdict.is_single and not crossed:
         raise Unusable(f"this is more than one change: it {verdict.why}; send the most promising part of it alone")
-    return Edited(variant=child, change=change, verdict=verdict)
+    return Edited(variant=child, change=change, verdict=verdict, crossed=crossed)
+
+
+def stands_in(change: Change, donor: str) -> bool:
+    """Whether all that a change brings in, and it brings in something, stands in the donor, token for token."""
+    held = " ".join(_TOKEN.findall(donor))
+    brought = [" ".join(_TOKEN.findall(region.after)) for region in change.regions]
+    return any(brought) and all(part in held for part in brought)

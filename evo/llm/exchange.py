@@ -6,7 +6,6 @@ never changes what a run does.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
@@ -21,7 +20,6 @@ from evo.variant import Variant
 
 _LONGEST_PROBLEM = 3000  # characters of a compiler's words
 _FINAL = ("length",)
-_TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +119,7 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
         state.usage = state.usage.plus(used(request, completion))
         try:
             reply = _read(completion)
-            edited = edit(question.parent, reply, question.task)
+            edited = edit(question.parent, reply, question.task, question.donor.text if question.donor else None)
             _require_new(edited, question)
             state.best = (edited, reply)
             _require_compiling(edited, question, probe)
@@ -163,10 +161,3 @@ def _require_compiling(edited: Edited, question: Question, probe: Probe) -> None
         raise Unusable(f"{found.status.value}: {found.reason[:_LONGEST_PROBLEM]}")
     if found.code_hash in question.codes:
         raise Unusable("it compiles to machine code that was tried already; propose something that changes it")
-
-
-def is_transplant(edited: Edited, donor: Elite) -> bool:
-    """Whether all that the edit brings in stands in the donor, token for token."""
-    held = " ".join(_TOKEN.findall(donor.text))
-    brought = [" ".join(_TOKEN.findall(region.after)) for region in edited.change.regions]
-    return any(brought) and all(part in held for part in brought)

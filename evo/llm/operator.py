@@ -22,7 +22,7 @@ from evo.llm import elites
 from evo.llm.cost import Account, Budget, Usage, guess_tokens
 from evo.llm.edits import Edited, Unusable, edit, one_line
 from evo.llm.endpoint import Completion, Endpoint, Request
-from evo.llm.exchange import Answer, Question, exchange, is_transplant
+from evo.llm.exchange import Answer, Question, exchange
 from evo.llm.information import insights, kept_record, past_solutions, present_times, task_context
 from evo.llm.inversion import hardware_context, target_share
 from evo.llm.settings import LlmSettings
@@ -285,7 +285,8 @@ class Llm:
             return None
         if question.parent.text != parent.text:
             try:
-                edited = edit(parent, answer.reply, self._around.task.name)
+                donor = question.donor.text if question.donor is not None else None
+                edited = edit(parent, answer.reply, self._around.task.name, donor)
             except Unusable as stale:
                 words = f"exchange {question.exchange}: the champion has changed since: {one_line(stale.problem)}"
                 self._around.note(words)
@@ -300,7 +301,6 @@ class Llm:
     def _described(self, answer: Answer, edited: Edited) -> Proposal:
         question, change, verdict = answer.question, edited.change, edited.verdict
         words = answer.reply.words if answer.reply else {}
-        crossed = question.donor is not None and is_transplant(edited, question.donor)
         arguments: dict[str, Json] = {
             "strategy": question.strategy,
             "model": self.model,
@@ -317,7 +317,7 @@ class Llm:
         lines = f"+{change.lines_added} -{change.lines_removed} lines, {verdict.why}"
         return Proposal(
             operator=NAME,
-            kind="transplant" if crossed else "mutation",
+            kind="transplant" if edited.crossed else "mutation",
             text=edited.variant.text,
             summary=one_line(words.get("SUMMARY", ""), 100) or lines,
             reason=words.get("REASON", "") or f"proposed by {self.model}, which gave no reason",

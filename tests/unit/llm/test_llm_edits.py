@@ -9,9 +9,7 @@ from tiny import SLOW
 from evo.errors import EvoError
 from evo.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
 from evo.llm.edits import LONGEST_REPLY, Unusable, apply_edits, edit, one_line, read_reply
-from evo.llm.elites import Elite
 from evo.llm.endpoint import data
-from evo.llm.exchange import is_transplant
 from evo.variant import parse_variant
 
 PARENT = parse_variant(SLOW)
@@ -113,11 +111,11 @@ def test_one_change_may_need_several_blocks() -> None:
 
 
 def test_a_transplant_brings_in_only_what_stands_in_its_donor() -> None:
-    donor = Elite(variant="d", text=SLOW.replace(LOOP, ADD), summary="", time_us=1.0, timing="modelled")
-    carried = edit(PARENT, read_reply(block(LOOP, ADD)), "scale")
-    own = edit(PARENT, read_reply(block(LOOP, LOOP.replace("2.0f * x[i]", "x[i] * 2.0f"))), "scale")
-    assert is_transplant(carried, donor)
-    assert not is_transplant(own, donor)
+    donor = SLOW.replace(LOOP, ADD)
+    other = block(LOOP, LOOP.replace("2.0f * x[i]", "x[i] * 2.0f"))
+    assert edit(PARENT, read_reply(block(LOOP, ADD)), "scale", donor).crossed
+    assert not edit(PARENT, read_reply(block(LOOP, ADD)), "scale").crossed
+    assert not edit(PARENT, read_reply(other), "scale", donor).crossed
 
 
 def test_data_cannot_close_its_own_marks() -> None:

@@ -97,7 +97,7 @@ def test_branch_table() -> None:
 def test_more_than_64_pending_blocks() -> None:
     b = RNG.integers(0, 70, 128).astype(np.int32)
     cases = "".join(f"case {i}: a[t] = atomicAdd(a + 200, 0) + {i * i + 1}; break;" for i in range(70))
-    got = call(f"switch (b[t]) {{ {cases} }}", b, grid=2, size=256)
+    got = call(f"switch (b[t]) {{ {cases} }}", b, grid=2, size=256, level=0)
     assert got[:128].tolist() == [int(v) ** 2 + 1 for v in b]
 
 

@@ -10,6 +10,6 @@ from fuzzing import batch
 
 @pytest.mark.parametrize("mode", ["ptx", "launch"])
 def test_mutants_end_in_order(mode: str, tmp_path: Path) -> None:
-    outcomes = batch(mode, 0, 200, tmp_path, 200)
-    assert sum(outcomes.values()) == 200
-    assert outcomes["ran"] > 20, "mutants so wild that none runs test nothing"
+    outcomes = batch(mode, 0, 80, tmp_path, 80)
+    assert sum(outcomes.values()) == 80
+    assert outcomes["ran"] > 8, "mutants so wild that none runs test nothing"

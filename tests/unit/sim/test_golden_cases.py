@@ -10,7 +10,7 @@ OPCODES = list(goldens.opcodes(64))
 
 
 def test_a_sample_of_opcodes_runs() -> None:
-    for golden in OPCODES[::9]:
+    for golden in OPCODES[::17]:
         golden.simulated()
 
 

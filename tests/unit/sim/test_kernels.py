@@ -75,12 +75,17 @@ def test_swizzle_shows_in_wavefronts() -> None:
     ("old", "new", "kinds"),
     [
         ("wait_group 1", "wait_group 2", {"uninitialised"}),
-        ("    __syncthreads();\n    if (t == 0)", "    if (t == 0)", {"race", "uninitialised"}),
         ("    __syncthreads();\n  }\n#pragma", "  }\n#pragma", {"race", "uninitialised"}),
         ("sptr(s + at(r, ch))", "sptr(s + at(r, ch) + 4)", {"misaligned"}),
-        ("k += base", "k += base + 1", {"misaligned"}),
         ("if (row < S)", "if (row <= S)", {"out_of_bounds"}),
-        ("ok ? 16 : 0", "16", {"out_of_bounds", None}),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in (
+                ("    __syncthreads();\n    if (t == 0)", "    if (t == 0)", {"race", "uninitialised"}),
+                ("k += base", "k += base + 1", {"misaligned"}),
+                ("ok ? 16 : 0", "16", {"out_of_bounds", None}),
+            )
+        ),
     ],
 )
 def test_seeded_flash_faults(old: str, new: str, kinds: set[str | None]) -> None:
@@ -112,7 +117,9 @@ def test_tiled_product(n: int) -> None:
     assert np.abs(out[2] - a @ b).max() < 1e-4
 
 
-@pytest.mark.parametrize("name", ["flash", "mm", "scalar"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("flash", marks=pytest.mark.long), "mm", pytest.param("scalar", marks=pytest.mark.long)]
+)
 def test_bits_are_the_same_at_every_level(name: str) -> None:
     results = []
     q, k, v = (np.random.default_rng(1).standard_normal((1, 64, 64)).astype(H) for _ in range(3))

@@ -24,12 +24,12 @@ def check(seed: int, opt_level: int = 1, size: int = 24) -> None:
             assert (got == expect).all(), seed
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_random_kernel(seed: int) -> None:
     check(seed)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_random_kernel_at_other_levels(seed: int) -> None:
     check(seed, 0)
     check(seed, 2)

@@ -94,12 +94,12 @@ def test_mutated_text_is_loaded_or_refused(name: str) -> None:
     text = nvrtc((KERNELS / f"{name}.cu").read_text())
     rng = random.Random(42)
     refused = 0
-    for _ in range(250):
+    for _ in range(120):
         try:
             sim.load(mutated(text, rng))
         except sim.PtxError:
             refused += 1
-    assert refused > 50
+    assert refused > 24
 
 
 def test_errors_cross_processes() -> None:

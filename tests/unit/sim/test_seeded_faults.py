@@ -36,7 +36,14 @@ def test_there_are_enough() -> None:
     assert set(EXPECTED) == {path.stem for path in FILES}
 
 
-@pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+# Two of three by default, at least 60 of them.
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if number % 3 == 2 else [])
+        for number, path in enumerate(FILES)
+    ],
+)
 def test_seeded_fault(path: Path) -> None:
     text = path.read_text()
     case = CASES[Path(head(text, "like")).stem]

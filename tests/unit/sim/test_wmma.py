@@ -59,8 +59,18 @@ def order(layout: str) -> str:
     return "C" if layout == "row" else "F"
 
 
-@pytest.mark.parametrize(("kind", "acc", "shape"), CASES)
-@pytest.mark.parametrize("layouts", ["row col row", "col row col"])
+LAYOUTS = ("row col row", "col row col")
+
+
+@pytest.mark.parametrize(
+    ("kind", "acc", "shape", "layouts"),
+    [
+        # One of the two layouts by default, in turns.
+        pytest.param(*case, layouts, marks=[pytest.mark.long] if (number + turn) % 2 else [])
+        for number, case in enumerate(CASES)
+        for turn, layouts in enumerate(LAYOUTS)
+    ],
+)
 def test_product(kind: str, acc: str, shape: tuple[int, int, int], layouts: str) -> None:
     """Two steps along k of small integers, which every type holds exactly."""
     m, n, k = shape

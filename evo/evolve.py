@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,14 +15,17 @@ from evo.attempt import trial_job
 from evo.device import DeviceName
 from evo.errors import TaskInvalid
 from evo.evaluate import Workbench, evaluate
+from evo.insights import outcomes
 from evo.llm import Llm, LlmSettings, Surroundings
-from evo.mutate import Context, Proposal, operators
-from evo.notebook import Notebook, Trial, open_notebook
-from evo.population import load_records
+from evo.memory import Memory
+from evo.mutate import Context, Proposal, not_one_change, operators
+from evo.notebook import Notebook, open_notebook
+from evo.population import Record, load_records
 from evo.prepare import Failed
-from evo.result import CaseBench, Evaluation, Json, Verdict, drop_absent
-from evo.search import Search
+from evo.result import Evaluation, Json, Status, Verdict, drop_absent
+from evo.search import Prior, Search
 from evo.task import Task, load_task
+from evo.telling import advice, cases_of, named, reached, result_line
 from evo.variant import Variant, parse_variant, read_variant
 
 _DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
@@ -44,6 +47,10 @@ class Settings:
     margin: float | None = None
     neutral: bool = False
     patch: Path | None = None
+    search: str = "bandit"  # or a control: random, best-of-n
+    patience: int | None = None  # trials without a keep, after which the run ends
+    target: float | None = None  # share of the headline's floor, at which the run ends
+    resume: bool = False  # the iterations count from the start of the last run
     llm: LlmSettings | None = None
 
 
@@ -90,9 +97,13 @@ def evolve(
                 if settings.budget_s is not None and clock() - started > settings.budget_s:
                     watch(Event(kind="note", text="the time budget is spent"))
                     break
+                if (reason := loop.satisfied()) is not None:
+                    watch(Event(kind="note", text=reason))
+                    break
                 if not loop.step():
                     watch(Event(kind="note", text="no operator has a proposal left"))
                     break
+            watch(Event(kind="note", text=loop.advice()))
         finally:
             if llm is not None:
                 llm.close()
@@ -118,9 +129,17 @@ class _Loop:
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
-        rng = random.Random(settings.seed)
-        margin = settings.margin if settings.margin is not None else bench.default_margin
-        self.search = Search(operators(settings.operators, patch=settings.patch, llm=llm), rng, margin=margin)
+        earlier = outcomes(load_records(notebook.root, task.name), chip=bench.chip_slug)
+        self.search = Search(
+            operators(settings.operators, patch=settings.patch, llm=llm),
+            random.Random(settings.seed),
+            margin=settings.margin if settings.margin is not None else bench.default_margin,
+            search=settings.search,
+            priors={name: Prior(*found) for name, found in earlier.items()},
+        )
+        self.memory = Memory()
+        self.since_kept = 0
+        self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
         self.start: dict[str, Json] = {}  # bench figures by case, of the first and of the last champion
@@ -169,15 +188,28 @@ class _Loop:
                 hint=f"start anew with --from ladder/{_first_rung(self.task).name}",
             )
         self.code_seen |= {prepared.code_hash, *descent.codes}
+        self.memory.recall(descent.records)
+        if self.settings.resume:
+            self._resume(descent.records)
         here = self.bench.environment(self.task)
         different = here.differences(descent.environment) if descent.environment else []
         if different:
             said = f"the champion's recorded times are not compared with this run's: {', '.join(different)}"
             self.watch(Event(kind="note", text=said))
         else:
-            self.end = self.start = _named(descent.bench)
+            self.end = self.start = named(descent.bench)
         known = {**fields, "champion": self.champion.id, "cases": self.start or None}
         self.watch(Event(kind="begin", fields=drop_absent(known)))
+
+    def _resume(self, records: Sequence[Record]) -> None:
+        """Go on where the last run of this line stopped: its trials count, and the bandit knows them."""
+        trials = [r for r in records if r.kind != "start" and r.run == records[-1].run]
+        for record in trials:
+            ratio = record.gain["ratio"] if record.kept and record.gain is not None else None
+            gain = float(ratio) if isinstance(ratio, int | float) else None
+            self.search.tell(record.operator, gain, status=record.status)
+        self.trials = len(trials)
+        self.since_kept = next((n for n, record in enumerate(reversed(trials)) if record.kept), len(trials))
 
     def _first(self, variant: Variant, source: Path, *, rung: str | None) -> None:
         proposal = Proposal(
@@ -217,15 +249,37 @@ class _Loop:
         if proposal is None:
             return False
         self.trials += 1
-        evaluation = self._try(proposal, self.champion)
+        evaluation = self._try(proposal, self._parent())
         decision = evaluation.decision
         kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
         gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
-        self.search.tell(proposal.operator, gain)
+        self.search.tell(proposal.operator, gain, status=evaluation.status)
+        self.since_kept = 0 if kept else self.since_kept + 1
         return True
 
+    def _parent(self) -> Variant:
+        """What the next proposal changes: the champion, or for best-of-n where the run began."""
+        if self.root is None:
+            self.root = self.champion
+        return self.root if self.settings.search == "best-of-n" else self.champion
+
+    def satisfied(self) -> str | None:
+        """Why the run may end before its trials are spent."""
+        if self.settings.patience is not None and self.since_kept >= self.settings.patience:
+            return f"nothing was kept in {self.since_kept} trials"
+        share = reached(self.task, self.bench, self.end)
+        if self.settings.target is not None and share is not None and share >= self.settings.target:
+            return f"{self.task.headline} has reached {share:.0%} of its floor's speed"
+        return None
+
+    def advice(self) -> str:
+        """How far the headline is from its floor and from the library, and what follows from it."""
+        return advice(self.task, self.bench, self.end, since_kept=self.since_kept)
+
     def _ask(self) -> Proposal | None:
-        """The next proposal whose machine code has not been evaluated yet."""
+        """The next proposal whose machine code has not been evaluated yet, and that is no known loser come back."""
+        self.search.reseed(random.Random(f"{self.settings.seed}/{self.trials}"))
+        parent = self._parent()
         for _ in range(_DUPLICATES):
             context = Context(
                 task=self.task,
@@ -235,21 +289,28 @@ class _Loop:
                 rungs_tried=self.rungs_tried,
                 codes=self.code_seen,
                 trials_left=self.settings.iterations - self.trials,
+                losers=self.memory.losers,
             )
-            proposal = self.search.ask(self.champion, context, self._screen if self.bench.modelled else None)
+            proposal = self.search.ask(parent, context, self._screen if self.bench.modelled else None)
             if proposal is None:
                 return None
             self.tried.add(parse_variant(proposal.text).id)
+            if not_one_change(self.task, proposal, parent) is not None:
+                return proposal  # refused on the record, with its parts
+            proposal, is_known = self.memory.recognise(proposal, parent)
+            if is_known:
+                continue
             prepared = self.bench.prepare(self.task, proposal.text)
             if isinstance(prepared, Failed) or prepared.code_hash not in self.code_seen:
                 if not isinstance(prepared, Failed):
                     self.code_seen.add(prepared.code_hash)
                 return proposal
+            self.memory.duplicates += 1
         return None
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(kind="stage", text="screen"))
-        return self.bench.screen(self.task, self.champion.text, texts, self.notebook.seed)
+        return self.bench.screen(self.task, self._parent().text, texts, self.settings.seed)
 
     def _try(self, proposal: Proposal, parent: Variant | None) -> Evaluation:
         """One trial: write the champion file, evaluate, then commit it or put the old one back."""
@@ -267,12 +328,17 @@ class _Loop:
             proposal.text,
             path=str(self.path),
             seed=self.notebook.seed,
-            rival=parent.text if parent else None,
+            rival=self.champion.text if parent else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
         )
+        refusal = not_one_change(self.task, proposal, parent)
         try:
-            evaluation = evaluate(job, self.bench)
+            if refusal is not None:
+                where = self.bench.environment(self.task)
+                evaluation = Evaluation(variant=variant.id, status=Status.REFUSED, reason=refusal, environment=where)
+            else:
+                evaluation = evaluate(job, self.bench)
         except BaseException:
             self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
@@ -283,7 +349,8 @@ class _Loop:
         else:
             self.notebook.revert(trial, evaluation)
         self._learn(proposal, variant, evaluation, kept)
-        self.watch(Event(kind="result", fields=_result_line(trial, proposal, parent, evaluation, commit)))
+        self.memory.learn(trial.id, proposal, parent, evaluation, kept=kept)
+        self.watch(Event(kind="result", fields=result_line(trial, proposal, parent, evaluation, commit)))
         return evaluation
 
     def _learn(self, proposal: Proposal, variant: Variant, evaluation: Evaluation, kept: bool) -> None:
@@ -293,7 +360,7 @@ class _Loop:
             self.rungs_tried.add(rung)
         if not kept:
             return
-        self.champion, self.end = variant, _cases(evaluation.bench)
+        self.champion, self.end = variant, cases_of(evaluation.bench)
         if isinstance(rung, str):
             self.rung = rung
         if proposal.kind == "start":
@@ -308,6 +375,8 @@ class _Loop:
             "done": True,
             "trials": self.trials,
             "kept": self.kept,
+            "search": self.settings.search,
+            "skipped": {"known_code": self.memory.duplicates, "known_losers": self.memory.again},
             "champion": self.champion.id,
             "start": self.start,
             "end": self.end,
@@ -349,37 +418,3 @@ def _first_rung(task: Task) -> Path:
             f"{task.folder / 'ladder'}: no rung to start from", hint="add a .cu file, or pass --from FILE"
         )
     return rungs[0]
-
-
-def _cases(bench: tuple[CaseBench, ...]) -> dict[str, Json]:
-    return _named([case.to_json() for case in bench])
-
-
-def _named(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Bench figures by case name, without the name inside."""
-    return {str(row["name"]): {key: value for key, value in row.items() if key != "name"} for row in rows}
-
-
-def _result_line(
-    trial: Trial, proposal: Proposal, parent: Variant | None, evaluation: Evaluation, commit: str | None
-) -> dict[str, Json]:
-    decision = evaluation.decision
-    return drop_absent(
-        {
-            "trial": trial.number,
-            "id": trial.id,
-            "variant": evaluation.variant,
-            "parent": parent.id if parent else None,
-            "operator": proposal.operator,
-            "kind": proposal.kind,
-            "summary": proposal.summary,
-            "status": evaluation.status.value,
-            "reason": evaluation.reason or (decision.reason if decision else None),
-            "decision": decision.verdict.value if decision else None,
-            "timing": evaluation.environment.timing,
-            "cases": _cases(evaluation.bench) or None,
-            "gain": decision.gain.to_json() if decision and decision.gain else None,
-            "commit": commit,
-            "elapsed_s": round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
-        }
-    )

@@ -7,6 +7,7 @@ differ between the trials of one insight.
 
 from __future__ import annotations
 
+import math
 import re
 import statistics
 from collections.abc import Iterable, Sequence
@@ -96,6 +97,17 @@ def summarise(records: Iterable[Record]) -> list[Insight]:
             groups.setdefault(key, []).append(record)
     insights = [_insight(key, group) for key, group in groups.items()]
     return sorted(insights, key=_rank)
+
+
+def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, float]]:
+    """Per operator on one chip: its trials, and the sum of the logarithms of the gains that were kept."""
+    found: dict[str, tuple[int, float]] = {}
+    for record in records:
+        if record.kind != "start" and record.place[0] == chip:
+            trials, reward = found.get(record.operator, (0, 0.0))
+            ratio = _ratio(record) if record.kept else None
+            found[record.operator] = (trials + 1, reward + (math.log(ratio) if ratio else 0.0))
+    return found
 
 
 def unsuccessful(records: Sequence[Record]) -> list[Unsuccessful]:

@@ -40,7 +40,7 @@ class Descent:
 
     codes: the machine code that those variants had. environment: where the last figures come from.
 
-    known: a kept record has exactly its text; ids leave comments out, and diffs do not.
+    known: a kept record has exactly its text; ids leave comments out, and diffs do not. records: the line itself.
     """
 
     known: bool = False
@@ -50,6 +50,7 @@ class Descent:
     bench: tuple[dict[str, Json], ...] = ()
     codes: frozenset[str] = frozenset()
     environment: Environment | None = None
+    records: tuple[Record, ...] = ()
 
 
 class Notebook:
@@ -125,6 +126,7 @@ class Notebook:
             bench=tuple(own[-1].bench) if own else (),
             codes=frozenset(code for record in line if (code := _code_of(record))),
             environment=Environment.from_json(own[-1].environment) if own else None,
+            records=tuple(line),
         )
 
     def _record(self, trial: Trial, evaluation: Evaluation) -> Record:

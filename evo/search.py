@@ -1,33 +1,58 @@
 """Which change is tried next: a bandit over operators, and on the simulator a quick screening of what they offer.
 
 Each operator is an arm. Its reward is the logarithm of the gain where a proposal was kept and 0 where it was not, so
-that big gains found seldom and small ones found often are weighed on one scale. Untried arms are drawn optimistically
-(UCB1, Auer et al. 2002); ties are broken by the generator that is passed in.
+that big gains found seldom and small ones found often are weighed on one scale, over what its trials cost: a text that
+the compiler refuses costs little, one that is timed costs a whole trial. Untried arms are drawn optimistically (UCB1,
+Auer et al. 2002), starting from what earlier runs have shown; ties are broken by the generator that is passed in.
 
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
 looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left.
+
+Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
+`best-of-n` does so from the first champion each time, so that gains never build on one another.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evo.mutate import Context, Operator, Proposal
+from evo.result import Status
 from evo.variant import Variant, parse_variant
 
+SEARCHES = ("bandit", "random", "best-of-n")
 # About what each kind of change is hoped to bring before anything is known, as logarithms of gain: a rung rewrites the
-# kernel, a knob moves its structure, most other edits touch a few instructions.
-_PRIOR_REWARD = {"ladder": 0.4, "patch": 1.0, "rules.knob": 0.2}
-_PRIOR_ELSE = 0.1
+# kernel, work moved between threads changes what it is bound by, most other edits touch a few instructions.
+_PRIOR_REWARD = {"ladder": 0.4, "patch": 1.0, "rules.work": 0.6, "rules.vector": 0.25, "rules.knob": 0.2}
+_PRIOR_REWARD |= {"rules.staging": 0.15, "rules.loop": 0.15, "rules.hoist": 0.12, "rules.bounds": 0.08}
+_PRIOR_ELSE = 0.06
 _PRIOR_TRIALS = 1.0
+_EARLIER_TRIALS = 3.0  # what earlier runs count at most, in trials of this one
 _EXPLORATION = 0.08  # scale of the confidence bonus, in the same units
-_DRAWS = {"rules.knob": 4, "rules.unroll": 2}  # proposals screened per step; one of every other arm
+_FIRST_DRAWS = {"rules.knob": 12, "rules.work": 6, "rules.vector": 3, "rules.loop": 3, "rules.unroll": 2}
+_FIRST_ELSE = 1
+_LATER_ARMS = 6  # operators that are screened again, once the first look at a parent is over
+_COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
+_COST_ELSE = 0.5  # ended at the gate
 
 Screen = Callable[[Sequence[str]], Sequence[float | None]]
 """Texts to modelled gain over the parent (None: not estimated)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What earlier runs say of an operator: trials, and the sum of the logarithms of the gains that were kept."""
+
+    trials: float
+    reward: float
+
+
+def cost_of(status: Status) -> float:
+    """The share of a whole trial that a variant with this status has cost; the same on every machine."""
+    return 1.0 if status.passed else _COSTS.get(status, _COST_ELSE)
 
 
 @dataclass(slots=True)
@@ -35,27 +60,43 @@ class Arm:
     """What one operator has brought so far."""
 
     operator: Operator
-    trials: int = 0
+    trials: float = 0.0
     reward: float = 0.0
+    cost: float = 0.0
 
-    def score(self, total: int) -> float:
+    def score(self, total: float) -> float:
         prior = _PRIOR_REWARD.get(self.operator.name, _PRIOR_ELSE)
-        mean = (self.reward + prior * _PRIOR_TRIALS) / (self.trials + _PRIOR_TRIALS)
+        mean = (self.reward + prior * _PRIOR_TRIALS) / (self.cost + _PRIOR_TRIALS)
         return mean + _EXPLORATION * math.sqrt(math.log(total + math.e) / (self.trials + 1))
 
 
 class Search:
     """Asks operators for proposals and learns from what became of them. `margin` is what a gain has to pass."""
 
-    def __init__(self, operators: Sequence[Operator], rng: random.Random, *, margin: float) -> None:
+    def __init__(
+        self,
+        operators: Sequence[Operator],
+        rng: random.Random,
+        *,
+        margin: float,
+        search: str = "bandit",
+        priors: Mapping[str, Prior] | None = None,
+    ) -> None:
         self._arms = [Arm(operator) for operator in operators]
+        for arm in self._arms:
+            if (prior := (priors or {}).get(arm.operator.name)) is not None and prior.trials:
+                share = min(1.0, _EARLIER_TRIALS / prior.trials)
+                arm.trials, arm.reward, arm.cost = (share * v for v in (prior.trials, prior.reward, prior.trials))
         self._rng = rng
+        self._search = search
         self._needed = 1 / (1 - margin)
         self._parent = ""
         self._screened: dict[str, tuple[float, Proposal]] = {}  # by variant id, for this parent
 
     def ask(self, parent: Variant, context: Context, screen: Screen | None = None) -> Proposal | None:
         """The next proposal, or None when no operator has one left."""
+        if self._search != "bandit":
+            return self._first(self._shuffled(), parent, context)
         if screen is None:
             return self._first(self._order(), parent, context)
         small = [arm for arm in self._order() if arm.operator.name.startswith("rules")]
@@ -65,16 +106,24 @@ class Search:
             return best[1]
         return self._first(large, parent, context) or (best[1] if best else None)
 
-    def tell(self, operator: str, gain: float | None) -> None:
-        """Record what a proposal of this operator brought: its gain ratio if kept, else None."""
+    def reseed(self, rng: random.Random) -> None:
+        """Draw from another generator: one per trial, so that a run that was interrupted goes on alike."""
+        self._rng = rng
+
+    def tell(self, operator: str, gain: float | None, *, status: Status = Status.CORRECT) -> None:
+        """Record what a proposal of this operator brought: its gain ratio if kept, else None, and how far it got."""
         for arm in self._arms:
             if arm.operator.name == operator:
                 arm.trials += 1
+                arm.cost += cost_of(status)
                 arm.reward += math.log(gain) if gain is not None else 0.0
 
     def _order(self) -> list[Arm]:
         total = sum(arm.trials for arm in self._arms)
         return sorted(self._arms, key=lambda arm: (-arm.score(total), self._rng.random()))
+
+    def _shuffled(self) -> list[Arm]:
+        return sorted(self._arms, key=lambda _: self._rng.random())
 
     def _first(self, arms: Sequence[Arm], parent: Variant, context: Context) -> Proposal | None:
         offers = (arm.operator.propose(parent, rng=self._rng, context=context) for arm in arms)
@@ -83,12 +132,16 @@ class Search:
     def _screen(
         self, arms: Sequence[Arm], parent: Variant, context: Context, screen: Screen
     ) -> tuple[float, Proposal] | None:
-        """Draw and estimate a few small edits; the best of all that were estimated for this parent and not tried."""
-        if parent.id != self._parent:
+        """Draw and estimate small edits, many at first sight of a parent; the best of all that were not tried."""
+        is_new = parent.id != self._parent
+        if is_new:
             self._parent, self._screened = parent.id, {}
+        best = self._best_left(context)
+        if best is not None and best[0] > self._needed:
+            return best  # what was found promising is tried before more is looked for
         drawn: dict[str, Proposal] = {}
-        for arm in arms:
-            for _ in range(_DRAWS.get(arm.operator.name, 1)):
+        for arm in arms if is_new else arms[:_LATER_ARMS]:
+            for _ in range(_FIRST_DRAWS.get(arm.operator.name, _FIRST_ELSE) if is_new else 1):
                 seen = {*context.tried, *self._screened, *drawn}
                 offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))
                 if offer is None:
@@ -97,5 +150,8 @@ class Search:
         for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):
             note = f"{offer.expected}; a quick estimate says {gain:.2f}x" if gain else offer.expected
             self._screened[variant] = (gain or 0.0, replace(offer, expected=note))
+        return self._best_left(context)
+
+    def _best_left(self, context: Context) -> tuple[float, Proposal] | None:
         left = [found for variant, found in self._screened.items() if variant not in context.tried]
         return max(left, key=lambda found: found[0], default=None)

@@ -30,12 +30,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("roofline",),
     ("derive",),
     ("device", "mutate", "leaderboard", "insights"),
-    ("program", "gate", "bench", "baseline", "search", "notebook"),
+    ("program", "gate", "bench", "baseline", "search", "notebook", "memory"),
     ("prepare",),
     ("workbench", "profile"),
-    ("evaluate", "screening", "llm"),
-    ("attempt",),
-    ("evolve", "redteam", "sweep"),
+    ("evaluate", "screening", "telling", "llm"),
+    ("attempt", "report"),
+    ("evolve", "redteam", "sweep", "exchange"),
     ("mcp",),
     ("cli",),
     ("__main__",),
@@ -56,7 +56,8 @@ OWNERS = {
     "scipy": ("decide",),
     "openai": ("llm/client",),
     "mcp": ("mcp",),
-    "torch": ("device",),  # the rivals' side of a measurement; otherwise it belongs to the tasks' references
+    # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
+    "torch": ("device", "exchange"),
 }
 HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "rich")
 

@@ -47,21 +47,19 @@ Neutral = Annotated[
 @with_llm
 def iterate(
     context: typer.Context,
-    task: Annotated[
-        str | None, typer.Argument(metavar="TASK", show_default=False, help="Needed where there are several.")
-    ] = None,
+    task: TaskName = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    iterations: Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most.")] = 12,
+    iterations: Iterations = 12,
     budget: Time = None,
-    operators: Annotated[
-        str, typer.Option("--operators", metavar="NAMES", help="Where changes come from; see `evo operators`.")
-    ] = "ladder,rules",
-    start: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Begin anew from this file, e.g. ladder/00_scalar.cu.")
-    ] = None,
-    patch: Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")] = None,
-    branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")] = None,
+    operators: Operators = "ladder,rules",
+    start: Start = None,
+    patch: PatchFile = None,
+    branch: Branch = None,
+    search: SearchName = "bandit",
+    patience: Patience = None,
+    target: Target = None,
+    resume: Resume = False,
     margin: Share = None,
     keep_neutral: Neutral = False,
     seed: Seed = 0,
@@ -77,6 +75,7 @@ def iterate(
     share = margin_of(margin)
     model, names = llm_settings(llm, names, root)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
+    _check_search(search, resume=resume, start=start)
     on = choose_device(device)
 
     from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
@@ -94,6 +93,10 @@ def iterate(
         margin=share,
         neutral=keep_neutral,
         patch=patch,
+        search=search,
+        patience=patience,
+        target=margin_of(target, "--target"),
+        resume=resume,
         llm=model,
     )
     with _view(chosen, settings.budget_s, json) as view, _stoppable(view) as stop:
@@ -105,6 +108,14 @@ def iterate(
 
         evolve(settings, root, watch, stop=stop)
     return 0
+
+
+def _check_search(search: str, *, resume: bool, start: Path | None) -> None:
+    known = ("bandit", "random", "best-of-n")
+    if search not in known:
+        raise UsageError(f"no search {search!r}", hint=f"known: {', '.join(known)}")
+    if resume and start is not None:
+        raise UsageError("--resume goes on from the champion, --from begins anew", hint="leave one of them out")
 
 
 def _operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:

@@ -131,7 +131,7 @@ def choose_device(word: str) -> DeviceName:
     return device
 
 
-def margin_of(share: str | None) -> float | None:
+def margin_of(share: str | None, option: str = "--margin") -> float | None:
     """`3%` or `0.03` as a fraction."""
     if share is None:
         return None
@@ -140,8 +140,8 @@ def margin_of(share: str | None) -> float | None:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         value = math.nan
-    if not 0 < value < 0.9:
-        raise UsageError(f"--margin {share}: not a share of the time", hint="write it like 3% or 0.03")
+    if not 0 < value < (0.9 if option == "--margin" else 1.0):
+        raise UsageError(f"{option} {share}: not a share of the time", hint="write it like 3% or 0.03")
     return value
 
 

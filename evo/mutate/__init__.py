@@ -17,6 +17,7 @@ from evo.mutate.ladder import Ladder
 from evo.mutate.patch import Patch
 from evo.mutate.proposal import KINDS, Context, Operator, OperatorDoc, Proposal
 from evo.mutate.rules import RULES, Rule, rule_operators
+from evo.mutate.verify import edit_key, not_one_change, parts, rung_of
 
 __all__ = [
     "KINDS",
@@ -29,8 +30,12 @@ __all__ = [
     "Patch",
     "Proposal",
     "Rule",
+    "edit_key",
+    "not_one_change",
     "operator_docs",
     "operators",
+    "parts",
+    "rung_of",
 ]
 
 _LLM = OperatorDoc(

@@ -3,7 +3,8 @@
 Nothing is edited in place: `replace` returns a new text in which every untouched byte is the same.
 """
 
-from evo.source.difference import Change, Classification, Region, classify, tree_difference
+from evo.source.difference import Change, Classification, classify, describe, split, tree_difference
+from evo.source.regions import Region
 from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
 from evo.source.statements import Statement
 from evo.source.tree import Source, kernel_signatures, parse, replace, syntax_errors
@@ -26,9 +27,11 @@ __all__ = [
     "Statement",
     "Subscript",
     "classify",
+    "describe",
     "kernel_signatures",
     "parse",
     "replace",
+    "split",
     "syntax_errors",
     "tree_difference",
 ]

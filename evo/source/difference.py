@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.source.spans import Span
+from evo.source.grouping import grouped
+from evo.source.regions import Region
+from evo.source.spans import Edit, Span
 from evo.source.tree import Source
 
+_SHOWN = 60  # characters of a text in a description
+_LISTED = 6
 _TOKEN = re.compile(
     r"""(?P<evo>//[ \t]*evo:[^\n]*)|(?P<comment>//[^\n]*|/\*.*?\*/)
       |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*
@@ -21,28 +26,16 @@ _TOKEN = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Region:
-    """One smallest run of differing tokens. Lines are 1-based; scope is the function it is in, empty at file level.
-
-    part: `evo KIND`, define, include, pragma, bounds, signature, body or file.
-    """
-
-    scope: str
-    part: str
-    parent_line: int
-    child_line: int
-    before: str
-    after: str
-    statement: Span  # in the parent; regions of one statement are one edit to a reader
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """All differences between a parent and a child. Lines count code lines, not comments or blank ones."""
+    """All differences between a parent and a child. Lines count code lines, not comments or blank ones.
+
+    groups: the regions that belong together; each group is one change that could be made without the others.
+    """
 
     regions: tuple[Region, ...]
     lines_added: int
     lines_removed: int
+    groups: tuple[tuple[Region, ...], ...] = ()
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -59,7 +52,7 @@ class Change:
 class Classification:
     """kind: none, knob, flags, launch, define, include, pragma, bounds, signature, body, file or mixed.
 
-    is_single: within one function (with what it needs at file level), or one line's worth at file level.
+    is_single: all regions belong together, within one function (with what it needs at file level).
     """
 
     kind: str
@@ -92,7 +85,28 @@ def tree_difference(parent: str, child: str) -> Change:
         if tag != "equal"
     ]
     added, removed = _line_counts(parent, child)
-    return Change(regions=tuple(regions), lines_added=added, lines_removed=removed)
+    groups = grouped(*sources, regions)
+    return Change(regions=tuple(regions), lines_added=added, lines_removed=removed, groups=groups)
+
+
+def split(parent: str, change: Change) -> list[tuple[str, str]]:
+    """Each group of a change by itself: what it is in words, and the parent with nothing else changed."""
+    source = Source(parent)
+    return [
+        (describe(group), source.replace([Edit(region.span, region.after) for region in group]))
+        for group in change.groups
+    ]
+
+
+def describe(group: Sequence[Region]) -> str:
+    """`line 12 in softmax: expf -> __expf`, and how many more places."""
+    first = group[0]
+    where = f"line {first.parent_line}" + (f" in {first.scope}" if first.scope else "")
+    before, after = (" ".join(text.split()) for text in (first.before, first.after))
+    cut = [text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..." for text in (before, after)]
+    what = f"{cut[0]} -> {cut[1]}" if before and after else (f"add {cut[1]}" if after else f"remove {cut[0]}")
+    more = f" and {len(group) - 1} more places" if len(group) > 1 else ""
+    return f"{where}: {what}{more}"
 
 
 def classify(change: Change) -> Classification:
@@ -102,12 +116,26 @@ def classify(change: Change) -> Classification:
     parts = {region.part for region in change.regions}
     kinds = {part.removeprefix("evo ") for part in parts}
     kind = kinds.pop() if len(kinds) == 1 else ("body" if kinds <= {"body", "pragma", "define"} else "mixed")
-    if len(change.scopes) > 1:
-        return Classification(kind=kind, is_single=False, why=f"touches {len(change.scopes)} functions")
-    if not change.scopes and change.statements > 1 and kind not in ("file", "launch"):
-        return Classification(kind=kind, is_single=False, why=f"touches {change.statements} lines at file level")
-    where = f"in {change.scopes[0]}" if change.scopes else "at file level"
+    flags = _flags_moved(change.regions)
+    if flags > 1:
+        return Classification(kind=kind, is_single=False, why=f"adds or removes {flags} flags; move one")
+    if len(change.groups) > 1:
+        parts_of = "; ".join(f"({n}) {describe(group)}" for n, group in enumerate(change.groups[:_LISTED], start=1))
+        more = f"; and {len(change.groups) - _LISTED} more" if len(change.groups) > _LISTED else ""
+        why = f"holds {len(change.groups)} changes: {parts_of}{more}"
+        return Classification(kind=kind, is_single=False, why=why)
+    where = f"in {' and '.join(change.scopes)}" if change.scopes else "at file level"
     return Classification(kind=kind, is_single=True, why=f"{change.statements} statement(s) {where}")
+
+
+def _flags_moved(regions: Sequence[Region]) -> int:
+    moved = 0
+    for region in regions:
+        if region.part == "evo flags":
+            before, after = (set(re.findall(r"(?<=\s)-\S+", text)) for text in (region.before, region.after))
+            stems = {flag.split("=")[0] for flag in before ^ after}
+            moved += len(stems)
+    return moved
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -137,6 +165,7 @@ def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
         before=parent.slice(spans[0]),
         after=child.slice(spans[1]),
         statement=parent.enclosing_statement(spans[0]),
+        span=spans[0],
     )
 
 

@@ -79,8 +79,8 @@ def _find_cap(scene: Scene) -> Iterator[Application]:
     for function, _ in kernels(scene):
         head = scene.source.slice(Span(function.span.start, function.name_span.start))
         cap = re.search(r"__maxnreg__\((\d+)\)", head)
-        if len(function.bounds_arguments) > 1 or any("maxrregcount" in flag for flag in scene.variant.flags):
-            continue  # ptxas takes one or the other
+        if function.bounds is not None or any("maxrregcount" in flag for flag in scene.variant.flags):
+            continue  # one or the other
         now = int(cap[1]) if cap else None
         for place, wanted in enumerate(_CAPS):
             if wanted == now:

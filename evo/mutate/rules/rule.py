@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import random
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ from dataclasses import dataclass, field
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.result import Json
-from evo.source import Edit, Function, Source, syntax_errors
+from evo.source import Edit, Function, Source, classify, syntax_errors, tree_difference
 from evo.variant import Variant, parse_variant
 
+_LOSER = 100  # ranks that a change falls behind where it has failed in this run
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
 _EXAMPLE_HEAD = 'extern "C" __global__ void k(const float* a, float* o, float x, float y, int n) {\n'
 
@@ -102,12 +104,19 @@ class RuleOperator:
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         places = [
-            (application.rank, rng.random(), rule, application)
+            (
+                application.rank + (_LOSER if change_key(rule, application) in context.losers else 0),
+                rng.random(),
+                rule,
+                application,
+            )
             for rule in self.rules
             for application in rule.applications(parent, flags=context.task.flags, axes=tuple(context.task.axes))
         ]
         for _, _, rule, application in sorted(places, key=lambda place: place[:2]):
             child = rule.build(parent, application)
+            if child is not None and not classify(tree_difference(parent.text, child.text)).is_single:
+                continue  # the rule cannot show here that it is one change
             if child is not None and child.id not in context.tried and context.fits(child):
                 return Proposal(
                     operator=self.name,
@@ -119,9 +128,15 @@ class RuleOperator:
                     risk=rule.risk,
                     next_if_kept=rule.next_if_kept,
                     next_if_reverted=rule.next_if_reverted,
-                    arguments={"rule": rule.name, **application.arguments},
+                    arguments={"rule": rule.name, "change_key": change_key(rule, application), **application.arguments},
                 )
         return None
+
+
+def change_key(rule: Rule, application: Application) -> str:
+    """What a change is, apart from where it started: the same for `64 -> 128` and `32 -> 128`."""
+    chosen = {name: value for name, value in application.arguments.items() if name not in ("from", "line")}
+    return json.dumps({"rule": rule.name, **chosen}, sort_keys=True)
 
 
 @functools.lru_cache(maxsize=16)

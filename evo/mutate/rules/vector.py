@@ -158,7 +158,7 @@ def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
         Span(_above(scene, loop), _above(scene, loop)),
         f"{indent}const bool {wide} = {' && '.join(tests)};\n{declared}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
-        f"{indent}        const int {i} = {done} + {e};\n{_body(scene, walk, packs, e, indent)}"
+        f"{_body(scene, walk, packs, e, done, indent)}"
         f"{indent}    }}\n{stores}{indent}}}\n",
     )
     rest = f"({wide} ? {limit} / {count} * {count} : 0) + {start}" if walk.stride else done
@@ -174,7 +174,7 @@ def _above(scene: Scene, loop: Loop) -> int:
     return loop.pragma.start if loop.pragma is not None else scene.source.line_start(loop.span.start)
 
 
-def _body(scene: Scene, walk: _Walk, packs: dict[tuple[str, str], str], e: str, indent: str) -> str:
+def _body(scene: Scene, walk: _Walk, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
     """The body's statements with elements taken from the packs."""
     swaps = [(span, packs[place]) for place, spans in walk.reads.items() for span in spans]
     for place, statement in walk.writes.items():
@@ -188,6 +188,8 @@ def _body(scene: Scene, walk: _Walk, packs: dict[tuple[str, str], str], e: str, 
             a, b = span.start - statement.span.start, span.end - statement.span.start
             data = data[:a] + f"{pack}.at[{e}]".encode() + data[b:]
         text += f"{indent}        {data.decode()}\n"
+    if re.search(rf"\b{walk.loop.name}\b", text):
+        text = f"{indent}        const int {walk.loop.name} = {done} + {e};\n{text}"
     return text
 
 
@@ -210,7 +212,7 @@ RULES = (
                 " reinterpret_cast<unsigned long long>(o) % 16 == 0;\n  int i_done = 0;\n"
                 "  for (; i_wide && i_done + 3 < n; i_done += 4) {\n"
                 "      const Float4 a_pack = *reinterpret_cast<const Float4*>(&a[i_done]);\n      Float4 o_pack;\n"
-                "#pragma unroll\n      for (int e = 0; e < 4; ++e) {\n          const int i = i_done + e;\n"
+                "#pragma unroll\n      for (int e = 0; e < 4; ++e) {\n"
                 "          o_pack.at[e] = a_pack.at[e] * x;\n      }\n"
                 "      *reinterpret_cast<Float4*>(&o[i_done]) = o_pack;\n  }\n"
                 "  for (int i = i_done; i < n; ++i) o[i] = a[i] * x;\n}\n",

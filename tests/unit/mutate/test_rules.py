@@ -242,7 +242,7 @@ def test_operator_is_deterministic_and_never_repeats(operator: RuleOperator, par
     first = run(3)
     assert first == run(3)
     assert len(first) == len(set(first))
-    assert operator.name == "rules.exponent" or first or operator.name == "rules.bounds"
+    assert first or operator.name.removeprefix("rules.") in ("work", "order", "vector", "loop", "shuffle", "staging")
 
 
 def test_operators_by_name(tmp_path: Path) -> None:
@@ -257,5 +257,6 @@ def test_operators_by_name(tmp_path: Path) -> None:
 
 def test_docs_have_one_row_per_rule() -> None:
     rows = operator_docs()
-    assert len({row.name for row in rows}) == len(rows) == len(RULES) + 3
-    assert all(row.before != row.after for row in rows if row.family not in ("ladder", "derive", "patch"))
+    rules = [row for row in rows if row.name.startswith("rules.")]
+    assert len({row.name for row in rules}) == len(rules) == len(RULES) >= 28
+    assert all(row.before != row.after for row in rules)

@@ -1,0 +1,91 @@
+"""What a run says: the line of a trial, and at its end how far it has come and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evo.mutate import Proposal
+from evo.notebook import Trial
+from evo.result import CaseBench, Evaluation, Json, drop_absent
+from evo.task import Task
+from evo.variant import Variant
+from evo.workbench import Workbench
+
+_NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
+_STALLED = 20  # trials without a keep
+
+
+def reached(task: Task, bench: Workbench, cases: Mapping[str, Json]) -> float | None:
+    """How fast the headline case runs, as a share of what its binding floor allows; None where one is not known."""
+    time_us, floor_us = _time(task, cases), bench.floor_us(task, task.headline)
+    return floor_us / time_us if time_us and floor_us else None
+
+
+def advice(task: Task, bench: Workbench, cases: Mapping[str, Json], *, since_kept: int) -> str:
+    """One line for the end of a run."""
+    time_us, share = _time(task, cases), reached(task, bench, cases)
+    if time_us is None or share is None:
+        return f"{task.headline}: no time or no floor to compare with"
+    word = "modelled" if bench.modelled else "measured"
+    said = f"{task.headline}: {time_us:.4g} us {word}, {share:.0%} of its floor's speed"
+    row = cases.get(task.headline)
+    rival = row.get("baseline") if isinstance(row, dict) else None
+    rival_us = rival.get("p50_us") if isinstance(rival, dict) else None
+    if isinstance(rival, dict) and isinstance(rival_us, int | float):
+        said += f"; {rival.get('name')} takes {rival_us:.4g} us"
+        if rival_us < time_us and since_kept >= _STALLED:
+            return f"{said}: the search has stalled behind the library; use the library, or start from a higher rung"
+    if share >= _NEAR:
+        return f"{said}: near its limit; further gains are small"
+    if since_kept >= _STALLED:
+        return (
+            f"{said}: nothing kept in {since_kept} trials; another rung or operator would bring more than more trials"
+        )
+    return f"{said}: there is room left; go on with --resume"
+
+
+def _time(task: Task, cases: Mapping[str, Json]) -> float | None:
+    row = cases.get(task.headline)
+    if not isinstance(row, dict):
+        return None
+    warm = row.get("warm")
+    for value in (row.get("modelled_us"), row.get("p50_us"), warm.get("p50_us") if isinstance(warm, dict) else None):
+        if isinstance(value, int | float) and value > 0:
+            return float(value)
+    return None
+
+
+def cases_of(bench: tuple[CaseBench, ...]) -> dict[str, Json]:
+    """Bench figures by case name."""
+    return named([case.to_json() for case in bench])
+
+
+def named(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """Bench figures by case name, without the name inside."""
+    return {str(row["name"]): {key: value for key, value in row.items() if key != "name"} for row in rows}
+
+
+def result_line(
+    trial: Trial, proposal: Proposal, parent: Variant | None, evaluation: Evaluation, commit: str | None
+) -> dict[str, Json]:
+    """One trial as `iterate --json` tells it."""
+    decision = evaluation.decision
+    return drop_absent(
+        {
+            "trial": trial.number,
+            "id": trial.id,
+            "variant": evaluation.variant,
+            "parent": parent.id if parent else None,
+            "operator": proposal.operator,
+            "kind": proposal.kind,
+            "summary": proposal.summary,
+            "status": evaluation.status.value,
+            "reason": evaluation.reason or (decision.reason if decision else None),
+            "decision": decision.verdict.value if decision else None,
+            "timing": evaluation.environment.timing,
+            "cases": cases_of(evaluation.bench) or None,
+            "gain": decision.gain.to_json() if decision and decision.gain else None,
+            "commit": commit,
+            "elapsed_s": round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
+        }
+    )

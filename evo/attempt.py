@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evo.errors import SyntaxInvalid
 from evo.evaluate import Job, evaluate
-from evo.result import Evaluation
+from evo.mutate import Proposal, not_one_change, rung_of
+from evo.result import Evaluation, Status
 from evo.task import Task
-from evo.variant import Variant, read_variant
+from evo.variant import Variant, parse_variant, read_variant
 from evo.workbench import Workbench
 
 
@@ -55,5 +57,30 @@ def champion_of(task: Task, bench: Workbench) -> Variant | None:
 def attempt(task: Task, text: str, bench: Workbench, *, path: str, seed: int) -> Attempt:
     """Judge a text against the champion; writes nothing. Raises EvoError for harness failures only."""
     parent = champion_of(task, bench)
+    if parent is not None and (refusal := _refusal(task, text, parent)) is not None:
+        where, variant = bench.environment(task), parse_variant(text).id
+        refused = Evaluation(variant=variant, status=Status.REFUSED, reason=refusal, environment=where)
+        return Attempt(evaluation=refused, parent=parent)
     job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
     return Attempt(evaluation=evaluate(job, bench), parent=parent)
+
+
+def _refusal(task: Task, text: str, parent: Variant) -> str | None:
+    """What the loop would refuse before it compiles anything: a file that is neither a rung nor one change."""
+    try:
+        rung = rung_of(task, text)
+    except SyntaxInvalid:
+        return None  # the pipeline says what is wrong with it
+    if parent.id == parse_variant(text).id:
+        return None
+    proposal = Proposal(
+        operator="patch",
+        kind="mutation" if rung is None else "rung",
+        text=text,
+        summary="",
+        reason="",
+        expected="",
+        risk="",
+        arguments={"rung": rung} if rung is not None else {},
+    )
+    return not_one_change(task, proposal, parent)

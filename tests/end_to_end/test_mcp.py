@@ -81,6 +81,9 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
         assert knob["change"]["kind"] == "knob"
         assert knob["decision"]["verdict"] == "revert"
         assert knob["parent"] == kept["variant"]
+        two = FAST.replace("#define THREADS 128", "#define THREADS 64").replace("2.0f * x[i]", "x[i] * 2.0f")
+        refused = await call("try", task="scale", text=two)
+        assert (refused["status"], refused["reason"][:14]) == ("refused", "not one change")
         assert (await call("insights", task="scale"))["insights"][0]["kept"] == 1
         assert (await call("leaderboard"))["entries"][0]["variant"] == kept["variant"]
 

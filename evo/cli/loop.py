@@ -43,6 +43,29 @@ Neutral = Annotated[
     bool, typer.Option("--keep-neutral", help="Also keep what is as fast with fewer registers, bytes or lines.")
 ]
 
+TaskName = Annotated[
+    str | None, typer.Argument(metavar="TASK", show_default=False, help="Needed where there are several.")
+]
+Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most.")]
+Operators = Annotated[
+    str, typer.Option("--operators", metavar="NAMES", help="Where changes come from; see `evo operators`.")
+]
+Start = Annotated[
+    Path | None, typer.Option("--from", metavar="FILE", help="Begin anew from this file, e.g. ladder/00_scalar.cu.")
+]
+PatchFile = Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")]
+Branch = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")]
+SearchName = Annotated[
+    str, typer.Option("--search", metavar="NAME", help="bandit, or as a control random or best-of-n.")
+]
+Patience = Annotated[
+    int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after N trials without a keep.")
+]
+Target = Annotated[
+    str | None, typer.Option("--target", metavar="SHARE", help="Stop at this share of the floor's speed: 80%.")
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the last run; N counts its trials too.")]
+
 
 @with_llm
 def iterate(

@@ -1,0 +1,297 @@
+"""From a problem file to a task folder: runs in a child process, since it executes the file.
+
+Decides the tensors, the cases, what values inputs may take, the tolerance and the work; then the task's own self-test
+judges the folder. Raises Refused with a reason and a next step.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from evo.distributions import domain_of, derive
+from evo.dtypes import is_float
+from evo.errors import TaskInvalid
+from evo.exchange import folder
+from evo.exchange.axes import Labelled, label
+from evo.exchange.module import Arrays, ModuleReference, Problem
+from evo.exchange.shapes import Refused, Shapes, forward_names, shapes_of
+from evo.exchange.sizes import Sizes as SizesOfFile
+from evo.exchange.sizes import read_sizes
+from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
+from evo.gate import check_task
+from evo.reference import load_reference
+from evo.task import read_task
+
+_TOLERANCE = {  # by type: rtol, and atol as a share of the size of the outputs
+    "float64": (1e-9, 1e-11),
+    "float32": (1e-4, 1e-5),
+    "float16": (1e-2, 1e-3),
+    "bfloat16": (2e-2, 1e-2),
+}
+_SEEDS = (11, 12)
+_MANY_ZEROS = 0.05
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What the importer says of a task that it wrote."""
+
+    name: str
+    cases: dict[str, Sizes]
+    notes: list[str]
+
+
+def write_task(file: Path, name: str, into: Path, *, description: str = "", compiled: bool = False) -> Imported:
+    """Write `into/name` from a problem file. Raises Refused, SyntaxInvalid."""
+    sizes = read_sizes(file)
+    problem = Problem(sizes)
+    try:
+        own = shapes_of(problem, sizes.axes)
+    except Refused:
+        raise
+    except Exception as error:
+        reason = (
+            f"its module does not run at its own sizes: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        )
+        raise Refused(
+            reason, "run the file by itself first; it must not need packages or devices of its own"
+        ) from error
+    return _Draft(file, name, into, Reduction(problem, own), description, compiled).write()
+
+
+class _Draft:
+    def __init__(
+        self, file: Path, name: str, into: Path, reduction: Reduction, description: str, compiled: bool
+    ) -> None:
+        self.file, self.name, self.into = file, name, into / name
+        self.reduction, self.problem, self.own = reduction, reduction.problem, reduction.own
+        self.sizes: SizesOfFile = self.problem.sizes
+        self.description = description or f"{file.stem}, a PyTorch module: see problem.py."
+        self.compiled = compiled
+        self.notes: list[str] = []
+        self.check = check_sizes(reduction)
+        self.bench = self._bench()
+        self.arguments, self.state, self.outputs = self._named()
+
+    def write(self) -> Imported:
+        reference = self._reference()
+        reference = self._without_idle(reference)
+        self._is_a_function(reference)
+        names: dict[str, str | int] = {**self.arguments, **self.state}
+        names |= {name: f"out {number}" for number, name in enumerate(self.outputs)}
+        labelled = label(self.reduction, {**self.check, **self.bench}, names)
+        domains = self._domains(reference)
+        scale = self._scale(reference)
+        # A domain wider than what the file draws is a guess; where the task fails its own test with it, it goes.
+        drawn_only = {name: "fixed" if word == "fixed" else None for name, word in domains.items()}
+        attempts = [domains, drawn_only, {name: "fixed" for name in domains}]
+        failed: TaskInvalid | None = None
+        for attempt in [a for i, a in enumerate(attempts) if a not in attempts[:i]]:
+            self._lay_down(labelled, attempt, scale)
+            try:
+                task = read_task(self.into)
+                check_task(task, load_reference(task))
+                return Imported(self.name, {name: labelled.cases[name] for name in labelled.cases}, self.notes)
+            except TaskInvalid as error:
+                failed = failed or error
+        assert failed is not None
+        shutil.rmtree(self.into)
+        words = failed.message.replace(str(self.into), self.name)
+        raise Refused(f"the task would not pass its own self-test: {words}", failed.hint)
+
+    def _bench(self) -> dict[str, Sizes]:
+        """The file's own sizes, and smaller ones in front where those are more than a simulator can run whole."""
+        original = {"original": self.sizes.axes}
+        if self.own.elements <= 2 * BENCH_ELEMENTS and self.own.flop <= 2 * BENCH_FLOP:
+            return original
+        smaller = self.reduction.below(BENCH_ELEMENTS, BENCH_FLOP, even)
+        if smaller is None or smaller in self.check.values():
+            self.notes.append("no smaller bench case: the simulator may not be able to run `original`")
+            return original
+        return {"reduced": smaller, **original}
+
+    def _named(self) -> tuple[dict[str, int], dict[str, str], list[str]]:
+        taken: set[str] = set()
+
+        def free(wish: str) -> str:
+            name = "".join(c if c.isalnum() else "_" for c in wish).strip("_") or "x"
+            name = f"t_{name}" if name[0].isdigit() else name
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            return name
+
+        words = forward_names(self.problem, self.sizes.axes, len(self.own.arguments))
+        arguments = {free(words[i]): i for i, array in enumerate(self.own.arguments) if array is not None}
+        state = {free(key.replace(".", "_")): key for key in self.own.state}
+        count = len(self.own.outputs)
+        outputs = [free("y" if count == 1 else f"y{i}") for i in range(count)]
+        return arguments, state, outputs
+
+    def _reference(self) -> ModuleReference:
+        digest = hashlib.sha256(self.file.read_bytes()).hexdigest()
+        return ModuleReference(
+            path=self.file,
+            sha256=digest,
+            arguments=self.arguments,
+            state=self.state,
+            outputs=self.outputs,
+            compiled=self.compiled,
+        )
+
+    def _cases(self) -> list[Sizes]:
+        return list(self.check.values())
+
+    def _inputs(self, reference: ModuleReference, sizes: Sizes, seed: int) -> Arrays:
+        return reference.inputs(sizes, np.random.default_rng(seed))
+
+    def _without_idle(self, reference: ModuleReference) -> ModuleReference:
+        """Parameters and buffers that no output depends on (running statistics in training) are no inputs."""
+        sizes = self._cases()[-1]
+        inputs = self._inputs(reference, sizes, _SEEDS[0])
+        before = reference.expected(inputs, sizes)
+        for name in list(self.state):
+            other = inputs[name].astype(np.float64) * 0.75 + 0.125
+            try:
+                after = reference.expected({**inputs, name: other.astype(inputs[name].dtype)}, sizes)
+            except (RuntimeError, ValueError, IndexError):
+                continue
+            if all(np.array_equal(before[out], after[out], equal_nan=True) for out in before):
+                self.notes.append(f"{self.state.pop(name)} is left out: no output depends on it")
+        return self._reference()
+
+    def _is_a_function(self, reference: ModuleReference) -> None:
+        sizes = self._cases()[-1]
+        inputs = self._inputs(reference, sizes, _SEEDS[0])
+        first, again = (reference.run(inputs, sizes, torch.float64, seed=seed) for seed in _SEEDS)
+        if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(first, again, strict=True)):
+            raise Refused(
+                "its results differ from run to run on the same inputs (dropout, or values drawn inside forward)",
+                "call .eval() in Model.__init__, or pass what is random as an input",
+            )
+        wanted = [array.dtype for array in self.own.outputs]
+        if any(is_float(w) and a.dtype != torch.float64 for w, a in zip(wanted, first, strict=True)):
+            self.notes.append("forward converts to a type of its own, so expected() is not float64 throughout")
+
+    def _domains(self, reference: ModuleReference) -> dict[str, str | None]:
+        """What other values each floating input may take; None: as evo judges from what is drawn."""
+        sizes = self._cases()[-1]
+        first, other = (self._inputs(reference, sizes, seed) for seed in _SEEDS)
+        found: dict[str, str | None] = {}
+        for name, values in first.items():
+            array = self._array(name)
+            if not is_float(array):
+                continue
+            found[name] = None
+            if _is_patterned(values.astype(np.float64), other[name].astype(np.float64)):
+                found[name] = "fixed"
+            elif domain_of(array, values) in ("unit", "positive"):
+                found[name] = self._widest(reference, sizes, first, name, array)
+        return found
+
+    def _widest(self, reference: ModuleReference, sizes: Sizes, inputs: Arrays, name: str, dtype: str) -> str | None:
+        for word in ("real", "positive"):
+            changed = derive("normal", dtype, inputs[name], word, np.random.default_rng(0))
+            outputs = reference.expected({**inputs, name: changed}, sizes)
+            if all(np.isfinite(values.astype(np.float64)).all() for values in outputs.values()):
+                return word
+        return None
+
+    def _array(self, name: str) -> str:
+        if name in self.arguments:
+            array = self.own.arguments[self.arguments[name]]
+            assert array is not None
+            return array.dtype
+        return self.own.state[self.state[name]].dtype
+
+    def _scale(self, reference: ModuleReference) -> float:
+        """The size of typical outputs, at the case where they are smallest."""
+        sizes = []
+        for case in self._cases():
+            outputs = reference.expected(self._inputs(reference, case, _SEEDS[0]), case)
+            for array, values in zip(self.own.outputs, outputs.values(), strict=True):
+                reals = values.astype(np.float64)
+                reals = reals[np.isfinite(reals)]
+                if is_float(array.dtype) and reals.any():
+                    sizes.append(float(np.sqrt((reals**2).mean())))
+        return min(sizes, default=1.0)
+
+    def _lay_down(self, labelled: Labelled, domains: dict[str, str | None], scale: float) -> None:
+        text = folder.Text(
+            name=self.name,
+            description=self.description,
+            axes=labelled.axes,
+            tensors=list(self._tensors(labelled, domains)),
+            tolerance=self._tolerance(scale),
+            check={name: labelled.cases[name] for name in self.check},
+            bench={name: labelled.cases[name] for name in self.bench},
+            work=self._work(labelled),
+        )
+        text.write(self.into, _reference_text(self), {"problem.py": self.file.read_bytes()})
+
+    def _tensors(self, labelled: Labelled, domains: dict[str, str | None]) -> Iterator[folder.TensorLine]:
+        for name in (*self.arguments, *self.state):
+            yield folder.TensorLine(name, "in", self._array(name), labelled.shapes[name], domains.get(name))
+        for name, array in zip(self.outputs, self.own.outputs, strict=True):
+            yield folder.TensorLine(name, "out", array.dtype, labelled.shapes[name])
+
+    def _tolerance(self, scale: float) -> folder.ToleranceLine:
+        types = [array.dtype for array in self.own.outputs if is_float(array.dtype)]
+        if not types:
+            return folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
+        coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
+        rtol, share = _TOLERANCE.get(coarse, (5e-2, 1e-2))
+        because = (
+            f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is twice "
+            "the error that the module itself makes in its own types."
+        )
+        return folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because)
+
+    def _work(self, labelled: Labelled) -> dict[str, str]:
+        work = {}
+        if labelled.flop is not None:
+            work["flop"] = labelled.flop
+        elif self.own.flop:
+            self.notes.append("no formula for the operations was found: add `flop` to `work` in task.yaml")
+        if labelled.bytes:
+            work["bytes"] = labelled.bytes
+        return work
+
+
+def _is_patterned(values: np.ndarray, other: np.ndarray) -> bool:  # type: ignore[type-arg]
+    """Zeros at the same places in two draws, or symmetric in both: a triangle, a diagonal, a symmetric matrix."""
+    zeros = values == 0
+    if zeros.mean() > _MANY_ZEROS and np.array_equal(zeros, other == 0) and not zeros.all():
+        return True
+    square = values.ndim >= 2 and values.shape[-1] == values.shape[-2] > 1
+    return square and all(np.array_equal(v, np.swapaxes(v, -1, -2)) for v in (values, other))
+
+
+def _reference_text(draft: _Draft) -> str:
+    fields = {
+        "sha256": hashlib.sha256(draft.file.read_bytes()).hexdigest(),
+        "arguments": draft.arguments,
+        "state": draft.state,
+        "outputs": draft.outputs,
+    }
+    lines = "".join(f"    {name}={value!r},\n" for name, value in fields.items())
+    lines += "    compiled=True,\n" if draft.compiled else ""
+    return (
+        f'"""The module of problem.py as the reference of {draft.name}: float64 on the CPU, and as it is on the GPU."""\n\n'
+        "from pathlib import Path\n\n"
+        "from evo.exchange.module import ModuleReference\n\n"
+        "_module = ModuleReference(\n"
+        '    path=Path(__file__).parent / "problem.py",\n'
+        f"{lines})\n"
+        "inputs = _module.inputs\n"
+        "expected = _module.expected\n"
+        "trusted = _module.trusted\n"
+        "rivals = _module.rivals\n"
+    )

@@ -1,0 +1,150 @@
+"""The text of a task folder: task.yaml, an empty ladder, and a skeleton that has the right parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+C_TYPES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float8_e4m3": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "bool": "bool",
+}
+_HEADERS = {
+    "float16": "cuda_fp16.h",
+    "bfloat16": "cuda_bf16.h",
+    "float8_e4m3": "cuda_fp8.h",
+    "float8_e5m2": "cuda_fp8.h",
+}
+_PLAIN = re.compile(r"[A-Za-z][\w .,:'()/-]*")
+_C_WORDS = set(
+    "auto bool break case char class const continue default delete do double else enum extern false float for goto if "
+    "inline int long namespace new operator private public register return short signed sizeof static struct switch "
+    "template this true typedef union unsigned using virtual void volatile while half min max".split()
+)
+
+
+@dataclass(frozen=True)
+class TensorLine:
+    name: str
+    role: str
+    dtype: str
+    shape: Sequence[str]
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
+class ToleranceLine:
+    rtol: float
+    atol: float
+    because: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """What a task.yaml says."""
+
+    name: str
+    description: str
+    axes: Sequence[str]
+    tensors: Sequence[TensorLine]
+    tolerance: ToleranceLine
+    check: Mapping[str, Mapping[str, int]]
+    bench: Mapping[str, Mapping[str, int]]
+    work: Mapping[str, str]
+
+    def write(self, into: Path, reference: str, others: Mapping[str, bytes]) -> None:
+        """Write the whole folder; what is there is replaced."""
+        (into / "ladder").mkdir(parents=True, exist_ok=True)
+        (into / "ladder" / ".gitkeep").touch()
+        (into / "task.yaml").write_text(self.yaml(), encoding="utf-8")
+        (into / "reference.py").write_text(reference, encoding="utf-8")
+        (into / "skeleton.cu").write_text(self.skeleton(), encoding="utf-8")
+        for name, content in others.items():
+            (into / name).write_bytes(content)
+
+    def yaml(self) -> str:
+        lines = [f"name: {self.name}", f"description: {quoted(self.description)}"]
+        lines.append(f"axes: {{{', '.join(f'{axis}: int' for axis in self.axes)}}}")
+        lines.append("tensors:")
+        for tensor in self.tensors:
+            domain = f", domain: {tensor.domain}" if tensor.domain else ""
+            shape = ", ".join(tensor.shape)
+            lines.append(
+                f"  - {{name: {quoted(tensor.name)}, role: {tensor.role}, dtype: {tensor.dtype}, shape: [{shape}]{domain}}}"
+            )
+        limits = self.tolerance
+        lines.append("tolerance:")
+        lines.append(f"  rtol: {limits.rtol!r}")
+        lines.append(f"  atol: {limits.atol!r}")
+        lines.append("  rival_error_factor: 2")
+        lines.append(f"  because: {quoted(limits.because)}")
+        lines.append("check:")
+        lines += [f"  - {{name: {name}, {_values(case)}}}".replace(", }", "}") for name, case in self.check.items()]
+        lines.append("bench:")
+        lines += [f"  {name}: {{{_values(case)}}}" for name, case in self.bench.items()]
+        lines.append(f"headline: {next(iter(self.bench))}")
+        if self.work:
+            lines.append("work:")
+            lines += [f"  {name}: {formula}" for name, formula in self.work.items()]
+        return "\n".join(lines) + "\n"
+
+    def skeleton(self) -> str:
+        """A kernel that compiles and computes nothing yet."""
+        headers = dict.fromkeys(_HEADERS[t.dtype] for t in self.tensors if t.dtype in _HEADERS)
+        output = next(tensor for tensor in self.tensors if tensor.role == "out")
+        count = " * ".join(f"({dim})" if not dim.isidentifier() else dim for dim in output.shape)
+        parameters = []
+        for tensor in self.tensors:
+            const = "const " if tensor.role == "in" else ""
+            parameters.append(f"{const}{C_TYPES[tensor.dtype]}* __restrict__ {c_name(tensor.name)}")
+        parameters += [f"int {c_name(axis)}" for axis in self.axes]
+        body = ",\n    ".join(parameters)
+        includes = "".join(f"#include <{header}>\n" for header in headers)
+        return (
+            f"// One thread for each element of {output.name}: say here what the kernel does and why it should be fast.\n"
+            f"// evo: task   {self.name}\n"
+            "// evo: knob   THREADS in 64, 128, 256, 512\n"
+            f"// evo: launch {self.name}_kernel grid (ceil_div({count}, THREADS)) block (THREADS) shared 0\n"
+            f"{includes}\n#define THREADS 256\n\n"
+            f'extern "C" __global__ void {self.name}_kernel(\n    {body}) {{\n'
+            f"    const long long i = (long long)blockIdx.x * THREADS + threadIdx.x;\n"
+            f"    if (i >= (long long){' * '.join(_wide(dim) for dim in output.shape)}) return;\n"
+            f"    // {output.name}[i] = ...\n"
+            "}\n"
+        )
+
+
+def c_name(name: str) -> str:
+    return f"{name}_" if name in _C_WORDS else name
+
+
+def quoted(text: str) -> str:
+    """A text as one YAML scalar on one line."""
+    flat = " ".join(text.split())
+    if (
+        _PLAIN.fullmatch(flat)
+        and ": " not in flat
+        and flat.lower() not in ("on", "off", "yes", "no", "true", "null", "false")
+    ):
+        return flat
+    return '"' + flat.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _wide(dim: str) -> str:
+    return dim if dim.isidentifier() or dim.isdigit() else f"({dim.replace('//', '/')})"
+
+
+def _values(case: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis}: {value}" for axis, value in case.items())

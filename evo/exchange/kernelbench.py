@@ -1,0 +1,121 @@
+"""KernelBench problems as task folders: each file is examined in a child process, and moved in when it is a task."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evo.errors import HarnessFault, UsageError
+
+LIMIT_S = 120.0
+_START_S = 180.0  # torch from a cold disk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """One file to import. shown: the name of the file in messages, where it is not the file itself."""
+
+    file: Path
+    name: str
+    description: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of one file. refused: why it is no task; then there is no folder."""
+
+    file: Path
+    name: str
+    folder: Path | None = None
+    cases: dict[str, dict[str, int]] | None = None
+    notes: tuple[str, ...] = ()
+    refused: str | None = None
+    hint: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        shape: dict[str, Any] = {"file": str(self.file), "name": self.name}
+        if self.folder is None:
+            return {**shape, "status": "refused", "reason": self.refused, "hint": self.hint}
+        return {**shape, "status": "imported", "folder": str(self.folder), "cases": self.cases, "notes": self.notes}
+
+
+def task_name(stem: str) -> str:
+    """A file's name as a task's: `23_Softmax.py` is `softmax`."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"^\d+[_-]*", "", stem) or f"problem_{stem}")
+    name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_") or "problem"
+    return name if name[0].isalpha() else f"p_{name}"
+
+
+def requests_of(root: Path, files: Sequence[Path], name: str | None) -> list[Request]:
+    """A name for each file. Raises UsageError where a task or another file has that name already."""
+    if name is not None and len(files) != 1:
+        raise UsageError("--name is for one file", hint="leave it out: names come from the files")
+    if name is not None and not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
+    found: list[Request] = []
+    for file in files:
+        wish = name or task_name(file.stem)
+        if (root / "kernels" / wish).exists():
+            raise UsageError(f"kernels/{wish} exists already", hint="pass --name NAME, or move that folder away")
+        if wish in [request.name for request in found]:
+            wish = "p" + re.sub(r"\W+", "_", file.stem.lower())
+        found.append(Request(file=file, name=wish))
+    return found
+
+
+def import_problems(
+    root: Path, requests: Sequence[Request], *, compiled: bool = False, limit_s: float = LIMIT_S
+) -> Iterator[Answer]:
+    """Write `kernels/<name>/` for each file that can be a task, one after the other. Raises HarnessFault."""
+    (root / "kernels").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="evo-import-") as scratch:
+        jobs = [
+            {
+                "file": str(request.file.resolve()),
+                "name": request.name,
+                "into": scratch,
+                "description": request.description,
+                "compiled": compiled,
+                "limit_s": limit_s,
+            }
+            for request in requests
+        ]
+        for request, said in zip(requests, _said(jobs, limit_s), strict=True):
+            yield _settled(root, request, said, Path(scratch) / request.name)
+
+
+def _said(jobs: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "evo.exchange.child"]
+    try:
+        done = subprocess.run(
+            command,
+            input=json.dumps(jobs),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_START_S + (limit_s + 1) * len(jobs),
+        )
+    except subprocess.TimeoutExpired:
+        raise HarnessFault("the importing process does not answer", hint="import fewer files at once") from None
+    answers: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(answers) != len(jobs):
+        last = done.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise HarnessFault(f"the importing process ended early: {last[0]}", hint="is torch installed? see `evo doctor`")
+    return answers
+
+
+def _settled(root: Path, request: Request, said: dict[str, Any], written: Path) -> Answer:
+    if "refused" in said:
+        return Answer(file=request.file, name=request.name, refused=said["refused"], hint=said["hint"])
+    folder = root / "kernels" / request.name
+    shutil.copytree(written, folder)
+    shutil.rmtree(written)
+    return Answer(file=request.file, name=request.name, folder=folder, cases=said["cases"], notes=tuple(said["notes"]))

@@ -1,0 +1,322 @@
+"""A PyTorch module as a task's reference: what the reference.py of an imported task calls.
+
+The module of problem.py is built at a case's sizes and given its parameters as tensors. `expected` runs it in float64,
+`trusted` in its own types, both on the CPU; `rivals` runs it on the GPU as it is. It stays in training mode, as built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.overrides import TorchFunctionMode
+
+from evo.exchange.sizes import Sizes, read_sizes
+
+Arrays = dict[str, NDArray[np.generic]]
+Axes = Mapping[str, int]
+
+DTYPES = {
+    torch.float64: "float64",
+    torch.float32: "float32",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float8_e4m3fn: "float8_e4m3",
+    torch.float8_e5m2: "float8_e5m2",
+    torch.int8: "int8",
+    torch.int16: "int16",
+    torch.int32: "int32",
+    torch.int64: "int64",
+    torch.uint8: "uint8",
+    torch.bool: "bool",
+}
+_RAW = {
+    "bfloat16": (torch.int16, np.int16, ml_dtypes.bfloat16),
+    "float8_e4m3": (torch.uint8, np.uint8, ml_dtypes.float8_e4m3fn),
+    "float8_e5m2": (torch.uint8, np.uint8, ml_dtypes.float8_e5m2),
+}
+_KEPT = 8
+_number = itertools.count()
+
+
+def to_numpy(tensor: Any) -> NDArray[np.generic]:
+    tensor = tensor.detach().cpu().contiguous()
+    name = DTYPES[tensor.dtype]
+    if name in _RAW:
+        raw, _, kind = _RAW[name]
+        return cast("NDArray[np.generic]", tensor.view(raw).numpy().view(kind))
+    return cast("NDArray[np.generic]", tensor.numpy())
+
+
+def to_torch(array: NDArray[np.generic], dtype: str) -> Any:
+    """A tensor on the CPU of the type named, with its own memory."""
+    if dtype in _RAW and array.dtype == _RAW[dtype][2]:
+        _, raw, _ = _RAW[dtype]
+        kind = next(kind for kind, name in DTYPES.items() if name == dtype)
+        return torch.from_numpy(np.array(array.view(raw))).view(kind)
+    kind = next(kind for kind, name in DTYPES.items() if name == dtype)
+    plain = np.array(array)
+    return (
+        torch.from_numpy(plain).to(kind) if plain.dtype.isbuiltin == 1 else torch.tensor(plain.astype(float)).to(kind)
+    )
+
+
+class _Placed(TorchFunctionMode):
+    """Every device that the problem names is the one that we want: files with device="cuda" run anywhere."""
+
+    def __init__(self, device: str) -> None:
+        super().__init__()
+        self.device = device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if kwargs.get("device") is not None:
+            kwargs["device"] = self.device
+        if func in (torch.Tensor.cuda, torch.Tensor.cpu):
+            return args[0].to(self.device)
+        if func is torch.Tensor.to:
+            args = tuple(self.device if _names_device(value) else value for value in args)
+        return func(*args, **kwargs)
+
+
+def _names_device(value: object) -> bool:
+    return isinstance(value, torch.device) or (isinstance(value, str) and value.split(":")[0] in ("cuda", "cpu"))
+
+
+@contextmanager
+def placed(device: str, dtype: Any = None) -> Iterator[None]:
+    """New tensors on this device, and of this floating type where none is named."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype or before)
+    try:
+        with torch.no_grad(), torch.device(device), _Placed(device):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """All generators that a problem may draw from, seeded, and as they were afterwards."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the problem's code draws from it
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+
+
+class Problem:
+    """The problem file at any sizes."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self._spaces: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
+
+    def space(self, axes: Axes) -> dict[str, Any]:
+        """The names of the file, executed at these sizes."""
+        own = {name: axes.get(name, value) for name, value in self.sizes.axes.items()}
+        key = tuple(own.items())
+        if key not in self._spaces:
+            if len(self._spaces) >= _KEPT:
+                self._spaces.pop(next(iter(self._spaces)))
+            module = ModuleType(f"evo_problem_{next(_number)}")
+            module.__file__ = str(self.sizes.path)
+            exec(self.sizes.code(own), module.__dict__)
+            self._spaces[key] = module.__dict__
+        return self._spaces[key]
+
+    def module(self, axes: Axes) -> Any:
+        """A new module; tensors that it holds as plain attributes become buffers."""
+        space = self.space(axes)
+        given = space["get_init_inputs"]()
+        model = space["Model"](**given) if isinstance(given, dict) else space["Model"](*given)
+        for part in model.modules():
+            for name, value in list(vars(part).items()):
+                if isinstance(value, torch.Tensor):
+                    delattr(part, name)
+                    part.register_buffer(name, value)
+        return model
+
+    def arguments(self, axes: Axes) -> list[Any]:
+        given = self.space(axes)["get_inputs"]()
+        return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def state_of(model: Any) -> dict[str, Any]:
+    """Parameters and buffers by their dotted names."""
+    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
+
+
+def flattened(result: Any) -> list[Any]:
+    """The tensors that forward returned, in order."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    values = result.values() if isinstance(result, dict) else result if isinstance(result, list | tuple) else ()
+    return [tensor for value in values for tensor in flattened(value)]
+
+
+def at_least_1d(tensor: Any) -> Any:
+    """A single number as a tensor of one element: a task's tensors have at least one dimension."""
+    return tensor.reshape(1) if tensor.dim() == 0 else tensor
+
+
+@dataclass
+class ModuleReference:
+    """inputs, expected, trusted and rivals of an imported task.
+
+    arguments: input tensors by the position of forward's argument. state: input tensors by the dotted name of the
+    parameter or buffer. outputs: names in the order in which forward returns them. Raises ValueError where problem.py
+    has changed since its import.
+    """
+
+    path: Path
+    sha256: str
+    arguments: dict[str, int]
+    state: dict[str, str]
+    outputs: Sequence[str]
+    compiled: bool = False
+    problem: Problem = field(init=False)
+    _fixed: dict[tuple[tuple[str, int], ...], list[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        found = hashlib.sha256(self.path.read_bytes()).hexdigest()
+        if found != self.sha256:
+            raise ValueError(f"{self.path.name} has changed since it was imported; import it again")
+        self.problem = Problem(read_sizes(self.path))
+
+    def inputs(self, case: Axes, rng: np.random.Generator) -> Arrays:
+        """What get_inputs() draws and the module's initial parameters, from this rng.
+
+        At other than the file's own sizes, parameters that start as one constant (the ones and zeros of a normalisation)
+        are spread around it: a kernel that leaves them out must not pass.
+        """
+        with seeded(int(rng.integers(2**63))), placed("cpu"):
+            state = state_of(self.problem.module(case))
+            given = self.problem.arguments(case)
+        own = all(case[axis] == value for axis, value in self.problem.sizes.axes.items())
+        arrays = {name: to_numpy(at_least_1d(given[index])) for name, index in self.arguments.items()}
+        for name, key in self.state.items():
+            value = to_numpy(at_least_1d(state[key]))
+            arrays[name] = value if own else _spread(value, rng)
+        return arrays
+
+    def expected(self, inputs: Arrays, case: Axes) -> Arrays:
+        return self._numbers(self.run(inputs, case, torch.float64))
+
+    def trusted(self, inputs: Arrays, case: Axes) -> Arrays:
+        """In the problem's own types; in float32, rounded once, where the CPU has no such operation."""
+        try:
+            found = self.run(inputs, case, None)
+        except (RuntimeError, NotImplementedError):
+            found = self.run(inputs, case, torch.float32)
+        return self._numbers(found)
+
+    def rivals(self) -> dict[str, Callable[..., Any]]:
+        """The module on the GPU as it is, and compiled where the import asked for it."""
+        names = {"eager": False, **({"compiled": True} if self.compiled else {})}
+        return {name: _Rival(self, compiled) for name, compiled in names.items()}
+
+    def run(self, inputs: Arrays, case: Axes, dtype: Any, *, seed: int = 0) -> list[Any]:
+        """forward on the CPU with all floating tensors in `dtype` (None: as they are). seed: of what it draws itself."""
+        with seeded(seed), placed("cpu", dtype):
+            module = self.problem.module(case)
+            if dtype is not None:
+                module = module.to(dtype)
+            state = state_of(module)
+            shapes = self.fixed(case)
+            named = {key: _like(inputs[name], state[key], dtype) for name, key in self.state.items()}
+            given = [
+                value if name is None else _like(inputs[name], value, dtype)
+                for value, name in zip(shapes, self._names(len(shapes)), strict=True)
+            ]
+            return flattened(torch.func.functional_call(module, named, tuple(given)))
+
+    def fixed(self, case: Axes) -> list[Any]:
+        """forward's arguments as shapes without values; what is no tensor is itself."""
+        key = tuple((axis, case[axis]) for axis in self.problem.sizes.axes)
+        if key not in self._fixed:
+            with seeded(0):
+                try:
+                    with placed("meta"):
+                        self._fixed[key] = self.problem.arguments(case)
+                except (RuntimeError, NotImplementedError):  # it looks at values; then there must be some
+                    with placed("cpu"):
+                        self._fixed[key] = self.problem.arguments(case)
+        return self._fixed[key]
+
+    def _names(self, count: int) -> list[str | None]:
+        names: list[str | None] = [None] * count
+        for name, index in self.arguments.items():
+            names[index] = name
+        return names
+
+    def _numbers(self, found: Sequence[Any]) -> Arrays:
+        return {name: to_numpy(at_least_1d(value)) for name, value in zip(self.outputs, found, strict=True)}
+
+
+def _like(array: NDArray[np.generic], shape: Any, dtype: Any) -> Any:
+    """The array as a tensor of that shape and type, or of `dtype` where it is a floating one."""
+    tensor = to_torch(array, DTYPES[shape.dtype]) if array.dtype.kind != "f" or dtype is None else torch.tensor(array)
+    if dtype is not None and shape.is_floating_point():
+        tensor = tensor.to(dtype)
+    return tensor.reshape(shape.shape)
+
+
+def _spread(value: NDArray[np.generic], rng: np.random.Generator) -> NDArray[np.generic]:
+    reals = value.astype(np.float64)
+    if value.dtype.kind in "iub" or reals.min() != reals.max():
+        return value
+    return np.asarray((reals + 0.25 * rng.uniform(-1, 1, reals.shape)).astype(value.dtype))
+
+
+class _Rival:
+    """One call of the module on the tensors' own device; the module is built once for each set of tensors."""
+
+    def __init__(self, reference: ModuleReference, compiled: bool) -> None:
+        self.reference, self.compiled = reference, compiled
+        self._built: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
+
+    def __call__(self, tensors: Mapping[str, Any], case: Axes) -> Any:
+        key = tuple(tensor.data_ptr() for tensor in tensors.values())
+        if key not in self._built:
+            if len(self._built) >= _KEPT:
+                self._built.clear()
+            self._built[key] = self._build(tensors, case)
+        module, given = self._built[key]
+        found = [at_least_1d(tensor) for tensor in flattened(module(*given))]
+        return found[0] if len(found) == 1 else found
+
+    def _build(self, tensors: Mapping[str, Any], case: Axes) -> tuple[Any, list[Any]]:
+        reference = self.reference
+        device = str(next(iter(tensors.values())).device)
+        with seeded(0), placed(device):
+            module = reference.problem.module(case).to(device)
+            state = state_of(module)
+            for name, key in reference.state.items():
+                state[key].copy_(tensors[name].reshape(state[key].shape))
+        shapes = reference.fixed(case)
+        given = [
+            (value.to(device) if isinstance(value, torch.Tensor) else value)
+            if name is None
+            else tensors[name]
+            .view(value.dtype if value.dtype.itemsize == 1 else tensors[name].dtype)
+            .reshape(value.shape)
+            for value, name in zip(shapes, reference._names(len(shapes)), strict=True)
+        ]
+        return (torch.compile(module) if self.compiled else module), given

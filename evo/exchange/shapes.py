@@ -1,0 +1,114 @@
+"""What a problem's tensors are at given sizes, without running it on numbers: on torch's meta device.
+
+Problems that look at values have no shapes there; small ones are run for real instead.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from evo.exchange.module import DTYPES, Axes, Problem, flattened, placed, seeded, state_of
+
+_REAL_AT_MOST = 1 << 24  # elements that are run for real where the meta device cannot tell
+
+
+class Refused(Exception):
+    """Why a problem cannot become a task: one line, and what to do."""
+
+    def __init__(self, reason: str, hint: str) -> None:
+        super().__init__(reason)
+        self.reason, self.hint = reason, hint
+
+
+@dataclass(frozen=True)
+class Array:
+    """One tensor: type by evo's name, and lengths."""
+
+    dtype: str
+    dims: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.dims)
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """All tensors at one set of sizes. flop: of matrix products, convolutions and attention; 0 where there are none."""
+
+    arguments: tuple[Array | None, ...]
+    state: dict[str, Array]
+    outputs: tuple[Array, ...]
+    flop: int
+
+    @property
+    def elements(self) -> int:
+        given = [array.elements for array in self.arguments if array is not None]
+        return sum(given) + sum(a.elements for a in self.state.values()) + sum(a.elements for a in self.outputs)
+
+
+def shapes_of(problem: Problem, axes: Axes) -> Shapes:
+    """Raises what the problem raises at these sizes, and Refused for tensors that no task can hold."""
+    try:
+        return _run(problem, axes, "meta")
+    except (RuntimeError, NotImplementedError, ValueError) as error:
+        if "meta" not in str(error).lower() and not isinstance(error, NotImplementedError):
+            raise
+    if _drawn(problem, axes) > _REAL_AT_MOST:
+        raise Refused(
+            "forward looks at values (item(), data-dependent shapes), and the tensors are too large to run here",
+            "lower the sizes in the file",
+        )
+    return _run(problem, axes, "cpu")
+
+
+def forward_names(problem: Problem, axes: Axes, count: int) -> list[str]:
+    """The names of forward's parameters, as many as there are arguments."""
+    names = list(inspect.signature(problem.space(axes)["Model"].forward).parameters)[1:]
+    return [names[i] if i < len(names) else f"x{i}" for i in range(count)]
+
+
+def _drawn(problem: Problem, axes: Axes) -> int:
+    with seeded(0), placed("meta"):
+        return sum(value.numel() for value in problem.arguments(axes) if isinstance(value, torch.Tensor))
+
+
+def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
+    with seeded(0), placed(device):
+        module = problem.module(axes)
+        given = problem.arguments(axes)
+        with FlopCounterMode(display=False) as counter:
+            result = module(*given)
+    outputs = flattened(result)
+    if not outputs:
+        raise Refused(f"forward returns {type(result).__name__}, no tensor", "a task computes tensors")
+    arguments = tuple(_argument(value, number) for number, value in enumerate(given))
+    state = {name: _array(value, name) for name, value in state_of(module).items()}
+    found = tuple(_array(value, f"output {number}") for number, value in enumerate(outputs))
+    return Shapes(arguments, state, found, int(counter.get_total_flops()))
+
+
+def _argument(value: Any, number: int) -> Array | None:
+    if isinstance(value, torch.Tensor):
+        return _array(value, f"input {number}")
+    if isinstance(value, list | tuple | dict) and flattened(value):
+        raise Refused(f"input {number} is a {type(value).__name__} of tensors", "pass each tensor by itself")
+    return None
+
+
+def _array(tensor: Any, what: str) -> Array:
+    if tensor.dtype not in DTYPES:
+        raise Refused(
+            f"{what} is of type {tensor.dtype}, which no task can hold", f"one of {', '.join(DTYPES.values())}"
+        )
+    if tensor.layout is not torch.strided:
+        raise Refused(f"{what} is {tensor.layout}, not a dense tensor", "pass its parts as dense tensors")
+    if tensor.numel() == 0:
+        raise Refused(f"{what} is empty ({tuple(tensor.shape)})", "raise the sizes in the file")
+    return Array(DTYPES[tensor.dtype], tuple(tensor.shape) or (1,))

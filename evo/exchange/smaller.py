@@ -1,0 +1,149 @@
+"""Smaller cases of a problem: its sizes reduced as far as the module permits, in several ways.
+
+A size is reduced, tried, and put back where the module refuses. Sizes of filters, strides and the like stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from evo.exchange.module import Problem
+from evo.exchange.shapes import Refused, Shapes, shapes_of
+
+_KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
+_SMALL = 8  # what is no larger is part of what is computed more often than a length
+_BATCH = re.compile(r"BATCH|^B$|^BS$")
+_LEVELS = (16384, 4096, 2048, 1024, 512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
+
+CHECK_ELEMENTS, CHECK_FLOP = 20_000, 2_000_000
+BENCH_ELEMENTS, BENCH_FLOP = 1 << 21, 1 << 28
+
+Sizes = dict[str, int]
+
+
+class Reduction:
+    """Legal smaller sizes of one problem. Shapes that were found are kept."""
+
+    def __init__(self, problem: Problem, own: Shapes) -> None:
+        self.problem, self.own = problem, own
+        self.axes = dict(problem.sizes.axes)
+        self._known: dict[tuple[int, ...], Shapes | None] = {tuple(self.axes.values()): own}
+
+    def shapes(self, sizes: Sizes) -> Shapes | None:
+        """None where the module refuses these sizes, or computes something of another kind."""
+        key = tuple(sizes.values())
+        if key not in self._known:
+            try:
+                found: Shapes | None = shapes_of(self.problem, sizes)
+            except Refused:
+                found = None
+            except Exception:  # noqa: BLE001 - whatever foreign code raises, these sizes are not for it
+                found = None
+            self._known[key] = found if found is not None and self._alike(found) else None
+        return self._known[key]
+
+    def _alike(self, found: Shapes) -> bool:
+        def kind(shapes: Shapes) -> object:
+            arrays = [*shapes.arguments, *shapes.state.values(), *shapes.outputs]
+            return [None if array is None else (array.dtype, len(array.dims)) for array in arrays]
+
+        return list(found.state) == list(self.own.state) and kind(found) == kind(self.own)
+
+    def below(self, elements: int, flop: int, value_at: Callable[[int, int], int]) -> Sizes | None:
+        """The largest sizes within both limits; value_at(level, position) proposes one. None: it cannot be that small."""
+        best: Sizes | None = None
+        for level in _LEVELS:
+            sizes = self._reduced(level, value_at)
+            shapes = self.shapes(sizes)
+            if shapes is not None and shapes.elements <= elements and shapes.flop <= flop:
+                return sizes
+            best = sizes if shapes is not None else best
+        return self._last_resort(elements, flop, best)
+
+    def _last_resort(self, elements: int, flop: int, sizes: Sizes | None) -> Sizes | None:
+        """Whatever else can shrink, one size after the other, largest first."""
+        sizes = dict(sizes or self.axes)
+        for axis in sorted(sizes, key=lambda name: -sizes[name]):
+            for level in (*_LEVELS, 1):
+                tried = {**sizes, axis: min(sizes[axis], level)}
+                if tried != sizes and self.shapes(tried) is not None:
+                    sizes = tried
+                    found = self.shapes(sizes)
+                    if found is not None and found.elements <= elements and found.flop <= flop:
+                        return sizes
+        return None
+
+    def _movable(self) -> Iterator[str]:
+        for axis, value in self.axes.items():
+            if (value > _SMALL and not _KEPT.search(axis)) or (_BATCH.search(axis) and value > 1):
+                yield axis
+
+    def _reduced(self, level: int, value_at: Callable[[int, int], int]) -> Sizes:
+        movable = list(self._movable())
+        wished = {axis: min(self.axes[axis], value_at(level, place)) for place, axis in enumerate(movable)}
+        for axis in movable:
+            if _BATCH.search(axis):
+                wished[axis] = min(wished[axis], max(2, value_at(level, 0) // 8))
+        together = self.axes | wished
+        if self.shapes(together) is not None:
+            return together
+        values = list(dict.fromkeys(self.axes[axis] for axis in movable))
+        tied = self.axes | {
+            axis: min(self.axes[axis], value_at(level, values.index(self.axes[axis]))) for axis in movable
+        }
+        if self.shapes(tied) is not None:
+            return tied
+        return self._one_by_one(movable, wished, level)
+
+    def _one_by_one(self, movable: list[str], wished: Sizes, level: int) -> Sizes:
+        sizes = dict(self.axes)
+        for axis in sorted(movable, key=lambda name: -self.axes[name]):
+            own = self.axes[axis]
+            divisors = [own // part for part in range(1, own + 1) if own % part == 0 and own // part <= 2 * level][:3]
+            for value in dict.fromkeys((wished[axis], *divisors, 2 * level, 4 * level)):
+                tried = {**sizes, axis: value}
+                if value < sizes[axis] and self.shapes(tried) is not None:
+                    sizes = tried
+                    break
+        return sizes
+
+
+def even(level: int, place: int) -> int:
+    """Powers of two, and the two halves of the way between."""
+    return level
+
+
+def ragged(level: int, place: int) -> int:
+    """Odd, and different for each size."""
+    return max(level - 1 - 2 * (place % 3), 1) | 1
+
+
+def uneven(level: int, place: int) -> int:
+    """Long in one size, short in the next."""
+    return max(level // 2 + 1, 2) if place % 2 else level + 5
+
+
+def uneven_other(level: int, place: int) -> int:
+    return level + 3 if place % 2 else max(level // 2 - 1, 2)
+
+
+PROFILES = {"even": even, "ragged": ragged, "long_first": uneven, "long_last": uneven_other}
+
+
+def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
+    """Named small cases, all different. Raises Refused where the module is large whatever its sizes."""
+    found: dict[str, Sizes] = {}
+    for name, value_at in PROFILES.items():
+        sizes = reduction.below(CHECK_ELEMENTS, CHECK_FLOP, value_at)
+        if sizes is not None and sizes not in found.values():
+            found[name] = sizes
+    if not found:
+        largest = reduction.below(64 * CHECK_ELEMENTS, 64 * CHECK_FLOP, even)
+        if largest is None:
+            raise Refused(
+                "its sizes cannot be reduced to something that a check can run",
+                "give the sizes as constants at the top of the file, so that smaller cases can be made",
+            )
+        found["least"] = largest
+    return found

@@ -8,7 +8,22 @@ from typing import Annotated
 
 import typer
 
-from evo.cli import baseline, derive, doctor, files, history, limits, lists, loop, mcp, profile, redteam, start, tune
+from evo.cli import (
+    baseline,
+    derive,
+    doctor,
+    files,
+    history,
+    limits,
+    lists,
+    loop,
+    mcp,
+    profile,
+    redteam,
+    report,
+    start,
+    tune,
+)
 from evo.cli.failures import guarded
 from evo.cli.options import Session
 from evo.cli.terminal import complain, out, prepare_streams
@@ -38,6 +53,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "show": history.show,
     "diff": history.diff,
     "replay": history.replay,
+    "report": report.report,
     "mcp": mcp.mcp,
     "redteam": redteam.redteam,
     "doctor": doctor.doctor,

@@ -1,0 +1,277 @@
+"""`evo report`: all records told as one page, or as Markdown, JSON, CSV or SVG; and one run as a case study."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from evo.cli.options import AsJson, choose_task, session_of
+from evo.cli.recorded import commits_of, headline_of
+from evo.cli.terminal import out, say, stage
+from evo.cli.views import case_us
+from evo.errors import EvoError, TaskInvalid, UsageError
+
+if TYPE_CHECKING:
+    from evo.leaderboard import Entry
+    from evo.population import Record
+    from evo.report import CaseStudy, Heat, Roofline, Story
+    from evo.result import Json
+
+_COUNT_LIMIT_S = 30.0  # for each case that is tried
+_MOST_COUNTED = 6  # champions with different texts
+
+
+class Format(StrEnum):
+    html = "html"
+    md = "md"
+    json = "json"
+    csv = "csv"
+    svg = "svg"
+
+
+def report(
+    context: typer.Context,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="Default: by the ending of --out, else html.", show_default=False)
+    ] = None,
+    out_file: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="- for stdout. Default: report.html, other formats to stdout."),
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only this task.")] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Only this run, by the beginning of its id.")
+    ] = None,
+    case_study: Annotated[
+        bool, typer.Option("--case-study", help="Tell one run: --run, else the latest with a gain.")
+    ] = False,
+    count: Annotated[
+        bool, typer.Option("--count/--no-count", help="Count each champion by source line on the simulator.")
+    ] = False,
+    json: AsJson = False,
+) -> int:
+    """Tell what the records hold. One page that needs no network, or Markdown, JSON, CSV, SVG; or a case study.
+
+    The page shows the climb, champions, rooflines, lines of descent with their diffs, what each kind of change brought,
+    counters by source line (with --count), time and cost, environments. Measured and modelled times stay apart.
+    """
+    chosen = _format(format, out_file, json)
+    root = session_of(context).root()
+    shown, population = _records(root, task, run, case_study=case_study)
+    told, study = _told(root, shown, population, count=count, case_study=case_study)
+    text = _rendered(chosen, told, study)
+    target = out_file if out_file is not None else Path("report.html") if chosen is Format.html else None
+    if target is None or str(target) == "-":
+        sys.stdout.write(text)
+        return 0
+    _write(target, text)
+    say(f"{len(told.records)} trials told in {target}, {len(text.encode()) / 1e6:.2f} MB")
+    out(str(target))
+    return 0
+
+
+def _format(given: Format | None, out_file: Path | None, json: bool) -> Format:
+    if json and given not in (None, Format.json):
+        raise UsageError(f"--json and --format {given.value} together", hint="give one of them")
+    if json:
+        return Format.json
+    if given is not None or out_file is None or str(out_file) == "-":
+        return given or Format.html
+    ending = out_file.suffix.lower().lstrip(".").replace("htm", "html").replace("htmll", "html")
+    try:
+        return Format(ending)
+    except ValueError:
+        known = ", ".join(one.value for one in Format)
+        hint = f"name a file that ends in one of {known}, or give --format"
+        raise UsageError(f"--out {out_file}: its ending is no format", hint=hint) from None
+
+
+def _records(root: Path, task: str | None, run: str | None, *, case_study: bool) -> tuple[list[Record], list[Record]]:
+    """The records to show, and all those that their texts rest on."""
+    from evo.population import load_records
+
+    if task is not None and not (root / "population" / task / "runs").is_dir():
+        task = choose_task(root, task).name  # a task that never was is another mistake than one without trials
+    population = load_records(root, task)
+    if not population:
+        what = f"no trial of {task} is recorded" if task is not None else "no trial is recorded"
+        hint = f"`evo iterate{f' {task}' if task else ''}` makes some; a report tells what they brought"
+        raise TaskInvalid(f"{root / 'population'}: {what}, so there is nothing to report", hint=hint)
+    if run is None and case_study:
+        run = _run_to_tell(population)
+    if run is None:
+        return population, population
+    runs = sorted({record.run for record in population if record.run.startswith(run)})
+    if len(runs) != 1:
+        known = sorted({record.run for record in population})
+        problem = f"is the beginning of {len(runs)} runs" if runs else "is the beginning of no run"
+        listed = ", ".join((runs or known)[-6:])
+        raise UsageError(
+            f"--run {run!r} {problem}", hint=f"give more of one of {listed}" if runs else f"runs: {listed}"
+        )
+    shown = [record for record in population if record.run == runs[0]]
+    return shown, population
+
+
+def _run_to_tell(population: Sequence[Record]) -> str:
+    """The latest run in which something was gained, else the latest."""
+    gained = [record.run for record in population if record.kept and record.gain is not None]
+    return max(gained or [record.run for record in population])
+
+
+def _told(
+    root: Path, shown: list[Record], population: list[Record], *, count: bool, case_study: bool
+) -> tuple[Story, CaseStudy | None]:
+    from evo import __version__
+    from evo.leaderboard import build, entries
+    from evo.report import case_study as tell
+    from evo.report import story
+
+    commits = commits_of(root)
+    names = sorted({record.task for record in shown})
+    headlines = {name: headline for name in names if (headline := headline_of(root, name)) is not None}
+    board = entries(build(shown, commits))
+    rooflines = _rooflines(root, board)
+    heats = _heats(root, board, population) if count else []
+    told = story(
+        shown,
+        population=population,
+        commits=commits,
+        headlines=headlines,
+        title=f"Kernel evolution of {', '.join(names)}",
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        version=__version__,
+        rooflines=rooflines,
+        heats=heats,
+        no_heat="" if count else "Counters by source line were not asked for",
+    )
+    if not case_study:
+        return told, None
+    name = shown[0].task
+    same = [record for record in population if record.task == name]
+    return told, tell(shown[0].run, same, headlines.get(name), rooflines)
+
+
+def _rendered(chosen: Format, told: Story, study: CaseStudy | None) -> str:
+    from evo import report as writer
+
+    if chosen is Format.html:
+        return writer.page(told, study)
+    if chosen is Format.md:
+        return writer.markdown(told, study)
+    if chosen is Format.csv:
+        return writer.trials_csv(told)
+    if chosen is Format.svg:
+        return writer.climbs_svg(told)
+    # Half a surrogate pair, as a careless reply may hold, has no UTF-8 form; escaped it has one.
+    return json_module.dumps(writer.story_json(told, study), indent=2, allow_nan=False) + "\n"
+
+
+def _write(target: Path, text: str) -> None:
+    from evo.disk import write_atomic
+
+    if target.is_dir():
+        raise UsageError(f"--out {target} is a folder", hint="name a file")
+    if not target.parent.is_dir():
+        raise UsageError(f"--out {target}: no folder {target.parent}", hint="make the folder first")
+    write_atomic(target, text.encode("utf-8", "replace"))
+
+
+# --- rooflines ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    task: str
+    chip: str  # a slug of the table, without `sim-`
+    timing: str
+
+
+def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
+    """One for each task, chip and timing that has a champion."""
+    places = dict.fromkeys(
+        _Place(str(entry["task"]), str(entry["chip"]).removeprefix("sim-"), str(entry["timing"])) for entry in board
+    )
+    found = [_roofline(root, place, board) for place in places]
+    return [one for one in found if one is not None]
+
+
+def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
+    from evo.hardware import chip as chip_of
+    from evo.report import roofline
+    from evo.report.roofs import Taken
+    from evo.roofline import limits
+    from evo.task import load_task
+
+    try:
+        chip = chip_of(place.chip)
+    except EvoError:
+        return None  # a GPU that the table has no row for
+    try:
+        task = load_task(root, place.task)
+        cases = [limits(task, case, chip) for case in task.bench]
+    except EvoError as error:
+        return roofline(place.task, chip, place.timing, (), (), problem=f"There are no limits: {error.message}")
+    taken: list[Taken] = []
+    for entry in board:
+        slug = str(entry["chip"]).removeprefix("sim-")
+        if _Place(str(entry["task"]), slug, str(entry["timing"])) == place:
+            what = f"{entry['variant']} {entry['arch']}{' (ptx)' if entry['loaded'] == 'ptx_jit' else ''}"
+            for name, figures in cast("dict[str, Json]", entry["cases"]).items():
+                if (us := case_us(figures)) is not None:
+                    taken.append(Taken(case=name, what=what, role="champion", us=us))
+    if place.timing == "measured":
+        from evo.cli.limits import measured_times
+
+        for name, times in measured_times(root, task, chip).items():
+            taken += [
+                Taken(case=name, what=time.what.removeprefix("rival "), role="rival", us=time.p50_us)
+                for time in times
+                if time.what.startswith("rival ")
+            ]
+    return roofline(place.task, chip, place.timing, cases, taken)
+
+
+# --- counters -------------------------------------------------------------------------------------------------------
+
+
+def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> list[Heat]:
+    """Each champion's text once, on the simulator of its chip, else of the L4."""
+    from evo.population import find_among, rebuild_text
+    from evo.report import Heat, count_lines
+    from evo.task import load_task
+
+    found: dict[tuple[str, str], Heat] = {}
+    for entry in board:
+        task, variant, arch = (str(entry[name]) for name in ("task", "variant", "arch"))
+        chip = _simulated(str(entry["chip"]).removeprefix("sim-"))
+        if (variant, chip) in found or len(found) == _MOST_COUNTED:
+            continue
+        stage(f"counting {task} {variant}")
+        text = ""
+        try:
+            record = find_among([r for r in population if r.task == task and r.kept], variant)
+            text = rebuild_text(population, record.trial)
+            heat = count_lines(
+                load_task(root, task), text, variant=variant, chip=chip, arch=arch, limit_s=_COUNT_LIMIT_S
+            )
+        except EvoError as error:  # the rest of the report is still worth having
+            heat = Heat(task=task, chip=chip, arch=arch, variant=variant, text=text, problem=error.message)
+        finally:
+            stage("")
+        found[(variant, chip)] = heat
+    return list(found.values())
+
+
+def _simulated(slug: str) -> str:
+    from evo.hardware import CHIPS
+
+    return slug if slug in CHIPS else "l4"

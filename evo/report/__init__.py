@@ -1,0 +1,30 @@
+"""The report: records told as one page, text, table, data or drawing. Pure, but for counting on the simulator."""
+
+from __future__ import annotations
+
+from evo.report.count import Heat, count_lines
+from evo.report.markdown import markdown
+from evo.report.page import page
+from evo.report.roofs import Roofline, roofline
+from evo.report.story import Climb, Point, Step, Story, story
+from evo.report.tabular import climbs_svg, story_json, trials_csv
+from evo.report.telling import CaseStudy, case_study
+
+__all__ = [
+    "CaseStudy",
+    "Climb",
+    "Heat",
+    "Point",
+    "Roofline",
+    "Step",
+    "Story",
+    "case_study",
+    "climbs_svg",
+    "count_lines",
+    "markdown",
+    "page",
+    "roofline",
+    "story",
+    "story_json",
+    "trials_csv",
+]

@@ -1,0 +1,83 @@
+"""Counters by source line of a champion, from the simulator, at a case that is small enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.device import DeviceName, RunRequest, RunResult
+from evo.device.worker import Crashed, TimedOut
+from evo.gate import fault_reason
+from evo.prepare import Failed, prepare
+from evo.profile import HotLine, hot_lines, kernel_profiles
+from evo.result import Json
+from evo.task import Case, Task
+from evo.workbench import Workbench
+
+_SEED = 0  # of the inputs whose accesses are counted
+_BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """What each line of a variant keeps busy at one case, or why that is not known."""
+
+    task: str
+    chip: str
+    arch: str
+    variant: str
+    text: str
+    case: str = ""
+    lines: tuple[HotLine, ...] = ()
+    problem: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.task} {self.variant} for {self.chip}, {self.arch}"
+
+    def to_json(self) -> dict[str, Json]:
+        shape: dict[str, Json] = {"task": self.task, "chip": self.chip, "arch": self.arch, "variant": self.variant}
+        if self.problem:
+            return {**shape, "problem": self.problem}
+        return {**shape, "case": self.case, "lines": [line.to_json() for line in self.lines]}
+
+
+def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, limit_s: float) -> Heat:
+    """Run a variant on the simulator of a chip and count by line: the smallest bench case, else the largest check case.
+
+    Each is given `limit_s`. Raises EvoError for the harness's failures; a variant's failure is the heat's problem.
+    """
+    problem = ""
+    with Workbench(DeviceName("sim", chip), arch=arch) as bench:
+        for case in _cases(task):
+            prepared = prepare(task, text, chip=bench.chip, arch=arch, cases=[case])
+            if isinstance(prepared, Failed):
+                problem = f"it does not compile here: {prepared.reason}"
+                break
+            program = prepared.programs[case.name]
+            inputs = bench.reference(task).inputs(case, _SEED)
+            request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET)
+            try:
+                result: RunResult = bench.checker.call("run", request, time_limit_s=limit_s)
+            except TimedOut:
+                problem = f"counting was not through after {limit_s:g} s"
+                continue
+            except Crashed as crash:
+                problem = f"counting failed: {crash}"
+                continue
+            if result.faults:
+                problem = fault_reason(result.faults[0])
+                break
+            kernels = kernel_profiles(program, bench.chip, result.launches)
+            lines = hot_lines(kernels, result.launches, text, bench.chip)
+            return Heat(task=task.name, chip=chip, arch=arch, variant=variant, text=text, case=case.name, lines=lines)
+    return Heat(task=task.name, chip=chip, arch=arch, variant=variant, text=text, problem=problem)
+
+
+def _cases(task: Task) -> Sequence[Case]:
+    """The smallest bench case by work, then the largest check case."""
+
+    def work(case: Case) -> float:
+        return task.work_of(case).get("flop", 0.0) or float(sum(t.size_bytes(case) for t in task.tensors))
+
+    return [min(task.bench, key=work), *([max(task.check, key=work)] if task.check else [])]

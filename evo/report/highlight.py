@@ -1,0 +1,101 @@
+"""CUDA C++ as HTML: tokens in spans, everything escaped; and two texts side by side as a table."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from html import escape
+
+_KEYWORDS = frozenset(
+    """
+    __align__ __constant__ __device__ __forceinline__ __global__ __launch_bounds__ __noinline__ __restrict__
+    __shared__ alignas asm auto break case const constexpr continue default do else enum extern for goto if
+    inline namespace operator return signed sizeof static static_assert struct switch template typedef
+    typename union unsigned using volatile while
+    """.split()  # noqa: SIM905
+)
+_TYPES = frozenset(
+    """
+    __half __half2 __nv_bfloat16 __nv_bfloat162 bool char double double2 float float2 float4 half half2 int
+    int16_t int2 int32_t int4 int64_t int8_t long short size_t uint uint16_t uint2 uint32_t uint4 uint64_t
+    uint8_t void
+    """.split()  # noqa: SIM905
+)
+_TOKEN = re.compile(
+    r"(?P<c>//.*|/\*.*?(?:\*/|$))|(?P<s>\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])+')"
+    r"|(?P<p>^\s*#\s*\w+)|(?P<n>\b(?:0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?)[uUlLfF]*\b)|(?P<w>[A-Za-z_]\w*)"
+)
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_CONTEXT = 3
+_LONGEST_LINE = 400
+
+
+def clean(text: str) -> str:
+    """Escaped for HTML, in text and in attributes; characters that no page may hold become a question mark."""
+    return escape(_CONTROL.sub("\ufffd", text), quote=True)
+
+
+def highlighted(text: str) -> list[str]:
+    """Each line as HTML."""
+    lines, inside = [], False
+    for raw in text.split("\n"):
+        line = raw.rstrip("\r")[:_LONGEST_LINE]
+        html, inside = _line(line, inside)
+        lines.append(html)
+    return lines
+
+
+def _line(line: str, inside: bool) -> tuple[str, bool]:
+    parts: list[str] = []
+    at = 0
+    if inside:
+        end = line.find("*/")
+        at = len(line) if end < 0 else end + 2
+        parts.append(_span("c", line[:at]))
+        if end < 0:
+            return "".join(parts), True
+    for match in _TOKEN.finditer(line, at):
+        parts.append(clean(line[at : match.start()]))
+        at = match.end()
+        kind, token = str(match.lastgroup), match.group()
+        if kind == "w":
+            kind = "k" if token in _KEYWORDS else "t" if token in _TYPES else ""
+        parts.append(_span(kind, token))
+        if kind == "c" and token.startswith("/*") and not (token.endswith("*/") and len(token) > 3):
+            return "".join(parts), True
+    parts.append(clean(line[at:]))
+    return "".join(parts), False
+
+
+def _span(kind: str, token: str) -> str:
+    return f'<i class="{kind}">{clean(token)}</i>' if kind and token else clean(token)
+
+
+def side_by_side(old: str, new: str, caption: str) -> str:
+    """The changed hunks of two texts as a table: old line, new line, with their numbers. On a phone CSS stacks them."""
+    before, after = highlighted(old), highlighted(new)
+    titles = "".join(f'<th scope="col">{title}</th>' for title in ("line", "parent", "line", "this"))
+    rows = [f"<thead><tr>{titles}</tr></thead><tbody>"]
+    matcher = difflib.SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
+    for index, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
+        if index:
+            rows.append('<tr class="gap"><td colspan="4">⋯</td></tr>')
+        for tag, i1, i2, j1, j2 in group:
+            rows += _rows(tag, before[i1:i2], after[j1:j2], i1 + 1, j1 + 1)
+    return f'<table class="diff"><caption>{clean(caption)}</caption>{"".join(rows)}</tbody></table>'
+
+
+def _rows(tag: str, old: Sequence[str], new: Sequence[str], i: int, j: int) -> Iterator[str]:
+    if tag == "equal":
+        for step, line in enumerate(new):
+            cells = f'<td class="n">{i + step}</td><td>{line}</td>'
+            yield f'<tr>{cells}<td class="n r">{j + step}</td><td class="r">{line}</td></tr>'
+        return
+    for step in range(max(len(old), len(new))):
+        left = right = '<td class="n e"></td><td class="e"></td>'
+        if step < len(old):
+            left = f'<td class="n">{i + step}</td><td class="d"><del>{old[step]}</del></td>'
+        if step < len(new):
+            right = f'<td class="n">{j + step}</td><td class="a"><ins>{new[step]}</ins></td>'
+        yield f"<tr>{left}{right}</tr>"

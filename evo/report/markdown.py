@@ -1,0 +1,121 @@
+"""The report as Markdown, for a job summary or a terminal. What comes from records is escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from evo.insights import Insight
+from evo.report.drawing import climb_words
+from evo.report.story import Climb, Story
+from evo.report.telling import CaseStudy, llm_words
+from evo.report.words import clipped, duration, gain_words, microseconds, plural, ratio
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|#!~$])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_MOST_INSIGHTS = 20
+
+
+def markdown(story: Story, study: CaseStudy | None = None) -> str:
+    """The case study where there is one, then climbs, champions, limits, insights, cost and environments."""
+    parts = [f"# {_text(study.title if study else story.title)}", ""]
+    if study is not None:
+        for chapter in study.chapters:
+            parts += [f"## {_text(chapter.heading)}", "", *(f"{_text(line)}\n" for line in chapter.sentences)]
+            if chapter.rows:
+                parts += [*_table(chapter.head, chapter.rows), ""]
+    for climb in story.climbs:
+        parts += [f"## {_text(climb.title)}", "", _text(climb_words(climb)), "", *_kept(climb), ""]
+    parts += ["## Champions", "", *_champions(story), ""]
+    for roof in story.rooflines:
+        parts += [f"## Limits: {_text(roof.title)}", ""]
+        if roof.problem:
+            parts += [_text(roof.problem), ""]
+            continue
+        head = ["case", ">floor µs", "bound by", "what", f">{roof.timing} µs", ">floor / time"]
+        rows = [
+            [
+                case.name,
+                microseconds(case.floor_us),
+                case.limiter,
+                f"{one.role} {one.what}",
+                microseconds(one.us),
+                f"{case.floor_us / one.us:.0%}" if case.floor_us else "",
+            ]
+            for case in roof.cases
+            for one in roof.of_case(case.name)
+        ]
+        parts += [*_table(head, rows), ""]
+    parts += ["## What each kind of change brought", "", *_insights(story.insights), ""]
+    parts += ["## Time and cost", "", *_spent(story), ""]
+    parts += ["## Environments", "", *(f"- {_text(words)}: {plural(n, 'trial')}" for words, _, n in story.environments)]
+    return "\n".join([*parts, ""])
+
+
+def _text(text: str) -> str:
+    line = _CONTROL.sub("\ufffd", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", escape(line, quote=False))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [" | ".join(_text(cell.lstrip(">")) for cell in head)]
+    lines.append(" | ".join("---:" if cell.startswith(">") else "---" for cell in head))
+    lines += [" | ".join(_text(cell) for cell in row) for row in rows]
+    return [f"| {line} |" for line in lines]
+
+
+def _kept(climb: Climb) -> list[str]:
+    rows = [
+        [str(p.index), p.variant, microseconds(p.us) if p.us is not None else "", p.verdict, clipped(p.summary, 80)]
+        for p in climb.points
+        if p.kept
+    ]
+    return _table([">trial", "variant", f">{climb.timing} µs", "verdict", "change"], rows) if rows else []
+
+
+def _champions(story: Story) -> list[str]:
+    lines: list[str] = []
+    for timing in ("measured", "modelled"):
+        rows = []
+        for entry in story.board:
+            if entry["timing"] != timing or not isinstance(cases := entry["cases"], dict):
+                continue
+            gain = entry.get("gain")
+            for name, figures in cases.items():
+                us = figures.get("p50_us", figures.get("modelled_us")) if isinstance(figures, dict) else None
+                where = [str(entry[key]) for key in ("task", "chip", "arch", "loaded", "variant")]
+                time = microseconds(us) if isinstance(us, int | float) else ""
+                rows.append([*where, name, time, gain_words(gain if isinstance(gain, dict) else None)])
+        if rows:
+            head = ["task", "chip", "arch", "loaded", "variant", "case", f">{timing} µs", "last gain"]
+            lines += [*_table(head, rows), ""]
+    return lines or ["There is no champion yet."]
+
+
+def _insights(insights: Sequence[Insight]) -> list[str]:
+    if not insights:
+        return ["Nothing but starts so far."]
+    rows = [
+        [
+            row.operator,
+            clipped(row.change, 80),
+            row.chip,
+            row.timing,
+            ratio(row.median) if row.median is not None else "",
+            f"{row.kept} of {row.count}",
+        ]
+        for row in insights[:_MOST_INSIGHTS]
+    ]
+    lines = _table(["operator", "change", "chip", "timing", ">median gain", ">kept"], rows)
+    left = len(insights) - _MOST_INSIGHTS
+    return [*lines, *(["", f"and {left} more: `evo insights` lists them"] if left > 0 else [])]
+
+
+def _spent(story: Story) -> list[str]:
+    total = story.spent
+    words = f"{plural(total.trials, 'trial')}"
+    if total.seconds is not None:
+        words += f" in {duration(total.seconds)}"
+    rows = [[name, str(trials), str(kept), duration(seconds)] for name, trials, kept, seconds in total.by_operator]
+    return [f"{words}. {_text(llm_words(total))}", "", *_table(["operator", ">trials", ">kept", ">time"], rows)]

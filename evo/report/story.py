@@ -1,0 +1,364 @@
+"""What the records tell, arranged for reading: climbs, lines of descent, what it cost, where it ran. Pure.
+
+A climb holds times that may be held against each other: one task in one place, one environment, one timing. Measured
+and modelled times are therefore never in one climb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evo.errors import EvoError
+from evo.insights import Insight, environment_words, summarise
+from evo.leaderboard import Entry, build, entries
+from evo.population import Record, rebuild_text
+from evo.report.count import Heat
+from evo.report.roofs import Roofline
+from evo.result import Environment, Json, drop_absent
+
+_TIME = ("modelled_us", "p50_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One trial of a climb. us: the headline case; low, high: the 95 % interval of its gain, as times at this figure.
+
+    Both are absent where nothing was timed, the interval also where the time is modelled or nothing was compared.
+    """
+
+    trial: str
+    index: int  # from 1, over the climb
+    variant: str
+    operator: str
+    kind: str
+    status: str
+    verdict: str
+    kept: bool
+    summary: str
+    us: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Climb:
+    """The trials of one task in one environment, in order. case: whose times these are."""
+
+    task: str
+    chip: str
+    arch: str
+    loaded: str
+    timing: str
+    environment: str
+    model: str  # the simulator's model version; empty where times are measured
+    case: str
+    points: tuple[Point, ...]
+
+    @property
+    def title(self) -> str:
+        how = " by PTX" if self.loaded == "ptx_jit" else ""
+        return f"{self.task} on {self.chip}, {self.arch}{how}, {self.timing} times"
+
+    def to_json(self) -> dict[str, Json]:
+        shape: dict[str, Json] = {
+            name: getattr(self, name)
+            for name in ("task", "chip", "arch", "loaded", "timing", "environment", "model", "case")
+        }
+        return {**shape, "points": [point.to_json() for point in self.points]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One kept variant in a line of descent: the record, both texts where the chain of diffs is whole, its siblings.
+
+    tried: the trials made from it that were not kept.
+    """
+
+    record: Record
+    parent_text: str | None
+    text: str | None
+    problem: str = ""
+    tried: tuple[Record, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """From a start to a champion, in one place."""
+
+    task: str
+    chip: str
+    arch: str
+    loaded: str
+    timing: str
+    steps: tuple[Step, ...]
+
+    @property
+    def title(self) -> str:
+        how = " by PTX" if self.loaded == "ptx_jit" else ""
+        return f"{self.task} on {self.chip}, {self.arch}{how}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """Wall-clock seconds by operator and stage, and what language models used, as far as records say."""
+
+    trials: int
+    seconds: float | None
+    by_operator: tuple[tuple[str, int, int, float], ...]  # operator, trials, kept, seconds
+    by_stage: tuple[tuple[str, float], ...]
+    llm: Mapping[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Json]:
+        operators: list[Json] = [
+            {"operator": name, "trials": trials, "kept": kept, "seconds": round(seconds, 3)}
+            for name, trials, kept, seconds in self.by_operator
+        ]
+        return drop_absent(
+            {
+                "trials": self.trials,
+                "seconds": round(self.seconds, 3) if self.seconds is not None else None,
+                "by_operator": operators,
+                "by_stage_s": {name: round(seconds, 3) for name, seconds in self.by_stage} or None,
+                "llm": dict(self.llm) or None,
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """Everything a report shows. headlines: each task's headline case, where the task is known."""
+
+    title: str
+    made: str  # ISO 8601
+    version: str
+    records: tuple[Record, ...]
+    commits: Mapping[str, str]
+    climbs: tuple[Climb, ...]
+    lines: tuple[Line, ...]
+    board: tuple[Entry, ...]
+    insights: tuple[Insight, ...]
+    spent: Spent
+    environments: tuple[tuple[str, Environment, int], ...]  # words, one of them, trials
+    headlines: Mapping[str, str]
+    rooflines: tuple[Roofline, ...] = ()
+    heats: tuple[Heat, ...] = ()
+    no_heat: str = ""  # why there are none
+
+
+def story(
+    records: Sequence[Record],
+    *,
+    commits: Mapping[str, str],
+    headlines: Mapping[str, str],
+    title: str,
+    made: str,
+    version: str,
+    rooflines: Sequence[Roofline] = (),
+    heats: Sequence[Heat] = (),
+    no_heat: str = "",
+    population: Sequence[Record] | None = None,
+) -> Story:
+    """Arrange records. population: all records, where `records` are some of them and texts rest on the others."""
+    ordered = sorted(records, key=lambda record: (record.run, record.number))
+    return Story(
+        title=title,
+        made=made,
+        version=version,
+        records=tuple(ordered),
+        commits=commits,
+        climbs=tuple(climbs(ordered, headlines)),
+        lines=tuple(lines_of_descent(ordered, population if population is not None else ordered)),
+        board=tuple(entries(build(ordered, commits))),
+        insights=tuple(summarise(ordered)),
+        spent=spent(ordered),
+        environments=tuple(_environments(ordered)),
+        headlines=headlines,
+        rooflines=tuple(rooflines),
+        heats=tuple(heats),
+        no_heat=no_heat,
+    )
+
+
+# --- climbs ---------------------------------------------------------------------------------------------------------
+
+
+def climbs(ordered: Sequence[Record], headlines: Mapping[str, str]) -> list[Climb]:
+    """One climb per task, environment, task text and model version; trials without a time stand in their run's."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
+    models: dict[tuple[str, ...], str] = {}
+    for record in ordered:
+        place = (record.task, *record.place, environment_words(record), str(record.environment["task_hash"]))
+        model = next((str(case["model_version"]) for case in record.bench if "model_version" in case), None)
+        if model is not None:
+            models[place] = model
+        groups.setdefault((*place, models.get(place, "") if record.timing == "modelled" else ""), []).append(record)
+    found = [_climb(key, group, headlines) for key, group in groups.items()]
+    return sorted(found, key=lambda climb: (climb.task, climb.timing, climb.chip, climb.arch, climb.loaded))
+
+
+def _climb(key: tuple[str, ...], group: Sequence[Record], headlines: Mapping[str, str]) -> Climb:
+    task, chip, arch, loaded, environment, _, model = key
+    timed = [str(case["name"]) for record in group for case in record.bench]
+    case = headlines.get(task, "")
+    if case not in timed:
+        case = timed[0] if timed else case
+    return Climb(
+        task=task,
+        chip=chip,
+        arch=arch,
+        loaded=loaded,
+        timing="modelled" if loaded == "sim" else "measured",
+        environment=environment,
+        model=model,
+        case=case,
+        points=tuple(_point(index, record, case) for index, record in enumerate(group, start=1)),
+    )
+
+
+def _point(index: int, record: Record, case: str) -> Point:
+    us = case_us(record, case)
+    low, high = interval_us(record, case, us)
+    return Point(
+        trial=record.trial,
+        index=index,
+        variant=record.variant,
+        operator=record.operator,
+        kind=record.kind,
+        status=record.status.value,
+        verdict=verdict_word(record),
+        kept=record.kept,
+        summary=" ".join(record.summary.split()),
+        us=us,
+        low=low,
+        high=high,
+    )
+
+
+def verdict_word(record: Record) -> str:
+    """keep, keep_neutral, revert or inconclusive; `start` for a first champion, `revert` where nothing was decided."""
+    if record.verdict is not None:
+        return record.verdict.value
+    return "start" if record.kept else "revert"
+
+
+def case_us(record: Record, case: str) -> float | None:
+    """A trial's time at one case: the warm median, or modelled; None where there is none."""
+    for figures in record.bench:
+        if figures.get("name") != case:
+            continue
+        warm = figures.get("warm")
+        source: Mapping[str, Json] = warm if isinstance(warm, dict) else figures
+        for name in _TIME:
+            value = source.get(name)
+            if isinstance(value, int | float) and value > 0:
+                return float(value)
+    return None
+
+
+def interval_us(record: Record, case: str, us: float | None) -> tuple[float | None, float | None]:
+    """The 95 % interval of this case's gain over the parent, as times: us * ratio / high to us * ratio / low."""
+    decision = record.evaluation.get("decision")
+    evidence = decision.get("evidence") if isinstance(decision, dict) else None
+    cases = evidence.get("cases") if isinstance(evidence, dict) else None
+    gain = cases.get(case) if isinstance(cases, dict) else None
+    if us is None or not isinstance(gain, dict):
+        return None, None
+    ratio, low, high = (gain.get(name) for name in ("ratio", "low", "high"))
+    numbers = [float(value) for value in (ratio, low, high) if isinstance(value, int | float) and value > 0]
+    return (us * numbers[0] / numbers[2], us * numbers[0] / numbers[1]) if len(numbers) == 3 else (None, None)
+
+
+# --- descent --------------------------------------------------------------------------------------------------------
+
+
+def lines_of_descent(ordered: Sequence[Record], population: Sequence[Record]) -> list[Line]:
+    """The kept chain of the latest champion of each place."""
+    champions: dict[tuple[str, ...], Record] = {}
+    children: dict[tuple[str, ...], list[Record]] = {}
+    for record in ordered:
+        if record.kept:
+            champions[(record.task, *record.place)] = record
+        elif record.parent is not None:
+            children.setdefault((record.task, *record.place, record.parent), []).append(record)
+    return [
+        _line(champion, ordered, population, children)
+        for _, champion in sorted(champions.items(), key=lambda item: item[0])
+    ]
+
+
+def _line(
+    champion: Record,
+    ordered: Sequence[Record],
+    population: Sequence[Record],
+    children: Mapping[tuple[str, ...], Sequence[Record]],
+) -> Line:
+    kept = [r for r in ordered if r.kept and (r.task, r.place) == (champion.task, champion.place)]
+    chain, at = [champion], champion
+    while at.parent is not None:
+        earlier = [r for r in kept if r.variant == at.parent and (r.run, r.number) < (at.run, at.number)]
+        if not earlier:
+            break  # it began in records that are not shown
+        at = earlier[-1]
+        chain.append(at)
+    steps = []
+    previous: str | None = None
+    for record in reversed(chain):
+        text, problem = None, ""
+        try:
+            text = rebuild_text(population, record.trial)
+        except EvoError as error:
+            problem = error.message
+        tried = children.get((record.task, *record.place, record.variant), ())
+        steps.append(Step(record=record, parent_text=previous, text=text, problem=problem, tried=tuple(tried)))
+        previous = text
+    chip, arch, loaded = champion.place
+    return Line(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))
+
+
+# --- cost and environment -------------------------------------------------------------------------------------------
+
+
+def spent(records: Iterable[Record]) -> Spent:
+    """Sums over the records that state them."""
+    operators: dict[str, list[float]] = {}
+    stages: dict[str, float] = {}
+    llm: dict[str, float] = {}
+    seconds: list[float] = []
+    count = 0
+    for record in records:
+        count += 1
+        row = operators.setdefault(record.operator, [0, 0, 0.0])
+        row[0] += 1
+        row[1] += record.kept
+        if record.elapsed_s is not None:
+            seconds.append(record.elapsed_s)
+            row[2] += record.elapsed_s
+        told = record.evaluation.get("stages_s")
+        for name, value in told.items() if isinstance(told, dict) else ():
+            if isinstance(value, int | float):
+                stages[name] = stages.get(name, 0.0) + value
+        used = record.arguments.get("llm")
+        for name, value in used.items() if isinstance(used, dict) else ():
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                llm[name] = round(llm.get(name, 0) + value, 6)
+    ranked = sorted(operators.items(), key=lambda item: -item[1][2])
+    return Spent(
+        trials=count,
+        seconds=sum(seconds) if seconds else None,
+        by_operator=tuple((name, int(row[0]), int(row[1]), row[2]) for name, row in ranked),
+        by_stage=tuple(sorted(stages.items(), key=lambda item: -item[1])),
+        llm=llm,
+    )
+
+
+def _environments(records: Iterable[Record]) -> list[tuple[str, Environment, int]]:
+    found: dict[str, tuple[Environment, int]] = {}
+    for record in records:
+        words = environment_words(record)
+        environment, count = found.get(words, (Environment.from_json(record.environment), 0))
+        found[words] = (environment, count + 1)
+    return [(words, environment, count) for words, (environment, count) in found.items()]

@@ -1,0 +1,217 @@
+"""The page's tables: champions, effects, trials, counters, cost, environments. What a record says is escaped."""
+
+from __future__ import annotations
+
+from evo.population import Record
+from evo.report.count import Heat
+from evo.report.highlight import clean, highlighted
+from evo.report.markup import LONGEST, Room, identifier, region, table
+from evo.report.story import Story, case_us, verdict_word
+from evo.report.telling import Chapter, llm_words
+from evo.report.words import clipped, count, duration, gain_words, microseconds, plural, ratio
+
+_MOST_ROWS = 2000  # trials in the table
+_MOST_INSIGHTS = 200
+_MOST_REMARKS = 12
+_EVENTS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
+
+
+def board_section(story: Story, room: Room) -> str:
+    del room
+    parts = []
+    places = sorted({(str(entry["timing"]), str(entry["chip"])) for entry in story.board})
+    for timing, chip in places:
+        rows = []
+        for entry in story.board:
+            if (entry["timing"], entry["chip"]) != (timing, chip) or not isinstance(entry["cases"], dict):
+                continue
+            gain = entry.get("gain")
+            effect = gain_words(gain if isinstance(gain, dict) else None)
+            arch = str(entry["arch"]) + (" (ptx)" if entry["loaded"] == "ptx_jit" else "")
+            for name, figures in entry["cases"].items():
+                values = figures if isinstance(figures, dict) else {}
+                us = values.get("p50_us", values.get("modelled_us"))
+                p90, rate = values.get("p90_us"), values.get("tflop_per_s")
+                row = [str(entry["task"]), arch, identifier(str(entry["variant"])), name]
+                row += [microseconds(us) if isinstance(us, int | float) else ""]
+                if timing == "measured":
+                    row += [microseconds(p90) if isinstance(p90, int | float) else ""]
+                    row += [f"{rate:.2f}" if isinstance(rate, int | float) else ""]
+                else:
+                    row += [str(values.get("model_version", "")), str(values.get("calibration", ""))]
+                rows.append([*row, effect, str(entry.get("commit", ""))[:7], str(entry["date"])[:10]])
+        more = [">p90 µs", ">TFLOP/s"] if timing == "measured" else ["model", "calibration"]
+        name = f">{timing} {'p50 ' if timing == 'measured' else ''}µs"
+        head = ["task", "arch", "variant", "case", name, *more, "last gain", "commit", "date"]
+        parts.append(
+            f"<h3>{clean(chip)}, {timing}</h3>{table(head, rows, f'Champions on {chip}, {timing} times', raw=(2,))}"
+        )
+    return "".join(parts) or "<p>There is no champion yet.</p>"
+
+
+def insight_section(story: Story, room: Room) -> str:
+    del room
+    parts = [
+        "<p>The effect of each kind of change over its parent, in one environment at a time; starts claim none.</p>"
+    ]
+    for timing in ("measured", "modelled"):
+        group = [row for row in story.insights if row.timing == timing]
+        if not group:
+            continue
+        rows = [
+            [
+                row.task,
+                row.operator,
+                clipped(row.change, 160),
+                row.chip,
+                ratio(row.median) if row.median is not None else "",
+                f"{ratio(row.low)} to {ratio(row.high)}" if row.low is not None and row.high is not None else "",
+                f"{row.timed} of {row.count}",
+                f"{row.kept}",
+                row.environment,
+            ]
+            for row in group[:_MOST_INSIGHTS]
+        ]
+        head = ["task", "operator", "*change", "chip", ">median gain", "range", ">timed", ">kept", "*environment"]
+        parts.append(f"<h3>{timing.capitalize()} effects</h3>{table(head, rows, f'{timing.capitalize()} effects')}")
+        if len(group) > _MOST_INSIGHTS:
+            left = len(group) - _MOST_INSIGHTS
+            parts.append(f"<p>And {left} more kinds of change: <code>evo insights</code> lists them.</p>")
+    if not story.insights:
+        parts.append("<p>Nothing but starts so far.</p>")
+    return "".join(parts)
+
+
+def trial_section(story: Story, room: Room) -> str:
+    del room
+    shown = story.records[-_MOST_ROWS:]
+    head = ("trial", "variant", "operator", "change", "status", "verdict", "time µs", "gain", "why")
+    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
+    body = "".join(_trial_row(record, story) for record in shown)
+    caption = "All trials, oldest first" if len(shown) == len(story.records) else f"The latest {_MOST_ROWS} trials"
+    left = len(story.records) - len(shown)
+    note = f"<p>{left} older trials are left out; <code>evo log</code> lists them.</p>" if left else ""
+    form = (
+        '<form id="filter" role="search" aria-label="Trials" hidden><label for="filter-text">Filter trials '
+        '<input type="search" id="filter-text" aria-controls="trial-rows"></label><label for="filter-kept">'
+        '<input type="checkbox" id="filter-kept" aria-controls="trial-rows"> kept only</label>'
+        '<output id="filter-count" for="filter-text filter-kept" aria-live="polite"></output></form>'
+    )
+    whole = (
+        f'<table class="stack"><caption>{caption}</caption><thead><tr>{titles}</tr></thead>'
+        f'<tbody id="trial-rows">{body}</tbody></table>'
+    )
+    return f"{form}{region(whole, 'Trials')}{note}"
+
+
+def _trial_row(record: Record, story: Story) -> str:
+    headline = story.headlines.get(record.task)
+    names = [str(case["name"]) for case in record.bench]
+    case = headline if headline in names else next(iter(names), "")
+    us = case_us(record, case or "")
+    time = f"{microseconds(us)} {record.timing}, {clean(case or '')}" if us is not None else ""
+    decision = record.evaluation.get("decision")
+    why = str(decision["reason"]) if isinstance(decision, dict) else str(record.evaluation.get("reason") or "")
+    kind = "good" if record.kept else "bad"
+    cells = [
+        f'<td class="id">{clean(record.trial)}</td>',
+        f'<td class="id">{clean(record.variant)}</td>',
+        f"<td>{clean(record.operator)}</td>",
+        f'<td class="long">{clean(clipped(record.summary, 160))}</td>',
+        f"<td>{record.status.value}</td>",
+        f'<td class="{kind}">{verdict_word(record)}</td>',
+        f"<td>{time}</td>",
+        f"<td>{clean(gain_words(record.gain))}</td>",
+        f'<td class="long">{clean(clipped(why, LONGEST))}</td>',
+    ]
+    mark = ' data-kept="1"' if record.kept else ""
+    return f"<tr{mark}>{''.join(cells)}</tr>"
+
+
+# --- counters, cost, environment ------------------------------------------------------------------------------------
+
+
+def heat_section(story: Story, room: Room) -> str:
+    parts = [
+        "<p>Counted on the simulator, exact as executed. The share is of the modelled clocks of the pipe that limits "
+        "the kernel; the darker a line, the larger its share. Nothing here was timed.</p>"
+    ]
+    for heat in story.heats:
+        parts.append(f"<h3>{clean(heat.title)}</h3>")
+        if heat.problem:
+            parts.append(f"<p>There are no counters: {clean(clipped(heat.problem, LONGEST))}.</p>")
+            continue
+        html = _heat_table(heat)
+        if not room.take(html):
+            html = "<p>Left out to keep the page small: <code>evo profile FILE</code> shows it.</p>"
+        remarks = [remark for line in heat.lines for remark in line.remarks]
+        found = [f"<li>{clean(remark)}</li>" for remark in remarks[:_MOST_REMARKS]]
+        parts.append(html + (f"<h4>What is lost, and where</h4><ul>{''.join(found)}</ul>" if found else ""))
+    if not story.heats:
+        parts.append(f"<p>{clean(story.no_heat or 'No champion was counted')}. "
+                     "<code>evo report --count</code> counts each champion at a small case, "
+                     "<code>evo profile FILE</code> at a case of your choice.</p>")  # fmt: skip
+    return "".join(parts)
+
+
+def _heat_table(heat: Heat) -> str:
+    by_line: dict[int, tuple[float, dict[str, int], str]] = {}
+    for hot in heat.lines:
+        share, counters, pipe = by_line.get(hot.line, (0.0, {}, hot.pipe))
+        merged = {name: counters.get(name, 0) + hot.counters.get(name, 0) for name in {*counters, *hot.counters}}
+        by_line[hot.line] = (max(share, hot.share), merged, pipe)
+    rows = []
+    for number, html in enumerate(highlighted(heat.text), start=1):
+        share, counters, _ = by_line.get(number, (0.0, {}, ""))
+        shade = f' style="background:rgba(var(--heat),{min(share, 1.0) ** 0.5 * 0.55:.2f})"' if share >= 0.005 else ""
+        named = [name for name in _EVENTS if counters.get(name)][:2]
+        words = ", ".join(f"{name.replace('_', ' ')} {counters[name]:,}" for name in named)
+        words = words or (f"warp instructions {counters['warp_instructions']:,}" if counters else "")
+        percent = f"{100 * share:.1f} %" if counters else ""
+        cells = f'<td class="n">{number}</td><td class="n">{percent}</td><td>{words}</td><td>{html}</td>'
+        rows.append(f"<tr{shade}>{cells}</tr>")
+    pipes = ", ".join(sorted({f"{line.kernel}: {line.pipe}" for line in heat.lines}))
+    caption = f"Lines of {heat.variant} at case {heat.case}; limiting pipe of {pipes}"
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("line", "share", "events", "source"))
+    return region(
+        f'<table class="heat"><caption>{clean(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}'
+        "</tbody></table>",
+        caption,
+    )
+
+
+def cost_section(story: Story, room: Room) -> str:
+    del room
+    total = story.spent
+    words = "The records do not say how long the trials took."
+    if total.seconds is not None:
+        words = f"{plural(total.trials, 'trial')} took {duration(total.seconds)} of wall-clock time."
+    rows = [[name, str(n), str(kept), duration(seconds)] for name, n, kept, seconds in total.by_operator]
+    parts = [f"<p>{clean(words)} {clean(llm_words(total))}</p>"]
+    parts.append(table(["operator", ">trials", ">kept", ">time"], rows, "Time by operator"))
+    if total.by_stage:
+        stages = [[name, duration(seconds)] for name, seconds in total.by_stage]
+        parts.append(table(["stage", ">time"], stages, "Time by stage of an evaluation"))
+    return "".join(parts)
+
+
+def environment_section(story: Story, room: Room) -> str:
+    del room
+    parts = []
+    for words, environment, trials in story.environments:
+        shape = environment.to_json()
+        detail = environment.detail
+        rows = [[name, str(value)] for name, value in shape.items() if name != "detail" and value]
+        rows += [[name, value] for name, value in detail.items()]
+        parts.append(
+            f"<h3>{clean(words)}</h3>{table(['what', '*value'], rows, f'{count(trials)} trials ran here', stack=False)}"
+        )
+    return "".join(parts)
+
+
+def chapter_html(chapter: Chapter) -> str:
+    """One chapter of a case study."""
+    parts = [f"<p>{clean(sentence)}</p>" for sentence in chapter.sentences]
+    if chapter.rows:
+        parts.append(table(chapter.head, chapter.rows, chapter.caption or chapter.heading))
+    return "".join(parts)

@@ -1,0 +1,270 @@
+"""One run as a narrative: what the hardware allows, the traditional way against the inverted one, hypotheses.
+
+Traditional: a change is tried because it may help (ladder, rules, patches, a model asked freely). Inverted: it follows
+from the chip's limits (`derive`, or a model asked with the strategy `inversion`). Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evo.insights import environment_words
+from evo.population import Record
+from evo.report.roofs import Roofline
+from evo.report.story import Climb, Spent, case_us, climbs, spent, verdict_word
+from evo.report.words import clipped, count, duration, gain_words, microseconds, plural, ratio
+
+_WAYS = ("traditional", "inverted")
+_LONGEST = 240  # characters of a hypothesis in the table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """A heading, sentences, and where it helps a table (head, rows; a heading that starts with `>` is of numbers)."""
+
+    heading: str
+    sentences: tuple[str, ...]
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseStudy:
+    run: str
+    task: str
+    title: str
+    chapters: tuple[Chapter, ...]
+
+
+def way_of(record: Record) -> str:
+    """`inverted` where the change follows from the chip's limits, else `traditional`."""
+    strategy = record.arguments.get("strategy")
+    return "inverted" if record.operator == "derive" or strategy == "inversion" else "traditional"
+
+
+def case_study(
+    run: str, population: Sequence[Record], headline: str | None, rooflines: Sequence[Roofline] = ()
+) -> CaseStudy:
+    """Tell one run. population: all records of its task; the other runs in its environment are compared with."""
+    records = [record for record in population if record.run == run]
+    first = records[0]
+    climb = max(climbs(records, {first.task: headline or ""}), key=lambda one: len(one.points))
+    slug = first.place[0].removeprefix("sim-")
+    roof = next((one for one in rooflines if (one.chip, one.timing) == (slug, first.timing)), None)
+    return CaseStudy(
+        run=run,
+        task=first.task,
+        title=f"{first.task} on {first.place[0]}: a case study of run {run}",
+        chapters=(
+            _setting(records, climb),
+            _allowed(roof, first.task),
+            *(_way(way, records, climb) for way in _WAYS),
+            _against(records, population, climb, roof),
+            _hypotheses(records),
+            _cost(spent(records)),
+            _outcome(records, climb, roof),
+        ),
+    )
+
+
+def _setting(records: Sequence[Record], climb: Climb) -> Chapter:
+    first, last = records[0], records[-1]
+    kept = sum(record.kept for record in records)
+    sentences = [
+        f"The run made {plural(len(records), 'trial')} of the task {first.task} and kept {kept}, "
+        f"from {first.date[:16].replace('T', ' ')} to {last.date[:16].replace('T', ' ')} UTC.",
+        f"Every time below is {climb.timing}, at the case {climb.case}. The environment: {environment_words(first)}.",
+    ]
+    if climb.timing == "modelled":
+        sentences.append(
+            f"No hardware was timed: model version {climb.model} of the simulator gives the times, and memory safety, "
+            "races and results are as executed."
+        )
+    return Chapter(heading="The setting", sentences=tuple(sentences))
+
+
+def _allowed(roof: Roofline | None, task: str) -> Chapter:
+    heading = "What the hardware allows"
+    if roof is None or not roof.cases:
+        why = roof.problem if roof is not None else "the chip has no row in the table"
+        return Chapter(heading=heading, sentences=(f"No floors are known for {task} here: {why}.",))
+    rows = [
+        (
+            case.name,
+            count(case.flop),
+            count(case.bytes_compulsory),
+            microseconds(case.floor_us),
+            case.limiter,
+            microseconds(case.target_us) if case.target_us is not None else "",
+        )
+        for case in roof.cases
+    ]
+    sentence = f"No implementation on {roof.chip_name} can be faster than the floor of its case: work over peak rate."
+    head = ("case", ">FLOP", ">compulsory bytes", ">floor µs", "bound by", ">target µs")
+    return Chapter(heading=heading, sentences=(sentence,), head=head, rows=tuple(rows), caption=f"Floors of {task}")
+
+
+def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
+    heading = {
+        "traditional": "The traditional way: change, measure, keep or revert",
+        "inverted": "The inverted way: from the limits to the kernel",
+    }[way]
+    own = [record for record in records if record.kind != "start" and way_of(record) == way]
+    if not own:
+        how = "--strategy inversion" if way == "inverted" else "--strategy insight"
+        return Chapter(
+            heading=heading,
+            sentences=(f"This run tried nothing this way; evo iterate {records[0].task} {how} does.",),
+        )
+    kept = [record for record in own if record.kept]
+    sentences = [f"{plural(len(own), 'trial')} went this way, {len(kept)} kept."]
+    for record in kept:
+        us = case_us(record, climb.case)
+        reached = f", {microseconds(us)} µs {climb.timing}" if us is not None else ""
+        effect = gain_words(record.gain) or "no gain claimed"
+        because = f" Why: {clipped(record.reason, _LONGEST)}" if record.reason else ""
+        sentences.append(f"Trial {record.number}, {clipped(record.summary, 120)}: {effect}{reached}.{because}")
+    return Chapter(heading=heading, sentences=tuple(sentences))
+
+
+def _against(records: Sequence[Record], population: Sequence[Record], climb: Climb, roof: Roofline | None) -> Chapter:
+    run, where = records[0].run, environment_words(records[0])
+    task_text = records[0].environment["task_hash"]
+    others = [
+        record
+        for record in population
+        if record.run != run and environment_words(record) == where and record.environment["task_hash"] == task_text
+    ]
+    floor = next((case.floor_us for case in roof.cases if case.name == climb.case), None) if roof else None
+    rows = []
+    for whose, group in (("this run", records), ("other runs here", others)):
+        for way in _WAYS:
+            own = [record for record in group if record.kind != "start" and way_of(record) == way]
+            if own:
+                rows.append(_way_row(whose, way, own, climb.case, floor))
+    ways = {row[1] for row in rows}
+    sentences = ["The product of kept gains is what a way brought, each gain against its own parent."]
+    if len(ways) < len(_WAYS):
+        missing = next(way for way in _WAYS if way not in ways)
+        sentences.append(f"No trial in this environment went the {missing} way, so there is nothing to compare with.")
+    head = ("run", "way", ">trials", ">kept", ">time spent", ">product of kept gains", f">best kept, {climb.timing} µs")
+    return Chapter(
+        heading="Traditional against inverted",
+        sentences=tuple(sentences),
+        head=(*head, ">floor / best"),
+        rows=tuple(rows),
+        caption=f"Both ways at case {climb.case}",
+    )
+
+
+def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: float | None) -> tuple[str, ...]:
+    gains = [r.gain["ratio"] for r in own if r.kept and r.gain is not None]
+    product = math.prod(float(gain) for gain in gains if isinstance(gain, int | float)) if gains else None
+    times = [us for r in own if r.kept and (us := case_us(r, case)) is not None]
+    best = min(times, default=None)
+    seconds = [r.elapsed_s for r in own if r.elapsed_s is not None]
+    return (
+        whose,
+        way,
+        str(len(own)),
+        str(sum(r.kept for r in own)),
+        duration(sum(seconds)) if seconds else "",
+        ratio(product) if product is not None else "",
+        microseconds(best) if best is not None else "",
+        f"{floor / best:.0%}" if floor and best else "",
+    )
+
+
+def _hypotheses(records: Sequence[Record]) -> Chapter:
+    proposed = [record for record in records if record.kind != "start"]
+    timed = [record for record in proposed if record.gain is not None]
+    faster = [r for r in timed if r.gain is not None and float(str(r.gain["ratio"])) > 1]
+    kept = [record for record in proposed if record.kept]
+    sentences = (
+        f"{len(proposed)} of the trials tested a hypothesis; "
+        f"{len(timed)} got as far as a comparison, {len(faster)} came out faster than the parent, {len(kept)} kept.",
+    )
+    rows = tuple(
+        (
+            str(record.number),
+            clipped(record.summary, 100),
+            _hypothesis(record),
+            gain_words(record.gain) or f"none: {record.status.value}",
+            verdict_word(record),
+        )
+        for record in proposed
+    )
+    timing = records[0].timing
+    head = (">trial", "change", "hypothesis", f"{timing} gain", "verdict")
+    caption = "What was expected and what came of it"
+    return Chapter(heading="Hypotheses against results", sentences=sentences, head=head, rows=rows, caption=caption)
+
+
+def _hypothesis(record: Record) -> str:
+    said = [clipped(record.reason, _LONGEST), clipped(record.expected, _LONGEST)]
+    return "; expected: ".join(text for text in said if text) or "none stated"
+
+
+def _cost(total: Spent) -> Chapter:
+    sentences = []
+    if total.seconds is not None:
+        each = duration(total.seconds / total.trials)
+        sentences.append(f"The trials took {duration(total.seconds)} of wall-clock time, {each} each on average.")
+    else:
+        sentences.append("The records do not say how long the trials took.")
+    sentences.append(llm_words(total))
+    rows = tuple(
+        (name, str(trials), str(kept), duration(seconds), duration(seconds / kept) if kept else "")
+        for name, trials, kept, seconds in total.by_operator
+    )
+    head = ("operator", ">trials", ">kept", ">time", ">time per keep")
+    return Chapter(
+        heading="Time and cost", sentences=tuple(sentences), head=head, rows=rows, caption="Time by operator"
+    )
+
+
+def llm_words(total: Spent) -> str:
+    """What language models used, in a sentence."""
+    if not total.llm:
+        return "No language model was asked in these records."
+    used = total.llm
+    words = f"Language models were asked {plural(int(used.get('calls', 0)), 'time')}: "
+    words += f"{count(used.get('prompt_tokens', 0))} tokens read, {count(used.get('completion_tokens', 0))} written"
+    if "cost" in used:
+        words += f", {used['cost']:.4g} paid in the unit of the price given"
+    else:
+        words += "; no price was given, so there is no cost"
+    if used.get("estimated_calls"):
+        words += f" ({count(used['estimated_calls'])} calls with estimated tokens)"
+    return words + "."
+
+
+def _outcome(records: Sequence[Record], climb: Climb, roof: Roofline | None) -> Chapter:
+    kept = [point for point in climb.points if point.kept and point.us is not None]
+    if not kept:
+        return Chapter(heading="The outcome", sentences=("Nothing that was kept has a time.",))
+    first, last = kept[0], kept[-1]
+    assert first.us is not None
+    assert last.us is not None
+    sentences = [
+        f"The run went from {microseconds(first.us)} µs ({first.variant}) to {microseconds(last.us)} µs "
+        f"({last.variant}) at {climb.case}, {climb.timing}: {ratio(first.us / last.us)} between "
+        "figures of trials of their own. The gains above come from direct comparisons."
+    ]
+    champion = next(record for record in records if record.trial == last.trial)
+    for figures in champion.bench:
+        rival = figures.get("baseline")
+        us = case_us(champion, str(figures["name"]))
+        if isinstance(rival, dict) and isinstance(rival.get("p50_us"), int | float) and us:
+            theirs = float(str(rival["p50_us"]))
+            sentences.append(
+                f"At {figures['name']} the library's {rival['name']} took {microseconds(theirs)} µs in the same run, "
+                f"{ratio(theirs / us)} of the champion's time."
+            )
+    floor = next((case.floor_us for case in roof.cases if case.name == climb.case), None) if roof else None
+    if floor:
+        sentences.append(f"The floor of {climb.case} is {microseconds(floor)} µs: {floor / last.us:.0%} of the time.")
+    return Chapter(heading="The outcome", sentences=tuple(sentences))

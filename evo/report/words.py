@@ -1,0 +1,54 @@
+"""Numbers and effects as words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evo.result import Json
+
+
+def microseconds(value: float) -> str:
+    """A time with about four digits, without its unit."""
+    if value < 100:
+        return f"{value:.2f}" if value >= 0.01 else f"{value:.2g}"
+    return f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+
+
+def ratio(value: float) -> str:
+    return f"{value:.3f}x" if value < 10 else f"{value:.2f}x" if value < 100 else f"{value:,.0f}x"
+
+
+def gain_words(gain: Mapping[str, Json] | None) -> str:
+    """`1.270x [1.210x, 1.330x], confirmed`; empty where no gain was seen or claimed."""
+    if gain is None or not isinstance(value := gain.get("ratio"), int | float):
+        return ""
+    text = ratio(float(value))
+    low, high = gain.get("low"), gain.get("high")
+    if isinstance(low, int | float) and isinstance(high, int | float):
+        text += f" [{ratio(float(low))}, {ratio(float(high))}]"
+    return text + (", confirmed" if gain.get("confirmed") else "")
+
+
+def duration(seconds: float) -> str:
+    """A wall-clock time as people say it: 0.8 s, 42 s, 3 min 7 s, 1 h 2 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def count(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+def plural(number: int, word: str) -> str:
+    return f"{number:,} {word}" + ("" if number == 1 else "s")
+
+
+def clipped(text: str, most: int) -> str:
+    """On one line, cut with an ellipsis where it is longer."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"

@@ -31,6 +31,7 @@ from evo.cli.terminal import is_rich, out_json_line
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
+    from evo.device import DeviceName
     from evo.cli.watch import Watcher
     from evo.evolve import Event
     from evo.task import Task
@@ -91,15 +92,13 @@ def iterate(
     llm: LlmWords,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
-    session = session_of(context)
-    root = session.root()
+    root = (session := session_of(context)).root()
     chosen = choose_task(root, task)
     budget_s, names = seconds_of(budget), _operator_names(operators, patch)
-    share = margin_of(margin)
+    share, wanted = margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, names, root)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
-    _check_search(search, resume=resume, start=start)
-    on = choose_device(device)
+    on = _device(device, search, resume=resume, start=start)
 
     from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
 
@@ -118,7 +117,7 @@ def iterate(
         patch=patch,
         search=search,
         patience=patience,
-        target=margin_of(target, "--target"),
+        target=wanted,
         resume=resume,
         llm=model,
     )
@@ -133,12 +132,14 @@ def iterate(
     return 0
 
 
-def _check_search(search: str, *, resume: bool, start: Path | None) -> None:
+def _device(device: str, search: str, *, resume: bool, start: Path | None) -> DeviceName:
+    """The device, once what needs none has been asked."""
     known = ("bandit", "random", "best-of-n")
     if search not in known:
         raise UsageError(f"no search {search!r}", hint=f"known: {', '.join(known)}")
     if resume and start is not None:
         raise UsageError("--resume goes on from the champion, --from begins anew", hint="leave one of them out")
+    return choose_device(device)
 
 
 def _operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:

@@ -1,0 +1,65 @@
+"""Every rule on every rung of every shipped task: what it proposes compiles, is one change, and mostly passes the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evo.device import DeviceName
+from evo.evaluate import Job, Workbench, evaluate
+from evo.hardware import chip
+from evo.mutate import RULES, Context, Rule
+from evo.prepare import Failed, prepare
+from evo.result import Status
+from evo.source import classify, tree_difference
+from evo.task import Task, load_task
+from evo.variant import Variant, read_variant
+
+pytestmark = pytest.mark.long
+ROOT = Path(__file__).parents[2]
+TASKS = sorted(path.parent.name for path in (ROOT / "kernels").glob("*/task.yaml"))
+L4 = chip("l4")
+
+
+def children(rule: Rule, task: Task, parent: Variant, *, most: int) -> list[tuple[str, Variant]]:
+    """The first proposals of a rule that the operator would offer."""
+    found = []
+    for application in rule.applications(parent, flags=task.flags, axes=tuple(task.axes)):
+        child = rule.build(parent, application)
+        if child is None or not Context(task=task, chip=L4).fits(child):
+            continue
+        if classify(tree_difference(parent.text, child.text)).is_single:
+            found.append((application.summary, child))
+        if len(found) == most:
+            break
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_proposals_compile(rule: Rule) -> None:
+    wrong = []
+    for name in TASKS:
+        task = load_task(ROOT, name)
+        for path in task.ladder():
+            for summary, child in children(rule, task, read_variant(path), most=2):
+                built = prepare(task, child.text, chip=L4, arch="sm_89", cases=[task.case(task.headline)])
+                if isinstance(built, Failed):
+                    wrong.append(f"{name}/{path.name}: {summary}: {built.reason}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_proposals_on_the_first_rungs_stay_correct(name: str) -> None:
+    """Wrong proposals are data, but a rule that mostly makes them is a bad rule: here none of the first ones is."""
+    task = load_task(ROOT, name)
+    wrong = []
+    with Workbench(DeviceName("sim", "l4")) as bench:
+        for path in task.ladder()[:2]:
+            parent = read_variant(path)
+            for rule in RULES:
+                for summary, child in children(rule, task, parent, most=1):
+                    found = evaluate(Job(task=task, text=child.text, upto="check"), bench)
+                    if found.status is not Status.CORRECT:
+                        wrong.append(f"{path.name} {rule.name}: {summary}: {found.status.value}, {found.reason}")
+    assert not wrong, "\n".join(wrong)

@@ -12,7 +12,7 @@ JOBS ?= 2
 PIP_ARGS ?=
 ARGS ?=
 
-.PHONY: iterate test test-full test-gpu redteam check bench format clean
+.PHONY: iterate test test-full test-gpu redteam check bench bench-search format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
@@ -47,6 +47,10 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/simulator.py $(ARGS)
+
+# evo's knob search against others by replay; ARGS='--seeds 10 --only convolution_A4000' is quicker
+bench-search: $(READY)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search.py $(ARGS)
 
 format: $(READY)
 	$(BIN)/ruff format .

@@ -34,6 +34,7 @@ HERE = Path(__file__).parent
 RECORDED = HERE / "spaces" / "kernel_tuner.json"
 REFERENCE = "adaptive_tabu_greywolf"
 MARKDOWN = ROOT / "docs" / "tune.md"
+Reference = dict[str, float]  # mean loss, and its standard error over seeds
 _BEGIN, _END = "<!-- bench-search -->", "<!-- /bench-search -->"
 _LARGE = 150_000  # a product of knobs from which on Kernel Tuner takes minutes to list the space
 _UNREFERENCED = ("hotspot1-large",)
@@ -104,7 +105,7 @@ def _curve(tried: Sequence[float | None], optimum: float, budget: int) -> Floats
     return curve
 
 
-def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dict[str, list[float]], str]:
+def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dict[str, Reference], str]:
     """Kernel Tuner's losses per space, run here or as recorded, and where they come from."""
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {"losses": {}}
     at_hand = args.kernel_tuner != sys.executable or importlib.util.find_spec("kernel_tuner") is not None
@@ -112,18 +113,20 @@ def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dic
         losses = recorded["losses"] if args.budget == BUDGET else {}
         note = f"recorded {recorded.get('date')}, Kernel Tuner {recorded.get('version')}, {recorded.get('seeds')} seeds"
         return losses, note
-    losses, version = {}, ""
+    losses: dict[str, Reference] = {}
+    version = ""
     for name, measured in found.items():
         if name in _UNREFERENCED or (measured.space.product > _LARGE * 20):
             continue
         started = time.monotonic()
         version, summary = kernel_tuner(args.kernel_tuner, measured, REFERENCE, args.seeds, args.budget)
-        losses[name] = [round(run_.loss, 6) for run_ in summary.runs]
+        error = float(summary.losses.std() / max(len(summary.runs) - 1, 1) ** 0.5)
+        losses[name] = {"loss": round(summary.loss, 4), "error": round(error, 4)}
         say(f"{name}: {REFERENCE} {summary.loss:.4f} ({time.monotonic() - started:.0f} s)")
     if args.record:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         kept = {"strategy": REFERENCE, "version": version, "date": today, "seeds": args.seeds, "budget": args.budget}
-        RECORDED.write_text(json.dumps({**kept, "losses": {**recorded["losses"], **losses}}) + "\n")
+        RECORDED.write_text(json.dumps({**kept, "losses": {**recorded["losses"], **losses}}, indent=1) + "\n")
     return losses, f"run here, Kernel Tuner {version}, {args.seeds} seeds"
 
 
@@ -156,7 +159,7 @@ def compared(
 def rows(
     found: dict[str, Measured],
     runs: dict[str, dict[str, Summary]],
-    losses: dict[str, list[float]],
+    losses: dict[str, Reference],
     names: Sequence[str],
 ) -> tuple[list[str], list[list[object]]]:
     """The table: a row per space, losses per strategy, evo's ratio and its evaluations to within 5 % and 1 %."""
@@ -176,12 +179,12 @@ def rows(
     for title, by_name in runs.items():
         row: list[object] = [title, f"{found[title].space.count:,}", *(f"{by_name[name].loss:.4f}" for name in names)]
         known = losses.get(title)
-        row.append(f"{np.mean(known):.4f}" if known else None)
+        row.append(f"{known['loss']:.4f}" if known else None)
         evo = by_name.get("evo")
         if evo is None:
             body.append([*row, *[None] * 6])
             continue
-        row.append(f"{evo.loss / np.mean(known):.2f}" if known else None)
+        row.append(f"{evo.loss / known['loss']:.2f}" if known else None)
         for share in (0.05, 0.01):
             row += [_or_more(evo.quantile_within(share, part), len(evo.curve)) for part in (0.5, 0.95)]
             if share == 0.05:
@@ -195,7 +198,7 @@ def _or_more(evaluations: int | None, budget: int) -> str:
 
 
 def overall(
-    runs: dict[str, dict[str, Summary]], losses: dict[str, list[float]], names: Sequence[str]
+    runs: dict[str, dict[str, Summary]], losses: dict[str, Reference], names: Sequence[str]
 ) -> dict[str, tuple[float, float, float]]:
     """Per strategy the geometric mean ratio to Kernel Tuner, over the spaces with a reference, with its interval."""
     found = {}
@@ -203,7 +206,7 @@ def overall(
         titles = [title for title in runs if title in losses]
         if titles:
             ours = [runs[title][name].losses for title in titles]
-            found[name] = ratio_interval(ours, [np.array(losses[title]) for title in titles])
+            found[name] = ratio_interval(ours, [(losses[title]["loss"], losses[title]["error"]) for title in titles])
     return found
 
 

@@ -42,9 +42,6 @@ def test_replay_of_a_space_reports_evaluations_curve_and_loss(tmp_path: Path) ->
     assert found["loss"] == pytest.approx(1 - sum(found["curve"]) / 40)
     assert found["loss_interval"][0] <= found["loss"] <= found["loss_interval"][1]
     assert len(found["within_5_percent"]) == 3
-    shown = evo(*words, cwd=tmp_path)
-    assert f"loss {found['loss']:.4f}" in shown.out
-    assert "within 5%" in shown.out
 
 
 def test_ask_and_tell_as_the_protocol_says(tmp_path: Path) -> None:
@@ -78,54 +75,14 @@ def test_ask_and_tell_as_the_protocol_says(tmp_path: Path) -> None:
     assert set(texts) <= {json.dumps(point) for point in legal}
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [],
-        [{"op": "end"}],
-        [init()],
-        [init(), {"op": "end"}],
-        [init(legal=[])],
-        ["", init(), "", {"tell": 1, "left": 1}],
-        [init(), '{"tell": 1' + "0" * 400 + "}", '{"tell": NaN}'],
-    ],
-)
-def test_a_conversation_may_end_anywhere(lines: list[Any]) -> None:
-    ran = talk(*lines)
-    assert (ran.code, ran.err) == (0, "")
-
-
-def test_a_small_space_is_done_when_every_point_was_tried() -> None:
-    ran = talk({"op": "init", "knobs": [{"name": "a", "values": ["x"]}], "budget": 9}, {"tell": 1.0, "status": "ok"})
-    assert ran.lines == [{"ask": ["x"]}, {"done": True}]
-
-
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        (["{"], ["<stdin>:1", "JSON"]),
-        (["[1]"], ["<stdin>:1", "object"]),
-        ([{"op": "start"}], ["<stdin>:1", "init"]),
-        ([init(knobs=[])], ["knobs"]),
-        ([init(knobs=[{"name": "a", "values": [[1]]}])], ["knob a"]),
-        ([init(knobs=[{"name": "a", "values": [1]}] * 2)], ["twice"]),
-        ([init(budget="many")], ["budget"]),
-        ([init(seed=-1)], ["seed"]),
-        ([init(legal=[[1]])], ["legal", "2 values"]),
-        ([init(legal=[[7, 16]])], ["legal", "row 1", "n"]),
-        ([init(), {"told": 1}], ["<stdin>:2", "tell"]),
-        ([init(), {"tell": "fast"}], ["<stdin>:2", "tell"]),
-        ([init(), {"tell": 1, "status": "great"}], ["status"]),
-        ([init(), "1" * 5000], ["<stdin>:2"]),
-    ],
-)
-def test_a_malformed_line_is_named_and_ends_it(lines: list[Any], words: list[str]) -> None:
-    ran = talk(*lines)
-    assert ran.code == 3
-    assert "Traceback" not in ran.err
-    assert ran.err.startswith("error: ")
-    for word in words:
-        assert word in ran.err
+def test_a_conversation_may_end_at_any_line_and_a_malformed_one_ends_it() -> None:
+    ended = talk(init())
+    assert (ended.code, ended.err) == (0, "")
+    assert len(ended.lines) == 1
+    malformed = talk(init(), "{")
+    assert malformed.code == 3
+    assert malformed.err.startswith("error: <stdin>:2: not JSON")
+    assert "\nhint: " in malformed.err
 
 
 def test_a_kernel_file_is_swept_kept_and_replayed(tmp_path: Path) -> None:
@@ -150,12 +107,8 @@ def test_a_kernel_file_is_swept_kept_and_replayed(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (["tune"], 2, ["--space", "--ask-tell"]),
-        (["tune", "x.cu", "--ask-tell"], 2, ["one of"]),
-        (["tune", "--space", "no.json"], 3, ["no.json"]),
         (["tune", "--space", "mine/broken.cu"], 3, ["broken.cu", "results"]),
         (["tune", "--space", "x", "--strategy", "best"], 2, ["best", "random"]),
-        (["tune", "--ask-tell", "--budget", "0"], 2, ["--budget"]),
-        (["tune", "no.cu"], 3, ["no.cu"]),
     ],
 )
 def test_what_cannot_be_tuned(tmp_path: Path, words: list[str], code: int, said: list[str]) -> None:

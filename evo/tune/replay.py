@@ -103,16 +103,17 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def ratio_interval(losses: Iterable[Floats], references: Iterable[Floats]) -> tuple[float, float, float]:
-    """The geometric mean over spaces of loss / reference loss, and its 95 % interval by bootstrap over the runs."""
+def ratio_interval(losses: Iterable[Floats], references: Iterable[tuple[float, float]]) -> tuple[float, float, float]:
+    """The geometric mean over spaces of loss / reference loss, and its 95 % interval.
+
+    Losses are resampled over the runs; a reference is a mean and its standard error, drawn from a normal distribution.
+    """
     ours, theirs = list(losses), list(references)
     rng = np.random.default_rng(0)
-
-    def resampled(values: Floats) -> Floats:
-        mean: Floats = values[rng.integers(0, len(values), (_RESAMPLES, len(values)))].mean(axis=1)
-        return mean
-
-    drawn = np.mean([np.log(resampled(a) / resampled(b)) for a, b in zip(ours, theirs, strict=True)], axis=0)
-    middle = np.mean([np.log(a.mean() / b.mean()) for a, b in zip(ours, theirs, strict=True)])
-    low, high = np.exp(np.quantile(drawn, [0.025, 0.975]))
+    logs = []
+    for values, (mean, error) in zip(ours, theirs, strict=True):
+        drawn = values[rng.integers(0, len(values), (_RESAMPLES, len(values)))].mean(axis=1)
+        logs.append(np.log(drawn) - np.log(np.maximum(rng.normal(mean, error, _RESAMPLES), 0.1 * mean)))
+    middle = np.mean([np.log(a.mean() / mean) for a, (mean, _) in zip(ours, theirs, strict=True)])
+    low, high = np.exp(np.quantile(np.mean(logs, axis=0), [0.025, 0.975]))
     return float(np.exp(middle)), float(low), float(high)

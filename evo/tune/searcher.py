@@ -30,7 +30,8 @@ class Settings:
     """What the strategy does; experiments vary it."""
 
     first: int = 4
-    pool: int = 16_000
+    whole: int = 16_000  # spaces up to this are scored whole
+    pool: int = 8_000  # points drawn of larger ones
     growth: float = 1.12
     steps: int = 12
     cap: float = 1.0
@@ -172,7 +173,7 @@ class Searcher:
 
     def _refresh_pool(self, y: Floats) -> None:
         """Draw the pool anew, where the space is too large to score whole."""
-        if self.space.legal is not None and len(self.space.legal) <= self.settings.pool:
+        if self.space.legal is not None and len(self.space.legal) <= self.settings.whole:
             if len(self._pool):
                 return
             self._pool = self.space.legal

@@ -7,17 +7,16 @@ which reply arrives first. Everything but the exchanges themselves runs in the l
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, TimeoutError
-from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from evo.errors import EvoError
+from evo.errors import EvoError, HarnessFault
 from evo.llm import elites
 from evo.llm.cost import Account, Budget, Usage, guess_tokens
 from evo.llm.edits import Edited, Unusable, edit, one_line
@@ -58,6 +57,19 @@ class Surroundings:
     seed: int = 0
 
 
+class _Flight(threading.Thread):
+    """One exchange under way. A daemon: a server that never answers does not keep evo from ending."""
+
+    def __init__(self, ask: Callable[[], Answer]) -> None:
+        super().__init__(daemon=True, name="evo-llm")
+        self._ask = ask
+        self.answer: Answer | None = None
+        self.start()
+
+    def run(self) -> None:
+        self.answer = self._ask()
+
+
 class Llm:
     """A source of proposals, one language model behind it. Close it."""
 
@@ -72,7 +84,7 @@ class Llm:
         self._strategy = STRATEGIES[settings.strategy]
         self._account = Account(Budget() if replayed else settings.budget, None if replayed else settings.price)
         self._transcript = Transcript(transcript_file(around.root, around.task.name, around.run))
-        self._flying: deque[Future[Answer]] = deque()
+        self._flying: deque[_Flight] = deque()
         self._asked = self._fruitless = self._edits = self._compiled = 0
         self._unrecorded = Usage()  # used since the last proposal
         self._hardware: dict[str, Sequence[str]] = {}  # by parent
@@ -109,10 +121,10 @@ class Llm:
     def close(self) -> None:
         """Let go of what is in flight; what it has used by now still counts."""
         self._endpoint.close()
-        wait_for(self._flying, timeout=_CLOSE_S)
-        for future in self._flying:
-            if future.done() and future.exception() is None:
-                self._settle(future.result())
+        for flight in self._flying:
+            flight.join(_CLOSE_S / len(self._flying))
+            if flight.answer is not None:
+                self._settle(flight.answer)
         self._flying.clear()
         self._transcript.close()
         if isinstance(self._endpoint, Replay) and self._endpoint.differing:
@@ -155,15 +167,8 @@ class Llm:
                 if not self._flying:
                     self._end("the language model's budget is spent")
                 return
-            future: Future[Answer] = Future()
-            threading.Thread(target=self._run, args=(question, future), daemon=True, name="evo-llm").start()
-            self._flying.append(future)
-
-    def _run(self, question: Question, future: Future[Answer]) -> None:
-        try:
-            future.set_result(exchange(question, self._endpoint, self._probe, self._record))
-        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the thread that asked
-            future.set_exception(error)
+            ask = functools.partial(exchange, question, self._endpoint, self._probe, self._record)
+            self._flying.append(_Flight(ask))
 
     def _probe(self, text: str) -> Prepared | Failed:
         return self._around.bench.prepare(self._around.task, text)
@@ -237,18 +242,18 @@ class Llm:
 
     def _take(self) -> Answer | None:
         """The oldest answer, waited for; None where its exchange met a fault, or the user asked to stop."""
-        future = self._flying[0]
-        while not future.done():
+        flight = self._flying[0]
+        while flight.is_alive():
             self._say_notes()
             if self._around.stop():
                 return None
-            try:
-                future.exception(timeout=_POLL_S)
-            except TimeoutError:
-                continue
+            flight.join(_POLL_S)
         self._flying.popleft()
         self._say_notes()
-        answer = future.result()
+        answer = flight.answer
+        if answer is None:
+            hint = "the traceback is above; run again without --operators llm"
+            raise HarnessFault("an exchange with the language model ended by a fault in evo itself", hint=hint)
         self._settle(answer)
         if answer.fault is None:
             return answer

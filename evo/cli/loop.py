@@ -31,8 +31,8 @@ from evo.cli.terminal import is_rich, out_json_line
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.device import DeviceName
     from evo.cli.watch import Watcher
+    from evo.device import DeviceName
     from evo.evolve import Event
     from evo.task import Task
 
@@ -99,7 +99,6 @@ def iterate(
     model, names = llm_settings(llm, names, root)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
     on = _device(device, search, resume=resume, start=start)
-
     from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
 
     settings = Settings(

@@ -1,4 +1,4 @@
-"""Every rule on every rung of every shipped task: what it proposes compiles, is one change, and mostly passes the gate."""
+"""Every rule on every rung of every shipped task: what it proposes compiles, is one change, and passes the gate."""
 
 from __future__ import annotations
 

@@ -1,0 +1,228 @@
+"""The search: what it asks first, what it learns, its controls, and what it remembers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from evo.memory import Memory
+from evo.mutate import Context, Proposal, not_one_change, parts
+from evo.result import Decision, Environment, Evaluation, Gain, Status, Verdict
+from evo.search import Prior, Search, cost_of
+from evo.task import Task, Tolerance
+from evo.variant import Variant, parse_variant
+
+TEXT = """\
+// evo: knob A in 1, 2, 4
+// evo: knob B in 1, 2, 4
+// evo: launch k grid (1) block (32) shared 0
+#define A 1
+#define B 1
+extern "C" __global__ void k(const float* a, float* o, int n) {
+  float sum = 0.0f;
+#pragma unroll A
+  for (int i = 0; i < n; ++i) sum += a[i] / 3.0f;
+  o[threadIdx.x] = expf(sum);
+}
+"""
+PARENT = parse_variant(TEXT)
+
+
+def moved(**knobs: int) -> str:
+    return PARENT.with_knobs(knobs).text
+
+
+def proposal(text: str, *, operator: str = "rules.knob", kind: str = "mutation", **arguments: str) -> Proposal:
+    return Proposal(
+        operator=operator,
+        kind=kind,
+        text=text,
+        summary="a change",
+        reason="",
+        expected="",
+        risk="",
+        arguments=dict(arguments),
+    )
+
+
+class Always:
+    """An operator with one list of texts, offered in order."""
+
+    def __init__(self, name: str, texts: Sequence[str]) -> None:
+        self.name, self.texts = name, texts
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        left = [text for text in self.texts if parse_variant(text).id not in context.tried]
+        return proposal(left[0], operator=self.name) if left else None
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(task=a_task(tmp_path))
+
+
+def a_task(folder: Path) -> Task:
+    return Task(
+        name="k",
+        folder=folder,
+        axes={"N": "int"},
+        tensors=(),
+        scalars=(),
+        tolerance=Tolerance(rtol=1e-2, atol=1e-3, rival_error_factor=2, because="test"),
+        check=(),
+        bench=(),
+        headline="",
+        score={},
+        work={},
+        flags=(),
+    )
+
+
+def chosen(search: Search, context: Context) -> str:
+    found = search.ask(PARENT, context)
+    assert found is not None
+    return found.operator
+
+
+def test_what_brought_gains_is_asked_again(context: Context) -> None:
+    arms = [Always("rules.a", [moved(A=2), moved(A=4)]), Always("rules.b", [moved(B=2), moved(B=4)])]
+    search = Search(arms, random.Random(0), margin=0.03)
+    for _ in range(4):
+        search.tell("rules.a", 1.5)
+        search.tell("rules.b", None)
+    assert chosen(search, context) == "rules.a"
+    for _ in range(40):
+        search.tell("rules.a", None)
+    assert chosen(search, context) == "rules.b"
+
+
+def test_cheap_failures_count_less_than_whole_trials(context: Context) -> None:
+    arms = [Always("rules.a", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
+    search = Search(arms, random.Random(0), margin=0.03)
+    for name, status in (("rules.a", Status.UNCOMPILED), ("rules.b", Status.CORRECT)):
+        search.tell(name, 1.2)
+        for _ in range(5):
+            search.tell(name, None, status=status)
+    assert chosen(search, context) == "rules.a"
+    assert cost_of(Status.REFUSED) < cost_of(Status.UNCOMPILED) < cost_of(Status.WRONG) < cost_of(Status.MEASURED)
+
+
+def test_earlier_runs_are_where_it_starts(context: Context) -> None:
+    arms = [Always("rules.a", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
+    priors = {"rules.a": Prior(trials=40, reward=0.0), "rules.b": Prior(trials=10, reward=2.0)}
+    assert chosen(Search(arms, random.Random(0), margin=0.03, priors=priors), context) == "rules.b"
+
+
+def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
+    gains = {moved(A=2): 1.1, moved(A=4): 1.9, moved(B=2): 1.4}
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        return [gains[text] for text in texts]
+
+    arms = [Always("rules.knob", [moved(A=2), moved(A=4)]), Always("rules.b", [moved(B=2)])]
+    found = Search(arms, random.Random(0), margin=0.1).ask(PARENT, context, screen)
+    assert found is not None
+    assert found.text == moved(A=4)
+
+
+@pytest.mark.parametrize("kind", ["random", "best-of-n"])
+def test_controls_learn_nothing(kind: str, context: Context) -> None:
+    arms = [Always(f"rules.{name}", [moved(A=2)]) for name in "abcd"]
+    search = Search(arms, random.Random(1), margin=0.03, search=kind)
+    for _ in range(50):
+        search.tell("rules.a", 9.0)
+    drawn = [chosen(search, context) for _ in range(200)]
+    assert all(30 <= drawn.count(f"rules.{name}") <= 70 for name in "abcd")
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ((("#define A 1", "#define A 2"), ("#define B 1", "#define B 4")), 2),
+        ((("#define A 1", "#define A 2"), ("expf(sum)", "__expf(sum)")), 2),
+        ((("unroll A", "unroll 8"), ("expf(sum)", "__expf(sum)")), 2),
+        ((("unroll A", "unroll 8"), ("const float* a", "const float* __restrict__ a"), ("expf(", "exp2f(")), 3),
+    ],
+)
+def test_several_changes_are_refused_with_their_parts(
+    change: tuple[tuple[str, str], ...], count: int, tmp_path: Path
+) -> None:
+    text = TEXT
+    for before, after in change:
+        text = text.replace(before, after)
+    refusal = not_one_change(a_task(tmp_path), proposal(text), PARENT)
+    assert refusal is not None
+    assert refusal.startswith(f"not one change: holds {count} changes: (1) line")
+    alone = parts(PARENT, text)
+    assert len(alone) == count
+    for words, part in alone:
+        assert words.startswith("line ")
+        assert not_one_change(a_task(tmp_path), proposal(part), PARENT) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "// evo: launch k grid (1) block (32) shared 0\n#define A 1",
+            "// evo: launch k grid (A) block (32) shared 0\n#define A 2",
+        ),
+        ("float sum = 0.0f;", "float total = 0.0f;"),
+        ("sum += a[i] / 3.0f;\n  o[threadIdx.x] = expf(sum);", "sum += a[i];\n  o[threadIdx.x] = expf(sum / 3.0f);"),
+    ],
+)
+def test_what_must_move_together_is_one_change(before: str, after: str, tmp_path: Path) -> None:
+    text = TEXT.replace(before, after)
+    if "total" in after:
+        text = text.replace("sum", "total")
+    assert text != TEXT
+    assert not_one_change(a_task(tmp_path), proposal(text), PARENT) is None
+
+
+def test_comments_are_no_change(tmp_path: Path) -> None:
+    refusal = not_one_change(a_task(tmp_path), proposal("// Hello.\n" + TEXT.replace("  float", "    float")), PARENT)
+    assert refusal is not None
+    assert refusal.startswith("no change")
+
+
+def test_a_rung_is_its_own_text_but_for_knobs(tmp_path: Path) -> None:
+    (tmp_path / "ladder").mkdir()
+    (tmp_path / "ladder" / "00_k.cu").write_text(TEXT)
+    task = a_task(tmp_path)
+    assert not_one_change(task, proposal(moved(A=4), kind="rung", rung="00_k.cu"), PARENT) is None
+    other = proposal(TEXT.replace("expf", "__expf"), kind="rung", rung="00_k.cu")
+    assert (not_one_change(task, other, PARENT) or "").startswith("not one change")
+
+
+def evaluation(ratio: float) -> Evaluation:
+    gain = Gain(ratio=ratio, low=ratio, high=ratio, confirmed=False)
+    decision = Decision(verdict=Verdict.REVERT, reason="slower", gain=gain)
+    where = Environment(
+        device="sim:l4", chip="sim-l4", arch="sm_89", loaded="sim", toolkit="13", harness="1", task_hash="0"
+    )
+    return Evaluation(variant="x", status=Status.CORRECT, reason=None, decision=decision, environment=where)
+
+
+def test_a_loser_is_known_again_beside_other_changes() -> None:
+    memory = Memory()
+    slower = proposal(TEXT.replace("expf(sum)", "__expf(sum)"), operator="rules.intrinsics", change_key="fast")
+    marked, is_known = memory.recognise(slower, PARENT)
+    assert not is_known
+    memory.learn("run-0001", marked, PARENT, evaluation(0.9), kept=False)
+    later = parse_variant(moved(A=4))
+    again = proposal(later.text.replace("expf(sum)", "__expf(sum)"), operator="rules.intrinsics")
+    assert memory.recognise(again, later)[1]
+    assert memory.losers == {"fast"}
+    by_hand, is_known = memory.recognise(proposal(again.text, operator="patch"), later)
+    assert (is_known, by_hand.arguments["again"]) == (False, "run-0001")
+
+
+def test_a_near_miss_may_come_back() -> None:
+    memory = Memory()
+    near, _ = memory.recognise(proposal(TEXT.replace("expf(sum)", "__expf(sum)")), PARENT)
+    memory.learn("run-0001", near, PARENT, evaluation(1.02), kept=False)
+    marked, is_known = memory.recognise(proposal(near.text), PARENT)
+    assert (is_known, marked.arguments["again"]) == (False, "run-0001")

@@ -24,7 +24,7 @@ Column = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Labelled:
-    """shapes: formulas by tensor. cases: all axes by case, in the order of `axes`. flop: a formula, where there is one."""
+    """shapes: formulas by tensor. cases: all axes by case, in the order of `axes`. flop: a formula, or None."""
 
     axes: tuple[str, ...]
     shapes: dict[str, list[str]]

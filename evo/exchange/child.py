@@ -29,7 +29,7 @@ def main() -> int:
     from evo.exchange import draft  # noqa: F401 - once, before the forks
 
     if len(jobs) > 1:
-        import torch._dynamo  # noqa: F401 - normalisations load it, which takes seconds
+        import torch._dynamo
 
     for job in jobs:
         answers.write(json.dumps(_forked(job)) + "\n")
@@ -83,6 +83,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
             Path(job["into"]),
             description=job.get("description", ""),
             compiled=bool(job.get("compiled")),
+            only_small=bool(job.get("only_small")),
         )
     except Refused as refused:
         return {"refused": refused.reason, "hint": refused.hint}

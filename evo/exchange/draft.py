@@ -14,14 +14,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from evo.distributions import domain_of, derive
+from evo.distributions import derive, domain_of
 from evo.dtypes import is_float
 from evo.errors import TaskInvalid
 from evo.exchange import folder
 from evo.exchange.axes import Labelled, label
 from evo.exchange.module import Arrays, ModuleReference, Problem
-from evo.exchange.shapes import Refused, Shapes, forward_names, shapes_of
+from evo.exchange.shapes import Refused, forward_names, shapes_of
 from evo.exchange.sizes import Sizes as SizesOfFile
 from evo.exchange.sizes import read_sizes
 from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
@@ -48,7 +49,9 @@ class Imported:
     notes: list[str]
 
 
-def write_task(file: Path, name: str, into: Path, *, description: str = "", compiled: bool = False) -> Imported:
+def write_task(
+    file: Path, name: str, into: Path, *, description: str = "", compiled: bool = False, only_small: bool = False
+) -> Imported:
     """Write `into/name` from a problem file. Raises Refused, SyntaxInvalid."""
     sizes = read_sizes(file)
     problem = Problem(sizes)
@@ -63,12 +66,19 @@ def write_task(file: Path, name: str, into: Path, *, description: str = "", comp
         raise Refused(
             reason, "run the file by itself first; it must not need packages or devices of its own"
         ) from error
-    return _Draft(file, name, into, Reduction(problem, own), description, compiled).write()
+    return _Draft(file, name, into, Reduction(problem, own), description, compiled, only_small).write()
 
 
 class _Draft:
     def __init__(
-        self, file: Path, name: str, into: Path, reduction: Reduction, description: str, compiled: bool
+        self,
+        file: Path,
+        name: str,
+        into: Path,
+        reduction: Reduction,
+        description: str,
+        compiled: bool,
+        only_small: bool,
     ) -> None:
         self.file, self.name, self.into = file, name, into / name
         self.reduction, self.problem, self.own = reduction, reduction.problem, reduction.own
@@ -77,7 +87,7 @@ class _Draft:
         self.compiled = compiled
         self.notes: list[str] = []
         self.check = check_sizes(reduction)
-        self.bench = self._bench()
+        self.bench = self._bench(only_small)
         self.arguments, self.state, self.outputs = self._named()
 
     def write(self) -> Imported:
@@ -91,7 +101,7 @@ class _Draft:
         scale = self._scale(reference)
         # A domain wider than what the file draws is a guess; where the task fails its own test with it, it goes.
         drawn_only = {name: "fixed" if word == "fixed" else None for name, word in domains.items()}
-        attempts = [domains, drawn_only, {name: "fixed" for name in domains}]
+        attempts: list[dict[str, str | None]] = [domains, drawn_only, dict.fromkeys(domains, "fixed")]
         failed: TaskInvalid | None = None
         for attempt in [a for i, a in enumerate(attempts) if a not in attempts[:i]]:
             self._lay_down(labelled, attempt, scale)
@@ -106,7 +116,7 @@ class _Draft:
         words = failed.message.replace(str(self.into), self.name)
         raise Refused(f"the task would not pass its own self-test: {words}", failed.hint)
 
-    def _bench(self) -> dict[str, Sizes]:
+    def _bench(self, only_small: bool) -> dict[str, Sizes]:
         """The file's own sizes, and smaller ones in front where those are more than a simulator can run whole."""
         original = {"original": self.sizes.axes}
         if self.own.elements <= 2 * BENCH_ELEMENTS and self.own.flop <= 2 * BENCH_FLOP:
@@ -115,7 +125,7 @@ class _Draft:
         if smaller is None or smaller in self.check.values():
             self.notes.append("no smaller bench case: the simulator may not be able to run `original`")
             return original
-        return {"reduced": smaller, **original}
+        return {"reduced": smaller} if only_small else {"reduced": smaller, **original}
 
     def _named(self) -> tuple[dict[str, int], dict[str, str], list[str]]:
         taken: set[str] = set()
@@ -249,8 +259,8 @@ class _Draft:
         coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
         rtol, share = _TOLERANCE.get(coarse, (5e-2, 1e-2))
         because = (
-            f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is twice "
-            "the error that the module itself makes in its own types."
+            f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is "
+            "twice the error that the module itself makes in its own types."
         )
         return folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because)
 
@@ -265,7 +275,7 @@ class _Draft:
         return work
 
 
-def _is_patterned(values: np.ndarray, other: np.ndarray) -> bool:  # type: ignore[type-arg]
+def _is_patterned(values: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
     """Zeros at the same places in two draws, or symmetric in both: a triangle, a diagonal, a symmetric matrix."""
     zeros = values == 0
     if zeros.mean() > _MANY_ZEROS and np.array_equal(zeros, other == 0) and not zeros.all():
@@ -284,7 +294,7 @@ def _reference_text(draft: _Draft) -> str:
     lines = "".join(f"    {name}={value!r},\n" for name, value in fields.items())
     lines += "    compiled=True,\n" if draft.compiled else ""
     return (
-        f'"""The module of problem.py as the reference of {draft.name}: float64 on the CPU, and as it is on the GPU."""\n\n'
+        f'"""The module of problem.py is the reference of {draft.name}: float64 on the CPU, as it is on the GPU."""\n\n'
         "from pathlib import Path\n\n"
         "from evo.exchange.module import ModuleReference\n\n"
         "_module = ModuleReference(\n"

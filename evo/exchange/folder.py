@@ -28,10 +28,10 @@ _HEADERS = {
     "float8_e5m2": "cuda_fp8.h",
 }
 _PLAIN = re.compile(r"[A-Za-z][\w .,:'()/-]*")
-_C_WORDS = set(
-    "auto bool break case char class const continue default delete do double else enum extern false float for goto if "
-    "inline int long namespace new operator private public register return short signed sizeof static struct switch "
-    "template this true typedef union unsigned using virtual void volatile while half min max".split()
+_C_WORDS = frozenset(
+    """auto bool break case char class const continue default delete do double else enum extern false float for goto if
+    inline int long namespace new operator private public register return short signed sizeof static struct switch
+    template this true typedef union unsigned using virtual void volatile while half min max""".split()  # noqa: SIM905
 )
 
 
@@ -81,9 +81,8 @@ class Text:
         for tensor in self.tensors:
             domain = f", domain: {tensor.domain}" if tensor.domain else ""
             shape = ", ".join(tensor.shape)
-            lines.append(
-                f"  - {{name: {quoted(tensor.name)}, role: {tensor.role}, dtype: {tensor.dtype}, shape: [{shape}]{domain}}}"
-            )
+            kind = f"role: {tensor.role}, dtype: {tensor.dtype}"
+            lines.append(f"  - {{name: {quoted(tensor.name)}, {kind}, shape: [{shape}]{domain}}}")
         limits = self.tolerance
         lines.append("tolerance:")
         lines.append(f"  rtol: {limits.rtol!r}")
@@ -113,7 +112,7 @@ class Text:
         body = ",\n    ".join(parameters)
         includes = "".join(f"#include <{header}>\n" for header in headers)
         return (
-            f"// One thread for each element of {output.name}: say here what the kernel does and why it should be fast.\n"
+            f"// One thread for each element of {output.name}: say what the kernel does, and why it should be fast.\n"
             f"// evo: task   {self.name}\n"
             "// evo: knob   THREADS in 64, 128, 256, 512\n"
             f"// evo: launch {self.name}_kernel grid (ceil_div({count}, THREADS)) block (THREADS) shared 0\n"

@@ -72,7 +72,12 @@ def requests_of(root: Path, files: Sequence[Path], name: str | None) -> list[Req
 
 
 def import_problems(
-    root: Path, requests: Sequence[Request], *, compiled: bool = False, limit_s: float = LIMIT_S
+    root: Path,
+    requests: Sequence[Request],
+    *,
+    compiled: bool = False,
+    only_small: bool = False,
+    limit_s: float = LIMIT_S,
 ) -> Iterator[Answer]:
     """Write `kernels/<name>/` for each file that can be a task, one after the other. Raises HarnessFault."""
     (root / "kernels").mkdir(exist_ok=True)
@@ -84,6 +89,7 @@ def import_problems(
                 "into": scratch,
                 "description": request.description,
                 "compiled": compiled,
+                "only_small": only_small,
                 "limit_s": limit_s,
             }
             for request in requests

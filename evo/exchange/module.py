@@ -72,7 +72,7 @@ def to_torch(array: NDArray[np.generic], dtype: str) -> Any:
     )
 
 
-class _Placed(TorchFunctionMode):
+class _Placed(TorchFunctionMode):  # type: ignore[misc]
     """Every device that the problem names is the one that we want: files with device="cuda" run anywhere."""
 
     def __init__(self, device: str) -> None:
@@ -109,16 +109,16 @@ def placed(device: str, dtype: Any = None) -> Iterator[None]:
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """All generators that a problem may draw from, seeded, and as they were afterwards."""
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the problem's code draws from it
+    states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
+        np.random.seed(seed % 2**32)
         try:
             yield
         finally:
             random.setstate(states[0])
-            np.random.set_state(states[1])  # noqa: NPY002
+            np.random.set_state(states[1])
 
 
 class Problem:
@@ -203,8 +203,8 @@ class ModuleReference:
     def inputs(self, case: Axes, rng: np.random.Generator) -> Arrays:
         """What get_inputs() draws and the module's initial parameters, from this rng.
 
-        At other than the file's own sizes, parameters that start as one constant (the ones and zeros of a normalisation)
-        are spread around it: a kernel that leaves them out must not pass.
+        At other than the file's own sizes, parameters that start as one constant (ones and zeros of a norm) are spread
+        around it: a kernel that leaves them out must not pass.
         """
         with seeded(int(rng.integers(2**63))), placed("cpu"):
             state = state_of(self.problem.module(case))
@@ -233,7 +233,7 @@ class ModuleReference:
         return {name: _Rival(self, compiled) for name, compiled in names.items()}
 
     def run(self, inputs: Arrays, case: Axes, dtype: Any, *, seed: int = 0) -> list[Any]:
-        """forward on the CPU with all floating tensors in `dtype` (None: as they are). seed: of what it draws itself."""
+        """forward on the CPU with all floating tensors in `dtype` (None: as they are). seed: of what it draws."""
         with seeded(seed), placed("cpu", dtype):
             module = self.problem.module(case)
             if dtype is not None:

@@ -18,6 +18,8 @@ from evo.errors import SyntaxInvalid
 
 ENTRY = ("get_inputs", "get_init_inputs")
 _HINT = "a problem file has `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`"
+_DIMENSION = re.compile(r"(?:^|_)(?:DIM|AXIS)$")  # of a small value: which dimension, no length
+_DIMENSIONS = 5
 _LEAST_LITERAL = 8  # a smaller one in get_inputs() is a dimension, a factor or a count of choices
 _LARGEST = 2**31 - 1
 _RESERVED = {"ON", "OFF", "NO", "YES", "TRUE", "FALSE", "NULL"}  # words that YAML reads as something else
@@ -38,8 +40,9 @@ class Sizes:
     def code(self, values: Mapping[str, int]) -> CodeType:
         """The file compiled with other sizes."""
         wanted = {place: values.get(axis, self.axes[axis]) for axis, place in self.places.items()}
-        tree = _Replaced(wanted).visit(ast.parse(self.text))
-        return compile(ast.fix_missing_locations(tree), str(self.path), "exec")
+        tree = ast.parse(self.text)
+        _Replaced(wanted).visit(tree)
+        return compile(ast.fix_missing_locations(tree), str(self.path), "exec", dont_inherit=True)
 
 
 class _Replaced(ast.NodeTransformer):
@@ -75,6 +78,8 @@ def read_sizes(path: Path) -> Sizes:
     reached = _reached(tree, functions)
     for wish, node in (*_constants(tree, reached), *_literals(functions, _parameters(models[-1]))):
         value = _integer(node)
+        if value is not None and value < _DIMENSIONS and _DIMENSION.search(axis_name(wish)):
+            continue
         if value is not None and 0 <= value <= _LARGEST:
             found[_free(wish, found)] = (value, (node.lineno, node.col_offset))
     return Sizes(path, text, {a: v for a, (v, _) in found.items()}, {a: p for a, (_, p) in found.items()})

@@ -51,7 +51,7 @@ class Reduction:
         return list(found.state) == list(self.own.state) and kind(found) == kind(self.own)
 
     def below(self, elements: int, flop: int, value_at: Callable[[int, int], int]) -> Sizes | None:
-        """The largest sizes within both limits; value_at(level, position) proposes one. None: it cannot be that small."""
+        """The largest sizes within both limits, or None; value_at(level, position) proposes one."""
         best: Sizes | None = None
         for level in _LEVELS:
             sizes = self._reduced(level, value_at)
@@ -61,12 +61,12 @@ class Reduction:
             best = sizes if shapes is not None else best
         return self._last_resort(elements, flop, best)
 
-    def _last_resort(self, elements: int, flop: int, sizes: Sizes | None) -> Sizes | None:
+    def _last_resort(self, elements: int, flop: int, start: Sizes | None) -> Sizes | None:
         """Whatever else can shrink, one size after the other, largest first."""
-        sizes = dict(sizes or self.axes)
+        sizes: Sizes = dict(start or self.axes)
         for axis in sorted(sizes, key=lambda name: -sizes[name]):
             for level in (*_LEVELS, 1):
-                tried = {**sizes, axis: min(sizes[axis], level)}
+                tried: Sizes = {**sizes, axis: min(sizes[axis], level)}
                 if tried != sizes and self.shapes(tried) is not None:
                     sizes = tried
                     found = self.shapes(sizes)
@@ -109,8 +109,8 @@ class Reduction:
         return sizes
 
 
-def even(level: int, place: int) -> int:
-    """Powers of two, and the two halves of the way between."""
+def even(level: int, place: int) -> int:  # noqa: ARG001 - one of several that are called alike
+    """Powers of two, and half of the way between."""
     return level
 
 

@@ -1,0 +1,188 @@
+"""KernelBench problems as tasks: what the importer writes computes what the module computes, or it is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evo.errors import SyntaxInvalid, UsageError
+from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
+from evo.exchange.sizes import read_sizes
+from evo.reference import load_reference
+from evo.task import Task, load_task, read_task
+
+PROBLEMS = Path(__file__).parents[2] / "data" / "exchange" / "kernelbench"
+USUAL = ("03_diagonal_matmul", "08_group_norm", "11_max_pool3d", "13_argmax", "15_conv_transpose3d", "19_cross_entropy")
+FOOT = "\ndef get_inputs():\n    return [torch.rand({sizes})]\n\ndef get_init_inputs():\n    return []\n"
+HEAD = "import torch\nfrom torch import nn\nn = 32\nclass Model(nn.Module):\n    def forward(self, x):\n        "
+BAD = {
+    "hangs": (HEAD + "import time; time.sleep(99)\n" + FOOT.format(sizes="n, n"), "not done within 5 s"),
+    "exits": (HEAD + "import os; os._exit(3)\n" + FOOT.format(sizes="n, n"), "exit code 3"),
+    "drops": (HEAD + "return nn.functional.dropout(x, 0.5)\n" + FOOT.format(sizes="n, n"), "differ from run to run"),
+    "zero": (HEAD + "return x * 0\n" + FOOT.format(sizes="n, n"), "accept a kernel that writes zeros"),
+    "complex": (HEAD + "return torch.fft.fft(x)\n" + FOOT.format(sizes="n, n"), "complex64"),
+    "nothing": (HEAD + "return None\n" + FOOT.format(sizes="n, n"), "NoneType, no tensor"),
+    "broken": (HEAD + "return x @ x\n" + FOOT.format(sizes="n, 2 * n"), "does not run at its own sizes"),
+}
+
+
+def imported(root: Path, files: list[Path], **options: Any) -> dict[str, Answer]:
+    return {a.file.stem: a for a in import_problems(root, requests_of(root, files, None), **options)}
+
+
+@pytest.fixture(scope="module")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answer]]:
+    root = tmp_path_factory.mktemp("imported")
+    return root, imported(root, [PROBLEMS / f"{stem}.py" for stem in USUAL])
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    folder = tmp_path_factory.mktemp("bad")
+    for name, (text, _) in BAD.items():
+        (folder / f"{name}.py").write_text(text)
+    return imported(folder, [folder / f"{name}.py" for name in BAD], limit_s=5.0)
+
+
+def original_at(task: Task, case: str) -> dict[str, Any]:
+    """The names of problem.py, loaded as any Python file, with the case's sizes written over its own."""
+    spec = importlib.util.spec_from_file_location("original", task.folder / "problem.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    axes = task.case(case).axes
+    for axis, value in axes.items():
+        for name in (axis, axis.lower()):
+            if isinstance(getattr(module, name, None), int):
+                setattr(module, name, value)
+    return vars(module)
+
+
+def agrees(task: Task, case_name: str) -> None:
+    """expected() is what the original module gives in float64 with the same parameters and inputs."""
+    import torch
+
+    reference = load_reference(task)
+    case = task.case(case_name)
+    found = reference.expectation(case, 5)
+    names = original_at(task, case_name)
+    model = names["Model"](*names["get_init_inputs"]()).double()
+    own = reference.module._module
+    state = model.state_dict()
+    for name, key in own.state.items():
+        state[key] = torch.tensor(found.inputs[name]).reshape(state[key].shape)
+    model.load_state_dict(state)
+    given: list[Any] = [None] * len(own.arguments)
+    for name, index in own.arguments.items():
+        tensor = torch.tensor(found.inputs[name])
+        given[index] = tensor.double() if tensor.is_floating_point() else tensor
+    with torch.no_grad():
+        result = model(*given).numpy()
+    want = found.expected[task.outputs[0].name]
+    assert want.shape == (result.shape or (1,))
+    np.testing.assert_allclose(want, result.reshape(want.shape), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("stem", USUAL)
+def test_an_imported_problem_is_a_task_that_computes_what_the_module_does(
+    usual: tuple[Path, dict[str, Answer]], stem: str
+) -> None:
+    root, answers = usual
+    assert answers[stem].refused is None
+    task = load_task(root, answers[stem].name)
+    assert task.bench[-1].name == "original"
+    sizes = read_sizes(PROBLEMS / f"{stem}.py")
+    assert {axis: task.bench[-1].axes[axis] for axis in sizes.axes} == sizes.axes
+    assert len(task.check) >= 3
+    assert all(tensor.size_bytes(case) < 200_000 for case in task.check for tensor in task.tensors)
+    if not any(axis[-1].isdigit() and axis not in ("DIM1", "DIM2", "DIM3") for axis in sizes.axes):
+        agrees(task, task.check[1].name)
+
+
+def test_shapes_work_and_domains_are_what_a_reader_expects(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, _ = usual
+    norm, loss, argmax = (load_task(root, name) for name in ("group_norm", "cross_entropy", "argmax"))
+    assert [dim.text for dim in norm.inputs[1].shape] == ["FEATURES"]
+    assert loss.outputs[0].dims(loss.check[0]) == (1,)
+    assert loss.inputs[1].dtype == "int64"
+    assert [dim.text for dim in argmax.outputs[0].shape] == ["BATCH_SIZE", "DIM2"]
+    assert argmax.outputs[0].dtype == "int64"
+    product = load_task(root, "diagonal_matmul")
+    case = product.check[1]
+    assert product.work_of(case)["flop"] == 2 * case.axes["N"] ** 2 * case.axes["M"]
+
+
+def test_parameters_vary_with_the_seed_and_come_back_with_it(usual: tuple[Path, dict[str, Answer]]) -> None:
+    task = load_task(usual[0], "group_norm")
+    first, again, other = (load_reference(task).inputs(task.check[0], seed)["gn_weight"] for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_a_problem_that_was_edited_after_its_import_is_refused(usual: tuple[Path, dict[str, Answer]]) -> None:
+    from evo.errors import TaskInvalid
+
+    folder = usual[0] / "kernels" / "max_pool3d"
+    text = (folder / "problem.py").read_text()
+    (folder / "problem.py").write_text(text + "\n# edited\n")
+    with pytest.raises(TaskInvalid, match="changed since it was imported"):
+        load_reference(read_task(folder))
+    (folder / "problem.py").write_text(text)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_task_is_refused_with_its_reason_and_leaves_nothing(refused: dict[str, Answer], name: str) -> None:
+    answer = refused[name]
+    assert answer.folder is None
+    assert BAD[name][1] in str(answer.refused)
+    assert answer.hint
+    assert not (answer.file.parent / "kernels" / name).exists()
+
+
+def test_sizes_are_found_where_they_stand_and_replaced_there(tmp_path: Path) -> None:
+    file = tmp_path / "problem.py"
+    file.write_text(
+        "import torch\nn, m = 2 ** 4, 3\nshape = (n, 7)\nunused = 9\ndim = 1\neps = 1e-5\n"
+        "class Model(torch.nn.Module):\n    def __init__(self, width, dim): pass\n"
+        "def get_inputs():\n    return [torch.rand(*shape, m, 128)]\n"
+        "def get_init_inputs():\n    return [64, dim]\n"
+    )
+    sizes = read_sizes(file)
+    assert sizes.axes == {"N": 16, "M": 3, "SHAPE": 7, "SIZE_0": 128, "WIDTH": 64}
+    space: dict[str, Any] = {}
+    exec(sizes.code({**sizes.axes, "N": 5, "WIDTH": 6, "SIZE_0": 2}), space)
+    assert space["get_inputs"]()[0].shape == (5, 7, 3, 2)
+    assert space["get_init_inputs"]() == [6, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("x = (", "not Python"), ("class Model: pass", "get_inputs"), ("def get_inputs(): pass", "class Model")],
+)
+def test_a_file_in_another_format_is_an_error_with_its_place(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "x.py"
+    file.write_text(text)
+    with pytest.raises(SyntaxInvalid, match=words):
+        read_sizes(file)
+
+
+def test_names_come_from_files_and_overwrite_nothing(tmp_path: Path) -> None:
+    assert task_name("23_Softmax") == "softmax"
+    assert task_name("1_Square_matrix_multiplication_") == "square_matrix_multiplication"
+    assert task_name("47_Sum_reduction_over_a_dimension") == "sum_reduction_over_a_dimension"
+    (tmp_path / "kernels" / "softmax").mkdir(parents=True)
+    with pytest.raises(UsageError, match="exists already"):
+        requests_of(tmp_path, [Path("23_Softmax.py")], None)
+    with pytest.raises(UsageError, match="task name"):
+        requests_of(tmp_path, [Path("23_Softmax.py")], "Soft max")
+
+
+@pytest.mark.long
+def test_every_problem_at_hand_becomes_a_task(tmp_path: Path) -> None:
+    answers = imported(tmp_path, sorted(PROBLEMS.glob("*.py")))
+    assert not [f"{name}: {answer.refused}" for name, answer in answers.items() if answer.refused]

@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import importlib.util
 import json
+import math
+import multiprocessing
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +40,7 @@ RECORDED = HERE / "spaces" / "kernel_tuner.json"
 REFERENCE = "adaptive_tabu_greywolf"
 MARKDOWN = ROOT / "docs" / "tune.md"
 Reference = dict[str, float]  # mean loss, and its standard error over seeds
+MAKERS: dict[str, Any] = {**STRATEGIES, "gp": PlainGp}
 _BEGIN, _END = "<!-- bench-search -->", "<!-- /bench-search -->"
 _LARGE = 150_000  # a product of knobs from which on Kernel Tuner takes minutes to list the space
 _UNREFERENCED = ("hotspot1-large",)
@@ -49,26 +55,20 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--only", default="", metavar="NAMES", help="only these spaces")
     made.add_argument("--kernel-tuner", default=sys.executable, metavar="PYTHON", help="an interpreter that has it")
     made.add_argument("--record", action="store_true", help="keep Kernel Tuner's losses as the recorded reference")
+    made.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     made.add_argument("--markdown", action="store_true", help=f"write the table into {MARKDOWN.relative_to(ROOT)}")
     made.add_argument("--json", type=Path, metavar="OUT", help="write every figure there")
     return made.parse_args(words)
 
 
-def spaces(args: argparse.Namespace) -> dict[str, Measured]:
-    """The shipped spaces and those of the command line, by name."""
-    files = [*sorted((HERE / "spaces").glob("*_T4.json.gz")), *args.spaces]
-    chosen = [name for name in args.only.split(",") if name]
-    found: dict[str, Measured] = {}
-    for path in files:
-        name = path.name.split(".")[0].removesuffix("_T4")
-        if not chosen or name in chosen:
-            found[name] = formats.read_results(path)
-    for name, make in SYNTHETIC.items():
-        if not chosen or name in chosen:
-            found[name] = make()
-    if missing := [name for name in chosen if name not in found]:
-        raise UsageError(f"--only: no space {missing[0]}", hint=f"shipped: {', '.join(SYNTHETIC)}")
-    return found
+def spaces(args: argparse.Namespace) -> tuple[dict[str, Measured], dict[str, Path]]:
+    """The shipped spaces and those of the command line, by name; and the files of those that have one."""
+    given = [*sorted((HERE / "spaces").glob("*_T4.json.gz")), *args.spaces]
+    files = {path.name.split(".")[0].removesuffix("_T4"): path for path in given}
+    chosen = [name for name in args.only.split(",") if name] or [*files, *SYNTHETIC]
+    if missing := [name for name in chosen if name not in files and name not in SYNTHETIC]:
+        raise UsageError(f"--only: no space {missing[0]}", hint=f"one of {', '.join([*files, *SYNTHETIC])}")
+    return {name: _space(name, files.get(name)) for name in chosen}, files
 
 
 # --- Kernel Tuner
@@ -133,27 +133,48 @@ def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dic
 # --- the comparison
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some seeds of one strategy on one space: what a process is given."""
+
+    space: str
+    path: Path | None
+    strategy: str
+    seeds: tuple[int, ...]
+    budget: int
+
+
+@functools.lru_cache(maxsize=2)
+def _space(name: str, path: Path | None) -> Measured:
+    return SYNTHETIC[name]() if path is None else formats.read_results(path)
+
+
+def _replayed(part: Part) -> tuple[Part, list[Run], float]:
+    """The runs of a part, and the processor time of one in seconds."""
+    measured, make = _space(part.space, part.path), MAKERS[part.strategy]
+    started = time.process_time()
+    made = replays(measured, lambda seed: make(measured.space, seed=seed), part.seeds, budget=part.budget)
+    return part, list(made.runs), (time.process_time() - started) / len(part.seeds)
+
+
 def compared(
-    args: argparse.Namespace, found: dict[str, Measured], names: Sequence[str]
+    args: argparse.Namespace, found: dict[str, Measured], files: dict[str, Path], names: Sequence[str]
 ) -> dict[str, dict[str, Summary]]:
-    """Replays of each strategy on each space."""
-    makers: dict[str, Any] = {**STRATEGIES, "gp": PlainGp}
-    if unknown := [name for name in names if name not in makers]:
-        raise UsageError(f"--strategies: no strategy {unknown[0]}", hint=f"one of {', '.join(makers)}")
-    runs: dict[str, dict[str, Summary]] = {}
-    for name in names:
-        for title, measured in found.items():
-            started, make = time.process_time(), makers[name]
-            made = replays(
-                measured,
-                lambda seed, make=make, measured=measured: make(measured.space, seed=seed),
-                range(args.seeds),
-                budget=args.budget,
-            )
-            runs.setdefault(title, {})[name] = made
-            each = (time.process_time() - started) / args.seeds
-            say(f"{title}: {name} {made.loss:.4f} ({each:.1f} s of processor time a run)")
-    return runs
+    """Replays of each strategy on each space, the seeds of a space side by side in --jobs processes."""
+    size = math.ceil(args.seeds / args.jobs)
+    seeds = [tuple(range(start, min(start + size, args.seeds))) for start in range(0, args.seeds, size)]
+    parts = [
+        Part(title, files.get(title), name, some, args.budget) for name in names for title in found for some in seeds
+    ]
+    runs: dict[tuple[str, str], list[Run]] = {}
+    with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for part, made, each in pool.map(_replayed, parts) if args.jobs > 1 else map(_replayed, parts):
+            at = runs.setdefault((part.space, part.strategy), [])
+            at += made
+            if len(at) == args.seeds:
+                loss = np.mean([run_.loss for run_ in at])
+                say(f"{part.space}: {part.strategy} {loss:.4f} ({each:.1f} s of processor time a run)")
+    return {title: {name: Summary(tuple(runs[title, name])) for name in names} for title in found}
 
 
 def rows(
@@ -219,9 +240,13 @@ def markdown(head: Sequence[str], body: Sequence[Sequence[object]], lines: Seque
 def main(words: Sequence[str] | None) -> int:
     args = arguments(words)
     names = [name for name in args.strategies.split(",") if name]
-    found = spaces(args)
+    if unknown := [name for name in names if name not in MAKERS]:
+        raise UsageError(f"--strategies: no strategy {unknown[0]}", hint=f"one of {', '.join(MAKERS)}")
+    if args.seeds < 1 or args.jobs < 1:
+        raise UsageError("--seeds and --jobs start at 1", hint="leave them out for the defaults")
+    found, files = spaces(args)
     losses, source = reference(args, found)
-    runs = compared(args, found, names)
+    runs = compared(args, found, files, names)
     head, body = rows(found, runs, losses, names)
     means = overall(runs, losses, names)
     lines = [

@@ -77,7 +77,7 @@ def read_results(path: Path, *, objective: str | None = None, maximise: bool | N
             if index == len(known):
                 known.append(value)
             point.append(index)
-        value_, unit_ = _measured(path, where, result, str(objective))
+        value_, unit_ = _measured(result, str(objective))
         unit = unit or unit_
         before = rows.get(tuple(point), math.nan)
         rows[tuple(point)] = value_ if math.isnan(before) else before
@@ -127,11 +127,11 @@ def _objective(result: Mapping[str, Any]) -> str:
     return "time"
 
 
-def _measured(path: Path, where: str, result: Mapping[str, Any], objective: str) -> tuple[float, str]:
+def _measured(result: Mapping[str, Any], objective: str) -> tuple[float, str]:
     """The objective's value, NaN where the result failed or has none."""
     if str(result.get("invalidity", "correct")) != "correct":
         return math.nan, ""
-    for row in _field(path, where, result, "measurements", list):
+    for row in result.get("measurements") or ():
         if isinstance(row, dict) and row.get("name") == objective:
             value = row.get("value")
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:

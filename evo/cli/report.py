@@ -130,7 +130,8 @@ def _run_to_tell(population: Sequence[Record]) -> str:
 def _told(
     root: Path, shown: list[Record], population: list[Record], *, count: bool, case_study: bool
 ) -> tuple[Story, CaseStudy | None]:
-    from evo import __version__
+    from importlib.metadata import version
+
     from evo.leaderboard import build, entries
     from evo.report import case_study as tell
     from evo.report import story
@@ -148,7 +149,7 @@ def _told(
         headlines=headlines,
         title=f"Kernel evolution of {', '.join(names)}",
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=__version__,
+        version=version("evo-kernels"),
         rooflines=rooflines,
         heats=heats,
         no_heat="" if count else "Counters by source line were not asked for",

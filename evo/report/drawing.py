@@ -12,10 +12,11 @@ from evo.report.highlight import clean
 from evo.report.roofs import Roofline
 from evo.report.story import Climb, Line, Point
 from evo.report.words import clipped, gain_words, microseconds, plural
+from evo.roofline import CaseLimits
 
 WIDTH = 720
 COLOURS = 6  # classes c0 to c5, one per case, then again
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 16, 58
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 22, 20, 58
 _HEIGHT = 340
 _ROW = 26
 _MOST_DOTS = 24
@@ -237,9 +238,9 @@ def roofline_svg(roof: Roofline, name: str) -> str:
         label = f"{what} {peak / 1e12:.4g} TFLOP/s"
         parts.append(f'<text class="end ink" x="{WIDTH - _RIGHT - 4}" y="{y - 5:.1f}">{label}</text>')
     for what, rate, estimate in roof.slopes:
-        parts += _slope(axes, what, rate, top, estimate)
+        parts += _slope(axes, what, rate, top, estimate, below=what == "DRAM")
     for number, case in enumerate(cases):
-        colour, at = f"c{number % COLOURS}", axes.x(case.intensity)
+        colour, at = f"c{number % COLOURS}", _beside(cases, number, axes)
         for floor, note in ((case.floor_us, "warm"), (case.floor_cold_us, "cold")):
             if floor > 0:
                 y = axes.y(case.flop / floor * 1e6)
@@ -262,6 +263,13 @@ def roofline_svg(roof: Roofline, name: str) -> str:
     return drawing("".join(parts), _HEIGHT, name=name, title=f"Roofline of {roof.title}", description=words)
 
 
+def _beside(cases: Sequence[CaseLimits], number: int, axes: _Axes) -> float:
+    """Where a case stands: cases whose intensities cannot be told apart stand side by side."""
+    here = axes.x(cases[number].intensity)
+    near = [at for at, case in enumerate(cases) if abs(axes.x(case.intensity) - here) < 6]
+    return here + 13 * (near.index(number) - (len(near) - 1) / 2)
+
+
 def _frame(axes: _Axes) -> Iterator[str]:
     bottom, right = _HEIGHT - 44, WIDTH - _RIGHT
     for power in range(axes.x0, axes.x1 + 1):
@@ -276,7 +284,7 @@ def _frame(axes: _Axes) -> Iterator[str]:
     yield '<text x="4" y="12">TFLOP/s</text>'
 
 
-def _slope(axes: _Axes, what: str, rate: float, top: float, estimate: bool) -> Iterator[str]:
+def _slope(axes: _Axes, what: str, rate: float, top: float, estimate: bool, *, below: bool) -> Iterator[str]:
     # A slope that leaves the frame is cut where it does, or clamping would bend it.
     start = max(10.0**axes.x0, 10.0**axes.y0 / rate)
     end = min(top / rate, 10.0**axes.x1)
@@ -284,5 +292,5 @@ def _slope(axes: _Axes, what: str, rate: float, top: float, estimate: bool) -> I
     yield f'<path class="slope{" dash" if estimate else ""}" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>'
     angle = -math.degrees(math.atan2(y1 - y2, x2 - x1))
     label = f"{what} {rate / 1e9:,.0f} GB/s{' (estimate)' if estimate else ''}"
-    at = (x1 + (x2 - x1) * 0.12, y1 + (y2 - y1) * 0.12 - 6)
+    at = (x1 + (x2 - x1) * 0.12, y1 + (y2 - y1) * 0.12 + (18 if below else -8))
     yield f'<text transform="translate({at[0]:.1f} {at[1]:.1f}) rotate({angle:.1f})">{label}</text>'

@@ -74,6 +74,7 @@ def _span(kind: str, token: str) -> str:
 
 def side_by_side(old: str, new: str, caption: str) -> str:
     """The changed hunks of two texts as a table: old line, new line, with their numbers. On a phone CSS stacks them."""
+    old, new = old.removesuffix("\n"), new.removesuffix("\n")
     before, after = highlighted(old), highlighted(new)
     titles = "".join(f'<th scope="col">{title}</th>' for title in ("line", "parent", "line", "this"))
     rows = [f"<thead><tr>{titles}</tr></thead><tbody>"]

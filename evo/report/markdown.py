@@ -10,7 +10,7 @@ from evo.insights import Insight
 from evo.report.drawing import climb_words
 from evo.report.story import Climb, Story
 from evo.report.telling import CaseStudy, llm_words
-from evo.report.words import clipped, duration, gain_words, microseconds, plural, ratio
+from evo.report.words import clipped, duration, gain_words, microseconds, percent, plural, ratio
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#!~$])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
@@ -41,7 +41,7 @@ def markdown(story: Story, study: CaseStudy | None = None) -> str:
                 case.limiter,
                 f"{one.role} {one.what}",
                 microseconds(one.us),
-                f"{case.floor_us / one.us:.0%}" if case.floor_us else "",
+                percent(case.floor_us / one.us) if case.floor_us else "",
             ]
             for case in roof.cases
             for one in roof.of_case(case.name)

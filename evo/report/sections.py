@@ -7,7 +7,7 @@ from evo.report.highlight import clean, highlighted, side_by_side
 from evo.report.markup import LONGEST, Room, identifier, region, table
 from evo.report.roofs import Roofline
 from evo.report.story import Line, Step, Story
-from evo.report.words import clipped, duration, gain_words, microseconds, plural
+from evo.report.words import clipped, duration, gain_words, microseconds, percent, plural
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 
@@ -25,7 +25,8 @@ def facts(story: Story) -> str:
 
 def climb_section(story: Story, room: Room) -> str:
     parts = [
-        "<p>Time by trial at one case. A filled mark was kept, a hollow one was not, a cross below the axis was never "
+        "<p>Time by trial at one case. The score over all cases decides, so a mark below the line may still not be "
+        "kept. A filled mark was kept, a hollow one was not, a cross below the axis was never "
         "timed, a square is a start. The line is the champion's time as its own trial measured it. A whisker is the "
         "95 % interval of the gain over the parent at this case, as a time. Measured and modelled times never share "
         "an axis, nor do times of unlike environments.</p>"
@@ -62,7 +63,8 @@ def roofline_section(story: Story, room: Room) -> str:
                 for number, case in enumerate(case for case in roof.cases if case.flop > 0 and case.intensity > 0)
             )
             drawn = region(roofline_svg(roof, f"{name}-svg"), f"Drawing: roofline of {roof.title}")
-            caption = f"Dashed: an estimate that binds nothing. Times are {roof.timing}."
+            words = "Cases of one intensity stand side by side. Dashed: an estimate that binds nothing."
+            caption = f"{words} Times are {roof.timing}."
             parts.append(f'<figure>{drawn}<ul class="legend">{legend}</ul><figcaption>{caption}</figcaption></figure>')
         else:
             parts.append("<p>The task's work has no arithmetic to draw; its floors are of memory.</p>")
@@ -86,7 +88,7 @@ def _limits_table(roof: Roofline) -> str:
         limits = [case.name, microseconds(case.floor_us), case.limiter]
         taken = roof.of_case(case.name)
         for one in taken:
-            share = f"{case.floor_us / one.us:.0%}" if case.floor_us else ""
+            share = percent(case.floor_us / one.us) if case.floor_us else ""
             rate = f"{case.flop / one.us * 1e-6:.2f}" if case.flop else ""
             rows.append([*limits, f"{one.role}: {one.what}", microseconds(one.us), rate, share])
         if not taken:
@@ -125,7 +127,7 @@ def _step(step: Step, diff: str, line: Line, story: Story) -> str:
     record = step.record
     commit = story.commits.get(record.trial)
     effect = gain_words(record.gain)
-    words = f"{effect} {line.timing}" if effect else "a start, which claims no gain"
+    words = f"{line.timing} {effect}" if effect else "a start, which claims no gain"
     rows = {
         "trial": record.trial,
         "parent": record.parent or "none",

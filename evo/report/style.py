@@ -17,7 +17,8 @@ body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-
 header,main,footer,nav{max-width:76rem;margin:0 auto;padding:0 1.25rem}header{padding-top:1.5rem}
 h1{font-size:1.7rem;line-height:1.2;margin:.2rem 0 .6rem}h2{font-size:1.3rem;margin:2.6rem 0 .6rem;padding-top:.8rem;
 border-top:1px solid var(--grid)}h3{font-size:1.05rem;margin:1.6rem 0 .4rem}h4{font-size:1rem;margin:1rem 0 .3rem}
-p{margin:.4rem 0 .8rem;max-width:52rem}h1,h2,h3,h4,p,li,td,dd,summary,caption{overflow-wrap:anywhere}
+p{margin:.4rem 0 .8rem;max-width:52rem}h1,h2,h3,h4,p,li,dd,summary,caption,td.long{overflow-wrap:anywhere}
+td{overflow-wrap:break-word}
 .soft,figcaption{color:var(--soft);font-size:.92rem}a{color:var(--link)}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px;border-radius:2px}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:1rem;background:var(--paper);padding:.5rem 1rem;z-index:2}
@@ -30,7 +31,7 @@ figure{margin:1rem 0}.wide{overflow-x:auto;max-width:100%}figure svg{display:blo
 max-width:60rem;height:auto}
 table{border-collapse:collapse;font-size:.9rem;width:100%}caption{text-align:left;color:var(--soft);padding:.3rem 0}
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;border-bottom:1px solid var(--grid)}
-th{font-weight:600}.num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+th{font-weight:600}th[scope=row]{white-space:nowrap}.num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 td code,.id{overflow-wrap:normal;white-space:nowrap}td.long{min-width:14rem}
 code,.id,.diff td,.heat td,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;
 font-size:.84rem}
@@ -49,20 +50,24 @@ form{display:flex;flex-wrap:wrap;gap:.6rem 1.2rem;align-items:end;margin:.6rem 0
 input[type=search]{font:inherit;padding:.35rem .5rem;border:1px solid var(--soft);border-radius:4px;max-width:100%;
 background:var(--paper);color:var(--ink)}label{display:inline-flex;gap:.4rem;align-items:center;flex-wrap:wrap}
 .diff,.heat{table-layout:fixed}.diff td,.heat td,.diff th,.heat th{border:0;padding:0 .5rem;line-height:1.45}
-.diff td{white-space:pre-wrap;overflow-wrap:anywhere}.diff th:nth-child(odd),.diff .n{width:3.2rem}
+.diff td{padding-left:1rem;white-space:pre-wrap;overflow-wrap:anywhere}.diff th:nth-child(odd),.diff .n{width:3.2rem}
 .diff .n,.heat .n{text-align:right;color:var(--soft);user-select:none}.diff del,.diff ins{text-decoration:none}
 .diff .d{background:var(--del)}.diff .a{background:var(--add)}.diff .e{background:var(--panel)}
-.diff .d::before{content:"-";position:absolute;margin-left:-.6rem}.diff .a::before{content:"+";position:absolute;
-margin-left:-.6rem}.diff .d,.diff .a{position:relative}.gap td{text-align:center;color:var(--soft)}
-.heat{min-width:44rem}.heat td{white-space:pre}.heat td:last-child{overflow:hidden;text-overflow:ellipsis}
-.heat th:nth-child(1){width:3.4rem}.heat th:nth-child(2){width:5rem}.heat th:nth-child(3){width:16rem}
+.diff .d::before{content:"-";position:absolute;left:.25rem}
+.diff .a::before{content:"+";position:absolute;left:.25rem}.diff .d,.diff .a{position:relative}
+.gap td{text-align:center;color:var(--soft)}
+.heat{min-width:36rem}.heat td{white-space:pre-wrap;overflow-wrap:anywhere}.heat td.n{white-space:nowrap}
+.heat th:nth-child(1){width:3rem}.heat th:nth-child(2){width:4.6rem}.heat th:nth-child(4){width:15rem}
+.now{white-space:nowrap}
 i{font-style:normal}.k{color:var(--k)}.t{color:var(--t)}.s{color:var(--s)}i.n{color:var(--n)}.c{color:var(--c)}
 .p{color:var(--p)}
 footer{padding:2rem 1.25rem;color:var(--soft);font-size:.9rem}
 @media(max-width:44rem){header,main,footer,nav{padding-left:.9rem;padding-right:.9rem}h1{font-size:1.4rem}
-.diff,.diff tbody{display:block}.diff thead{display:none}.diff tr{display:grid;grid-template-columns:2.6rem 1fr}
-.diff caption{display:block}.diff .e,.diff .r{display:none}.gap td{grid-column:1/-1}.diff td{padding:0 .3rem 0 .7rem}
-.stack thead{position:absolute;left:-99rem}.stack,.stack tbody,.stack tr{display:block}
+.diff,.diff tbody{display:block}.diff thead{display:none}.diff tr{display:grid;grid-template-columns:2.9rem 1fr}
+.diff caption{display:block}.diff .e,.diff .r{display:none}.gap td{grid-column:1/-1}.diff td{padding:0 .3rem 0 1rem}
+.diff .n{padding:0 .2rem 0 0}
+.stack thead{position:absolute;left:-99rem}.stack,.stack tbody,.stack tr,.stack caption{display:block}
+.stack td{overflow-wrap:anywhere}
 .stack tr{border-bottom:1px solid var(--grid);padding:.4rem 0}
 .stack td{display:inline-block;border:0;padding:.05rem .9rem .05rem 0;text-align:left}
 .stack td.long{display:block;min-width:0}.stack td:empty{display:none}

@@ -54,29 +54,25 @@ def insight_section(story: Story, room: Room) -> str:
     parts = [
         "<p>The effect of each kind of change over its parent, in one environment at a time; starts claim none.</p>"
     ]
-    for timing in ("measured", "modelled"):
-        group = [row for row in story.insights if row.timing == timing]
-        if not group:
-            continue
+    shown = story.insights[:_MOST_INSIGHTS]
+    places = sorted({(row.timing, row.task, row.environment) for row in shown})
+    for timing, task, environment in places:
         rows = [
             [
-                row.task,
                 row.operator,
                 clipped(row.change, 160),
-                row.chip,
                 ratio(row.median) if row.median is not None else "",
                 f"{ratio(row.low)} to {ratio(row.high)}" if row.low is not None and row.high is not None else "",
                 f"{row.timed} of {row.count}",
                 f"{row.kept}",
-                row.environment,
             ]
-            for row in group[:_MOST_INSIGHTS]
+            for row in shown
+            if (row.timing, row.task, row.environment) == (timing, task, environment)
         ]
-        head = ["task", "operator", "*change", "chip", ">median gain", "range", ">timed", ">kept", "*environment"]
-        parts.append(f"<h3>{timing.capitalize()} effects</h3>{table(head, rows, f'{timing.capitalize()} effects')}")
-        if len(group) > _MOST_INSIGHTS:
-            left = len(group) - _MOST_INSIGHTS
-            parts.append(f"<p>And {left} more kinds of change: <code>evo insights</code> lists them.</p>")
+        head = ["operator", "*change", f">{timing} median", ">range", ">timed", ">kept"]
+        parts.append(f"<h3>{clean(task)}, {timing} effects</h3>{table(head, rows, environment)}")
+    if left := len(story.insights) - len(shown):
+        parts.append(f"<p>And {left} more kinds of change: <code>evo insights</code> lists them.</p>")
     if not story.insights:
         parts.append("<p>Nothing but starts so far.</p>")
     return "".join(parts)
@@ -120,7 +116,7 @@ def _trial_row(record: Record, story: Story) -> str:
         f'<td class="long">{clean(clipped(record.summary, 160))}</td>',
         f"<td>{record.status.value}</td>",
         f'<td class="{kind}">{verdict_word(record)}</td>',
-        f"<td>{time}</td>",
+        f'<td class="now">{time}</td>',
         f"<td>{clean(gain_words(record.gain))}</td>",
         f'<td class="long">{clean(clipped(why, LONGEST))}</td>',
     ]
@@ -134,7 +130,7 @@ def _trial_row(record: Record, story: Story) -> str:
 def heat_section(story: Story, room: Room) -> str:
     parts = [
         "<p>Counted on the simulator, exact as executed. The share is of the modelled clocks of the pipe that limits "
-        "the kernel; the darker a line, the larger its share. Nothing here was timed.</p>"
+        "the kernel; the stronger the colour, the larger the share. Nothing here was timed.</p>"
     ]
     for heat in story.heats:
         parts.append(f"<h3>{clean(heat.title)}</h3>")
@@ -161,18 +157,18 @@ def _heat_table(heat: Heat) -> str:
         merged = {name: counters.get(name, 0) + hot.counters.get(name, 0) for name in {*counters, *hot.counters}}
         by_line[hot.line] = (max(share, hot.share), merged, pipe)
     rows = []
-    for number, html in enumerate(highlighted(heat.text), start=1):
+    for number, html in enumerate(highlighted(heat.text.removesuffix("\n")), start=1):
         share, counters, _ = by_line.get(number, (0.0, {}, ""))
         shade = f' style="background:rgba(var(--heat),{min(share, 1.0) ** 0.5 * 0.55:.2f})"' if share >= 0.005 else ""
         named = [name for name in _EVENTS if counters.get(name)][:2]
         words = ", ".join(f"{name.replace('_', ' ')} {counters[name]:,}" for name in named)
         words = words or (f"warp instructions {counters['warp_instructions']:,}" if counters else "")
         percent = f"{100 * share:.1f} %" if counters else ""
-        cells = f'<td class="n">{number}</td><td class="n">{percent}</td><td>{words}</td><td>{html}</td>'
+        cells = f'<td class="n">{number}</td><td class="n">{percent}</td><td>{html}</td><td>{words}</td>'
         rows.append(f"<tr{shade}>{cells}</tr>")
     pipes = ", ".join(sorted({f"{line.kernel}: {line.pipe}" for line in heat.lines}))
     caption = f"Lines of {heat.variant} at case {heat.case}; limiting pipe of {pipes}"
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("line", "share", "events", "source"))
+    head = "".join(f'<th scope="col">{title}</th>' for title in ("line", "share", "source", "events"))
     return region(
         f'<table class="heat"><caption>{clean(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}'
         "</tbody></table>",

@@ -14,7 +14,7 @@ from evo.insights import environment_words
 from evo.population import Record
 from evo.report.roofs import Roofline
 from evo.report.story import Climb, Spent, case_us, climbs, spent, verdict_word
-from evo.report.words import clipped, count, duration, gain_words, microseconds, plural, ratio
+from evo.report.words import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 
 _WAYS = ("traditional", "inverted")
 _LONGEST = 240  # characters of a hypothesis in the table
@@ -174,7 +174,7 @@ def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: floa
         duration(sum(seconds)) if seconds else "",
         ratio(product) if product is not None else "",
         microseconds(best) if best is not None else "",
-        f"{floor / best:.0%}" if floor and best else "",
+        percent(floor / best) if floor and best else "",
     )
 
 
@@ -266,5 +266,6 @@ def _outcome(records: Sequence[Record], climb: Climb, roof: Roofline | None) -> 
             )
     floor = next((case.floor_us for case in roof.cases if case.name == climb.case), None) if roof else None
     if floor:
-        sentences.append(f"The floor of {climb.case} is {microseconds(floor)} µs: {floor / last.us:.0%} of the time.")
+        share = percent(floor / last.us)
+        sentences.append(f"The floor of {climb.case} is {microseconds(floor)} µs: {share} of the time.")
     return Chapter(heading="The outcome", sentences=tuple(sentences))

@@ -30,9 +30,9 @@ def gain_words(gain: Mapping[str, Json] | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A wall-clock time as people say it: 0.8 s, 42 s, 3 min 7 s, 1 h 2 min."""
+    """A wall-clock time as people say it: 20 ms, 0.8 s, 42 s, 3 min 7 s, 1 h 2 min."""
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return f"{seconds:.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -42,6 +42,10 @@ def duration(seconds: float) -> str:
 
 def count(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else "under 1%"
 
 
 def plural(number: int, word: str) -> str:

@@ -1,0 +1,292 @@
+"""The report from made-up records: structure, escaping, size, what stays apart, and the formats beside the page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from unit.ledger_samples import RUN, record, text_of
+
+from evo.hardware import chip
+from evo.population import Record
+from evo.report import CaseStudy, Heat, Story, case_study, climbs_svg, markdown, page, story, story_json, trials_csv
+from evo.report.highlight import highlighted, side_by_side
+from evo.report.roofs import Taken, roofline
+from evo.result import Verdict
+
+HOSTILE = """</title><script>alert(1)</script><img src=x onerror="alert(2)">' "><b>`|# =1+1 \x1b[2J"""
+VOID = {"meta", "link", "input", "br", "img", "hr"}
+
+
+class Outline(HTMLParser):
+    """Ids, headings, elements with their attributes; fails on tags that do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def told(records: list[Record], **fields: object) -> Story:
+    given: dict[str, object] = {
+        "commits": {},
+        "headlines": {"attention": "b2"},
+        "title": "Kernel evolution",
+        "made": "2026-01-01T09:30:00+00:00",
+        "version": "0.1.0",
+    }
+    return story(records, **(given | fields))  # type: ignore[arg-type]
+
+
+def climbing(count: int, *, loaded: str = "cubin", run: str = RUN, every: int = 5) -> list[Record]:
+    """A start, then trials of which every fifth is kept, every seventh never timed."""
+    parent, records = text_of(1), [record(1, parent=None, verdict=Verdict.KEEP, loaded=loaded, run=run, time_us=100)]
+    us = 100.0
+    for number in range(2, count + 1):
+        text = text_of(number)
+        keep = number % every == 0
+        verdict = Verdict.KEEP if keep else None if number % 7 == 0 else Verdict.REVERT
+        time_us = us * 0.97 if keep else us * 1.1
+        records.append(
+            record(number, parent=parent, text=text, verdict=verdict, loaded=loaded, run=run, time_us=time_us)
+        )
+        if keep:
+            parent, us = text, time_us
+    return records
+
+
+@pytest.fixture(scope="module")
+def both() -> Story:
+    other = "20260102T093000-cd34"
+    return told(climbing(20) + climbing(12, loaded="sim", run=other))
+
+
+def test_the_page_is_one_accessible_document(both: Story) -> None:
+    outline = Outline(page(both))
+    ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    assert outline.all("html")[0]["lang"] == "en"
+    assert [len(outline.all(tag)) for tag in ("main", "header", "footer", "nav", "h1")] == [1, 1, 1, 1, 1]
+    assert len(outline.all("table")) == len(outline.all("caption"))
+    for attributes in outline.all("svg"):
+        labels = str(attributes["aria-labelledby"]).split()
+        assert attributes["role"] == "img"
+        assert set(labels) <= set(ids)
+    for attributes in (*outline.all("section"), *outline.all("a")):
+        target = attributes.get("aria-labelledby") or str(attributes.get("href")).removeprefix("#")
+        assert target in ids
+    levels = [int(tag[1]) for tag, _ in outline.elements if re.fullmatch(r"h[1-6]", tag)]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    scrolling = [a for a in outline.all("div") if a.get("class") == "wide"]
+    assert scrolling
+    assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in scrolling)
+
+
+def test_nothing_is_fetched(both: Story) -> None:
+    text = page(both)
+    assert "://" not in text
+    assert "@import" not in text
+    assert not re.search(r"url\(", text)
+    outline = Outline(text)
+    assert all("src" not in attributes for _, attributes in outline.elements)
+    policy = next(a["content"] for a in outline.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert str(policy).startswith("default-src 'none'")
+
+
+def test_measured_and_modelled_never_share_a_drawing(both: Story) -> None:
+    assert [climb.timing for climb in both.climbs] == ["measured", "modelled"]
+    drawings = re.findall(r"<svg.*?</svg>", page(both))
+    assert not [drawing for drawing in drawings if "µs measured" in drawing and "µs modelled" in drawing]
+    rows = list(csv.DictReader(io.StringIO(trials_csv(both))))
+    assert {bool(row["modelled_us"]) for row in rows if row["loaded"] == "sim" and row["case"]} == {True}
+    assert not [row for row in rows if row["modelled_us"] and row["measured_p50_us"]]
+
+
+def test_times_of_unlike_environments_are_apart() -> None:
+    first, second = climbing(3), climbing(3, run="20260102T093000-cd34")
+    for trial in second:
+        trial.environment["detail"] = {"driver": "590"}
+    assert len(told(first + second).climbs) == 2
+    assert len(told(first + climbing(3, run="20260103T093000-cd34")).climbs) == 1
+
+
+def test_intervals_are_drawn_where_they_were_measured(both: Story) -> None:
+    trial = climbing(5)[4]
+    decision = trial.evaluation["decision"]
+    assert isinstance(decision, dict)
+    decision["evidence"] = {"cases": {"b2": {"ratio": 1.25, "low": 1.0, "high": 1.5625}}}
+    point = told([*climbing(4), trial]).climbs[0].points[-1]
+    assert point.us is not None
+    assert (point.low, point.high) == (pytest.approx(point.us * 0.8), pytest.approx(point.us * 1.25))
+    assert all(point.low is None for climb in both.climbs for point in climb.points)
+
+
+def test_an_untimed_trial_has_no_time_anywhere() -> None:
+    records = [record(1, parent=None), record(2, parent=text_of(1), verdict=None)]
+    whole = story_json(told(records))
+    point = whole["climbs"][0]["points"][1]  # type: ignore[index,call-overload]
+    assert "us" not in point
+    assert "not timed" in page(told(records))
+    assert "NaN" not in json.dumps(whole)
+
+
+def test_words_of_records_are_never_markup() -> None:
+    records = [
+        record(1, parent=None, text=f"// {HOSTILE}\n{text_of(1)}", summary=HOSTILE, operator="<i>op</i>"),
+        record(2, parent=None, verdict=None, summary=HOSTILE, reason=HOSTILE, expected=HOSTILE, risk=HOSTILE),
+    ]
+    records[1].evaluation["reason"] = HOSTILE
+    records[1].environment["detail"] = {HOSTILE: HOSTILE}
+    whole = told(records, title=HOSTILE, no_heat=HOSTILE)
+    study = case_study(RUN, records, "b2")
+    for text in (page(whole), page(whole, study)):
+        outline = Outline(text)
+        assert len(outline.all("script")) == 1
+        assert not outline.all("img")
+        assert not [a for _, a in outline.elements if any(name.startswith("on") for name in a)]
+        assert "alert(1)" in "".join(outline.words)
+        assert "\x1b" not in text
+    for text in (markdown(whole, study), climbs_svg(whole)):
+        assert "<script" not in text
+        assert "<img" not in text
+        assert "\x1b" not in text
+    rows = list(csv.DictReader(io.StringIO(trials_csv(told([record(1, parent=None, summary='=HYPERLINK("x")')])))))
+    assert rows[0]["summary"].startswith("'=")
+
+
+def test_a_long_run_stays_small() -> None:
+    body = "".join(f"    acc[{i}] = fmaf(q[{i}], k[{i}], acc[{i}]); // line {i}\n" for i in range(400))
+    records, parent = [], ""
+    for number in range(1, 501):
+        text = text_of(number) + body.replace("acc", f"acc{number}")
+        kept = number == 1 or number % 8 == 0
+        trial = record(
+            number,
+            parent=parent or None,
+            text=text,
+            verdict=Verdict.KEEP if kept else Verdict.REVERT,
+            loaded="cubin",
+            time_us=1000 / number,
+            summary="a change " * 12,
+            reason="because of this " * 30,
+        )
+        records.append(trial)
+        parent = text if kept else parent
+    text = page(told(records))
+    assert len(text.encode()) < 3_000_000
+    outline = Outline(text)
+    assert "evo show" in text  # the diffs that found no room say how to see them
+    assert len([a for a in outline.all("table") if a.get("class") == "diff"]) > 5
+
+
+def test_the_line_of_descent_carries_diffs(both: Story) -> None:
+    line = both.lines[0]
+    assert [step.record.kept for step in line.steps] == [True] * len(line.steps)
+    assert [step.record.parent for step in line.steps[1:]] == [step.record.variant for step in line.steps[:-1]]
+    assert sum(len(step.tried) for step in line.steps) == sum(not point.kept for point in both.climbs[0].points)
+    assert page(both).count('class="diff"') == sum(len(line.steps) - 1 for line in both.lines)
+
+
+def test_a_broken_chain_is_told() -> None:
+    trials = climbing(10)
+    text = page(told(trials[5:]))
+    Outline(text)
+    assert "cannot be rebuilt" in text
+    assert "not among those shown" in text
+
+
+def test_side_by_side_pairs_lines_and_escapes() -> None:
+    html = side_by_side("a\nb < 1;\nc\n", "a\nb < 2;\nx\nc\n", "what")
+    outline = Outline(html)
+    assert len(outline.all("del")) == 1
+    assert len(outline.all("ins")) == 2
+    assert "b &lt; " in html
+    assert highlighted("/* a\nb */ int x = 0x1F; // <b>")[1:] == [
+        '<i class="c">b */</i> <i class="t">int</i> x = <i class="n">0x1F</i>; <i class="c">// &lt;b&gt;</i>'
+    ]
+
+
+def test_rooflines_say_why_they_are_missing() -> None:
+    l4 = chip("l4")
+    bare = roofline("attention", l4, "modelled", (), (Taken(case="b2", what="x", role="champion", us=3.0),))
+    missing = roofline("other", l4, "measured", (), (), problem="There are no limits: no work formula")
+    text = page(told(climbing(3), rooflines=[bare, missing]))
+    assert "no work formula" in text
+    assert "no place beside modelled times" in text
+
+
+def test_counters_that_failed_say_why() -> None:
+    heat = Heat(task="attention", chip="l4", arch="sm_89", variant="abc", text="", problem="it hangs")
+    assert "it hangs" in page(told(climbing(3), heats=[heat]))
+    assert "evo report --count" in page(told(climbing(3)))
+
+
+def study_of(records: list[Record], run: str = RUN) -> CaseStudy:
+    return case_study(run, records, "b2")
+
+
+def test_a_case_study_tells_both_ways_and_the_hypotheses() -> None:
+    records = climbing(6, every=2)
+    inverted = record(
+        7,
+        parent=text_of(6),
+        loaded="cubin",
+        operator="derive",
+        expected="a wave that is full",
+        ratio=1.5,
+        time_us=40,
+        arguments={"llm": {"calls": 2, "prompt_tokens": 900, "completion_tokens": 100, "cost": 0.02}},
+    )
+    study = study_of([*records, inverted])
+    chapters = {chapter.heading: chapter for chapter in study.chapters}
+    against = {row[1]: row for row in chapters["Traditional against inverted"].rows}
+    assert against["traditional"][2:4] == ("5", "3")
+    assert against["inverted"][2:4] == ("1", "1")
+    assert against["inverted"][5] == "1.500x"
+    last = chapters["Hypotheses against results"].rows[-1]
+    assert "a wave that is full" in last[2]
+    assert last[3].startswith("1.500x [1.450x, 1.550x]")
+    assert "0.02 paid" in " ".join(chapters["Time and cost"].sentences)
+    text = page(told([*records, inverted]), study)
+    Outline(text)
+    assert "Traditional against inverted" in text
+
+
+def test_a_case_study_of_one_way_says_what_is_missing() -> None:
+    chapters = {chapter.heading: chapter for chapter in study_of(climbing(6)).chapters}
+    assert "--strategy inversion" in " ".join(chapters["The inverted way: from the limits to the kernel"].sentences)
+    assert "nothing to compare with" in " ".join(chapters["Traditional against inverted"].sentences)
+
+
+def test_cost_is_absent_where_nobody_paid() -> None:
+    records = [record(1, parent=None, elapsed_s=None)]
+    whole = story_json(told(records))
+    assert "seconds" not in whole["spent"]  # type: ignore[operator]
+    assert "llm" not in whole["spent"]  # type: ignore[operator]
+    assert "do not say how long" in page(told(records))

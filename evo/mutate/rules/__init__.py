@@ -5,6 +5,7 @@ from __future__ import annotations
 from evo.mutate.rules import (
     ahead,
     arithmetic,
+    batch,
     bounds,
     cache,
     coarsen,
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     *order.RULES,
     *hoist.RULES,
     *vector.RULES,
+    *batch.RULES,
     *sums.RULES,
     *shared.RULES,
     *ahead.RULES,

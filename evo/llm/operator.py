@@ -243,6 +243,8 @@ class Llm:
     def _take(self) -> Answer | None:
         """The oldest answer, waited for; None where its exchange met a fault, or the user asked to stop."""
         flight = self._flying[0]
+        if flight.is_alive():
+            self._around.bench.on_stage("asking the language model")
         while flight.is_alive():
             self._say_notes()
             if self._around.stop():

@@ -55,6 +55,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "diff": history.diff,
     "replay": history.replay,
     "report": report.report,
+    "new": exchange.new,
     "import": exchange.import_,
     "mcp": mcp.mcp,
     "redteam": redteam.redteam,

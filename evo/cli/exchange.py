@@ -2,18 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evo.cli.options import AsJson, session_of
 from evo.cli.terminal import out, out_json_line, paint, say
 
+if TYPE_CHECKING:
+    from evo.exchange.folder import TensorLine
+
 FORMATS = ("kernelbench",)
 TaskName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
 ]
+
+
+def new(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The task's name.")] = None,
+    axis: Annotated[list[str], typer.Option("--axis", metavar="N=4096", help="A length; repeat it.")] = [],  # noqa: B006
+    in_: Annotated[list[str], typer.Option("--in", metavar="x:float32[N]", help="An input; repeat it.")] = [],  # noqa: B006
+    out_: Annotated[list[str], typer.Option("--out", metavar="y:float32[N]", help="An output; repeat it.")] = [],  # noqa: B006
+    compute: Annotated[
+        list[str], typer.Option("--compute", metavar="FORMULA", help="An output in NumPy: 'y = np.tanh(x)'.")
+    ] = [],  # noqa: B006
+    module: Annotated[
+        str | None, typer.Option("--module", metavar="FILE.py:CLASS", help="A PyTorch module instead of formulas.")
+    ] = None,
+    init: Annotated[str, typer.Option("--init", metavar="ARGS", help="Arguments of the module's constructor.")] = "",
+) -> int:
+    """Write a new task. From names, shapes and a formula, or a PyTorch module; asks for what is missing."""
+    import re
+
+    from evo.errors import UsageError
+    from evo.exchange import blank
+
+    name = name or _asked("name of the task", "NAME")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
+    axes = blank.read_axes(axis or [_asked("axes and their lengths, e.g. ROWS=4096,COLS=1024", "--axis")])
+    inputs = tuple(
+        blank.read_tensor(text, "in", axes) for text in in_ or _several("an input, e.g. x:float32[ROWS,COLS]", "--in")
+    )
+    root = _root(context)
+    if module is not None:
+        return _from_module(root, name, module, blank.problem_text, axes, inputs, init)
+    outputs = tuple(
+        blank.read_tensor(text, "out", axes)
+        for text in out_ or _several("an output, e.g. y:float32[ROWS,COLS]", "--out")
+    )
+    formulas = blank.read_formulas(
+        compute or [_asked(f"{tensor.name} in NumPy", "--compute") for tensor in outputs], outputs
+    )
+    blank.write_new(root, blank.Form(name, axes, inputs, outputs, formulas))
+    out(f"wrote kernels/{name}: task.yaml, reference.py, skeleton.cu; it loads and passes its self-test")
+    next_steps(name)
+    return 0
+
+
+def _asked(what: str, option: str) -> str:
+    """An answer from the terminal. Raises UsageError where nobody can answer."""
+    import sys
+
+    from evo.errors import UsageError
+
+    if not sys.stdin.isatty():
+        raise UsageError(f"{option} is missing", hint=f"{option}: {what}; `evo new --help` lists all of them")
+    return str(typer.prompt(what, err=True)).strip()
+
+
+def _several(what: str, option: str) -> list[str]:
+    """Answers until an empty line."""
+    answers = [_asked(what, option)]
+    while answer := str(typer.prompt("another one, or nothing", default="", show_default=False, err=True)).strip():
+        answers.append(answer)
+    return answers
+
+
+def _from_module(
+    root: Path,
+    name: str,
+    module: str,
+    compose: Callable[..., str],
+    axes: dict[str, int],
+    inputs: tuple[TensorLine, ...],
+    init: str,
+) -> int:
+    import tempfile
+
+    from evo.errors import TaskInvalid, UsageError
+
+    file, colon, cls = module.rpartition(":")
+    if not colon:
+        raise UsageError(f"--module {module}: no class", hint="write it like model.py:Attention")
+    with tempfile.TemporaryDirectory(prefix="evo-new-") as scratch:
+        path = Path(scratch) / f"{name}.py"
+        path.write_text(compose(Path(file), cls, axes, inputs, init), encoding="utf-8")
+        code = _kernelbench(root, [path], name, {}, False)
+    return TaskInvalid.exit_code if code else 0
 
 
 def import_(
@@ -55,7 +144,7 @@ def _kernelbench(root: Path, files: list[Path], name: str | None, options: dict[
     from evo.exchange.kernelbench import import_problems, requests_of
 
     requests = requests_of(root, files, name)
-    limit_s = options["limit_s"]
+    limit_s = options.get("limit_s", 120.0)
     say(f"running foreign code: {len(requests)} file(s), each in a process of its own with {limit_s:g} s to end")
     refused = 0
     last = ""

@@ -22,7 +22,7 @@ from evo.errors import TaskInvalid
 from evo.exchange import folder
 from evo.exchange.axes import Labelled, label
 from evo.exchange.module import Arrays, ModuleReference, Problem
-from evo.exchange.shapes import Refused, forward_names, shapes_of
+from evo.exchange.shapes import FOREIGN, Refused, forward_names, shapes_of
 from evo.exchange.sizes import Sizes as SizesOfFile
 from evo.exchange.sizes import read_sizes
 from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
@@ -57,9 +57,7 @@ def write_task(
     problem = Problem(sizes)
     try:
         own = shapes_of(problem, sizes.axes)
-    except Refused:
-        raise
-    except Exception as error:
+    except FOREIGN as error:
         reason = (
             f"its module does not run at its own sizes: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
         )

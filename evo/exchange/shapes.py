@@ -17,6 +17,10 @@ from evo.exchange.module import DTYPES, Axes, Problem, flattened, placed, seeded
 
 _REAL_AT_MOST = 1 << 24  # elements that are run for real where the meta device cannot tell
 
+# What foreign code raises where it cannot run at some sizes.
+FOREIGN = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError)
+FOREIGN += (RuntimeError, TypeError, ValueError)  # type: ignore[assignment]
+
 
 class Refused(Exception):
     """Why a problem cannot become a task: one line, and what to do."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from evo.exchange.module import Problem
-from evo.exchange.shapes import Refused, Shapes, shapes_of
+from evo.exchange.shapes import FOREIGN, Refused, Shapes, shapes_of
 
 _KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
 _SMALL = 8  # what is no larger is part of what is computed more often than a length
@@ -36,9 +36,7 @@ class Reduction:
         if key not in self._known:
             try:
                 found: Shapes | None = shapes_of(self.problem, sizes)
-            except Refused:
-                found = None
-            except Exception:  # noqa: BLE001 - whatever foreign code raises, these sizes are not for it
+            except (Refused, *FOREIGN):
                 found = None
             self._known[key] = found if found is not None and self._alike(found) else None
         return self._known[key]

@@ -12,7 +12,7 @@ from evo.variant import Variant
 from evo.workbench import Workbench
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
-_STALLED = 20  # trials without a keep
+_STALLED = 12  # trials without a keep
 
 
 def reached(task: Task, bench: Workbench, cases: Mapping[str, Json]) -> float | None:

@@ -218,6 +218,18 @@ class Source:
                 )
         return tuple(found)
 
+    def is_conditional(self, span: Span, within: Span) -> bool:
+        """Whether an expression may be skipped where the text around it, up to `within`, is carried out."""
+        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        while node is not None and within.holds(span_of(node)) and span_of(node) != within:
+            above = node.parent
+            if node.type in ("conditional_expression", "if_statement", "while_statement", "switch_statement"):
+                return True
+            if node.type == "for_statement" or (node.type == "binary_expression" and _skips(node)):
+                return True
+            node = above
+        return False
+
     def dereferences(self, span: Span) -> bool:
         """Whether a pointer is followed with `*` or `->` within a span."""
         return any(
@@ -357,6 +369,10 @@ class Source:
             return int(text)
         values = [define.value for define in self.defines if define.name == text]
         return int(values[0]) if len(values) == 1 and _INTEGER.fullmatch(values[0]) else None
+
+
+def _skips(node: Node) -> bool:
+    return text_of(node.child_by_field_name("operator")) in ("&&", "||")
 
 
 def parse(text: str) -> Source:

@@ -33,6 +33,8 @@ def _find_prefetch(scene: Scene) -> Iterator[Application]:
                 if use.name in constant and loop.variable in names and not names & written and use.is_read:
                     reads.setdefault(scene.source.slice(use.span), []).append(use.span)
             for text, spans in reads.items():
+                if all(scene.source.is_conditional(span, statement.body_span) for span in spans):
+                    continue  # it may be that no step reads it
                 kind = scene.source.element_type(function.name, text.split("[")[0])
                 if kind not in _TYPES or any(a != b and a.holds(b) for a in spans for b in spans):
                     continue

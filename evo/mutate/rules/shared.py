@@ -173,6 +173,8 @@ def _kept(scene: Scene, body: Span, loops: list[Statement], name: str) -> list[E
             return None
     first, i = loops[0], loops[0].name
     assert first.body_span is not None
+    if any(scene.source.is_conditional(use.span, first.body_span) for use in read_by[0]):
+        return None
     begin = f"{{ {name}_kept[{i}] = {name}[{i}]; "
     edits = [
         Edit(Span(first.body_span.start, first.body_span.start), begin),

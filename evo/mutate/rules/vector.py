@@ -82,6 +82,8 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
             return None
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
+        if source.is_conditional(use.span, body):
+            return None  # what a test guards may lie outside
         walk.kinds[use.name] = kind
         if use.is_read:
             walk.reads.setdefault((use.name, offset), []).append(use.span)

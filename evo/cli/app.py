@@ -57,6 +57,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "report": report.report,
     "new": exchange.new,
     "import": exchange.import_,
+    "export": exchange.export,
     "mcp": mcp.mcp,
     "redteam": redteam.redteam,
     "doctor": doctor.doctor,

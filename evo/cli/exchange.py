@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evo.cli.options import AsJson, session_of
+from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, session_of
 from evo.cli.terminal import out, out_json_line, paint, say
 
 if TYPE_CHECKING:
@@ -173,3 +173,33 @@ def next_steps(name: str) -> None:
     out(f"  cp kernels/{name}/skeleton.cu {name}.cu    # then write its body")
     out(f"  evo check {name}.cu")
     out(f"  evo iterate {name} --from {name}.cu")
+
+
+def export(
+    context: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="TASK")],
+    into: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")],
+    form: Annotated[
+        str, typer.Option("--format", metavar="FORMAT", help="torch, kernelbench, cu, ptx or cubin.")
+    ] = "torch",
+    given: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="This kernel, not the champions.")
+    ] = None,
+    arch: ArchWord = DEFAULT_ARCH,
+    chip: Annotated[
+        str, typer.Option("--chip", metavar="CHIP", help="With --from: whose limits the plan uses.")
+    ] = "l4",
+) -> int:
+    """Write champions for use elsewhere. As a PyTorch operator in a package, or as source, PTX or machine code."""
+    from evo.exchange.export import champions_of
+    from evo.exchange.export import export as write
+    from evo.task import load_task
+
+    found = load_task(session_of(context).root(), task)
+    champions = champions_of(found, given, arch, chip)
+    written = write(found, champions, form, into)
+    for path in written:
+        out(str(path))
+    if form == "torch":
+        say(f"next: pip install {into}; then `import evo_{found.name}` registers torch.ops.evo.{found.name}")
+    return 0

@@ -1,0 +1,125 @@
+"""`evo export`: the package registers an operator that has a fake, refuses derivatives and falls back to the library."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from evo.errors import UsageError
+from evo.exchange.export import champions_of, export
+from evo.task import load_task
+
+ROOT = Path(__file__).parents[3]
+
+
+def written(into: Path, task_name: str, rung: str, form: str = "torch") -> list[Path]:
+    task = load_task(ROOT, task_name)
+    champions = champions_of(task, task.folder / "ladder" / rung, "sm_89", "l4")
+    return export(task, champions, form, into)
+
+
+def imported(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(folder))
+    sys.modules.pop(name, None)
+    return importlib.import_module(name)
+
+
+def test_the_operator_falls_back_traces_and_refuses_derivatives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    files = written(tmp_path / "out", "softmax", "20_vector.cu")
+    assert {path.suffix for path in files} == {".toml", ".md", ".py", ".cu", ".ptx", ".cubin"}
+    package = imported(tmp_path / "out", "evo_softmax", monkeypatch)
+    x = torch.randn(7, 33).to(torch.float16)
+    torch.testing.assert_close(package.softmax(x), torch.softmax(x, 1))
+    assert package.chosen(x) == "library"
+    operator = torch.ops.evo.softmax.default
+    torch.library.opcheck(operator, (x,))
+    fake = operator(torch.empty(5, 9, dtype=torch.float16, device="meta"))
+    assert fake.shape == (5, 9)
+    assert fake.device.type == "meta"
+    with pytest.raises(RuntimeError, match="no derivative"):
+        package.softmax(x.clone().requires_grad_()).sum().backward()
+    with pytest.raises(TypeError, match="float32, expected"):
+        package.softmax(x.float())
+    with pytest.raises(ValueError, match="dimensions"):
+        package.softmax(x[0])
+
+
+def test_the_written_plan_is_the_variants_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evo.hardware import chip
+    from evo.launch import Plan, plan
+    from evo.variant import read_variant
+
+    files = written(tmp_path / "out", "attention", "00_scalar.cu")
+    package = imported(tmp_path / "out", "evo_attention", monkeypatch)
+    task = load_task(ROOT, "attention")
+    variant = read_variant(task.folder / "ladder" / "00_scalar.cu")
+    make = package._CHAMPIONS[0][3]
+    for case in task.bench:
+        wanted = plan(variant, task, case, chip("l4"))
+        assert isinstance(wanted, Plan)
+        suffix, _, launches = make(case.axes)
+        assert any(path.name.endswith(f"{suffix}.ptx") for path in files)
+        for (name, grid, block, shared, _), launch in zip(launches, wanted.launches, strict=True):
+            full = tuple((*part, 1, 1)[:3] for part in (grid, block))
+            assert (name, *full, shared) == (launch.kernel, launch.grid, launch.block, launch.shared_bytes)
+        assert package._outputs(case.axes)[0][2] == task.outputs[0].dims(case)
+    if variant.macros:
+        assert make({**task.bench[0].axes, variant.macros[0]: 7}) is None
+
+
+@pytest.mark.parametrize("form", ["cu", "ptx", "cubin"])
+def test_plain_formats_are_the_files_themselves(tmp_path: Path, form: str) -> None:
+    (file,) = written(tmp_path / "out", "softmax", "00_scalar.cu", form)
+    start = {"cu": b"// One thread", "ptx": b"//", "cubin": b"\x7fELF"}[form]
+    assert file.read_bytes().startswith(start)
+
+
+def test_bad_requests_are_named(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").touch()
+    with pytest.raises(UsageError, match="not an empty folder"):
+        written(tmp_path / "full", "softmax", "00_scalar.cu", "cu")
+    with pytest.raises(UsageError, match="unknown format"):
+        written(tmp_path / "new", "softmax", "00_scalar.cu", "onnx")
+    with pytest.raises(UsageError, match="not imported from a KernelBench"):
+        written(tmp_path / "kb", "softmax", "00_scalar.cu", "kernelbench")
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("task", "rung", "shape"), [("softmax", "20_vector.cu", (512, 1024)), ("softmax", "30_registers.cu", (64, 4096))]
+)
+def test_the_kernel_runs_on_torchs_stream_in_graphs_and_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str, rung: str, shape: tuple[int, int]
+) -> None:
+    import torch
+
+    written(tmp_path / "out", task, rung)
+    package = imported(tmp_path / "out", f"evo_{task}", monkeypatch)
+    x = torch.randn(*shape, device="cuda").to(torch.float16)
+    want = torch.softmax(x.double(), 1)
+    assert package.chosen(x) != "library"
+    torch.testing.assert_close(package.softmax(x).double(), want, rtol=1e-2, atol=1e-6)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        late = package.softmax(x * 1.0)
+    side.synchronize()
+    torch.testing.assert_close(late.double(), want, rtol=1e-2, atol=1e-6)
+    compiled = torch.compile(lambda t: package.softmax(t) + 1, fullgraph=True)
+    torch.testing.assert_close((compiled(x) - 1).double(), want, rtol=1e-1, atol=2e-3)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kept = package.softmax(x)
+    kept.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    torch.testing.assert_close(kept.double(), want, rtol=1e-2, atol=1e-6)
+    assert package.chosen(x.t()) == "library"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from evo.errors import EvoError
 from evo.insights import Insight, environment_words, summarise
 from evo.leaderboard import Entry, build, entries
-from evo.population import Record, rebuild_text
+from evo.population import DiffMismatch, Record, apply_diff, rebuild_text
 from evo.report.count import Heat
 from evo.report.roofs import Roofline
 from evo.result import Environment, Json, drop_absent
@@ -307,16 +307,25 @@ def _line(
     steps = []
     previous: str | None = None
     for record in reversed(chain):
-        text, problem = None, ""
-        try:
-            text = rebuild_text(population, record.trial)
-        except EvoError as error:
-            problem = error.message
+        text, problem = _text(record, previous, population)
         tried = children.get((record.task, *record.place, record.variant), ())
         steps.append(Step(record=record, parent_text=previous, text=text, problem=problem, tried=tuple(tried)))
         previous = text
     chip, arch, loaded = champion.place
     return Line(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))
+
+
+def _text(record: Record, previous: str | None, population: Sequence[Record]) -> tuple[str | None, str]:
+    """A step's text, from the step before where its diff fits that one; else None and why."""
+    if previous is not None:
+        try:
+            return apply_diff(previous, record.diff), ""
+        except DiffMismatch:  # texts that differ in comments share an id: the parent was another one
+            pass
+    try:
+        return rebuild_text(population, record.trial), ""
+    except EvoError as error:
+        return None, error.message
 
 
 # --- cost and environment -------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ background:var(--paper);color:var(--ink)}label{display:inline-flex;gap:.4rem;ali
 .diff .a::before{content:"+";position:absolute;left:.25rem}.diff .d,.diff .a{position:relative}
 .gap td{text-align:center;color:var(--soft)}
 .heat{min-width:36rem}.heat td{white-space:pre-wrap;overflow-wrap:anywhere}.heat td.n{white-space:nowrap}
-.heat th:nth-child(1){width:3rem}.heat th:nth-child(2){width:4.6rem}.heat th:nth-child(4){width:15rem}
+.heat th:nth-child(1){width:3rem}.heat th:nth-child(2){width:6.4rem}.heat th:nth-child(4){width:15rem}
 .now{white-space:nowrap}
 i{font-style:normal}.k{color:var(--k)}.t{color:var(--t)}.s{color:var(--s)}i.n{color:var(--n)}.c{color:var(--c)}
 .p{color:var(--p)}

@@ -163,7 +163,7 @@ def _heat_table(heat: Heat) -> str:
         named = [name for name in _EVENTS if counters.get(name)][:2]
         words = ", ".join(f"{name.replace('_', ' ')} {counters[name]:,}" for name in named)
         words = words or (f"warp instructions {counters['warp_instructions']:,}" if counters else "")
-        percent = f"{100 * share:.1f} %" if counters else ""
+        percent = (f"{100 * share:.1f} %" if share >= 0.001 else "under 0.1 %") if counters else ""
         cells = f'<td class="n">{number}</td><td class="n">{percent}</td><td>{html}</td><td>{words}</td>'
         rows.append(f"<tr{shade}>{cells}</tr>")
     pipes = ", ".join(sorted({f"{line.kernel}: {line.pipe}" for line in heat.lines}))

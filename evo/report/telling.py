@@ -204,7 +204,7 @@ def _hypotheses(records: Sequence[Record]) -> Chapter:
 
 
 def _hypothesis(record: Record) -> str:
-    said = [clipped(record.reason, _LONGEST), clipped(record.expected, _LONGEST)]
+    said = [clipped(text, _LONGEST).rstrip(".") for text in (record.reason, record.expected)]
     return "; expected: ".join(text for text in said if text) or "none stated"
 
 

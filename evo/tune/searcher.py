@@ -20,6 +20,7 @@ from evo.tune.surrogate import Priors, Surrogate
 
 _NEAR = 8  # of the best points, the neighbourhoods are in the pool
 _MUTATED = 400
+_LEARNED = 300
 _LIKELY = 100  # or a thirtieth of the pool, is looked at where legal points have to be guessed
 _JUDGED = 300  # of the most promising points, the chance to work is looked at
 _UNRELATED = 0.35  # spread of plain values of costs that have no logarithm
@@ -145,7 +146,8 @@ class Searcher:
         codes = features.codes(self.space, self._coordinates, points)
         n = len(y)
         if n >= max(self._fitted + 1, self._fitted * self.settings.growth) or not self._fitted or self._taken.all():
-            self._model.learn(codes, y, trend, self.settings.steps)
+            some = self._telling(y)
+            self._model.learn(codes[some], y[some], trend[some], self.settings.steps)
             self._fitted = n
             self._refresh_pool(y)
             self._model.condition(codes)
@@ -162,6 +164,14 @@ class Searcher:
             return _point(self._pool[int(np.argmax(score))])
         few = self._candidates(score)
         return _point(self._pool[few[int(np.argmax(score[few] + self._judge.log_chance(self._pool[few])))]])
+
+    def _telling(self, y: Floats) -> NDArray[np.int64]:
+        """The points that hyperparameters are learned from: of many, the best and some of the others."""
+        order = np.argsort(y, kind="stable")
+        if len(order) <= _LEARNED:
+            return np.arange(len(order))
+        best, others = order[: _LEARNED // 2], order[_LEARNED // 2 :]
+        return np.sort(np.concatenate([best, self._rng.choice(others, _LEARNED // 2, replace=False)]))
 
     def _candidates(self, score: Floats) -> NDArray[np.int64]:
         """The most promising points; where nobody says which are legal, only of those that most likely are."""

@@ -14,7 +14,7 @@ from evo.cli.terminal import out, out_json_line, paint, say
 if TYPE_CHECKING:
     from evo.exchange.folder import TensorLine
 
-FORMATS = ("kernelbench",)
+FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
 TaskName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
 ]
@@ -115,12 +115,17 @@ def import_(
     only_small: Annotated[
         bool, typer.Option("--small", help="Leave out sizes that are too large for the simulator.")
     ] = False,
+    source: Annotated[Path | None, typer.Option("--source", metavar="FILE.cu", help="Of kernel-tuner's spec.")] = None,
     json: AsJson = False,
 ) -> int:
     """Turn a problem of another benchmark into a task. It is foreign code: it runs in a process of its own."""
     from evo.errors import UsageError
 
+    if form == "kernel-tuner":
+        return _kernel_tuner(files, name, source)
     root = _root(context)
+    if form == "gpumode":
+        return _gpumode(root, files, name, {"limit_s": limit, "compiled": compiled, "only_small": only_small}, json)
     if form == "kernelbench":
         return _kernelbench(root, files, name, {"limit_s": limit, "compiled": compiled, "only_small": only_small}, json)
     raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
@@ -165,6 +170,38 @@ def _kernelbench(root: Path, files: list[Path], name: str | None, options: dict[
     if last and not json:
         next_steps(last)
     return TaskInvalid.exit_code if refused else 0
+
+
+def _gpumode(root: Path, folders: list[Path], name: str | None, options: dict[str, Any], json: bool) -> int:
+    import tempfile
+
+    from evo.exchange.gpumode import problem_text
+    from evo.exchange.kernelbench import task_name
+
+    with tempfile.TemporaryDirectory(prefix="evo-import-") as scratch:
+        files = []
+        for folder in folders:
+            text, _ = problem_text(folder)
+            files.append(Path(scratch) / f"{task_name(folder.resolve().name)}.py")
+            files[-1].write_text(text, encoding="utf-8")
+        return _kernelbench(root, files, name, options, json)
+
+
+def _kernel_tuner(files: list[Path], name: str | None, source: Path | None) -> int:
+    from evo.errors import UsageError
+    from evo.exchange.kernel_tuner import variant_text
+
+    for spec in files:
+        text, notes = variant_text(spec, source, name)
+        target = Path(f"{name or spec.stem}.cu")
+        if target.exists():
+            raise UsageError(f"{target} exists already", hint="pass --name NAME, or move that file away")
+        target.write_text(text, encoding="utf-8")
+        out(f"{paint('imported', 'green')}  {spec.name} -> {target}")
+        for note in notes:
+            out(f"          {note}")
+        out(f"next: evo check {target} --task TASK    # `evo new` writes a task that has none yet")
+    return 0
 
 
 def next_steps(name: str) -> None:

@@ -83,6 +83,8 @@ class _Placed(TorchFunctionMode):  # type: ignore[misc]
         kwargs = dict(kwargs or {})
         if kwargs.get("device") is not None:
             kwargs["device"] = self.device
+        if self.device == "meta":
+            kwargs.pop("generator", None)  # there are no values to draw
         if func in (torch.Tensor.cuda, torch.Tensor.cpu):
             return args[0].to(self.device)
         if func is torch.Tensor.to:

@@ -1,4 +1,4 @@
-"""`evo export`: the package registers an operator that has a fake, refuses derivatives and falls back to the library."""
+"""`evo export`: the package's operator has a fake, refuses derivatives and falls back to the library."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def test_the_operator_falls_back_traces_and_refuses_derivatives(
     torch.testing.assert_close(package.softmax(x), torch.softmax(x, 1))
     assert package.chosen(x) == "library"
     operator = torch.ops.evo.softmax.default
-    torch.library.opcheck(operator, (x,))
     fake = operator(torch.empty(5, 9, dtype=torch.float16, device="meta"))
     assert fake.shape == (5, 9)
     assert fake.device.type == "meta"
@@ -50,6 +49,18 @@ def test_the_operator_falls_back_traces_and_refuses_derivatives(
         package.softmax(x.float())
     with pytest.raises(ValueError, match="dimensions"):
         package.softmax(x[0])
+
+
+@pytest.mark.long  # it loads the compiler of torch
+def test_the_operator_passes_torchs_own_examination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    written(tmp_path / "out", "softmax", "20_vector.cu")
+    package = imported(tmp_path / "out", "evo_softmax", monkeypatch)
+    x = torch.randn(7, 33).to(torch.float16)
+    torch.library.opcheck(torch.ops.evo.softmax.default, (x,))
+    traced = torch.compile(package.softmax, backend="eager", fullgraph=True)
+    torch.testing.assert_close(traced(x), torch.softmax(x, 1))
 
 
 def test_the_written_plan_is_the_variants_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,119 @@
+"""`evo new`, and the other importers: what they write loads, passes its self-test and says what comes next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import evo
+
+from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
+from evo.exchange.blank import Form, problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.exchange.gpumode import problem_text as gpumode_text
+from evo.exchange.kernel_tuner import variant_text
+from evo.exchange.sizes import read_sizes
+from evo.reference import load_reference
+from evo.task import load_task
+from evo.variant import parse_variant, read_variant
+
+DATA = Path(__file__).parents[2] / "data" / "exchange"
+
+
+def form(name: str, axes: str, inputs: list[str], outputs: list[str], formulas: list[str]) -> Form:
+    sizes = read_axes([axes])
+    out = tuple(read_tensor(text, "out", sizes) for text in outputs)
+    given = tuple(read_tensor(text, "in", sizes) for text in inputs)
+    return Form(name, sizes, given, out, read_formulas(formulas, out))
+
+
+@pytest.mark.parametrize(
+    ("axes", "inputs", "outputs", "formulas"),
+    [
+        ("R=4096,C=512", ["x:float16[R,C]", "s:float32[R]"], ["y:float16[R,C]"], ["y = x * s[:, None]"]),
+        ("N=1000", ["x:float32[N]"], ["y:float32[1]"], ["x.sum()"]),
+        ("N=999,M=77", ["x:float32[N,M]"], ["i:int32[N]"], ["np.argmax(x, axis=1)"]),
+        ("B=3,M=64,N=96,K=80", ["a:float32[B,M,K]", "b:float32[B,K,N]"], ["c:float32[B,M,N]"], ["a @ b"]),
+        (
+            "N=512",
+            ["x:bfloat16[N]", "m:bool[N]"],
+            ["y:float32[N]", "z:float32[N]"],
+            ["y = np.where(m, x, -x)", "z = x + 1"],
+        ),
+    ],
+)
+def test_a_formula_becomes_a_task(
+    tmp_path: Path, axes: str, inputs: list[str], outputs: list[str], formulas: list[str]
+) -> None:
+    folder = write_new(tmp_path, form("mine", axes, inputs, outputs, formulas))
+    task = load_task(tmp_path, "mine")
+    case = task.check[1]
+    assert len(set(case.axes.values())) == len(case.axes)  # no axis can be taken for another
+    found = load_reference(task).expectation(case, 3)
+    assert all(np.isfinite(found.expected[tensor.name]).all() for tensor in task.outputs)
+    assert read_variant(folder / "skeleton.cu").task == "mine"
+
+
+def test_a_task_without_a_gate_is_refused_and_not_written(tmp_path: Path) -> None:
+    with pytest.raises(TaskInvalid, match="writes zeros"):
+        write_new(tmp_path, form("nil", "N=64", ["x:float32[N]"], ["y:float32[N]"], ["x * 0"]))
+    assert not (tmp_path / "kernels" / "nil").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("N", ["x:float32[N]"], ["y:float32[N]"], ["x"]), "axis 'N'"),
+        (("N=4", ["x:float32"], ["y:float32[N]"], ["x"]), "tensor 'x:float32'"),
+        (("N=4", ["x:half[N]"], ["y:float32[N]"], ["x"]), "unknown type 'half'"),
+        (("N=4", ["x:float32[M]"], ["y:float32[N]"], ["x"]), "unknown axis M"),
+        (("N=4", ["x:float32[N]"], ["y:float32[N]"], ["y = x +"]), "not Python"),
+        (("N=4", ["x:float32[N]"], ["y:float32[N]"], ["z = x"]), "no formula for y"),
+    ],
+)
+def test_answers_that_do_not_fit_are_named(given: tuple[str, list[str], list[str], list[str]], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        form("mine", *given)
+
+
+def test_a_module_with_example_inputs_is_a_problem_file(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text("import torch\nclass Gated(torch.nn.Module):\n    def forward(self, x): return x\n")
+    tensor = read_tensor("x:float16[B,D]", "in", {"B": 4, "D": 8})
+    text = problem_text(tmp_path / "m.py", "Gated", {"B": 4, "D": 8}, [tensor], "D")
+    (tmp_path / "p.py").write_text(text)
+    assert read_sizes(tmp_path / "p.py").axes == {"B": 4, "D": 8}
+    with pytest.raises(UsageError, match="no class Other"):
+        problem_text(tmp_path / "m.py", "Other", {}, [], "")
+
+
+def test_kernel_tuner_parameters_become_knobs() -> None:
+    text, _ = variant_text(DATA / "kernel_tuner" / "add.json", None, "add")
+    variant = parse_variant(text)
+    assert variant.integer_knobs == {"block_size_x": 128, "per_thread": 1}
+    assert [require.text for require in variant.requires] == ["block_size_x * per_thread <= 1024 and per_thread != 3"]
+    assert variant.launches[0].grid[0].value({"N": 1000, **variant.integer_knobs}) == 8
+    with pytest.raises(SyntaxInvalid, match="cannot be read"):
+        variant_text(DATA / "kernel_tuner" / "add.json", Path("elsewhere.cu"), None)
+
+
+def test_a_gpu_mode_problem_is_a_problem_file(tmp_path: Path) -> None:
+    text, description = gpumode_text(DATA / "gpumode" / "grayscale")
+    assert description.startswith("Weighted sum")
+    (tmp_path / "p.py").write_text(text)
+    assert read_sizes(tmp_path / "p.py").axes == {"SIZE": 2048}
+    with pytest.raises(SyntaxInvalid, match="no GPU MODE problem"):
+        gpumode_text(tmp_path)
+
+
+def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "kernels").mkdir()
+    ran = evo("new", "mine", cwd=tmp_path)
+    assert (ran.code, "--axis is missing" in ran.err) == (2, True)
+    ran = evo("import", "tarball", "x.py", cwd=tmp_path)
+    assert (ran.code, "kernelbench" in ran.err) == (2, True)
+    words = ["--axis", "N=4096", "--in", "x:float32[N]", "--out", "y:float32[N]", "--compute", "2 * x"]
+    ran = evo("new", "twice", *words, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    assert "evo iterate twice --from twice.cu" in ran.out
+    ran = evo("export", "twice", "--out", "o", cwd=tmp_path)
+    assert (ran.code, "has no champion" in ran.err) == (2, True)

@@ -14,28 +14,55 @@ from evo.cli.options import AsJson, choose_task, session_of
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
 from evo.cli.views import case_us, gain_text
+from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.insights import Insight, Unsuccessful
     from evo.leaderboard import Entry
+    from evo.mutate import OperatorDoc
     from evo.result import Json
 
 OnlyTask = Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="Only this task.")]
 
 
-def operators(json: AsJson = False) -> int:
-    """List where changes come from. Each operator and rule with what it does and an example."""
+def operators(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", show_default=False, help="One family or rule, in full.")
+    ] = None,
+    json: AsJson = False,
+) -> int:
+    """List where changes come from. Each operator and rule with what it does and an example; one in full by NAME."""
     from evo.mutate import operator_docs
 
-    docs = operator_docs()
+    docs = [doc for doc in operator_docs() if name is None or name in (doc.name, doc.family, doc.name.split("/")[-1])]
+    docs = docs or [doc for doc in operator_docs() if doc.name.startswith(f"{name}/")]
+    if not docs:
+        raise UsageError(f"no operator or rule {name!r}", hint="`evo operators` lists them all")
     if json:
         out_json([asdict(doc) for doc in docs])
         return 0
     for doc in docs:
         out(paint(doc.name, "bold"))
         _wrapped(doc.sentence)
-        _example(doc.before, doc.after)
+        if name is None:
+            _example(doc.before, doc.after)
+        else:
+            _in_full(doc)
     return 0
+
+
+def _in_full(doc: OperatorDoc) -> None:
+    """The hypothesis of a rule, and all of its examples."""
+    from evo.mutate import RULES
+
+    rule = next((rule for rule in RULES if f"rules.{rule.family}/{rule.name}" == doc.name), None)
+    if rule is None:
+        return
+    for word in ("reason", "expected", "risk", "next_if_kept", "next_if_reverted"):
+        _wrapped(f"{word.replace('_', ' ')}: {getattr(rule, word)}")
+    for example in rule.examples:
+        out()
+        _example(example.before, example.after)
 
 
 def _wrapped(sentence: str) -> None:

@@ -38,9 +38,15 @@ class _Slicer:
                 yield is_guard(statement) or not any(s.kind == "return" for s in statement.all())
                 yield from self._walk((*statement.body, *statement.alternative))
             elif statement.kind == "assign":
-                yield bool(statement.name)  # a store would be done by every lane
+                # A store would be done by every lane; what is written in an array of the thread's own is repeated.
+                base = self.source.names(statement.target)[0][0] if statement.target is not None else ""
+                yield bool(statement.name) or base in self._repeated()
             else:
                 yield statement.kind in ("declare", "empty", "return")
+
+    def _repeated(self) -> set[str]:
+        inside = (s for top in self.statements for s in top.all())
+        return {s.name for s in inside if s.kind == "declare" and s.dims} - set(self.arrays)
 
     def _is_over_arrays(self, loop: Statement) -> bool:
         uses = [use for use in self.source.subscripts(loop.span) if use.name in self.arrays]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _POLL_S = 0.02
+_MANY = 8
 _MEMORY_BYTES = 24 * 2**30  # address space: what torch maps, and the tensors of a small case
 
 
@@ -28,7 +29,7 @@ def main() -> int:
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
     from evo.exchange import draft  # noqa: F401 - once, before the forks
 
-    if len(jobs) > 1:
+    if len(jobs) > _MANY:
         import torch._dynamo
 
     for job in jobs:

@@ -132,16 +132,14 @@ PROFILES = {"even": even, "ragged": ragged, "long_first": uneven, "long_last": u
 def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
     """Named small cases, all different. Raises Refused where the module is large whatever its sizes."""
     found: dict[str, Sizes] = {}
-    for name, value_at in PROFILES.items():
-        sizes = reduction.below(CHECK_ELEMENTS, CHECK_FLOP, value_at)
-        if sizes is not None and sizes not in found.values():
-            found[name] = sizes
-    if not found:
-        largest = reduction.below(64 * CHECK_ELEMENTS, 64 * CHECK_FLOP, even)
-        if largest is None:
-            raise Refused(
-                "its sizes cannot be reduced to something that a check can run",
-                "give the sizes as constants at the top of the file, so that smaller cases can be made",
-            )
-        found["least"] = largest
-    return found
+    for factor in (1, 8, 64):  # parameters alone may be more than a small case should have
+        for name, value_at in PROFILES.items():
+            sizes = reduction.below(factor * CHECK_ELEMENTS, factor * CHECK_FLOP, value_at)
+            if sizes is not None and sizes not in found.values():
+                found[name] = sizes
+        if found:
+            return found
+    raise Refused(
+        "its sizes cannot be reduced to something that a check can run",
+        "give the sizes as constants at the top of the file, so that smaller cases can be made",
+    )

@@ -25,6 +25,8 @@ class Insight:
 
     change: what distinguishes kinds within an operator: its rule and knob, or the summary with its numbers masked.
     timed: trials with a gain ratio, of which `median`, `low` and `high` are the middle and the ends; absent if none.
+    gain_low, gain_high: medians of the ends of their 95 % intervals, where measured. where: functions touched.
+    counters: what the first case was limited by, before and after, in the trial with the largest gain, where known.
     """
 
     task: str
@@ -39,6 +41,10 @@ class Insight:
     median: float | None = None
     low: float | None = None
     high: float | None = None
+    gain_low: float | None = None
+    gain_high: float | None = None
+    where: str | None = None
+    counters: str | None = None
 
     def sentence(self) -> str:
         """For a person or a prompt: `rules.knobs BLOCK_M: 1.12x measured on l4 (median of 3), kept 1 of 4`."""
@@ -46,7 +52,8 @@ class Insight:
         if self.median is not None:
             ratios = f"median of {self.timed}, {self.low:.2f}x to {self.high:.2f}x" if self.timed > 1 else "one trial"
             effect = f"{self.median:.2f}x {self.timing} on {self.chip} ({ratios})"
-        return f"{self.operator} {self.change}: {effect}, kept {self.kept} of {self.count}"
+        limits = f"; {self.counters}" if self.counters is not None else ""
+        return f"{self.operator} {self.change}: {effect}, kept {self.kept} of {self.count}{limits}"
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
@@ -132,7 +139,37 @@ def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
         median=round(statistics.median(ratios), 5) if ratios else None,
         low=min(ratios, default=None),
         high=max(ratios, default=None),
+        gain_low=_middle(group, "low"),
+        gain_high=_middle(group, "high"),
+        where=", ".join(dict.fromkeys(place for record in group if (place := _where(record)))) or None,
+        counters=_counters(max(group, key=lambda record: _ratio(record) or 0.0)),
     )
+
+
+def _middle(group: Sequence[Record], end: str) -> float | None:
+    ends = [record.gain.get(end) for record in group if record.gain is not None]
+    found = [float(value) for value in ends if isinstance(value, int | float)]
+    return round(statistics.median(found), 5) if found else None
+
+
+def _where(record: Record) -> str:
+    """The function that a change is in, where its operator says so."""
+    named = [record.arguments.get(key) for key in ("kernel", "function")]
+    return next((name for name in named if isinstance(name, str)), "")
+
+
+def _counters(record: Record) -> str | None:
+    """What limited the first case, before and after."""
+    decision = record.evaluation.get("decision")
+    evidence = decision.get("evidence") if isinstance(decision, dict) else None
+    cases = evidence.get("cases") if isinstance(evidence, dict) else None
+    for name, case in cases.items() if isinstance(cases, dict) else ():
+        if not isinstance(case, dict) or not {"limiter", "limiter_after"} <= set(case):
+            continue
+        ends = [case.get(key) for key in ("parent_limiter_us", "child_limiter_us")]
+        if all(isinstance(end, int | float) for end in ends):
+            return f"{case['limiter']} {ends[0]:.4g} -> {ends[1]:.4g} us in case {name}, now {case['limiter_after']}"
+    return None
 
 
 def _rank(insight: Insight) -> tuple[object, ...]:

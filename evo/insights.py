@@ -142,7 +142,7 @@ def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
         gain_low=_middle(group, "low"),
         gain_high=_middle(group, "high"),
         where=", ".join(dict.fromkeys(place for record in group if (place := _where(record)))) or None,
-        counters=_counters(max(group, key=lambda record: _ratio(record) or 0.0)),
+        counters=_counters(max(group, key=lambda record: (_ratio(record) or 0.0, record.trial))),
     )
 
 

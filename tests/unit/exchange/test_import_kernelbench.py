@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from evo.errors import SyntaxInvalid, UsageError
+from evo.exchange import child
 from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
 from evo.exchange.sizes import read_sizes
 from evo.reference import load_reference
@@ -20,8 +23,6 @@ USUAL = ("03_diagonal_matmul", "08_group_norm", "11_max_pool3d", "13_argmax", "1
 FOOT = "\ndef get_inputs():\n    return [torch.rand({sizes})]\n\ndef get_init_inputs():\n    return []\n"
 HEAD = "import torch\nfrom torch import nn\nn = 32\nclass Model(nn.Module):\n    def forward(self, x):\n        "
 BAD = {
-    "hangs": (HEAD + "import time; time.sleep(99)\n" + FOOT.format(sizes="n, n"), "not done within 5 s"),
-    "exits": (HEAD + "import os; os._exit(3)\n" + FOOT.format(sizes="n, n"), "exit code 3"),
     "drops": (HEAD + "return nn.functional.dropout(x, 0.5)\n" + FOOT.format(sizes="n, n"), "differ from run to run"),
     "zero": (HEAD + "return x * 0\n" + FOOT.format(sizes="n, n"), "accept a kernel that writes zeros"),
     "complex": (HEAD + "return torch.fft.fft(x)\n" + FOOT.format(sizes="n, n"), "complex64"),
@@ -36,16 +37,11 @@ def imported(root: Path, files: list[Path], **options: Any) -> dict[str, Answer]
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answer]]:
+    """Good and bad files in one import: torch is loaded once."""
     root = tmp_path_factory.mktemp("imported")
-    return root, imported(root, [PROBLEMS / f"{stem}.py" for stem in USUAL])
-
-
-@pytest.fixture(scope="module")
-def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    folder = tmp_path_factory.mktemp("bad")
     for name, (text, _) in BAD.items():
-        (folder / f"{name}.py").write_text(text)
-    return imported(folder, [folder / f"{name}.py" for name in BAD], limit_s=5.0)
+        (root / f"{name}.py").write_text(text)
+    return root, imported(root, [*(PROBLEMS / f"{stem}.py" for stem in USUAL), *(root / f"{name}.py" for name in BAD)])
 
 
 def original_at(task: Task, case: str) -> dict[str, Any]:
@@ -136,12 +132,23 @@ def test_a_problem_that_was_edited_after_its_import_is_refused(usual: tuple[Path
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_no_task_is_refused_with_its_reason_and_leaves_nothing(refused: dict[str, Answer], name: str) -> None:
-    answer = refused[name]
+def test_what_is_no_task_is_refused_with_its_reason_and_leaves_nothing(
+    usual: tuple[Path, dict[str, Answer]], name: str
+) -> None:
+    answer = usual[1][name]
     assert answer.folder is None
     assert BAD[name][1] in str(answer.refused)
     assert answer.hint
     assert not (answer.file.parent / "kernels" / name).exists()
+
+
+def test_a_file_that_hangs_or_exits_takes_only_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(child, "_done", lambda job: time.sleep(60))
+    assert child._forked({"limit_s": 0.3})["refused"] == "not done within 0.3 s"
+    monkeypatch.setattr(child, "_done", lambda job: os._exit(3))
+    assert child._forked({"limit_s": 30})["refused"] == "its process ended with exit code 3"
+    monkeypatch.setattr(child, "_done", lambda job: {"wrote": "x"})
+    assert child._forked({"limit_s": 30}) == {"wrote": "x"}
 
 
 def test_sizes_are_found_where_they_stand_and_replaced_there(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ spaces/kernel_tuner.json are used, and the table says so.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import functools
 import importlib.util
@@ -18,7 +19,7 @@ import multiprocessing
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,8 +168,12 @@ def compared(
         Part(title, files.get(title), name, some, args.budget) for name in names for title in found for some in seeds
     ]
     runs: dict[tuple[str, str], list[Run]] = {}
-    with ProcessPoolExecutor(args.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for part, made, each in pool.map(_replayed, parts) if args.jobs > 1 else map(_replayed, parts):
+    with contextlib.ExitStack() as stack:
+        found_: Iterable[tuple[Part, list[Run], float]] = map(_replayed, parts)
+        if args.jobs > 1:
+            context = multiprocessing.get_context("spawn")
+            found_ = stack.enter_context(ProcessPoolExecutor(args.jobs, mp_context=context)).map(_replayed, parts)
+        for part, made, each in found_:
             at = runs.setdefault((part.space, part.strategy), [])
             at += made
             if len(at) == args.seeds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evo.device.sim.isa import (
     atomic,
+    bits,
     control,
     convert,
     copy,
@@ -23,6 +24,7 @@ __all__ = [
     "TABLE",
     "Spec",
     "atomic",
+    "bits",
     "check",
     "control",
     "convert",

@@ -284,11 +284,20 @@ def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: d
 
 
 def _draw(path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]]) -> None:
-    from evo.cli.roofline_svg import roofline_svg
+    from evo import report
 
-    points = {one.name: [(t.what, t.p50_us) for t in taken.get(one.name, [])] for one in found}
+    points = [
+        report.Taken(case=one.name, what=name, role=role, us=time.p50_us)
+        for one in found
+        for time in taken.get(one.name, [])
+        for role, _, name in [time.what.partition(" ")]
+    ]
+    roof = report.roofline(task.name, chip, "measured", found, points)
+    if not report.drawable(roof):
+        hint = "a roofline needs `work.flop` in task.yaml and a chip whose peak rates are known"
+        raise UsageError(f"--plot {path}: {task.name} on {chip.slug} has nothing to draw", hint=hint)
     try:
-        path.write_text(roofline_svg(task.name, chip, found, points), encoding="utf-8")
+        path.write_text(report.roof_svg(roof), encoding="utf-8")
     except OSError as error:
         raise HarnessFault(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
     say(f"roofline drawn in {path}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from evo.report.count import Heat, count_lines
+from evo.report.drawing import drawable
 from evo.report.markdown import markdown
 from evo.report.page import page
-from evo.report.roofs import Roofline, roofline
+from evo.report.roofs import Roofline, Taken, roofline
 from evo.report.story import Climb, Point, Step, Story, story
-from evo.report.tabular import climbs_svg, story_json, trials_csv
+from evo.report.tabular import climbs_svg, roof_svg, story_json, trials_csv
 from evo.report.telling import CaseStudy, case_study
 
 __all__ = [
@@ -18,11 +19,14 @@ __all__ = [
     "Roofline",
     "Step",
     "Story",
+    "Taken",
     "case_study",
     "climbs_svg",
     "count_lines",
+    "drawable",
     "markdown",
     "page",
+    "roof_svg",
     "roofline",
     "story",
     "story_json",

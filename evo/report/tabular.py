@@ -1,12 +1,14 @@
-"""The report as data: JSON, CSV of the trials, and the climbs as one SVG file."""
+"""The report as data: JSON, CSV of the trials, and drawings as SVG files."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 
-from evo.report.drawing import SHAPES, STYLE, WIDTH, climb_svg
+from evo.report.drawing import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.report.highlight import clean
+from evo.report.roofs import Roofline
 from evo.report.story import Story, verdict_word
 from evo.report.telling import CaseStudy
 from evo.result import Json
@@ -117,14 +119,22 @@ def _cell(name: str, value: object) -> object:
 
 def climbs_svg(story: Story) -> str:
     """All climbs below one another, each with axes of its own, as a file that stands alone."""
+    drawn = [(climb.title, climb_svg(climb, f"climb{number}")) for number, climb in enumerate(story.climbs)]
+    return _standing_alone(story.title, drawn)
+
+
+def roof_svg(roof: Roofline) -> str:
+    """One roofline as a file that stands alone; it must be `drawable`."""
+    return _standing_alone(f"Roofline of {roof.title}", [(roof.title, roofline_svg(roof, "roofline"))])
+
+
+def _standing_alone(title: str, drawn: Sequence[tuple[str, str]]) -> str:
     parts, y = [], 0
-    for number, climb in enumerate(story.climbs):
-        inner = climb_svg(climb, f"climb{number}").replace(
-            "<svg ", f'<svg x="0" y="{y + 30}" width="{WIDTH}" height="340" ', 1
-        )
-        parts.append(f'<text class="ink" x="4" y="{y + 20}">{clean(climb.title)}</text>{inner}')
+    for caption, svg in drawn:
+        inner = svg.replace("<svg ", f'<svg x="0" y="{y + 30}" width="{WIDTH}" height="340" ', 1)
+        parts.append(f'<text class="ink" x="4" y="{y + 20}">{clean(caption)}</text>{inner}')
         y += 390
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}">'
     background = f'<rect width="{WIDTH}" height="{y}" style="fill:var(--paper)"/>'
     style = f"<style>{STYLE}{SHAPES}</style>"
-    return f"{head}<title>{clean(story.title)}</title>{style}{background}{''.join(parts)}</svg>\n"
+    return f"{head}<title>{clean(title)}</title>{style}{background}{''.join(parts)}</svg>\n"

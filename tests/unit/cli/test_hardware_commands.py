@@ -103,8 +103,10 @@ def test_the_roofline_is_a_drawing(capsys: pytest.CaptureFixture[str], tmp_path:
         root = ElementTree.parse(file).getroot()
         assert root.tag.endswith("svg")
         assert len(root.findall(".//{*}circle")) >= 8
-        for line in root.iter("{http://www.w3.org/2000/svg}line"):
-            assert all(0 <= float(line.attrib[name]) <= 900 for name in ("x1", "x2", "y1", "y2"))
+        assert "DRAM" in file.read_text(encoding="utf-8")
+        for circle in root.iter("{http://www.w3.org/2000/svg}circle"):
+            assert 0 <= float(circle.attrib["cx"]) <= 720
+            assert 0 <= float(circle.attrib["cy"]) <= 340
         capsys.readouterr()
 
 

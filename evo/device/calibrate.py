@@ -136,7 +136,8 @@ extern "C" __global__ void __launch_bounds__(256) read_shared(unsigned* out, int
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             unsigned x, y, z, w;
-            asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
+            asm volatile("ld.volatile.shared.v4.u32 {%0,%1,%2,%3}, [%4];"  // ptxas hoists a plain one out of the loop
+                         : "=r"(x), "=r"(y), "=r"(z), "=r"(w)
                          : "r"(base + u * 4096));
             sum += x ^ y ^ z ^ w;
         }

@@ -1,13 +1,12 @@
-"""One tree-sitter node -> one fact: functions, parameters, and whether a place is read or written."""
+"""One node -> one fact: functions, parameters, and whether a place is read or written."""
 
 from __future__ import annotations
 
 import re
 
-from tree_sitter import Node
-
 from evo.source.spans import Function, Param, Span
-from evo.source.types import declarator_name, text_of, walk
+from evo.source.syntax import Node
+from evo.source.types import declarator_name, text_of
 
 
 def span_of(node: Node) -> Span:
@@ -15,21 +14,21 @@ def span_of(node: Node) -> Span:
 
 
 def function_of(node: Node) -> Function | None:
-    declarator, body = node.child_by_field_name("declarator"), node.child_by_field_name("body")
+    declarator, body = node.child("declarator"), node.child("body")
     while declarator is not None and declarator.type != "function_declarator":
-        declarator = declarator.child_by_field_name("declarator")
-    name = declarator.child_by_field_name("declarator") if declarator is not None else None
+        declarator = declarator.child("declarator")
+    name = declarator.child("declarator") if declarator is not None else None
     if declarator is None or name is None or body is None:
         return None
     bounds = next((child for child in node.children if child.type == "launch_bounds"), None)
-    params = declarator.child_by_field_name("parameters")
+    params = declarator.child("parameters")
     return Function(
         name=text_of(name),
         is_kernel=any(child.type == "__global__" for child in node.children) and has_c_linkage(node),
         span=span_of(node),
         body=span_of(body),
         name_span=span_of(name),
-        return_type=text_of(node.child_by_field_name("type")),
+        return_type=text_of(node.child("type")),
         params=tuple(p for child in (params.named_children if params else []) if (p := param_of(child)) is not None),
         bounds=span_of(bounds) if bounds is not None else None,
         bounds_arguments=tuple(span_of(child) for child in bounds.named_children) if bounds is not None else (),
@@ -40,7 +39,7 @@ def has_c_linkage(node: Node) -> bool:
     above: Node | None = node.parent
     while above is not None:
         if above.type == "linkage_specification":
-            return text_of(above.child_by_field_name("value")) == '"C"'
+            return text_of(above.child("value")) == '"C"'
         above = above.parent
     return False
 
@@ -49,14 +48,14 @@ def param_of(node: Node) -> Param | None:
     """One parameter, its name empty where it has none."""
     if node.type not in ("parameter_declaration", "optional_parameter_declaration"):
         return None
-    declarator = node.child_by_field_name("declarator")
+    declarator = node.child("declarator")
     name = declarator_name(declarator) if declarator is not None else None
     whole = text_of(node)
     if whole.strip() == "void":
         return None
     at = Span(node.end_byte, node.end_byte)  # a parameter that the kernel does not use may have no name
     if declarator is not None and name is not None:
-        at = next(span_of(n) for n in walk(declarator) if n.type == "identifier" and text_of(n) == name)
+        at = next(span_of(n) for n in declarator.walk() if n.type == "identifier" and text_of(n) == name)
     kind = re.sub(r"\b(__restrict__|__restrict|restrict)\b", " ", whole[: at.start - node.start_byte])
     kind = re.sub(r"\s*\*\s*", "*", " ".join(kind.split())).strip()
     return Param(
@@ -78,7 +77,7 @@ def is_value(node: Node) -> bool:
     if parent is None or parent.type == "update_expression" or parent.type.startswith("gnu_asm"):
         return False
     if parent.type == "assignment_expression":
-        return parent.child_by_field_name("left") != node
+        return parent.child("left") != node
     return not (parent.type == "pointer_expression" and text_of(parent).startswith("&"))
 
 
@@ -87,7 +86,7 @@ def is_read(node: Node) -> bool:
     parent = node.parent
     if parent is None:
         return False
-    if parent.type == "subscript_expression" and parent.child_by_field_name("argument") == node:
+    if parent.type == "subscript_expression" and parent.child("argument") == node:
         return is_value(parent)
     if parent.type == "pointer_expression" and text_of(parent).startswith("*"):
         return is_value(parent)

@@ -9,11 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from tree_sitter import Node
-
 from evo.source.nodes import span_of
 from evo.source.spans import Span
-from evo.source.types import declarator_name, text_of, walk
+from evo.source.syntax import Node
+from evo.source.types import declarator_name, text_of
 
 _ASSIGNS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
@@ -64,7 +63,7 @@ class Statement:
 
 def names_in(node: Node) -> Iterator[Node]:
     """Identifiers that stand for variables, functions or macros; not fields, types or labels."""
-    return (inner for inner in walk(node) if inner.type == "identifier")
+    return (inner for inner in node.walk() if inner.type == "identifier")
 
 
 def statements_in(block: Node) -> tuple[Statement, ...]:
@@ -91,27 +90,27 @@ def _plain(kind: str, node: Node) -> Statement:
 
 
 def _declare(node: Node) -> Statement | None:
-    declarators = node.children_by_field_name("declarator")
+    declarators = node.children_of("declarator")
     if len(declarators) != 1:
         return None
     declarator, value = declarators[0], None
     if declarator.type == "init_declarator":
-        value = declarator.child_by_field_name("value")
-        inner = declarator.child_by_field_name("declarator")
+        value = declarator.child("value")
+        inner = declarator.child("declarator")
         if value is None or inner is None:
             return None
         declarator = inner
     name = declarator_name(declarator)
     dims: list[Span] = []
     while declarator.type == "array_declarator":
-        size, inner = declarator.child_by_field_name("size"), declarator.child_by_field_name("declarator")
+        size, inner = declarator.child("size"), declarator.child("declarator")
         if size is None or inner is None:
             return None
         dims.insert(0, span_of(size))
         declarator = inner
-    if name is None or any(part.type == "reference_declarator" for part in walk(declarator)):
+    if name is None or any(part.type == "reference_declarator" for part in declarator.walk()):
         return None
-    at = next(part for part in walk(declarator) if part.type == "identifier")
+    at = next(part for part in declarator.walk() if part.type == "identifier")
     whole = text_of(node).encode()
     return Statement(
         kind="declare",
@@ -131,15 +130,15 @@ def _expression(node: Node) -> Statement | None:
     if inner.type == "call_expression":
         return _plain("call", node)
     if inner.type == "update_expression":
-        target = inner.child_by_field_name("argument")
+        target = inner.child("argument")
         if target is None:
             return None
         name = text_of(target) if target.type == "identifier" else ""
         return Statement(
             kind="assign", span=span_of(node), name=name, target=span_of(target), operator="++", reads=_reads(node)
         )
-    target, value = inner.child_by_field_name("left"), inner.child_by_field_name("right")
-    operator = text_of(inner.child_by_field_name("operator"))
+    target, value = inner.child("left"), inner.child("right")
+    operator = text_of(inner.child("operator"))
     if inner.type != "assignment_expression" or target is None or value is None or operator not in _ASSIGNS:
         return None
     return Statement(
@@ -154,7 +153,7 @@ def _expression(node: Node) -> Statement | None:
 
 
 def _for(node: Node) -> Statement | None:
-    body = node.child_by_field_name("body")
+    body = node.child("body")
     if body is None:
         return None
     common = {
@@ -165,13 +164,13 @@ def _for(node: Node) -> Statement | None:
         "body_span": span_of(body),
         "reads": _reads(node),
     }
-    first, condition, update = (node.child_by_field_name(f) for f in ("initializer", "condition", "update"))
+    first, condition, update = (node.child(f) for f in ("initializer", "condition", "update"))
     declared = _declare(first) if first is not None and first.type == "declaration" else None
     step = _step(update, declared.name) if declared is not None and update is not None else ""
     if declared is None or not step or condition is None or condition.type != "binary_expression":
         return Statement(**common)  # type: ignore[arg-type]
-    limit, relation = condition.child_by_field_name("right"), text_of(condition.child_by_field_name("operator"))
-    is_own = text_of(condition.child_by_field_name("left")) == declared.name
+    limit, relation = condition.child("right"), text_of(condition.child("operator"))
+    is_own = text_of(condition.child("left")) == declared.name
     if limit is None or not is_own or relation not in ("<", "<=") or declared.value is None or declared.dims:
         return Statement(**common)  # type: ignore[arg-type]
     return Statement(
@@ -194,8 +193,8 @@ def _step(update: Node, name: str) -> str:
 
 
 def _if(node: Node) -> Statement | None:
-    condition, then = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
-    otherwise = node.child_by_field_name("alternative")
+    condition, then = node.child("condition"), node.child("consequence")
+    otherwise = node.child("alternative")
     inner = next((c for c in condition.named_children if c.type != "comment"), None) if condition is not None else None
     if inner is None or then is None or len(condition.named_children if condition else []) != 1:
         return None

@@ -9,12 +9,11 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from tree_sitter import Language, Node, Parser
-
 from evo.source.nodes import function_of, is_read, is_value, span_of
 from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
 from evo.source.statements import Statement, names_in, statements_in
-from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of, walk
+from evo.source.syntax import Node, read
+from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
 _UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
@@ -26,13 +25,6 @@ _COUNTED = re.compile(
 _INTEGER = re.compile(r"-?\d+")
 
 
-@functools.cache
-def _parser() -> Parser:
-    import tree_sitter_cuda
-
-    return Parser(Language(tree_sitter_cuda.language()))
-
-
 class Source:
     """One text and its tree, read-only."""
 
@@ -40,7 +32,7 @@ class Source:
         self.text = text
         self.data = text.encode()
         readable = _UNREADABLE.sub(lambda match: b" " * len(match[0]), self.data)
-        self._root = _parser().parse(readable).root_node
+        self._root = read(readable)
 
     def slice(self, span: Span) -> str:
         return self.data[span.start : span.end].decode()
@@ -66,10 +58,10 @@ class Source:
     @functools.cached_property
     def problems(self) -> tuple[Problem, ...]:
         found = []
-        for node in walk(self._root):
+        for node in self._root.walk():
             if node.is_error or node.is_missing:
                 what = f"missing {node.type}" if node.is_missing else " ".join(text_of(node).split())[:60]
-                found.append(Problem(line=node.start_point.row + 1, text=what))
+                found.append(Problem(line=node.row + 1, text=what))
         return tuple(found)
 
     @functools.cached_property
@@ -77,7 +69,7 @@ class Source:
         """Function definitions, templates included, in text order."""
         return tuple(
             function
-            for node in walk(self._root)
+            for node in self._root.walk()
             if node.type == "function_definition" and (function := function_of(node)) is not None
         )
 
@@ -88,14 +80,12 @@ class Source:
     def defines(self) -> tuple[Define, ...]:
         """Object-like `#define NAME VALUE` lines."""
         found = []
-        for node in walk(self._root):
+        for node in self._root.walk():
             if node.type == "preproc_def":
-                name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+                name, value = node.child("name"), node.child("value")
                 if name is not None and value is not None:
                     text = text_of(value).split("//")[0].strip()
-                    found.append(
-                        Define(name=text_of(name), value=text, line=node.start_point.row + 1, span=span_of(value))
-                    )
+                    found.append(Define(name=text_of(name), value=text, line=node.row + 1, span=span_of(value)))
         return tuple(found)
 
     @functools.cached_property
@@ -110,7 +100,7 @@ class Source:
     def calls(self) -> tuple[Call, ...]:
         found = []
         for node, function in self._inside():
-            name, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+            name, arguments = node.child("function"), node.child("arguments")
             if node.type == "call_expression" and name is not None and arguments is not None:
                 inner = [c for c in arguments.named_children if c.type != "comment"]
                 names = self._names[function]
@@ -131,13 +121,13 @@ class Source:
         """Sums, differences, products and quotients, the outer one first; compound assignments too."""
         found = []
         for node, function in self._inside():
-            operator = text_of(node.child_by_field_name("operator"))
+            operator = text_of(node.child("operator"))
             is_assignment = node.type == "assignment_expression"
             if not (node.type == "binary_expression" and operator in "+-*/") and not (
                 is_assignment and operator in ("+=", "-=", "*=", "/=")
             ):
                 continue
-            left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
+            left, right = node.child("left"), node.child("right")
             if left is not None and right is not None:
                 names = self._names[function]
                 found.append(
@@ -165,15 +155,15 @@ class Source:
         for node, function in self._inside():
             if node.type != "declaration" or not re.match(r"(static\s+)?__shared__\b", text_of(node)):
                 continue
-            for declarator in node.children_by_field_name("declarator"):
+            for declarator in node.children_of("declarator"):
                 dims: list[Span] = []
                 inner: Node | None = declarator
                 while inner is not None and inner.type == "array_declarator":
-                    if (size := inner.child_by_field_name("size")) is not None:
+                    if (size := inner.child("size")) is not None:
                         dims.insert(0, span_of(size))
-                    inner = inner.child_by_field_name("declarator")
+                    inner = inner.child("declarator")
                 if dims and (name := declarator_name(declarator)):
-                    element = text_of(node.child_by_field_name("type"))
+                    element = text_of(node.child("type"))
                     found.append(SharedArray(name=name, element=element, dims=tuple(dims), function=function))
         return tuple(found)
 
@@ -184,8 +174,7 @@ class Source:
 
     def names(self, span: Span) -> tuple[tuple[str, Span], ...]:
         """Identifiers of variables, functions and macros within a span, in text order."""
-        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
-        found = names_in(node) if node is not None else ()
+        found = names_in(self._around(span))
         return tuple((text_of(name), span_of(name)) for name in found if span.holds(span_of(name)))
 
     def renamed(self, span: Span, names: Mapping[str, str]) -> str:
@@ -200,18 +189,18 @@ class Source:
     def subscripts(self, span: Span) -> tuple[Subscript, ...]:
         """`name[index]` and `name[i][j]` within a span, the outermost of each, in text order; also inside an index."""
         found = []
-        for node in walk(self._root):
+        for node in self._root.walk():
             if node.type != "subscript_expression" or not span.holds(span_of(node)):
                 continue
             outer = node.parent
-            if outer is not None and outer.type == node.type and outer.child_by_field_name("argument") == node:
+            if outer is not None and outer.type == node.type and outer.child("argument") == node:
                 continue
             indices: list[Span] = []
             base: Node | None = node
             while base is not None and base.type == "subscript_expression":
-                inside = base.child_by_field_name("indices")
+                inside = base.child("indices")
                 indices.insert(0, Span(inside.start_byte + 1, inside.end_byte - 1) if inside else span_of(base))
-                base = base.child_by_field_name("argument")
+                base = base.child("argument")
             if base is not None and base.type == "identifier":
                 found.append(
                     Subscript(name=text_of(base), span=span_of(node), indices=tuple(indices), is_read=is_value(node))
@@ -220,7 +209,7 @@ class Source:
 
     def is_conditional(self, span: Span, within: Span) -> bool:
         """Whether an expression may be skipped where the text around it, up to `within`, is carried out."""
-        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        node: Node | None = self._around(span)
         while node is not None and within.holds(span_of(node)) and span_of(node) != within:
             above = node.parent
             if node.type in ("conditional_expression", "if_statement", "while_statement", "switch_statement"):
@@ -234,7 +223,7 @@ class Source:
         """Whether a pointer is followed with `*` or `->` within a span."""
         return any(
             (node.type == "pointer_expression" and text_of(node).startswith("*")) or node.type == "->"
-            for node in walk(self._root)
+            for node in self._root.walk()
             if span.holds(span_of(node))
         )
 
@@ -246,21 +235,24 @@ class Source:
         """The type of an expression, as far as the text tells."""
         return expression_type(self._node(span), self._names.get(function, {}))
 
+    def _around(self, span: Span) -> Node:
+        return self._root.smallest(span.start, max(span.start, span.end - 1))
+
     def _node(self, span: Span) -> Node | None:
-        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        node: Node | None = self._around(span)
         while node is not None and span_of(node) != span:
             node = node.parent
         return node
 
     def is_simple(self, span: Span) -> bool:
         """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""
-        node = self._root.descendant_for_byte_range(span.start, span.end)
+        node = self._root.smallest(span.start, span.end)
         simple = ("identifier", "number_literal", "call_expression", "subscript_expression", "field_expression")
-        return node is not None and span_of(node) == span and node.type in (*simple, "parenthesized_expression")
+        return span_of(node) == span and node.type in (*simple, "parenthesized_expression")
 
     def enclosing_statement(self, span: Span) -> Span:
         """The smallest statement, declaration or directive around a span; the span itself at file level."""
-        node = self._root.descendant_for_byte_range(span.start, max(span.start, span.end - 1))
+        node: Node | None = self._around(span)
         while node is not None:
             if node.type.endswith("_statement") or node.type == "declaration" or node.type.startswith("preproc_"):
                 if node.type != "compound_statement":
@@ -272,7 +264,7 @@ class Source:
 
     def is_written(self, function: Function, name: str) -> bool:
         """Whether the function may write through a pointer parameter, or pass it on to something that may."""
-        for node in walk(self._root):
+        for node in self._root.walk():
             is_use = node.type == "identifier" and text_of(node) == name and function.body.holds(span_of(node))
             if is_use and not is_read(node):
                 return True
@@ -282,11 +274,11 @@ class Source:
         """For each use of a name in a function: the whole expression of subscripts it starts, e.g. `tile[i][j]`."""
         body = next(f.body for f in self.functions if f.name == function)
         found = []
-        for node in walk(self._root):
+        for node in self._root.walk():
             if node.type == "identifier" and text_of(node) == name and body.holds(span_of(node)):
                 outer = node
                 while (parent := outer.parent) is not None and parent.type == "subscript_expression":
-                    if parent.child_by_field_name("argument") != outer:
+                    if parent.child("argument") != outer:
                         break
                     outer = parent
                 if outer.parent is None or "declarator" not in outer.parent.type or outer is not node:
@@ -297,9 +289,9 @@ class Source:
         """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same."""
         return tuple(
             span_of(node)
-            for node in walk(self._root)
+            for node in self._root.walk()
             if node.type == "subscript_expression"
-            and text_of(node.child_by_field_name("argument")) == name
+            and text_of(node.child("argument")) == name
             and function.body.holds(span_of(node))
             and is_value(node)
         )
@@ -313,27 +305,27 @@ class Source:
             if node.type == "declaration":
                 shared |= declared_types(node)
         tables: dict[str, dict[str, str | None]] = {}
-        for node in walk(self._root):
+        for node in self._root.walk():
             if node.type == "function_definition" and (function := function_of(node)) is not None:
                 tables[function.name] = {**shared, **declared_types(node)}
         return tables
 
     def _inside(self) -> Iterator[tuple[Node, str]]:
         """Every node of every function body, with the function's name."""
-        for node in walk(self._root):
+        for node in self._root.walk():
             if node.type == "function_definition" and (function := function_of(node)) is not None:
-                body = node.child_by_field_name("body")
+                body = node.child("body")
                 if body is not None:
-                    yield from ((inner, function.name) for inner in walk(body))
+                    yield from ((inner, function.name) for inner in body.walk())
 
     def _loop(self, node: Node, function: str) -> Loop | None:
         variable, trips = self._counted(node)
         if variable is None:
             return None
         pragma, factor = None, None
-        above = node.prev_sibling
+        above = node.previous
         while above is not None and above.type == "comment":
-            above = above.prev_sibling
+            above = above.previous
         if above is not None and (match := _UNROLL.fullmatch(text_of(above))):
             end = self.data.find(b"\n", above.start_byte) + 1 or len(self.data)
             pragma, factor = Span(self.line_start(above.start_byte), end), match[1]
@@ -372,7 +364,7 @@ class Source:
 
 
 def _skips(node: Node) -> bool:
-    return text_of(node.child_by_field_name("operator")) in ("&&", "||")
+    return text_of(node.child("operator")) in ("&&", "||")
 
 
 def parse(text: str) -> Source:

@@ -6,9 +6,9 @@ Not a type checker: what it cannot tell is None, and None means "leave it alone"
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
-from tree_sitter import Node
+from evo.source.syntax import Node
 
 _WORD = re.compile(r"\w+")
 _INTEGERS = frozenset(
@@ -30,16 +30,7 @@ _TRANSPARENT = frozenset(("parenthesized_expression", "unary_expression", "updat
 
 
 def text_of(node: Node | None) -> str:
-    return node.text.decode() if node is not None and node.text is not None else ""
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, in text order."""
-    pending = [node]  # a stack of our own: generated text can nest deeper than Python's
-    while pending:
-        current = pending.pop()
-        yield current
-        pending.extend(reversed(current.children))
+    return node.text if node is not None else ""
 
 
 def scalar_name(type_text: str) -> str | None:
@@ -53,11 +44,11 @@ def scalar_name(type_text: str) -> str | None:
 def declared_types(scope: Node) -> dict[str, str | None]:
     """Name -> type of a variable, or of the element of an array or pointer; None where one name has two types."""
     found: dict[str, str | None] = {}
-    for node in walk(scope):
+    for node in scope.walk():
         if node.type not in ("declaration", "parameter_declaration", "optional_parameter_declaration"):
             continue
-        kind = scalar_name(text_of(node.child_by_field_name("type")))
-        for declarator in node.children_by_field_name("declarator"):
+        kind = scalar_name(text_of(node.child("type")))
+        for declarator in node.children_of("declarator"):
             if name := declarator_name(declarator):
                 found[name] = kind if found.get(name, kind) == kind else None
     return found
@@ -66,7 +57,7 @@ def declared_types(scope: Node) -> dict[str, str | None]:
 def declarator_name(node: Node) -> str | None:
     """The identifier inside pointers, arrays, references and initialisers; None for a function declarator."""
     while node.type not in ("identifier", "field_identifier"):
-        inner = node.child_by_field_name("declarator")
+        inner = node.child("declarator")
         if inner is None:
             inner = next((c for c in node.named_children if c.type == "identifier" or "declarator" in c.type), None)
         if inner is None or node.type == "function_declarator":
@@ -101,40 +92,40 @@ def _type(node: Node | None, names: Mapping[str, str | None]) -> str | None:
     if kind == "identifier":
         return names.get(text_of(node))
     if kind in _TRANSPARENT:
-        inner = node.child_by_field_name("argument") or next(iter(node.named_children), None)
+        inner = node.child("argument") or next(iter(node.named_children), None)
         return _type(inner, names)
     if kind in ("subscript_expression", "pointer_expression"):
         if text_of(node).startswith("&"):
             return None
-        return _type(node.child_by_field_name("argument"), names)
+        return _type(node.child("argument"), names)
     if kind == "field_expression":
-        vector = _type(node.child_by_field_name("argument"), names)
+        vector = _type(node.child("argument"), names)
         return _VECTORS.get(vector or "")
     if kind == "binary_expression":
         return _binary_type(node, names)
     if kind == "assignment_expression":
-        return _type(node.child_by_field_name("left"), names)
+        return _type(node.child("left"), names)
     if kind == "conditional_expression":
-        sides = {_type(node.child_by_field_name(f), names) for f in ("consequence", "alternative")}
+        sides = {_type(node.child(f), names) for f in ("consequence", "alternative")}
         return sides.pop() if len(sides) == 1 else None
     if kind == "cast_expression":
-        type_text = text_of(node.child_by_field_name("type"))
+        type_text = text_of(node.child("type"))
         return None if "*" in type_text else scalar_name(type_text)
     return _call_type(node, names) if kind == "call_expression" else None
 
 
 def _binary_type(node: Node, names: Mapping[str, str | None]) -> str | None:
-    operator = text_of(node.child_by_field_name("operator"))
+    operator = text_of(node.child("operator"))
     if operator in ("<", ">", "<=", ">=", "==", "!=", "&&", "||"):
         return "int"
-    sides = [_type(node.child_by_field_name(field), names) for field in ("left", "right")]
+    sides = [_type(node.child(field), names) for field in ("left", "right")]
     if any(side not in _RANK for side in sides):
         return sides[0] if sides[0] == sides[1] else None
     return max((side for side in sides if side is not None), key=_RANK.index)
 
 
 def _call_type(node: Node, names: Mapping[str, str | None]) -> str | None:
-    function, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    function, arguments = node.child("function"), node.child("arguments")
     name = text_of(function)
     if name in _FLOAT_CALLS:
         return "float"
@@ -145,7 +136,7 @@ def _call_type(node: Node, names: Mapping[str, str | None]) -> str | None:
         kinds = {_type(argument, names) for argument in inner}
         return kinds.pop() if len(kinds) == 1 else None
     if name == "__ldg" and inner:
-        return _type(inner[0].child_by_field_name("argument") or inner[0], names)
+        return _type(inner[0].child("argument") or inner[0], names)
     if match := re.fullmatch(r"static_cast<([^<>*&]*)>", name):
         return scalar_name(match[1])
     return scalar_name(name) if name in ("float", "int", "double", "half") else names.get(f"{name}()")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from evo.source import Edit, Source, Span, classify, kernel_signatures, replace, syntax_errors, tree_difference
@@ -29,6 +31,14 @@ __global__ void second(const int *a, int* b) { b[0] = a[0]; }
 }
 __global__ void hidden(float* o) {}
 """
+
+
+def test_nothing_of_the_parser_outlives_parsing() -> None:
+    source = Source(TEXT)
+    assert source.loops
+    assert source.statements(source.functions[1])
+    views = [o for o in gc.get_objects() if type(o).__module__.startswith("tree_sitter") and not isinstance(o, type)]
+    assert {type(view).__name__ for view in views} <= {"Parser", "Language"}
 
 
 def test_parameters_without_names_are_counted() -> None:

@@ -1,0 +1,114 @@
+"""The syntax tree as objects of our own: built once, read-only, and free of the parser.
+
+The parser's own nodes are views into memory that it frees and that its bindings have let the garbage collector visit
+too late; these are copies, so nothing of the parser outlives `read`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+from tree_sitter import Language, Parser, TreeCursor
+
+
+class Node:
+    """One node: its grammar type, its bytes in the text, its children in text order.
+
+    field: its name in the parent's rule (`left`, `body` ...), empty where it has none. row: 0-based line.
+    """
+
+    __slots__ = (
+        "children",
+        "data",
+        "end_byte",
+        "field",
+        "is_error",
+        "is_missing",
+        "is_named",
+        "parent",
+        "row",
+        "start_byte",
+        "type",
+    )
+
+    def __init__(self, cursor: TreeCursor, data: bytes, parent: Node | None) -> None:
+        node = cursor.node
+        assert node is not None
+        self.data = data
+        self.parent = parent
+        self.field = cursor.field_name or ""
+        self.type = node.type
+        self.start_byte, self.end_byte = node.start_byte, node.end_byte
+        self.row = node.start_point.row
+        self.is_named, self.is_error, self.is_missing = node.is_named, node.is_error, node.is_missing
+        self.children: list[Node] = []
+
+    @property
+    def text(self) -> str:
+        return self.data[self.start_byte : self.end_byte].decode()
+
+    @property
+    def named_children(self) -> list[Node]:
+        return [child for child in self.children if child.is_named]
+
+    @property
+    def previous(self) -> Node | None:
+        """The sibling before this one."""
+        siblings = self.parent.children if self.parent is not None else [self]
+        at = next(at for at, sibling in enumerate(siblings) if sibling is self)
+        return siblings[at - 1] if at else None
+
+    def child(self, field: str) -> Node | None:
+        """The first child of that field."""
+        return next((child for child in self.children if child.field == field), None)
+
+    def children_of(self, field: str) -> list[Node]:
+        return [child for child in self.children if child.field == field]
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all below it, in text order."""
+        pending = [self]  # a stack of our own: generated text can nest deeper than Python's
+        while pending:
+            current = pending.pop()
+            yield current
+            pending.extend(reversed(current.children))
+
+    def smallest(self, start: int, end: int) -> Node:
+        """The smallest node that holds the bytes from start to end, the first of equals from outside in."""
+        node, is_inner = self, True
+        while is_inner:
+            is_inner = False
+            for child in node.children:
+                is_empty = child.start_byte == child.end_byte  # what the grammar missed
+                if child.end_byte < (max(start, end) if is_empty else max(start + 1, end)):
+                    continue
+                if child.start_byte <= start:
+                    node, is_inner = child, True
+                break
+        return node
+
+
+@functools.cache
+def _parser() -> Parser:
+    import tree_sitter_cuda
+
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def read(data: bytes) -> Node:
+    """The tree of a text. Never fails: what the grammar cannot follow is an error node."""
+    cursor = _parser().parse(data).walk()
+    root = current = Node(cursor, data, None)
+    if not cursor.goto_first_child():
+        return root
+    while True:
+        node = Node(cursor, data, current)
+        current.children.append(node)
+        if cursor.goto_first_child():
+            current = node
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent() or current.parent is None:
+                return root
+            current = current.parent

@@ -1,4 +1,4 @@
-"""The task's hand-written rungs, in order of their file names, with the knob values of the parent carried over."""
+"""The task's hand-written rungs, in order of their file names, with the parent's tuned knob values carried over."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from evo.variant import KnobValue, Variant, read_variant
 DOC = OperatorDoc(
     name="ladder",
     family="ladder",
-    sentence="Proposes the next rung of the task's ladder and carries over knobs of the same name; a rejected rung is"
-    " passed over, because some rungs pay only together with a later one.",
+    sentence="Proposes the next rung of the task's ladder and carries over knobs of the same name that were"
+    " tuned; a rejected rung is passed over, because some rungs pay only together with a later one.",
 )
 
 
@@ -26,11 +26,13 @@ class Ladder:
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         del rng  # the order is the task author's
         rungs = context.task.ladder()
-        for path in rungs[self._position(parent, rungs, context) + 1 :]:
+        position = self._position(parent, rungs, context)
+        shipped = read_variant(rungs[position]).knob_values if position >= 0 else {}
+        for path in rungs[position + 1 :]:
             if path.name in context.rungs_tried:
                 continue
             rung = read_variant(path)
-            carried = _carried(parent, rung)
+            carried = _carried(parent, rung, shipped)
             for values in (carried, {}):  # a carried value may break the rung's own limits
                 child = rung.with_knobs(values) if values else rung
                 if child.id != parent.id and child.id not in context.tried and context.fits(child):
@@ -46,9 +48,12 @@ class Ladder:
         return same[-1] if same else -1
 
 
-def _carried(parent: Variant, rung: Variant) -> dict[str, KnobValue]:
-    """Values of the parent's knobs that the rung declares too, allows, and does not have already."""
-    values = parent.knob_values
+def _carried(parent: Variant, rung: Variant, shipped: dict[str, KnobValue]) -> dict[str, KnobValue]:
+    """Values of the parent's knobs that the rung declares too, allows, and does not have already.
+
+    Not those that the parent's own rung shipped with: nothing says that they suit another kernel better than its own.
+    """
+    values = {name: value for name, value in parent.knob_values.items() if shipped.get(name) != value}
     return {
         knob.name: values[knob.name]
         for knob in rung.knobs

@@ -65,9 +65,20 @@ def test_first_rung_for_a_stranger(task: Task) -> None:
 def test_next_rung_with_its_idea(task: Task) -> None:
     proposal = propose(rung(task, 0), Context(task=task))
     assert proposal is not None
-    assert proposal.arguments == {"rung": "10_shared.cu", "carried": {"BLOCK": 32}}
+    assert proposal.arguments == {"rung": "10_shared.cu", "carried": {}}
     assert (proposal.reason, proposal.expected) == ("shared", "shared pays")
-    assert proposal.text == rung(task, 1).text.replace("BLOCK 128", "BLOCK 32")
+    assert proposal.text == rung(task, 1).text
+
+
+def test_what_was_tuned_is_carried_and_what_a_rung_shipped_with_is_not(task: Task) -> None:
+    proposal = propose(rung(task, 0).with_knobs({"BLOCK": 64}), Context(task=task, rung="00_scalar.cu"))
+    assert proposal is not None
+    assert proposal.arguments["carried"] == {"BLOCK": 64}
+    assert proposal.text == rung(task, 1).text.replace("BLOCK 128", "BLOCK 64")
+    stranger = parse_variant(rung(task, 0).text.replace("o[0] = 0", "o[0] = 9"))
+    proposal = propose(stranger, Context(task=task))
+    assert proposal is not None
+    assert proposal.arguments == {"rung": "00_scalar.cu", "carried": {}}
 
 
 def test_descent_is_told_by_the_context(task: Task) -> None:
@@ -85,10 +96,12 @@ def test_value_outside_the_domain_is_not_carried(task: Task) -> None:
 
 def test_value_that_does_not_fit_the_chip_is_not_carried(task: Task) -> None:
     # 128 * 2000 bytes are more than an SM has; the rung's own 64 fits an H200, not an L4.
-    proposal = propose(rung(task, 1), Context(task=task, chip=CHIPS["h200"], rung="10_shared.cu"))
+    tuned = parse_variant(rung(task, 1).text.replace("BLOCK in 32, 64, 128", "BLOCK in 32, 128, 64"))
+    (task.ladder()[1]).write_text(rung(task, 1).text.replace("BLOCK 128", "BLOCK 64"))
+    proposal = propose(tuned, Context(task=task, chip=CHIPS["h200"], rung="10_shared.cu"))
     assert proposal is not None
     assert proposal.arguments["carried"] == {}
-    assert propose(rung(task, 1), Context(task=task, chip=CHIPS["l4"], rung="10_shared.cu")) is None
+    assert propose(tuned, Context(task=task, chip=CHIPS["l4"], rung="10_shared.cu")) is None
 
 
 def test_rejected_rung_is_passed_over(task: Task) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from evo.cli import (
     baseline,
+    completion,
     derive,
     doctor,
     exchange,
@@ -33,7 +34,7 @@ from evo.errors import UsageError
 # The parser's usage errors have no public name of their own in typer.
 _ParserComplaint: type[Exception] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "init": start.init,
@@ -95,6 +96,8 @@ def evo(
 def run(arguments: list[str]) -> int:
     """Run one command line and return the exit code."""
     prepare_streams()
+    if completion.asked():
+        return completion.answered(lambda: _parsed([]))
     return guarded(lambda: _parsed(_hoisted(arguments)))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.cli.chips import CaseWord, choose_cases
 from evo.cli.options import AsJson, DeviceWord, Seed, choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say, stage
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 def baseline(
     context: typer.Context,
-    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="A task's name.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
+    ] = None,
     device: DeviceWord = "gpu:0",
     case: CaseWord = None,
     seed: Seed = 0,

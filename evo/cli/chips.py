@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.cli.terminal import say
 from evo.errors import DeviceMissing, UsageError
 
@@ -15,9 +16,16 @@ if TYPE_CHECKING:
 
 GpuWord = Annotated[
     str | None,
-    typer.Option("--gpu", metavar="CHIP", help="A chip such as l4 or h200, or gpu:N. Default: the GPU here, else l4."),
+    typer.Option(
+        "--gpu",
+        metavar="CHIP",
+        help="A chip such as l4 or h200, or gpu:N. Default: the GPU here, else l4.",
+        autocompletion=completion.chips,
+    ),
 ]
-CaseWord = Annotated[str | None, typer.Option("--case", metavar="NAME", help="Only this case.")]
+CaseWord = Annotated[
+    str | None, typer.Option("--case", metavar="NAME", help="Only this case.", autocompletion=completion.cases)
+]
 
 
 def choose_chip(word: str | None) -> Chip:

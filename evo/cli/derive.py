@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.cli.chips import GpuWord, choose_chip
 from evo.cli.options import AsJson, choose_task, read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
@@ -26,7 +27,10 @@ FAILED = 1
 
 def derive(
     context: typer.Context,
-    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="A task's name.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
+    ] = None,
     gpu: GpuWord = None,
     case: Annotated[str | None, typer.Option("--case", metavar="NAME", help="Default: the headline case.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Write the design document, in Markdown.")] = False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evo.cli import completion
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, session_of
 from evo.cli.terminal import out, out_json_line, paint, say
 
@@ -214,7 +215,7 @@ def next_steps(name: str) -> None:
 
 def export(
     context: typer.Context,
-    task: Annotated[str, typer.Argument(metavar="TASK")],
+    task: Annotated[str, typer.Argument(metavar="TASK", autocompletion=completion.tasks)],
     into: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")],
     form: Annotated[
         str, typer.Option("--format", metavar="FORMAT", help="torch, kernelbench, cu, ptx or cubin.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli import views
+from evo.cli import completion, views
 from evo.cli.options import AsJson, Session, choose_device, choose_task, session_of
 from evo.cli.recorded import (
     bench_cells,
@@ -40,7 +40,10 @@ Side = Annotated[str, typer.Argument(show_default=False, help="A file, or the be
 
 def log(
     context: typer.Context,
-    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="Only this task.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
+    ] = None,
     kept: Annotated[bool, typer.Option("--kept", help="Only what was kept.")] = False,
     json: AsJson = False,
 ) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from evo.cli import completion
 from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
 from evo.cli.options import AsJson, choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
@@ -56,7 +57,10 @@ class Taken:
 
 def limits(
     context: typer.Context,
-    task: Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="A task's name.")] = None,
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
+    ] = None,
     gpu: GpuWord = None,
     case: CaseWord = None,
     efficiency: Annotated[

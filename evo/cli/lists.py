@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from evo.cli import completion
 from evo.cli.options import AsJson, choose_task, session_of
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from evo.mutate import OperatorDoc
     from evo.result import Json
 
-OnlyTask = Annotated[str | None, typer.Argument(metavar="TASK", show_default=False, help="Only this task.")]
+OnlyTask = Annotated[
+    str | None,
+    typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
+]
 
 
 def operators(

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +52,12 @@ class LlmWords:
 def llm_words(
     strategy: Annotated[
         str | None,
-        typer.Option("--strategy", metavar="NAME", help="free, insight (default), full, inversion or hybrid."),
+        typer.Option(
+            "--strategy",
+            metavar="NAME",
+            help="free, insight (default), full, inversion or hybrid.",
+            autocompletion=completion.strategies,
+        ),
     ] = None,
     llm_url: Annotated[
         str | None,

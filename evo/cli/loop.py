@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.cli.llm_options import LlmWords, llm_settings, with_llm
 from evo.cli.options import (
     DEFAULT_ARCH,
@@ -45,11 +46,20 @@ Neutral = Annotated[
 ]
 
 TaskName = Annotated[
-    str | None, typer.Argument(metavar="TASK", show_default=False, help="Needed where there are several.")
+    str | None,
+    typer.Argument(
+        metavar="TASK", show_default=False, help="Needed where there are several.", autocompletion=completion.tasks
+    ),
 ]
 Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most.")]
 Operators = Annotated[
-    str, typer.Option("--operators", metavar="NAMES", help="Where changes come from; see `evo operators`.")
+    str,
+    typer.Option(
+        "--operators",
+        metavar="NAMES",
+        help="Where changes come from; see `evo operators`.",
+        autocompletion=completion.operators,
+    ),
 ]
 Start = Annotated[
     Path | None, typer.Option("--from", metavar="FILE", help="Begin anew from this file, e.g. ladder/00_scalar.cu.")

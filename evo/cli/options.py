@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.cli.terminal import say
 from evo.errors import SyntaxInvalid, UsageError
 
@@ -23,9 +24,27 @@ if TYPE_CHECKING:
 DEFAULT_ARCH = "sm_89"
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-DeviceWord = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, gpu:N, or sim:CHIP such as sim:l4.")]
-ArchWord = Annotated[str, typer.Option("--arch", metavar="ARCH", help="sm_NN, or native for the chip at hand.")]
-TaskWord = Annotated[str | None, typer.Option("--task", metavar="TASK", help="Instead of the file's `// evo: task`.")]
+DeviceWord = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="auto, gpu:N, or sim:CHIP such as sim:l4.",
+        autocompletion=completion.devices,
+    ),
+]
+ArchWord = Annotated[
+    str,
+    typer.Option(
+        "--arch", metavar="ARCH", help="sm_NN, or native for the chip at hand.", autocompletion=completion.archs
+    ),
+]
+TaskWord = Annotated[
+    str | None,
+    typer.Option(
+        "--task", metavar="TASK", help="Instead of the file's `// evo: task`.", autocompletion=completion.tasks
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of inputs and of the order of proposals.")]
 SecretSeed = Annotated[
     int | None, typer.Option("--seed", metavar="N", min=0, help="Draw these inputs again (default: new, secret ones).")

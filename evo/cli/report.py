@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from evo.cli import completion
 from evo.cli.options import AsJson, choose_task, session_of
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.terminal import out, say, stage
@@ -46,7 +47,9 @@ def report(
         Path | None,
         typer.Option("--out", metavar="FILE", help="- for stdout. Default: report.html, other formats to stdout."),
     ] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="TASK", help="Only this task.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
+    ] = None,
     run: Annotated[
         str | None, typer.Option("--run", metavar="RUN", help="Only this run, by the beginning of its id.")
     ] = None,

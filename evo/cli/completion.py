@@ -1,0 +1,129 @@
+"""What a shell offers after Tab: tasks, cases, chips, devices, operators. A wrong file or folder offers nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+
+from evo.errors import EvoError
+
+_SHELL = "_EVO_COMPLETE"  # set by the script of --show-completion, as in complete_bash
+_ZSH_VALUE = re.compile(r'"[^"]*"(?=:"|\n|\))')
+
+
+def asked() -> bool:
+    """Whether a shell asks for completions, and not a person for a command."""
+    return _SHELL in os.environ
+
+
+def answered(answer: Callable[[], int]) -> int:
+    """Let typer answer the shell, with words such as sim:l4 as this shell must read and write them."""
+    shell = os.environ[_SHELL].partition("_")[2]
+    before = _joined_at_colons(os.environ) if shell == "bash" else ""
+    told = io.StringIO()
+    code: object = 0
+    with contextlib.redirect_stdout(told):
+        try:
+            code = answer()
+        except SystemExit as end:
+            code = end.code
+    text = told.getvalue()
+    if shell == "bash":
+        text = "".join(line.removeprefix(before) for line in text.splitlines(keepends=True))
+    elif shell == "zsh":
+        text = _ZSH_VALUE.sub(lambda value: value[0].replace(":", r"\:"), text)
+    sys.stdout.write(text)
+    return code if isinstance(code, int) else 0
+
+
+def _joined_at_colons(environ: os._Environ[str]) -> str:
+    """Undo bash's splitting of words at colons; return what bash keeps of the last word, up to its last colon."""
+    words = environ.get("COMP_WORDS", "").split("\n")[: int(environ.get("COMP_CWORD", "0") or 0) + 1]
+    joined: list[str] = []
+    for index, word in enumerate(words):
+        if joined and ":" in (word, words[index - 1]):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    environ["COMP_WORDS"], environ["COMP_CWORD"] = "\n".join(joined), str(len(joined) - 1)
+    last = joined[-1]
+    return last[: last.rfind(":") + 1] if last != words[-1] else ""
+
+
+def _root(context: typer.Context) -> Path:
+    from evo.cli.options import Session
+
+    return Session(context.find_root().params.get("root")).root()
+
+
+def tasks(context: typer.Context) -> list[str]:
+    """Names of the tasks in the repository."""
+    from evo.task import task_names
+
+    try:
+        return list(task_names(_root(context)))
+    except EvoError:
+        return []
+
+
+def cases(context: typer.Context) -> list[str]:
+    """Names of the cases of the task or `.cu` file on the command line, or of the only task there is."""
+    from evo.cli.options import choose_task, read_subject, session_of
+    from evo.task import task_names
+
+    # An option without its value keeps the parser from what stands before it, so the words are looked at here.
+    words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
+    try:
+        root = _root(context)
+        file = next((word for word in words if word.endswith(".cu")), None)
+        name = next((word for word in words if word in task_names(root)), None)
+        task = read_subject(session_of(context), Path(file), name).task if file else choose_task(root, name)
+    except EvoError:
+        return []
+    return [case.name for case in (*task.bench, *task.check)]
+
+
+def chips() -> list[str]:
+    """Chips of the table."""
+    from evo.hardware import CHIPS
+
+    return sorted(CHIPS)
+
+
+def devices() -> list[str]:
+    """`auto`, the first GPU, and the chips whose times can be modelled."""
+    from evo.hardware import CHIPS
+
+    return ["auto", "gpu:0", *(f"sim:{slug}" for slug in sorted(CHIPS) if not CHIPS[slug].missing_for_model)]
+
+
+def archs() -> list[str]:
+    """`native`, and the architectures of the chips of the table."""
+    from evo.hardware import CHIPS
+
+    return ["native", *sorted({chip.arch for chip in CHIPS.values()})]
+
+
+def operators(incomplete: str) -> list[str]:
+    """Operators, after the ones that a list already has."""
+    from evo.mutate import operator_docs
+
+    docs = operator_docs()
+    rules = {f"rules.{doc.family}" for doc in docs if doc.name.startswith("rules.")}
+    known = ["rules", *sorted(rules), *(doc.name for doc in docs if not doc.name.startswith("rules."))]
+    before, comma, _ = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in known if name not in before.split(",")]
+
+
+def strategies() -> list[str]:
+    """What a language model can be shown."""
+    from evo.llm import STRATEGIES
+
+    return list(STRATEGIES)

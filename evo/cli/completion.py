@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ import typer
 from evo.errors import EvoError
 
 _SHELL = "_EVO_COMPLETE"  # set by the script of --show-completion, as in complete_bash
-_ZSH_VALUE = re.compile(r'"[^"]*"(?=:"|\n|\))')
 
 
 def asked() -> bool:
@@ -24,7 +22,7 @@ def asked() -> bool:
 
 
 def answered(answer: Callable[[], int]) -> int:
-    """Let typer answer the shell, with words such as sim:l4 as this shell must read and write them."""
+    """Let typer answer the shell, and bash with words such as sim:l4 in one piece."""
     shell = os.environ[_SHELL].partition("_")[2]
     before = _joined_at_colons(os.environ) if shell == "bash" else ""
     told = io.StringIO()
@@ -37,8 +35,6 @@ def answered(answer: Callable[[], int]) -> int:
     text = told.getvalue()
     if shell == "bash":
         text = "".join(line.removeprefix(before) for line in text.splitlines(keepends=True))
-    elif shell == "zsh":
-        text = _ZSH_VALUE.sub(lambda value: value[0].replace(":", r"\:"), text)
     sys.stdout.write(text)
     return code if isinstance(code, int) else 0
 

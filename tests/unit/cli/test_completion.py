@@ -1,4 +1,4 @@
-"""What Tab offers, asked as bash and zsh ask it."""
+"""What Tab offers, asked as shells ask it."""
 
 from __future__ import annotations
 
@@ -65,11 +65,15 @@ def test_outside_a_repository_nothing_is_offered_and_nothing_complains(
         assert not captured.err
 
 
-def test_zsh_gets_colons_escaped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("_EVO_COMPLETE", "complete_zsh")
-    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "evo iterate --device sim")
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_are_answered(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_EVO_COMPLETE", f"complete_{shell}")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "evo limits --gpu h2")
+    monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     assert run([]) == 0
-    assert r'"sim\:l4"' in capsys.readouterr().out
+    assert "h200" in capsys.readouterr().out
 
 
 def test_bash_reads_the_script() -> None:

@@ -203,7 +203,7 @@ class _Loop:
 
     def _resume(self, records: Sequence[Record]) -> None:
         """Go on where the last run of this line stopped: its trials count, and the bandit knows them."""
-        trials = [r for r in records if r.kind != "start" and r.run == records[-1].run]
+        trials = [r for r in records if r.proposed and r.run == records[-1].run]
         for record in trials:
             ratio = record.gain["ratio"] if record.kept and record.gain is not None else None
             gain = float(ratio) if isinstance(ratio, int | float) else None

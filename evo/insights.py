@@ -98,7 +98,7 @@ def summarise(records: Iterable[Record]) -> list[Insight]:
     """One insight per task, operator, kind of change and environment; most helpful first. Starts claim nothing."""
     groups: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
-        if record.kind != "start":
+        if record.proposed:
             where = environment_words(record)
             key = (record.task, record.operator, change_of(record), record.place[0], record.timing, where)
             groups.setdefault(key, []).append(record)
@@ -110,7 +110,7 @@ def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, fl
     """Per operator on one chip: its trials, and the sum of the logarithms of the gains that were kept."""
     found: dict[str, tuple[int, float]] = {}
     for record in records:
-        if record.kind != "start" and record.place[0] == chip:
+        if record.proposed and record.place[0] == chip:
             trials, reward = found.get(record.operator, (0, 0.0))
             ratio = _ratio(record) if record.kept else None
             found[record.operator] = (trials + 1, reward + (math.log(ratio) if ratio else 0.0))

@@ -56,6 +56,11 @@ class History:
         folder = self._in_git(f"kernels/{task}/champions")
         return [_commit(row) for row in self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){folder}")]
 
+    def versions(self, path: Path) -> list[Commit]:
+        """The commits that changed one file, oldest first."""
+        rows = self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){self._git.path(path)}")
+        return [_commit(row) for row in reversed(rows)]
+
     def show(self, revision: str) -> tuple[Commit, str]:
         """One commit and its diff. Raises UsageError for an unknown revision."""
         row = self._git.log(_FORMAT, "-1", self._resolve(revision))[0]

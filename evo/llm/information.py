@@ -97,7 +97,7 @@ def insights(records: Sequence[Record], task: str, places: tuple[str, str]) -> l
 
 def _latest(records: Sequence[Record]) -> list[Record]:
     ordered = sorted(records, key=lambda record: (record.run, record.number), reverse=True)
-    return [record for record in ordered if record.kind != "start"][:_RECENT]
+    return [record for record in ordered if record.proposed][:_RECENT]
 
 
 def _trial(record: Record) -> str:

@@ -13,7 +13,7 @@ from evo.result import Json
 from evo.task import Task
 from evo.variant import Variant
 
-KINDS = ("mutation", "transplant", "rung", "start")
+KINDS = ("mutation", "transplant", "rung", "start", "review")
 SUCCESS = "faster than its parent past the margin on the task's score, and no case slower by more than 2 %"
 
 

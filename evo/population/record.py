@@ -22,7 +22,7 @@ from evo.population.shape import evaluation_problem
 from evo.result import Json, Status, Verdict, drop_absent
 
 VERSION = 1
-KINDS = ("mutation", "transplant", "rung", "start")
+KINDS = ("mutation", "transplant", "rung", "start", "review")
 
 _RUN = re.compile(r"^\d{8}T\d{6}-[0-9a-z]{4,16}$")
 _TASK = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
@@ -112,6 +112,11 @@ class Record:
         if self.verdict is None:
             return self.kind == "start" and self.status.passed
         return self.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
+
+    @property
+    def proposed(self) -> bool:
+        """Whether an operator proposed it: not a first champion, nor one that a nightly review has put there."""
+        return self.kind not in ("start", "review")
 
     @property
     def gain(self) -> dict[str, Json] | None:

@@ -112,7 +112,7 @@ def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
         "traditional": "The traditional way: change, measure, keep or revert",
         "inverted": "The inverted way: from the limits to the kernel",
     }[way]
-    own = [record for record in records if record.kind != "start" and way_of(record) == way]
+    own = [record for record in records if record.proposed and way_of(record) == way]
     if not own:
         how = "--strategy inversion" if way == "inverted" else "--strategy insight"
         return Chapter(
@@ -142,7 +142,7 @@ def _against(records: Sequence[Record], population: Sequence[Record], climb: Cli
     rows = []
     for whose, group in (("this run", records), ("other runs here", others)):
         for way in _WAYS:
-            own = [record for record in group if record.kind != "start" and way_of(record) == way]
+            own = [record for record in group if record.proposed and way_of(record) == way]
             if own:
                 rows.append(_way_row(whose, way, own, climb.case, floor))
     ways = {row[1] for row in rows}
@@ -179,7 +179,7 @@ def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: floa
 
 
 def _hypotheses(records: Sequence[Record]) -> Chapter:
-    proposed = [record for record in records if record.kind != "start"]
+    proposed = [record for record in records if record.proposed]
     timed = [record for record in proposed if record.gain is not None]
     faster = [r for r in timed if r.gain is not None and float(str(r.gain["ratio"])) > 1]
     kept = [record for record in proposed if record.kept]

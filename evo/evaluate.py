@@ -28,7 +28,7 @@ from evo.result import CaseBench, Check, Decision, Evaluation, Fault, Status
 from evo.task import Task
 from evo.workbench import Workbench
 
-__all__ = ["Job", "Workbench", "evaluate", "evaluate_all"]
+__all__ = ["Job", "Started", "Workbench", "evaluate", "evaluate_all", "finish", "start"]
 
 _SCREENING_SAMPLES = 64
 _MOST_AHEAD = 12
@@ -59,11 +59,15 @@ class Job:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Started:
-    """A job after its first half: prepared and checked on the simulator, or ended already."""
+class Started:
+    """A job after its first half: prepared and checked on the simulator, or ended already.
+
+    rival: what it is compared with, where that was prepared too; otherwise the second half prepares it.
+    """
 
     job: Job
     base: Evaluation
+    rival: Prepared | None = None
     prepared: Prepared | None = None
     check: Check | None = None
     stages: Stages = field(default_factory=Stages)
@@ -76,7 +80,7 @@ class _Started:
 
 def evaluate(job: Job, bench: Workbench) -> Evaluation:
     """Take one variant as far as it gets. Raises EvoError for harness failures only."""
-    return _finish(_start(job, bench, bench.checker), bench)
+    return finish(start(job, bench, bench.checker), bench)
 
 
 def evaluate_all(
@@ -92,10 +96,10 @@ def evaluate_all(
     for worker in bench.more_checkers(1 if bench.modelled else ahead):
         free.put(worker)
 
-    def start(job: Job) -> _Started:
+    def begin(job: Job) -> Started:
         worker = free.get() if not bench.modelled else bench.checker
         try:
-            return _start(job, bench, worker)
+            return start(job, bench, worker)
         finally:
             if not bench.modelled:
                 free.put(worker)
@@ -103,22 +107,22 @@ def evaluate_all(
     known: dict[tuple[object, ...], Evaluation] = {}
     waiting = iter(jobs)
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-ahead") as pool:
-        queue: deque[Future[_Started]] = deque(pool.submit(start, job) for job in islice(waiting, ahead + 1))
+        queue: deque[Future[Started]] = deque(pool.submit(begin, job) for job in islice(waiting, ahead + 1))
         try:
             while queue:
                 started = queue.popleft().result()
-                queue.extend(pool.submit(start, job) for job in islice(waiting, 1))
+                queue.extend(pool.submit(begin, job) for job in islice(waiting, 1))
                 yield started.job, _finish_once(started, bench, known)
         finally:
             for future in queue:
                 future.cancel()
 
 
-def _finish_once(started: _Started, bench: Workbench, known: dict[tuple[object, ...], Evaluation]) -> Evaluation:
+def _finish_once(started: Started, bench: Workbench, known: dict[tuple[object, ...], Evaluation]) -> Evaluation:
     """Finish a job, unless the same machine code has been evaluated against the same parent."""
     job, prepared = started.job, started.prepared
     if prepared is None:
-        return _finish(started, bench)
+        return finish(started, bench)
     key = (job.task.hash, prepared.code_hash, job.rival, job.seed, job.upto, job.margin, job.neutral)
     if (earlier := known.get(key)) is not None:
         reason = f"the machine code of {earlier.variant}" + (f": {earlier.reason}" if earlier.reason else "")
@@ -130,12 +134,12 @@ def _finish_once(started: _Started, bench: Workbench, known: dict[tuple[object, 
             elapsed_s=started.elapsed_s,
             stages_s=dict(started.stages.seconds),
         )
-    known[key] = _finish(started, bench)
+    known[key] = finish(started, bench)
     return known[key]
 
 
-def _start(job: Job, bench: Workbench, checker: Worker) -> _Started:
-    """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks."""
+def start(job: Job, bench: Workbench, checker: Worker) -> Started:
+    """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks. It may run elsewhere."""
     began = time.monotonic()
     stages = Stages()
     environment = bench.environment(job.task)
@@ -148,9 +152,8 @@ def _start(job: Job, bench: Workbench, checker: Worker) -> _Started:
         reason=prepared.reason if isinstance(prepared, Failed) else None,
         environment=environment,
         compile=prepared.compile_json,
-        control=bench.controls.get(job.task.hash, {}),
     )
-    started = _Started(job=job, base=base, stages=stages)
+    started = Started(job=job, base=base, stages=stages)
     if isinstance(prepared, Prepared):
         started.prepared = prepared
         if not bench.modelled:
@@ -163,7 +166,7 @@ def _start(job: Job, bench: Workbench, checker: Worker) -> _Started:
     return started
 
 
-def _undefined_at_bench(started: _Started, bench: Workbench, checker: Worker) -> Check | None:
+def _undefined_at_bench(started: Started, bench: Workbench, checker: Worker) -> Check | None:
     """A failed check where some blocks of a timed case read from a workspace what that launch did not write.
 
     On a GPU such a read finds what an earlier launch left: a result to replay, or a count of launches.
@@ -183,21 +186,27 @@ def _undefined_at_bench(started: _Started, bench: Workbench, checker: Worker) ->
     return replace(started.check, status=gate.fault_status(found), reason=reason, faults=(found,))
 
 
-def _gate(started: _Started, bench: Workbench, places: gate.Places) -> Check:
+def _gate(started: Started, bench: Workbench, places: gate.Places) -> Check:
     assert started.prepared is not None
     job = started.job
     return gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
 
 
-def _finish(started: _Started, bench: Workbench) -> Evaluation:
-    """The half that has the device to itself."""
+def finish(started: Started, bench: Workbench) -> Evaluation:
+    """The half that has the device to itself, and whose environment and noise floor the result names."""
     began = time.monotonic()
     outcome = _outcome(started, bench)
     elapsed_s = started.elapsed_s + time.monotonic() - began
-    return replace(outcome, elapsed_s=elapsed_s, stages_s=dict(started.stages.seconds))
+    return replace(
+        outcome,
+        environment=bench.environment(started.job.task),
+        control=bench.controls.get(started.job.task.hash, {}),
+        elapsed_s=elapsed_s,
+        stages_s=dict(started.stages.seconds),
+    )
 
 
-def _outcome(started: _Started, bench: Workbench) -> Evaluation:
+def _outcome(started: Started, bench: Workbench) -> Evaluation:
     job, prepared, stages = started.job, started.prepared, started.stages
     if prepared is None:
         return started.base
@@ -215,7 +224,9 @@ def _outcome(started: _Started, bench: Workbench) -> Evaluation:
         return _sanitized(job, bench, prepared, base, stages)
     bench.on_stage("estimate" if bench.modelled else "bench")
     with stages.time("parent"):
-        rival = bench.parent(job.task, job.rival) if job.rival is not None else None
+        rival = started.rival
+        if rival is None and job.rival is not None:
+            rival = bench.parent(job.task, job.rival)
     step = _modelled if bench.modelled else _measured
     try:
         with stages.time("estimate" if bench.modelled else "bench"):
@@ -257,7 +268,7 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
 
 
 def _modelled(
-    started: _Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
+    started: Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
 ) -> Evaluation:
     job = started.job
     ours = bench.estimates(job.task, prepared, job.seed)
@@ -277,7 +288,7 @@ def _modelled(
 
 
 def _measured(
-    started: _Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
+    started: Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
 ) -> Evaluation:
     job = started.job
     rule = DEFAULT_RULE if job.margin is None else replace(DEFAULT_RULE, margin=job.margin)

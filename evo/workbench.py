@@ -38,8 +38,9 @@ _CONTROL_S = 30.0
 _PARENTS = 8
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # What has no part in how a result is made; a change there leaves results comparable.
-_NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py"}
+_NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py", "nightly"}
 _NO_PART |= {"tune", "sweep.py", "notebook.py", "evolve.py", "llm", "mcp.py", "redteam", "__main__.py", "disk.py"}
+_NO_PART |= {"cluster", "flight.py"}
 
 
 @functools.cache
@@ -64,11 +65,13 @@ class Workbench:
         arch: str = "sm_89",
         on_stage: Callable[[str], None] = lambda _: None,
         opener: str = OPENER,
+        about: dict[str, str] | None = None,
     ) -> None:
+        """`about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         self.device = device
         self.on_stage = on_stage
         self.worker = Worker(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
-        self.about: dict[str, str] = self.worker.call("describe", time_limit_s=_RUN_LIMIT_S)
+        self.about: dict[str, str] = about or self.worker.call("describe", time_limit_s=_RUN_LIMIT_S)
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
         self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))

@@ -169,16 +169,21 @@ def parse_device(text: str) -> DeviceName:
 
 def gpu_present() -> bool:
     """True where the NVIDIA driver reports at least one GPU. Loads no CUDA library into this process."""
+    return gpu_count() > 0
+
+
+def gpu_count() -> int:
+    """How many GPUs the NVIDIA driver reports. Loads no CUDA library into this process."""
     try:
         import pynvml
 
         pynvml.nvmlInit()
         try:
-            return int(pynvml.nvmlDeviceGetCount()) > 0
+            return int(pynvml.nvmlDeviceGetCount())
         finally:
             pynvml.nvmlShutdown()
     except Exception:  # noqa: BLE001 - no driver, no library and no permission all mean: no GPU to use
-        return False
+        return 0
 
 
 def no_gpu(index: str) -> DeviceMissing:

@@ -65,7 +65,7 @@ class Crashed(Exception):
         self.reason = reason
 
 
-class _Died(Exception):
+class Died(Exception):
     """The child is gone without an answer; its exit code decides whose fault that is."""
 
     def __init__(self, code: int, tail: str) -> None:
@@ -88,7 +88,7 @@ class Worker:
         self._opener = opener
         self._on_wait = on_wait
         self._lock = threading.Lock()
-        self._child: _Child | None = None
+        self._child: Child | None = None
         self._seen: set[str] = set()  # variants that the present child has run
         self._suspect = False  # the last child was killed or faulted: check the device before trusting it again
         self._closed = False
@@ -116,15 +116,15 @@ class Worker:
         with self._lock:
             try:
                 return self._call(method, args, time_limit_s)
-            except _Died as death:
+            except Died as death:
                 self._judge(method, death)
             # Killed from outside, most likely for memory: nobody's fault until it happens again.
             try:
                 return self._call(method, args, time_limit_s)
-            except _Died as death:
+            except Died as death:
                 self._judge(method, death)
                 raise WorkerLost(
-                    f"the {self._kind} child died twice while serving {method!r} ({_exit_words(death)})",
+                    f"the {self._kind} child died twice while serving {method!r} ({exit_words(death)})",
                     hint="is the machine out of memory? run again with fewer --jobs",
                 ) from None
 
@@ -148,7 +148,7 @@ class Worker:
     def _kind(self) -> str:
         return "simulator" if self.device.kind == "sim" else "GPU"
 
-    def _judge(self, method: str, death: _Died) -> None:
+    def _judge(self, method: str, death: Died) -> None:
         """Raise what a death means, or return if it may be tried again."""
         if self._closed:
             raise WorkerLost("the worker was closed during a call", hint="the run was stopped; start it again")
@@ -157,7 +157,7 @@ class Worker:
             raise Crashed(f"{name} in the {self._kind} child")
         if death.code != -signal.SIGKILL:
             raise WorkerLost(
-                f"the {self._kind} child ended while serving {method!r} ({_exit_words(death)})",
+                f"the {self._kind} child ended while serving {method!r} ({exit_words(death)})",
                 hint="run `evo doctor`; nothing was counted against the variant",
             )
 
@@ -183,7 +183,7 @@ class Worker:
             raise value
         return value
 
-    def _ready(self) -> _Child:
+    def _ready(self) -> Child:
         if self._closed:
             raise WorkerLost("the worker is closed", hint="open a new one")
         if self._child is None:
@@ -203,16 +203,16 @@ class Worker:
         return self._child
 
     def _start(self) -> None:
-        child = _Child(self.device, self._opener, self._on_wait)
+        child = Child(self.device, self._opener, self._on_wait)
         self._child = child
         self.starts += 1
         try:
-            kind, value, _ = child.answer(time.monotonic() + STARTUP_LIMIT_S, STARTUP_LIMIT_S)
-        except (TimeoutError, _Died) as error:
+            kind, value, _ = child.first(STARTUP_LIMIT_S)
+        except (TimeoutError, Died) as error:
             self._drop()
-            if isinstance(error, _Died) and error.code == -signal.SIGKILL:
+            if isinstance(error, Died) and error.code == -signal.SIGKILL:
                 raise  # from outside; `call` tries once more
-            what = _exit_words(error) if isinstance(error, _Died) else f"no answer in {STARTUP_LIMIT_S:g} s"
+            what = exit_words(error) if isinstance(error, Died) else f"no answer in {STARTUP_LIMIT_S:g} s"
             raise WorkerLost(f"the {self._kind} child did not start: {what}", hint="run `evo doctor`") from None
         except BaseException:
             self._drop()
@@ -225,7 +225,7 @@ class Worker:
         assert self._child is not None
         try:
             kind, _, _ = self._child.ask("health", (), HEALTH_LIMIT_S)
-        except (TimeoutError, _Died):
+        except (TimeoutError, Died):
             return False
         return bool(kind == "ok")
 
@@ -237,7 +237,7 @@ class Worker:
             child.kill()
 
 
-class _Child:
+class Child:
     """One child process and the socket to it."""
 
     def __init__(self, device: DeviceName, opener: str, on_wait: Callable[[], object]) -> None:
@@ -262,6 +262,10 @@ class _Child:
         with theirs:
             self.process = _spawner().submit(popen).result()
 
+    def first(self, limit_s: float) -> tuple[str, Any, bool]:
+        """What the child says once its device is open."""
+        return self.answer(time.monotonic() + limit_s, limit_s)
+
     def ask(self, method: str, args: tuple[object, ...], limit_s: float) -> tuple[str, Any, bool]:
         deadline = time.monotonic() + limit_s
         try:
@@ -272,7 +276,7 @@ class _Child:
         return self.answer(deadline, limit_s)
 
     def answer(self, deadline: float, limit_s: float) -> tuple[str, Any, bool]:
-        """The child's next answer. Raises TimeoutError past the deadline and _Died when it is gone."""
+        """The child's next answer. Raises TimeoutError past the deadline and Died when it is gone."""
         while True:
             try:
                 kind, value, spent = receive(self.socket, deadline)
@@ -294,7 +298,7 @@ class _Child:
         self.socket.close()
         self.errors.close()
 
-    def _death(self) -> _Died:
+    def _death(self) -> Died:
         try:
             code = self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
@@ -303,7 +307,7 @@ class _Child:
         self.errors.seek(0, os.SEEK_END)
         self.errors.seek(max(0, self.errors.tell() - 4096))
         lines = self.errors.read().decode(errors="replace").strip().splitlines()
-        return _Died(code, lines[-1] if lines else "")
+        return Died(code, lines[-1] if lines else "")
 
 
 @cache
@@ -325,7 +329,7 @@ def child_environment() -> dict[str, str]:
     return kept
 
 
-def _exit_words(death: _Died) -> str:
+def exit_words(death: Died) -> str:
     words = f"exit code {death.code}"
     if death.code < 0:
         words = f"signal {signal.Signals(-death.code).name}"

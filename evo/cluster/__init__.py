@@ -1,0 +1,11 @@
+"""Evaluation on several devices at once: stations that compile or measure, and a fleet that hands out the work.
+
+The caller alone decides and writes. A station that is lost, slow or broken is told of in a note, and what it was at is
+evaluated again elsewhere; only a variant's own doing is ever a status.
+"""
+
+from evo.cluster.fleet import Fleet
+from evo.cluster.link import Link, Site, StationLost
+from evo.cluster.spec import Cluster, open_site, parse_cluster
+
+__all__ = ["Cluster", "Fleet", "Link", "Site", "StationLost", "open_site", "parse_cluster"]

@@ -1,0 +1,133 @@
+"""Stations as Ray actors. One that measures has a GPU to itself, by Ray's resources; one that compiles asks for none,
+and Ray puts those on nodes without GPUs first.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Any
+
+from evo.cluster.link import StationLost
+from evo.cluster.spec import Cluster, compiling_beside
+from evo.cluster.station import Station
+from evo.device import DeviceName
+from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError
+
+_STORE_BYTES = 100 * 2**20  # variants and their checks are small: nothing goes through Ray's object store in bulk
+_START_S = 120.0
+
+
+class RaySite:
+    """A Ray of its own on this machine (`local:N`), or one that runs (`ray://HOST:PORT`, `ray:auto`)."""
+
+    def __init__(self, cluster: Cluster, device: DeviceName) -> None:
+        self._ray = ray = _ray()
+        self._device = device
+        if ray.is_initialized():
+            raise UsageError("this process is connected to a Ray already", hint="disconnect it first: ray.shutdown()")
+        quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # an actor without GPUs keeps the variables
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            if cluster.kind == "local":
+                assert cluster.count is not None
+                self.measuring = cluster.count
+                self.compiling = compiling_beside(cluster.count, device)
+                gpus = cluster.count if device.kind == "gpu" else 0
+                slots = self.measuring + self.compiling
+                store = {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
+                ray.init(address="local", num_cpus=slots, num_gpus=gpus, **store, **quiet)
+            else:
+                ray.init(address="auto" if cluster.address == "ray:auto" else cluster.address, **quiet)
+                self.measuring, self.compiling = _sizes(ray.cluster_resources(), device)
+        except EvoError:
+            ray.shutdown()
+            raise
+        except _failures(ray) as error:
+            with suppress(Exception):
+                ray.shutdown()
+            problem = f"--cluster {cluster}: Ray does not start: {_line(error)}"
+            raise HarnessFault(problem, hint="is it up (`ray status`)? `--cluster processes:N` needs no Ray") from None
+
+    def open(self, role: str, index: int) -> RayLink:
+        del index  # Ray chooses the place
+        pinned = role == "measure" and self._device.kind == "gpu"
+        # Ray shows an actor its own GPU alone, which is then number 0.
+        device = DeviceName("gpu", "0") if pinned else self._device
+        actor = self._ray.remote(Server).options(num_cpus=1, num_gpus=int(pinned), max_restarts=0, max_task_retries=0)
+        try:
+            return RayLink(self._ray, actor.remote(device))
+        except _failures(self._ray) as error:
+            raise StationLost(_line(error)) from None
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._ray.shutdown()
+
+
+class Server:
+    """The actor: a station whose errors travel as values, since Ray would wrap them."""
+
+    def __init__(self, device: DeviceName) -> None:
+        self._station = Station(device)
+
+    def serve(self, method: str, arguments: tuple[object, ...]) -> tuple[str, object]:
+        try:
+            return "ok", getattr(self._station, method)(*arguments)
+        except EvoError as error:
+            return "error", error
+
+
+class RayLink:
+    """One actor."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
+
+    def call(self, method: str, *args: object, limit_s: float) -> Any:
+        try:
+            kind, value = self._ray.get(self._actor.serve.remote(method, args), timeout=limit_s)
+        except self._ray.exceptions.GetTimeoutError:
+            raise StationLost(f"no answer in {limit_s:.0f} s") from None
+        except _failures(self._ray) as error:  # a dead actor, a lost node, a broken connection
+            raise StationLost(_line(error)) from None
+        if kind == "error":
+            raise value
+        return value
+
+    def close(self) -> None:
+        with suppress(Exception):
+            self._ray.kill(self._actor)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        hint = "pip install 'evo-kernels[cluster]', or --cluster processes:N, which needs no Ray"
+        raise UsageError("--cluster: Ray is not installed", hint=hint) from None
+    return ray
+
+
+def _failures(ray: Any) -> tuple[type[Exception], ...]:
+    """What Ray raises when something is gone: errors of its own, and of whatever it was doing."""
+    return ray.exceptions.RayError, OSError, RuntimeError, ValueError, AssertionError
+
+
+def _sizes(resources: dict[str, float], device: DeviceName) -> tuple[int, int]:
+    """How many stations of each kind a running cluster has room for."""
+    cores = int(resources.get("CPU", 0))
+    measuring = int(resources.get("GPU", 0)) if device.kind == "gpu" else max(1, cores - 1)
+    if not measuring:
+        hint = "start its workers with --num-gpus, or use --device sim:l4"
+        raise DeviceMissing("this Ray cluster has no GPU", hint=hint)
+    if cores < measuring + 1:
+        hint = "start its nodes with more --num-cpus: one for each GPU, and more to compile"
+        raise UsageError(f"this Ray cluster has {cores} CPUs for {measuring} GPUs", hint=hint)
+    return measuring, max(1, min(cores - measuring, compiling_beside(measuring, device, cores)))
+
+
+def _line(error: Exception) -> str:
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,95 @@
+"""The far end: a process with a workbench of its own, on one device that it measures on, or on none to compile.
+
+It decides nothing beyond one evaluation and writes to no repository: tasks are sent to it, evaluations go back.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass, replace
+
+from evo.cluster.parcel import Parcel
+from evo.device import DeviceName
+from evo.errors import HarnessFault
+from evo.evaluate import Job, Started, finish, start
+from evo.result import Evaluation, Json
+from evo.screening import Screened, screen_all
+from evo.task import Task
+from evo.workbench import Workbench, harness_version
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Introduction:
+    """Who answers. about: what its device says of itself."""
+
+    host: str
+    pid: int
+    harness: str
+    chip: str
+    about: dict[str, str]
+
+
+def open_station(name: DeviceName) -> Station:
+    """For the worker's child process, which opens devices by name."""
+    return Station(name)
+
+
+class Station:
+    """Serves one call at a time. `join` comes first; a task is learned before jobs of it."""
+
+    def __init__(self, device: DeviceName) -> None:
+        self.device = device
+        self._bench: Workbench | None = None
+        self._tasks: dict[str, Task] = {}
+
+    def join(self, arch: str, about: dict[str, str] | None) -> Introduction:
+        """Open the device; or none, to compile for one that says `about` of itself."""
+        self._bench = Workbench(self.device, arch=arch, about=about)
+        return Introduction(
+            host=platform.node(),
+            pid=os.getpid(),
+            harness=harness_version(),
+            chip=self._bench.chip_slug,
+            about=self._bench.about,
+        )
+
+    def learn(self, parcel: Parcel) -> None:
+        """Unpack a task. Raises HarnessFault where it arrives as another one."""
+        task = parcel.unpack()
+        if task.hash != parcel.hash:
+            raise HarnessFault(f"the task {parcel.name} arrived changed", hint="run it again; report it if it stays so")
+        self._tasks[task.hash] = task
+
+    def control(self, task: str, text: str, seed: int, margin: float | None) -> dict[str, Json]:
+        """The A/A control of this device. Raises HarnessFault or UsageError as the workbench does."""
+        self.bench.control(self._tasks[task], text, seed, margin=margin)
+        return self.bench.controls[task]
+
+    def start(self, job: Job) -> Started:
+        """The first half of a job, and what it is compared with compiled, so that a GPU never waits for a compiler."""
+        bench, job = self.bench, replace(job, task=self._tasks[job.task.hash])
+        started = start(job, bench, bench.checker)
+        if job.rival is not None and not started.ended and job.upto != "check":
+            started.rival = bench.parent(job.task, job.rival)
+        return started
+
+    def finish(self, started: Started) -> Evaluation:
+        """The second half: every measurement that one decision rests on is made here, on one device."""
+        started.job = replace(started.job, task=self._tasks[started.job.task.hash])
+        return finish(started, self.bench)
+
+    def screen(self, task: str, texts: list[str], case: str, seed: int) -> list[Screened]:
+        """A first look at some variants at one case, each compiled while others are on the GPU."""
+        known = self._tasks[task]
+        return list(screen_all(known, texts, self.bench, case=known.case(case), seed=seed))
+
+    def close(self) -> None:
+        if self._bench is not None:
+            self._bench.close()
+
+    @property
+    def bench(self) -> Workbench:
+        if self._bench is None:
+            raise HarnessFault("the station was asked before it joined", hint="report this: it is a defect of evo")
+        return self._bench

@@ -34,7 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("prepare",),
     ("workbench", "profile"),
     ("evaluate", "screening", "telling", "llm"),
-    ("attempt", "report"),
+    ("attempt", "report", "cluster"),
     ("evolve", "redteam", "sweep", "exchange"),
     ("mcp",),
     ("cli",),
@@ -56,6 +56,7 @@ OWNERS = {
     "scipy": ("decide",),
     "openai": ("llm/client",),
     "mcp": ("mcp",),
+    "ray": ("cluster",),
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
     "torch": ("device", "exchange"),
 }

@@ -33,7 +33,7 @@ def time_rivals(
     def timed(torch: Any, call: Any, sets: list[dict[str, Any]]) -> Timing:
         return timing_of(_samples(torch, call, sets, axes, options))
 
-    return _each(device, folder, inputs, timed)
+    return each_rival(device, folder, inputs, timed)
 
 
 def measure_rivals(
@@ -51,12 +51,13 @@ def measure_rivals(
             outputs=outputs,
         )
 
-    return _each(device, folder, inputs, measured)
+    return each_rival(device, folder, inputs, measured)
 
 
-def _each(
+def each_rival(
     device: GpuDevice, folder: Path, inputs: Arrays, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
 ) -> dict[str, _T | str]:
+    """What `what(torch, call, input sets)` gives for each of reference.py's rivals(), or the words of its error."""
     import torch
 
     module = load_module(folder / "reference.py")
@@ -145,6 +146,12 @@ def _eager(
 def _samples(
     torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int], options: BenchOptions
 ) -> list[float]:
+    graphs, per_graph, stream = captured(torch, call, sets, axes)
+    return timing_samples(torch, graphs, per_graph, stream, options)
+
+
+def captured(torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int]) -> tuple[list[Any], int, Any]:
+    """Graphs of a library call over the input sets, how many calls each holds, and the stream that they run on."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for tensors in sets:  # creates handles and workspaces, which a capture must not do
@@ -152,13 +159,11 @@ def _samples(
         stream.synchronize()
     # Eager times of short calls are all host, so the number of calls per sample comes from a graph too.
     trial = _graph(torch, call, sets, axes, stream)
-    each_us = max(min(_replays(torch, [trial], len(sets), stream, TRIAL)), 0.1)
+    each_us = max(min(timing_samples(torch, [trial], len(sets), stream, TRIAL)), 0.1)
     if each_us >= SINGLE_US:
-        graphs, per_graph = [_graph(torch, call, [tensors], axes, stream) for tensors in sets], 1
-    else:
-        count = math.ceil(SAMPLE_US / each_us / len(sets)) * len(sets)
-        graphs, per_graph = [_graph(torch, call, [sets[i % len(sets)] for i in range(count)], axes, stream)], count
-    return _replays(torch, graphs, per_graph, stream, options)
+        return [_graph(torch, call, [tensors], axes, stream) for tensors in sets], 1, stream
+    count = math.ceil(SAMPLE_US / each_us / len(sets)) * len(sets)
+    return [_graph(torch, call, [sets[i % len(sets)] for i in range(count)], axes, stream)], count, stream
 
 
 def _graph(torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int], stream: Any) -> Any:
@@ -169,25 +174,31 @@ def _graph(torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, in
     return graph
 
 
-def _replays(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
+def timing_samples(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
     """Microseconds of one call, from `options.samples` replays after warming up; at the pace of a champion's blocks."""
+    pace = Pace()
+
+    def block() -> list[float]:
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(8)]
+        graphs[-1].replay()  # so that no sample waits for the host
+        for number, (first, last) in enumerate(events):
+            first.record()
+            graphs[number % len(graphs)].replay()
+            last.record()
+        stream.synchronize()
+        return [first.elapsed_time(last) * 1000 for first, last in events]
+
     taken: list[float] = []
-    pace, rested = Pace(), False
-    end = time.monotonic() + options.warm_up_s
+    warm = time.monotonic() + options.warm_up_s
     limit = time.monotonic() + options.budget_s
     with torch.cuda.stream(stream):
-        while time.monotonic() < end or (len(taken) < options.samples and (time.monotonic() < limit or not taken)):
-            warm = time.monotonic() >= end and not rested
-            events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(8)]
-            graphs[-1].replay()  # so that no sample waits for the host
-            for number, (first, last) in enumerate(events):
-                first.record()
-                graphs[number % len(graphs)].replay()
-                last.record()
-            stream.synchronize()
-            block = [first.elapsed_time(last) * 1000 for first, last in events]
-            rested = pace.worked(sum(block))
-            taken += [us / per_graph for us in block] if warm else []
+        while time.monotonic() < warm:
+            pace.worked(sum(block()))
+        while len(taken) < options.samples and (time.monotonic() < limit or not taken):
+            times = block()
+            taken += [us / per_graph for us in times]
+            if pace.worked(sum(times)):
+                block()  # to warm up again
     return taken
 
 

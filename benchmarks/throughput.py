@@ -1,7 +1,7 @@
 """What a candidate costs: evo's whole cascade, its first screening, and two peers on the same kernels, in one run.
 
 (a) evo on a knob sweep of attention: compile, both gates, bench, decision; compiling overlaps with measuring. As in a
-    run, the parent's A/A control comes first. GPU time is the time that the GPU's lock was held for a candidate.
+    run, the parent is evaluated first, with its A/A control. GPU time: how long a candidate held the GPU's lock.
 (b) the way of KernelBench and EvoEngineer's evaluator: a torch extension per candidate, 5 trials, 100 timed runs.
 (c) a matmul knob space: Kernel Tuner's CuPy backend, and evo's first screening of the same configurations.
 Everything is compiled: caches are empty folders.
@@ -31,7 +31,7 @@ from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, 
 from evo.device import DeviceName
 from evo.device.worker import OPENER
 from evo.errors import HarnessFault
-from evo.evaluate import Job, evaluate_all
+from evo.evaluate import Job, evaluate, evaluate_all
 from evo.hardware import Chip
 from evo.launch import Refusal, plan
 from evo.result import Evaluation, Status, Verdict
@@ -144,6 +144,9 @@ def sweep(bench: Workbench, count: int, seed: int, *, sanitize: bool = False) ->
     ]
     for case in (*task.check, *task.bench):
         bench.reference(task).expectation(case, seed)  # once a run, whatever is evaluated
+    started = evaluate(Job(task=task, text=text, path=rung, seed=seed, sanitize=sanitize), bench)
+    if started.status is not Status.MEASURED:
+        raise HarnessFault(f"the parent, {rung}: {started.status}, {started.reason}", hint="see `evo check`")
     floor = bench.control(task, text, seed)
     say(f"  A/A control of the parent: sd {floor.sd:.3%} over {floor.pairs} pairs")
     recorder = Recorder(bench.worker)

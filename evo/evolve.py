@@ -8,15 +8,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.attempt import trial_job
-from evo.device import DeviceName
+from evo.cluster import Fleet
 from evo.errors import TaskInvalid
-from evo.evaluate import Workbench, evaluate
+from evo.evaluate import Job, Workbench, evaluate
+from evo.flight import Flights, open_bench
 from evo.insights import outcomes
-from evo.llm import Llm, LlmSettings, Surroundings
+from evo.llm import Llm, Surroundings
 from evo.memory import Memory
 from evo.mutate import Context, Proposal, not_one_change, operators
 from evo.notebook import Notebook, open_notebook
@@ -24,46 +24,14 @@ from evo.population import Record, load_records
 from evo.prepare import Failed
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
 from evo.search import Prior, Search
+from evo.settings import Event, Observer, Settings
 from evo.task import Task, load_task
-from evo.telling import advice, cases_of, named, reached, result_line
+from evo.telling import advice, cases_of, control_words, named, reached, result_line
 from evo.variant import Variant, parse_variant, read_variant
 
+__all__ = ["Event", "Observer", "Settings", "evolve"]
+
 _DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What one run of the loop is asked to do."""
-
-    task: str
-    device: DeviceName
-    arch: str = "sm_89"
-    iterations: int = 12
-    budget_s: float | None = None
-    operators: tuple[str, ...] = ("ladder", "rules")
-    start: Path | None = None  # `--from FILE`: begin anew from this file
-    branch: str | None = None
-    seed: int = 0
-    margin: float | None = None
-    neutral: bool = False
-    patch: Path | None = None
-    search: str = "bandit"  # or a control: random, best-of-n
-    patience: int | None = None  # trials without a keep, after which the run ends
-    target: float | None = None  # share of the headline's floor, at which the run ends
-    resume: bool = False  # the iterations count from the start of the last run
-    llm: LlmSettings | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened. kind: note, begin, trial, stage, usage, result, done; `fields` is JSON-ready."""
-
-    kind: str
-    text: str = ""
-    fields: dict[str, Json] = field(default_factory=dict)
-
-
-Observer = Callable[[Event], None]
 
 
 def evolve(
@@ -78,19 +46,16 @@ def evolve(
     task = load_task(root, settings.task)
     started = clock()
 
-    def on_stage(stage: str) -> None:
-        watch(Event(kind="stage", text=stage))
-
     with (
         open_notebook(root, task, branch=settings.branch) as notebook,
-        Workbench(settings.device, arch=settings.arch, on_stage=on_stage) as bench,
+        open_bench(settings, watch) as (bench, fleet),
     ):
         for sentence in notebook.recovered:
             watch(Event(kind="note", text=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
         llm = _language_model(task, settings, bench, notebook, watch, stop)
         try:
-            loop = _Loop(task, settings, bench, notebook, watch, llm)
+            loop = _Loop(task, settings, bench, notebook, watch, llm, fleet)
             loop.begin()
             loop.control()
             while loop.trials < settings.iterations and not stop():
@@ -124,8 +89,11 @@ class _Loop:
         notebook: Notebook,
         watch: Observer,
         llm: Llm | None = None,
+        fleet: Fleet | None = None,
     ) -> None:
         self.llm = llm
+        self.fleet = fleet
+        self.flights = Flights(task, fleet, self._job) if fleet is not None else None
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
@@ -235,27 +203,50 @@ class _Loop:
         if self.bench.modelled or self.settings.iterations == 0:
             return
         self.watch(Event(kind="stage", text="A/A control"))
-        floor = self.bench.control(self.task, self.champion.text, self.notebook.seed, margin=self.settings.margin)
-        self.noise = self.bench.controls[self.task.hash]
-        said = (
-            f"A/A control: the champion against itself scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which "
-            f"supports a margin of {self.noise['smallest_margin']:.2%} and more"
-        )
-        self.watch(Event(kind="note", text=said, fields=dict(self.noise)))
+        asked = (self.task, self.champion.text, self.notebook.seed)
+        if self.fleet is None:
+            self.bench.control(*asked, margin=self.settings.margin)
+            found = {"": self.bench.controls[self.task.hash]}
+        else:
+            found = self.fleet.control(*asked, margin=self.settings.margin)
+        for place, noise in found.items():
+            self.watch(Event(kind="note", text=control_words(place, noise), fields=dict(noise)))
+        self.noise = max(found.values(), key=lambda noise: float(str(noise["smallest_margin"])))
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
-        proposal = self._ask()
-        if proposal is None:
-            return False
-        self.trials += 1
-        evaluation = self._try(proposal, self._parent())
+        if self.flights is not None:
+            evaluated = self._land(self.flights)
+            if evaluated is None:
+                return False
+            proposal, evaluation = evaluated
+        else:
+            asked = self._ask()
+            if asked is None:
+                return False
+            self.trials += 1
+            proposal, evaluation = asked, self._try(asked, self._parent())
         decision = evaluation.decision
         kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
         gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
         self.search.tell(proposal.operator, gain, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
         return True
+
+    def _land(self, flights: Flights) -> tuple[Proposal, Evaluation] | None:
+        """Send what there is room for, then take the verdict whose turn it is."""
+        while flights.room and self.trials + len(flights) < self.settings.iterations:
+            if (proposal := self._ask(len(flights))) is None:
+                break
+            parent = self._parent()
+            refused = not_one_change(self.task, proposal, parent) is not None
+            flights.send(proposal, parent, self.champion, refused=refused)
+        if not flights:
+            return None
+        self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
+        landed = flights.land(self.champion, self.tried)
+        self.trials += 1
+        return landed.proposal, self._try(landed.proposal, landed.parent, landed.evaluation)
 
     def _parent(self) -> Variant:
         """What the next proposal changes: the champion, or for best-of-n where the run began."""
@@ -276,9 +267,12 @@ class _Loop:
         """How far the headline is from its floor and from the library, and what follows from it."""
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept)
 
-    def _ask(self) -> Proposal | None:
-        """The next proposal whose machine code has not been evaluated yet, and that is no known loser come back."""
-        self.search.reseed(random.Random(f"{self.settings.seed}/{self.trials}"))
+    def _ask(self, ahead: int = 0) -> Proposal | None:
+        """The next proposal whose machine code has not been evaluated yet, and that is no known loser come back.
+
+        ahead: how many that were asked for before have no verdict yet.
+        """
+        self.search.reseed(random.Random(f"{self.settings.seed}/{self.trials + ahead}"))
         parent = self._parent()
         for _ in range(_DUPLICATES):
             context = Context(
@@ -288,7 +282,7 @@ class _Loop:
                 rung=self.rung,
                 rungs_tried=self.rungs_tried,
                 codes=self.code_seen,
-                trials_left=self.settings.iterations - self.trials,
+                trials_left=self.settings.iterations - self.trials - ahead,
                 losers=self.memory.losers,
             )
             proposal = self.search.ask(parent, context, self._screen if self.bench.modelled else None)
@@ -312,8 +306,8 @@ class _Loop:
         self.watch(Event(kind="stage", text="screen"))
         return self.bench.screen(self.task, self._parent().text, texts, self.settings.seed)
 
-    def _try(self, proposal: Proposal, parent: Variant | None) -> Evaluation:
-        """One trial: write the champion file, evaluate, then commit it or put the old one back."""
+    def _try(self, proposal: Proposal, parent: Variant | None, judged: Evaluation | None = None) -> Evaluation:
+        """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""
         variant = parse_variant(proposal.text)
         trial = self.notebook.begin(self.path, proposal, variant, parent)
         start: dict[str, Json] = {
@@ -323,22 +317,13 @@ class _Loop:
             "kind": proposal.kind,
         }
         self.watch(Event(kind="trial", text=proposal.summary, fields={**start, "summary": proposal.summary}))
-        job = trial_job(
-            self.task,
-            proposal.text,
-            path=str(self.path),
-            seed=self.notebook.seed,
-            rival=self.champion.text if parent else None,
-            margin=self.settings.margin,
-            neutral=self.settings.neutral,
-        )
         refusal = not_one_change(self.task, proposal, parent)
         try:
             if refusal is not None:
                 where = self.bench.environment(self.task)
                 evaluation = Evaluation(variant=variant.id, status=Status.REFUSED, reason=refusal, environment=where)
             else:
-                evaluation = evaluate(job, self.bench)
+                evaluation = judged or self._evaluated(self._job(proposal.text, self.champion if parent else None))
         except BaseException:
             self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
@@ -352,6 +337,20 @@ class _Loop:
         self.memory.learn(trial.id, proposal, parent, evaluation, kept=kept)
         self.watch(Event(kind="result", fields=result_line(trial, proposal, parent, evaluation, commit)))
         return evaluation
+
+    def _job(self, text: str, rival: Variant | None) -> Job:
+        return trial_job(
+            self.task,
+            text,
+            path=str(self.path),
+            seed=self.notebook.seed,
+            rival=rival.text if rival else None,
+            margin=self.settings.margin,
+            neutral=self.settings.neutral,
+        )
+
+    def _evaluated(self, job: Job) -> Evaluation:
+        return evaluate(job, self.bench) if self.fleet is None else self.fleet.evaluate(job)
 
     def _learn(self, proposal: Proposal, variant: Variant, evaluation: Evaluation, kept: bool) -> None:
         self.tried.add(variant.id)

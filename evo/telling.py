@@ -55,6 +55,15 @@ def _time(task: Task, cases: Mapping[str, Json]) -> float | None:
     return None
 
 
+def control_words(place: str, noise: Mapping[str, Json]) -> str:
+    """What an A/A control has shown, and at which station of a cluster."""
+    pairs, sd, margin = noise["pairs"], float(str(noise["sd"])), float(str(noise["smallest_margin"]))
+    return (
+        f"A/A control{f' at {place}' if place else ''}: the champion against itself scatters by {sd:.2%} a pair "
+        f"({pairs} pairs), which supports a margin of {margin:.2%} and more"
+    )
+
+
 def cases_of(bench: tuple[CaseBench, ...]) -> dict[str, Json]:
     """Bench figures by case name."""
     return named([case.to_json() for case in bench])

@@ -35,8 +35,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("workbench", "profile"),
     ("evaluate", "screening", "telling", "llm"),
     ("attempt", "report", "cluster"),
+    ("settings",),
+    ("flight",),
     ("evolve", "redteam", "sweep", "exchange"),
-    ("mcp",),
+    ("mcp", "nightly"),
     ("cli",),
     ("__main__",),
 )

@@ -116,7 +116,7 @@ class Fleet:
             thread.start()
         try:
             self._wait_for_the_first()
-        except BaseException:
+        except (EvoError, KeyboardInterrupt):
             self.close()
             raise
 
@@ -247,7 +247,7 @@ class Fleet:
         about = self.about if seat.role == "compile" else None
         try:
             found: Introduction = link.call("join", self._arch, about, limit_s=self._limits.open_s)
-        except BaseException:
+        except (StationLost, EvoError):
             link.close()
             raise
         with self._ready:

@@ -12,6 +12,7 @@ from evo.errors import UsageError
 from evo.mutate import derived as _derived
 from evo.mutate import ladder as _ladder
 from evo.mutate import patch as _patch
+from evo.mutate.carry import carried
 from evo.mutate.derived import Derived
 from evo.mutate.ladder import Ladder
 from evo.mutate.patch import Patch
@@ -30,6 +31,7 @@ __all__ = [
     "Patch",
     "Proposal",
     "Rule",
+    "carried",
     "edit_key",
     "not_one_change",
     "operator_docs",

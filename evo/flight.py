@@ -1,0 +1,120 @@
+"""Several proposals under way at once on a fleet, and their verdicts in the order in which they were proposed.
+
+A candidate may have been held against a champion that another one, proposed before it, has replaced since. Where it was
+not to be kept, its verdict stands: it is a true word on the parent that its record names. Where it was, it is judged
+again: its change is made to the new champion, and that is held against the new champion. A change that does not fit
+there is stale: inconclusive, and free to be proposed anew. So what is kept has always beaten the champion it replaces.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from evo.cluster import Fleet, open_site
+from evo.decide import KEPT
+from evo.evaluate import Job, Workbench
+from evo.mutate import Proposal, carried
+from evo.result import Decision, Evaluation, Json, Verdict
+from evo.settings import Event, Observer, Settings
+from evo.task import Task
+from evo.variant import Variant, parse_variant
+
+
+@contextmanager
+def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Workbench, Fleet | None]]:
+    """The workbench of this run; with a cluster one that has no device of its own, and the fleet that has them."""
+
+    def on_stage(stage: str) -> None:
+        watch(Event(kind="stage", text=stage))
+
+    if settings.cluster is None:
+        with Workbench(settings.device, arch=settings.arch, on_stage=on_stage) as bench:
+            yield bench, None
+        return
+    on_stage(f"opening {settings.cluster}")
+    site = open_site(settings.cluster, settings.device)
+    with (
+        Fleet(site, arch=settings.arch, note=lambda text: watch(Event(kind="note", text=text))) as fleet,
+        Workbench(settings.device, arch=settings.arch, on_stage=on_stage, about=fleet.about) as bench,
+    ):
+        yield bench, fleet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flight:
+    """A proposal and what it changes. rival: the champion it is held against. judged: None where none is needed."""
+
+    proposal: Proposal
+    parent: Variant
+    rival: Variant
+    judged: Future[Evaluation] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """A proposal whose turn has come: perhaps carried over to the new champion, which is then its parent."""
+
+    proposal: Proposal
+    parent: Variant
+    evaluation: Evaluation | None
+
+
+class Flights:
+    """What is under way. job: what a trial of a text against a rival asks of the pipeline."""
+
+    def __init__(self, task: Task, fleet: Fleet, job: Callable[[str, Variant], Job]) -> None:
+        self._task, self._fleet, self._job = task, fleet, job
+        self._queue: deque[Flight] = deque()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def room(self) -> int:
+        """How many more may leave: one at each device, and one for each that waits compiled."""
+        return max(0, 2 * self._fleet.width - len(self._queue))
+
+    def send(self, proposal: Proposal, parent: Variant, rival: Variant, *, refused: bool) -> None:
+        judged = None if refused else self._fleet.submit(self._job(proposal.text, rival))
+        self._queue.append(Flight(proposal=proposal, parent=parent, rival=rival, judged=judged))
+
+    def land(self, champion: Variant, tried: set[str]) -> Landed:
+        """The earliest that left, once it is judged. Raises EvoError for harness failures only."""
+        flight = self._queue.popleft()
+        evaluation = flight.judged.result() if flight.judged is not None else None
+        landed = Landed(proposal=flight.proposal, parent=flight.parent, evaluation=evaluation)
+        is_stale = flight.rival.text != champion.text
+        if evaluation is None or evaluation.decision is None or not is_stale:
+            return landed
+        if evaluation.decision.verdict not in KEPT:
+            return landed
+        again = self._again(flight, evaluation.decision, champion, tried)
+        return again or replace(landed, evaluation=_stale(evaluation, evaluation.decision, flight.rival, champion))
+
+    def _again(self, flight: Flight, decision: Decision, champion: Variant, tried: set[str]) -> Landed | None:
+        """Judged against the new champion; None where the change does not fit there, or is known there."""
+        proposal, parent = flight.proposal, flight.parent
+        if parent.text == flight.rival.text:  # otherwise it was not made from the champion, and stays as it is
+            moved = carried(self._task, proposal, parent, champion)
+            if moved is None or (moved.text != proposal.text and parse_variant(moved.text).id in tried):
+                return None
+            proposal, parent = moved, champion
+        before = round(decision.gain.ratio, 5) if decision.gain is not None else None
+        marks: dict[str, Json] = {
+            "carried_from": flight.rival.id,
+            **({"gain_before": before} if before is not None else {}),
+        }
+        evaluation = self._fleet.evaluate(self._job(proposal.text, champion))
+        proposal = replace(proposal, arguments={**proposal.arguments, **marks})
+        return Landed(proposal=proposal, parent=parent, evaluation=evaluation)
+
+
+def _stale(evaluation: Evaluation, decision: Decision, rival: Variant, champion: Variant) -> Evaluation:
+    reason = (
+        f"stale: held against {rival.id}, which {champion.id} has replaced since, and its change does not fit onto that"
+    )
+    return replace(evaluation, decision=replace(decision, verdict=Verdict.INCONCLUSIVE, reason=reason))

@@ -20,6 +20,7 @@ from evo.cli import (
     lists,
     loop,
     mcp,
+    nightly,
     profile,
     redteam,
     report,
@@ -61,6 +62,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "export": exchange.export,
     "mcp": mcp.mcp,
     "redteam": redteam.redteam,
+    "nightly": nightly.nightly,
     "doctor": doctor.doctor,
 }
 for _name, _command in _COMMANDS.items():

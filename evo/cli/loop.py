@@ -19,11 +19,12 @@ from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
     AsJson,
+    ClusterWord,
     DeviceWord,
     Seed,
     Session,
-    choose_device,
     choose_task,
+    cluster_and_device,
     margin_of,
     seconds_of,
     session_of,
@@ -33,7 +34,6 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.cli.watch import Watcher
-    from evo.device import DeviceName
     from evo.evolve import Event
     from evo.task import Task
 
@@ -94,6 +94,7 @@ def iterate(
     patience: Patience = None,
     target: Target = None,
     resume: Resume = False,
+    cluster: ClusterWord = None,
     margin: Share = None,
     keep_neutral: Neutral = False,
     seed: Seed = 0,
@@ -104,11 +105,12 @@ def iterate(
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
     root = (session := session_of(context)).root()
     chosen = choose_task(root, task)
-    budget_s, names = seconds_of(budget), _operator_names(operators, patch)
+    budget_s, names = seconds_of(budget), operator_names(operators, patch)
     share, wanted = margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, names, root)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
-    on = _device(device, search, resume=resume, start=start)
+    _known_search(search, resume=resume, start=start)
+    on, several = cluster_and_device(cluster, device)
     from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
 
     settings = Settings(
@@ -129,8 +131,9 @@ def iterate(
         target=wanted,
         resume=resume,
         llm=model,
+        cluster=several,
     )
-    with _view(chosen, settings.budget_s, json) as view, _stoppable(view) as stop:
+    with _view(chosen, settings.budget_s, json) as view, stoppable(view) as stop:
 
         def watch(event: Event) -> None:
             if json and event.kind in ("result", "done"):
@@ -141,17 +144,15 @@ def iterate(
     return 0
 
 
-def _device(device: str, search: str, *, resume: bool, start: Path | None) -> DeviceName:
-    """The device, once what needs none has been asked."""
+def _known_search(search: str, *, resume: bool, start: Path | None) -> None:
     known = ("bandit", "random", "best-of-n")
     if search not in known:
         raise UsageError(f"no search {search!r}", hint=f"known: {', '.join(known)}")
     if resume and start is not None:
         raise UsageError("--resume goes on from the champion, --from begins anew", hint="leave one of them out")
-    return choose_device(device)
 
 
-def _operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
+def operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in listed.split(",") if name.strip()))
     if not names:
         raise UsageError("--operators names none", hint="e.g. --operators ladder,rules; see `evo operators`")
@@ -176,7 +177,7 @@ def _view(task: Task, budget_s: float | None, json: bool) -> Watcher:
 
 
 @contextmanager
-def _stoppable(view: Watcher) -> Iterator[Stop]:
+def stoppable(view: Watcher) -> Iterator[Stop]:
     """The first SIGINT or SIGTERM asks the loop to stop after this step; the second ends the process at once."""
     stop = Stop(view)
     before = {number: signal.signal(number, stop.hear) for number in (signal.SIGINT, signal.SIGTERM)}

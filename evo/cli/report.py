@@ -81,6 +81,14 @@ def report(
     return 0
 
 
+def write_page(root: Path, target: Path) -> int:
+    """The page of all records, for another command; how many trials it tells. Raises TaskInvalid without any."""
+    shown, population = _records(root, None, None, case_study=False)
+    told, study = _told(root, shown, population, count=False, case_study=False)
+    _write(target, _rendered(Format.html, told, study))
+    return len(told.records)
+
+
 def _format(given: Format | None, out_file: Path | None, json: bool) -> Format:
     if json and given not in (None, Format.json):
         raise UsageError(f"--json and --format {given.value} together", hint="give one of them")

@@ -22,7 +22,7 @@ from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing, mo
 from evo.device.gpu_lock import held, lock_path
 from evo.device.gpu_memory import Arena, Tools
 from evo.device.nvml import Monitor
-from evo.device.samples import BenchOptions, BenchRequest, BenchResult, RivalFigures
+from evo.device.samples import BenchOptions, BenchRequest, BenchResult, RivalFigures, RivalPairs
 from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
 from evo.hardware import Chip, chip_by_name, queried
@@ -135,6 +135,18 @@ class GpuDevice:
 
         with self.locked(exclusive=True):
             return measure_rivals(self, Path(folder), axes, inputs, options)
+
+    def versus(
+        self, request: BenchRequest, folder: str, axes: dict[str, int], pairs: int
+    ) -> dict[str, RivalPairs | str]:
+        from evo.device.gpu_versus import pair_rivals
+
+        with self.locked(exclusive=True):
+            try:
+                return pair_rivals(self, request, Path(folder), axes, pairs)
+            except BaseException:
+                self.spent = True
+                raise
 
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         from evo.device.gpu_rates import measure_rates

@@ -182,7 +182,7 @@ class Bench:
                 readings[label] = self._reading(timer)
                 self.readings.append(readings[label])
             ours, theirs = readings["child"], readings["parent"]
-            steady = steady and _same_clock(ours, theirs)
+            steady = steady and same_clock(ours, theirs)
             ratios[timer.name] = math.log(medians["child"] / medians["parent"])
             if (clocks := _clock_ratio(ours, theirs)) is not None:
                 cycles[timer.name] = ratios[timer.name] + math.log(clocks)
@@ -266,7 +266,8 @@ def _timer_step(side: Side) -> float:
     return timer_step_us(raw) / float(np.median(raw))
 
 
-def _same_clock(first: Reading, second: Reading) -> bool:
+def same_clock(first: Reading, second: Reading) -> bool:
+    """Whether two blocks may be a pair: throttled alike, at clocks within 2 % where they are known."""
     if first.throttle != second.throttle:
         return False
     ratio = _clock_ratio(first, second)

@@ -150,6 +150,19 @@ class RivalFigures:
     outputs: tuple[Array, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RivalPairs:
+    """A variant and one library call in interleaved blocks. ratios: ln(variant / call) of block medians, in order.
+
+    champion_us, rival_us: medians over all blocks of each side. dropped: pairs whose halves saw different clocks.
+    """
+
+    ratios: tuple[float, ...]
+    champion_us: float
+    rival_us: float
+    dropped: int = 0
+
+
 def timing_of(samples: Sequence[float] | Samples) -> Timing:
     """Percentiles, mean and deviation of untrimmed samples in microseconds."""
     values = np.asarray(samples, np.float64)

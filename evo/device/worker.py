@@ -27,7 +27,8 @@ from evo.device import DeviceName
 from evo.device.pipe import Closed, receive, send
 from evo.errors import HarnessFault, WorkerLost
 
-VARIANT_METHODS = frozenset({"run", "estimate", "screen", "bench"})  # the child executes a variant's code in these only
+# The child executes a variant's code in these only.
+VARIANT_METHODS = frozenset({"run", "estimate", "screen", "bench", "versus"})
 METHODS = VARIANT_METHODS | {"describe", "health", "rivals", "baseline", "calibrate"}
 OPENER = "evo.device.child:open_device"
 PROGRAMS_PER_CHILD = 50

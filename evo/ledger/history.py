@@ -56,6 +56,10 @@ class History:
         folder = self._in_git(f"kernels/{task}/champions")
         return [_commit(row) for row in self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){folder}")]
 
+    def head(self) -> str | None:
+        """The commit at HEAD; None on a branch without commits."""
+        return self._git.head()
+
     def versions(self, path: Path) -> list[Commit]:
         """The commits that changed one file, oldest first."""
         rows = self._git.log(_FORMAT, "HEAD", "--", f":(top,literal){self._git.path(path)}")

@@ -1,0 +1,202 @@
+"""`evo nightly`: one night on a runner. Exit code 0 where all is well, 1 for a loss, else that of the first fault."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.loop import Operators, operator_names, stoppable
+from evo.cli.options import (
+    DEFAULT_ARCH,
+    ArchWord,
+    AsJson,
+    DeviceWord,
+    Seed,
+    Session,
+    choose_device,
+    margin_of,
+    seconds_of,
+    session_of,
+)
+from evo.cli.recorded import headline_of
+from evo.cli.terminal import duration, is_rich, out_json, say, stage
+from evo.cli.watch import PlainView
+from evo.errors import EvoError, TaskInvalid, UsageError
+
+if TYPE_CHECKING:
+    from evo.device import DeviceName
+    from evo.evolve import Event
+    from evo.nightly import Check, Night
+
+_SUMMARY, _JUNIT, _JSON, _PAGE = "summary.md", "junit.xml", "nightly.json", "report.html"
+_JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def nightly(
+    context: typer.Context,
+    tasks: Annotated[
+        list[str] | None, typer.Argument(metavar="[TASK]...", show_default=False, help="Only these (default: all).")
+    ] = None,
+    device: DeviceWord = "auto",
+    arch: ArchWord = DEFAULT_ARCH,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="TIME", help="Time for the loop, over all tasks: 90s, 30m, 1h30m.")
+    ] = "30m",
+    iterations: Annotated[
+        int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most of each task; 0 leaves them out.")
+    ] = 12,
+    operators: Operators = "ladder,rules",
+    branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")] = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help=f"Where {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON} go.")
+    ] = Path("nightly"),
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="Of the red team: an attack, a row or a task; again for more."),
+    ] = None,
+    redteam: Annotated[bool, typer.Option("--redteam/--no-redteam", help="Whether the attacks are run.")] = True,
+    margin: Annotated[
+        str | None, typer.Option("--margin", metavar="SHARE", help="What counts as faster (3%; modelled 10%).")
+    ] = None,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> int:
+    """Review every champion, then iterate. Doctor, A/A control, red team; champions re-measured, demoted, bisected.
+
+    A champion that fails its gate, or loses to an earlier one in interleaved pairs, makes room for the best that holds;
+    a bisection names the commit or the change of environment that did it. Exit code 0 where all is well, 1 where a
+    champion was lost or an attack won, else the code of the first fault.
+    """
+    root = (session := session_of(context)).root()
+    budget_s, names, share = seconds_of(budget), operator_names(operators, None), margin_of(margin)
+    if only and not redteam:
+        raise UsageError("--only chooses attacks, --no-redteam leaves them out", hint="give one of them")
+    if "llm" in names or "patch" in names:
+        raise UsageError("a night takes ladder, derive and rules", hint="`evo iterate` takes the others")
+    chosen = choose_device(device)
+    _prepare(out)
+    from evo.cli.shipped import shipped_folder
+    from evo.nightly import Hooks, Plan, night_shift
+
+    plan = Plan(
+        device=chosen,
+        arch=arch,
+        tasks=tuple(dict.fromkeys(tasks or ())),
+        budget_s=budget_s,
+        iterations=iterations,
+        operators=names,
+        branch=branch,
+        margin=share,
+        seed=seed,
+        attacks=tuple(only or ()) if redteam else None,
+    )
+    views = _Views(root)
+    with stoppable(views.view) as stop:
+        night = night_shift(
+            plan,
+            root,
+            Hooks(
+                machine=lambda: _machine(session, chosen),
+                shipped=session.given_root / "kernels" if session.given_root is not None else shipped_folder(),
+                tell=_tell,
+                watch=views.see,
+                stop=stop,
+            ),
+        )
+    stage("")
+    _leave(night, root, out)
+    if json:
+        out_json(night.to_json())
+    else:
+        from evo.nightly import markdown
+
+        sys.stdout.write(markdown(night))
+    say(f"{night.verdict}; {duration(night.elapsed_s)}; {out}/{_PAGE}, {_SUMMARY}, {_JUNIT}, {_JSON}")
+    return night.exit_code
+
+
+class _Views:
+    """The loop's plain view, anew for each task, as each has its own headline case."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.view = PlainView("", quiet=True)
+
+    def see(self, event: Event) -> None:
+        if event.kind == "begin":
+            self.view = PlainView(headline_of(self._root, str(event.fields.get("task"))) or "", quiet=True)
+        self.view.see(event)
+
+
+def _prepare(out: Path) -> None:
+    """The folder, before an hour is spent on what would go into it."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out {out} is no folder", hint="name a folder; it is made where there is none")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}", hint="name a folder that can be written") from None
+
+
+def _tell(text: str) -> None:
+    if is_rich(sys.stderr) and text.startswith("red team:"):
+        stage(text)
+    else:
+        say(text)
+
+
+def _machine(session: Session, device: DeviceName) -> list[Check]:
+    """The doctor's findings; those that this night cannot do without are faults."""
+    from evo.cli.examine import examine
+    from evo.nightly import Check
+
+    checks: list[Check] = []
+    for finding in examine(session):
+        wanted = finding.needed or (device.kind == "gpu" and finding.name == "gpu launch")
+        lacking = finding.state == "missing" or (finding.state != "ok" and finding.name == "gpu launch")
+        checks.append(
+            Check(
+                step="doctor",
+                name=finding.name,
+                state="fault" if wanted and lacking else "passed",
+                text=finding.found,
+                detail=finding.to_do or "",
+                code=4 if finding.name == "gpu launch" else 5,
+            )
+        )
+    return checks
+
+
+def _leave(night: Night, root: Path, out: Path) -> None:
+    """The report and what CI reads. The page comes first, so that the others can say what became of it."""
+    from evo.cli.report import write_page
+    from evo.disk import write_atomic
+    from evo.nightly import Check, junit, markdown
+
+    began = time.monotonic()
+    state, code = "passed", 5
+    try:
+        text = f"{write_page(root, out / _PAGE)} trials told in {_PAGE}"
+    except TaskInvalid as error:
+        state, text = "skipped", error.message
+    except EvoError as error:
+        state, text, code = "fault", error.message, error.exit_code
+    elapsed_s = time.monotonic() - began
+    night.checks.append(Check(step="report", name="report", state=state, text=text, elapsed_s=elapsed_s, code=code))
+    summary = markdown(night)
+    write_atomic(out / _SUMMARY, summary.encode("utf-8", "replace"))
+    write_atomic(out / _JUNIT, junit(night).encode("utf-8", "replace"))
+    data = json_module.dumps(night.to_json(), indent=2, allow_nan=False) + "\n"
+    write_atomic(out / _JSON, data.encode("utf-8", "replace"))
+    if job := os.environ.get(_JOB_SUMMARY):
+        try:
+            with Path(job).open("a", encoding="utf-8", errors="replace") as file:
+                file.write(summary)
+        except OSError as error:
+            say(f"the job summary {job} cannot be written: {error.strerror}")

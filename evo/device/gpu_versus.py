@@ -1,0 +1,115 @@
+"""A variant and the task's library calls in interleaved blocks of one process: which is faster here, in pairs.
+
+The variant is timed by the case timer that all variants are timed by, audits included; the library by replays of graphs
+of as many calls as fill a sample. The order within a pair is random, and a pair whose halves saw different clocks is no
+pair.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from evo.device.gpu_case import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
+from evo.device.gpu_rivals import captured, each_rival
+from evo.device.gpu_timing import same_clock
+from evo.device.nvml import Reading
+from evo.device.samples import BenchRequest, RivalPairs, Stages
+from evo.device.worker import Crashed
+from evo.errors import EvoError
+
+if TYPE_CHECKING:
+    from evo.device.gpu import GpuDevice
+
+
+def pair_rivals(
+    device: GpuDevice, request: BenchRequest, folder: Path, axes: dict[str, int], pairs: int
+) -> dict[str, RivalPairs | str]:
+    """Pairs of the request's one case with each of reference.py's rivals(), or why a rival cannot run here.
+
+    Raises what timing a variant raises where the variant itself fails.
+    """
+    timer = CaseTimer(device, request, 0, Stages())
+    side = timer.sides["child"]
+    own_failure: list[Exception] = []  # not to be taken for one of the library's
+
+    def ours() -> list[float]:
+        try:
+            return timer.block(side)
+        except (Crashed, Diverged, EvoError) as error:
+            own_failure.append(error)
+            raise
+
+    def paired(torch: Any, call: Any, sets: list[dict[str, Any]]) -> RivalPairs:
+        graphs, per_graph, stream = captured(torch, call, sets, axes)
+        samples = _block_samples(torch, graphs, stream)
+
+        def theirs() -> list[float]:
+            return [us / per_graph for us in _block(torch, graphs, stream, samples)]
+
+        return _interleaved(device, ours, theirs, pairs, request.options.warm_up_s, request.options.budget_s)
+
+    found = each_rival(device, folder, request.child[0].inputs, paired)
+    if own_failure:
+        raise own_failure[0]
+    return found
+
+
+def _interleaved(
+    device: GpuDevice, ours: Any, theirs: Any, pairs: int, warm_up_s: float, budget_s: float
+) -> RivalPairs:
+    order = random.Random(0)
+    limit = time.monotonic() + budget_s
+    end = time.monotonic() + warm_up_s
+    while time.monotonic() < end:
+        ours()
+        theirs()
+    ratios: list[float] = []
+    taken: dict[str, list[float]] = {"ours": [], "theirs": []}
+    dropped = 0
+    for _ in range(2 * pairs):
+        medians: dict[str, float] = {}
+        readings: dict[str, Reading] = {}
+        sides = [("ours", ours), ("theirs", theirs)]
+        order.shuffle(sides)
+        for label, block in sides:
+            samples = block()
+            taken[label] += samples
+            medians[label] = float(np.median(samples))
+            readings[label] = device.monitor.read()
+        if same_clock(readings["ours"], readings["theirs"]):
+            ratios.append(math.log(medians["ours"] / medians["theirs"]))
+        else:
+            dropped += 1
+        if len(ratios) >= pairs or time.monotonic() > limit:
+            break
+    return RivalPairs(
+        ratios=tuple(ratios),
+        champion_us=float(np.median(taken["ours"])),
+        rival_us=float(np.median(taken["theirs"])),
+        dropped=dropped,
+    )
+
+
+def _block_samples(torch: Any, graphs: list[Any], stream: Any) -> int:
+    """As many samples as fit the 20 ms that a block of a variant takes at most, three at least."""
+    each_us = max(min(_block(torch, graphs, stream, 3)), 1.0)
+    return max(3, min(BLOCK_SAMPLES, int(BLOCK_US / each_us)))
+
+
+def _block(torch: Any, graphs: list[Any], stream: Any, samples: int) -> list[float]:
+    """One untimed replay, then samples; all queued before the host waits once."""
+    with torch.cuda.stream(stream):
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples)]
+        graphs[-1].replay()
+        for number, (first, last) in enumerate(events):
+            first.record()
+            graphs[number % len(graphs)].replay()
+            last.record()
+        stream.synchronize()
+    return [first.elapsed_time(last) * 1000 for first, last in events]

@@ -1,0 +1,67 @@
+"""The A/A control of a night: a program against itself, before anything is said about any other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evo.decide import DEFAULT_RULE, decide_modelled
+from evo.errors import EvoError, HarnessFault
+from evo.evaluate import Workbench
+from evo.prepare import Failed
+from evo.result import CaseBench, Fault, Json, Verdict
+from evo.task import Task
+
+_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """What it showed. problem: why times of this task may not be compared tonight; None where they may."""
+
+    task: str
+    text: str
+    problem: str | None = None
+    floor: dict[str, Json] | None = None
+
+
+def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float | None = None) -> Control:
+    """On a GPU the loop's own control, whose noise floor later intervals rest on; on the simulator, one model twice.
+
+    Never raises for what it finds: a control that does not stand is the finding.
+    """
+    try:
+        return _modelled(bench, task, text, seed) if bench.modelled else _measured(bench, task, text, seed, margin)
+    except EvoError as error:
+        return Control(task=task.name, text=error.message, problem=error.message)
+
+
+def _measured(bench: Workbench, task: Task, text: str, seed: int, margin: float | None) -> Control:
+    floor = bench.control(task, text, seed, margin=margin)
+    said = (
+        f"scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which supports a margin of "
+        f"{floor.smallest_margin(DEFAULT_RULE.fewest_pairs):.2%} and more"
+    )
+    return Control(task=task.name, text=said, floor=bench.controls[task.hash])
+
+
+def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> Control:
+    first, second = (_estimate(bench, task, text, seed) for _ in range(2))
+    decision = decide_modelled(first, second, task.score)
+    same = all(one.time_us == other.time_us for one, other in zip(first, second, strict=True))
+    if decision.verdict is Verdict.REVERT and same:
+        return Control(task=task.name, text=f"the same modelled time in all {len(first)} cases, twice")
+    text = f"the model gave one kernel two times: {decision.reason}"
+    return Control(task=task.name, text=text, problem=text)
+
+
+def _estimate(bench: Workbench, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
+    """Past the workbench's memory of estimates: the second time must be computed, not remembered."""
+    prepared = bench.prepare(task, text)
+    if isinstance(prepared, Failed):
+        raise HarnessFault(f"does not run: {prepared.reason}", hint="`evo check` says more")
+    found: tuple[CaseBench, ...] | Fault = bench.worker.call(
+        "estimate", bench.bench_cases(task, prepared, seed), time_limit_s=_LIMIT_S
+    )
+    if isinstance(found, Fault):
+        raise HarnessFault(f"faults: {found.message}", hint="`evo check` says more")
+    return found

@@ -1,0 +1,62 @@
+"""A champion against the task's library calls, in interleaved pairs of one process, on a GPU."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from evo.bench import BenchOptions, BenchRequest
+from evo.decide import gain_of, widened, words
+from evo.device.samples import RivalPairs
+from evo.device.worker import Crashed, TimedOut
+from evo.errors import EvoError
+from evo.evaluate import Workbench
+from evo.nightly.standing import Held
+from evo.task import Task
+
+_PAIRS = 20
+_LIMIT_S = 150.0  # for all rivals of one case
+
+
+def against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[Held]:
+    """Each rival of each bench case; a library that cannot run a case is told, and costs nothing else."""
+    reference = bench.reference(task)
+    if not hasattr(reference.module, "rivals"):
+        return []
+    prepared = bench.parent(task, text)
+    found: list[Held] = []
+    try:
+        for case in bench.bench_cases(task, prepared, seed):
+            name = case.program.case
+            request = BenchRequest(child=(case,), options=BenchOptions(warm_up_s=0.2, budget_s=_LIMIT_S / 2))
+            axes = task.case(name).axes
+            pairs = cast(
+                "dict[str, RivalPairs | str]",
+                bench.worker.call("versus", request, str(task.folder), axes, _PAIRS, time_limit_s=_LIMIT_S),
+            )
+            found += [_held(bench, task, name, rival, one) for rival, one in pairs.items()]
+    except (EvoError, TimedOut, Crashed) as failure:
+        found.append(Held(what="the library", verdict="fault", reason=str(failure)))
+    finally:
+        bench.worker.recycle()  # torch has left its memory pools and handles in there
+    return found
+
+
+def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: RivalPairs | str) -> Held:
+    if isinstance(pairs, str):
+        return Held(what=rival, case=case, verdict="refused", reason=pairs)
+    if not pairs.ratios:
+        return Held(what=rival, case=case, verdict="unknown", reason="no pair was measured at equal clocks")
+    gain = gain_of(pairs.ratios)
+    floor = bench.floors.get(task.hash)
+    if floor is not None and floor.between is not None:
+        gain = widened(gain, floor.between, case=case)
+    low, high = gain.low, gain.high
+    verdict = "faster" if low is not None and low > 1 else "slower" if high is not None and high < 1 else "equal"
+    times = f"{pairs.champion_us:.2f} against {pairs.rival_us:.2f} us measured"
+    return Held(
+        what=rival,
+        case=case,
+        verdict=verdict,
+        reason=f"{words(gain)} over {len(pairs.ratios)} pairs, {times}",
+        gain=gain,
+    )

@@ -1,0 +1,124 @@
+"""The texts that have stood in a champion's place, oldest first: from git, from the records where git is shallow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evo.errors import RecordCorrupt, SyntaxInvalid
+from evo.ledger import History
+from evo.population import Record, rebuild_text
+from evo.result import Environment, Json
+from evo.variant import Variant, parse_variant
+
+_ENVIRONMENTS = 3  # the latest ones in which a fastest earlier champion is looked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Version:
+    """One text of a champion's file. commit, date and subject: where it came in, absent where only a record knows it.
+
+    record: the latest kept record of exactly this text; None for what evo did not keep, an edit by hand for example.
+    """
+
+    variant: Variant
+    commit: str | None = None
+    date: str | None = None
+    subject: str | None = None
+    record: Record | None = None
+
+    @property
+    def text(self) -> str:
+        return self.variant.text
+
+    def words(self) -> str:
+        """`commit 1a2b3c4d5e6f (softmax: rung 10_vector)`, or the trial where no commit is known."""
+        if self.commit is not None:
+            return f"commit {self.commit[:12]} ({self.subject})"
+        return f"trial {self.record.trial}" if self.record is not None else f"variant {self.variant.id}"
+
+
+def lineage(history: History, path: Path, records: Sequence[Record]) -> list[Version]:
+    """All versions of a champion's file, oldest first; the last is what stands there now.
+
+    records: those of its task. Texts that no evo can parse are left out, since nothing can be measured of them.
+    """
+    known = _kept_texts(records, path.stem)
+    found: list[Version] = []
+    for commit in history.versions(path):
+        data = history.text_at(commit.commit, path)
+        text = data.decode("utf-8", "replace") if data is not None else None
+        if text is None or (variant := _parsed(text)) is None:
+            continue
+        record = known.get(text)
+        where = {"commit": commit.commit, "date": commit.date, "subject": commit.subject}
+        found.append(Version(variant=variant, record=record, **where))
+    in_git = {version.text for version in found}
+    only_recorded = [
+        Version(variant=variant, record=record)
+        for text, record in known.items()
+        if text not in in_git and (variant := _parsed(text)) is not None
+    ]
+    return [*only_recorded, *found]
+
+
+def _kept_texts(records: Sequence[Record], place: str) -> dict[str, Record]:
+    """Text -> the latest kept record of it at a place such as `l4-sm_89`, in the order first kept."""
+    kept = [record for record in records if record.kept and f"{record.place[0]}-{record.place[1]}" == place]
+    found: dict[str, Record] = {}
+    for record in sorted(kept, key=lambda record: (record.run, record.number)):
+        try:
+            found[rebuild_text(records, record.trial)] = record
+        except RecordCorrupt:
+            continue  # a broken chain costs a candidate; `evo show` says what is wrong with it
+    return found
+
+
+def _parsed(text: str) -> Variant | None:
+    try:
+        return parse_variant(text)
+    except SyntaxInvalid:
+        return None
+
+
+def candidates(versions: Sequence[Version], score: Mapping[str, float]) -> list[Version]:
+    """The earlier versions that the last one is to be held against: few, and those most likely to be faster.
+
+    The latest one that evo kept, and the fastest of each of the latest environments in which champions were timed, as
+    times of unlike environments say nothing of one another. Of equal machine code the latest counts.
+    """
+    head = versions[-1]
+    earlier = [version for version in versions[:-1] if version.variant.id != head.variant.id and version.record]
+    if not earlier:
+        return []
+    chosen = [earlier[-1]]
+    groups: dict[tuple[str, ...], list[tuple[float, int]]] = {}
+    for index, version in enumerate(earlier):
+        assert version.record is not None
+        if (us := mean_us(times_of(version.record.bench), score)) is not None:
+            key = Environment.from_json(version.record.environment).key()
+            groups.setdefault(key, []).append((us, index))
+    for members in sorted(groups.values(), key=lambda members: -max(index for _, index in members))[:_ENVIRONMENTS]:
+        chosen.append(earlier[min(members)[1]])
+    return list({version.variant.id: version for version in chosen}.values())
+
+
+def times_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, float]:
+    """Microseconds by case, of a record's bench: the warm median, or modelled; a record holds one kind only."""
+    found: dict[str, float] = {}
+    for row in rows:
+        warm = row.get("warm")
+        us = warm.get("p50_us") if isinstance(warm, dict) else row.get("modelled_us")
+        if isinstance(us, int | float) and us > 0:
+            found[str(row["name"])] = float(us)
+    return found
+
+
+def mean_us(times: Mapping[str, float], score: Mapping[str, float]) -> float | None:
+    """The geometric mean over the scored cases; None where one of them has no time."""
+    total = sum(score.values())
+    if total <= 0 or any(weight and not times.get(case) for case, weight in score.items()):
+        return None
+    return math.exp(sum(weight * math.log(times[case]) for case, weight in score.items() if weight) / total)

@@ -1,0 +1,400 @@
+"""One champion reviewed: its gate, its figures, interleaved pairs against earlier champions, and what follows.
+
+The judge is the loop's own: an earlier champion takes the place back only where the loop would keep it as a change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from evo.attempt import trial_job
+from evo.errors import EvoError
+from evo.evaluate import Workbench, evaluate
+from evo.ledger import History
+from evo.nightly.bisect import Cause, Found, bisect, cause_of
+from evo.nightly.library import against_library
+from evo.nightly.lineage import Version, candidates, lineage, mean_us, times_of
+from evo.nightly.places import put_back, renew
+from evo.nightly.standing import Figure, Held, Standing, State
+from evo.notebook import Notebook
+from evo.population import load_records
+from evo.result import Environment, Evaluation, Gain, Json, Verdict
+from evo.task import Task
+from evo.variant import read_variant
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A champion to be reviewed, and on what. control: why the A/A control lets no times be compared; else None."""
+
+    task: Task
+    path: Path
+    bench: Workbench
+    notebook: Notebook
+    margin: float
+    control: str | None = None
+
+
+def review(subject: Subject, tell: Tell) -> Standing:
+    """Judge one champion, and change the ledger where it no longer holds. Raises EvoError for the harness."""
+    history = History.open(subject.notebook.root)
+    try:
+        return _Review(subject, history, tell).run()
+    finally:
+        history.close()
+
+
+class _Review:
+    def __init__(self, subject: Subject, history: History, tell: Tell) -> None:
+        self.subject, self.history, self.tell = subject, history, tell
+        self.task, self.bench, self.notebook = subject.task, subject.bench, subject.notebook
+        self.here: Environment = self.bench.environment(self.task)
+        head = read_variant(subject.path)
+        self.records = load_records(self.notebook.root, self.task.name)
+        self.versions = lineage(history, subject.path, self.records)
+        if not self.versions or self.versions[-1].text != head.text:
+            self.versions.append(Version(variant=head))
+        self.head = self.versions[-1]
+        record = self.head.record
+        self.standing = Standing(
+            task=self.task.name,
+            place=subject.path.stem,
+            path=subject.path.relative_to(self.notebook.root).as_posix(),
+            timing=self.here.timing,
+            variant=head.id,
+            trial=record.trial if record else None,
+            differences=tuple(self.here.differences(Environment.from_json(record.environment))) if record else (),
+        )
+        self.seen: list[tuple[Version, Evaluation]] = []  # earlier versions, tried against the champion
+
+    def run(self) -> Standing:
+        found = self._evaluate(self.head)
+        self.standing.evaluation = found
+        if not found.status.passed:
+            return self._failing(found)
+        self._figures(found)
+        if self.subject.control is not None:
+            self.standing.state = State.FAULT
+            self.standing.note = f"not compared with anything: {self.subject.control}"
+            return self.standing
+        winner = self._hold_against_earlier()
+        if winner is not None:
+            return self._demote(*winner)
+        if not self.bench.modelled:
+            self.standing.held += against_library(self.bench, self.task, self.head.text, self.notebook.seed)
+        self._judge_figures()
+        if self.head.record is None:
+            self.standing.note = (
+                self.standing.note or "not a text that evo kept; the next run of the loop starts from it"
+            )
+        elif self.standing.differences or self.standing.state is State.SLOWER:
+            assert self.standing.evaluation is not None
+            self.standing.renewed = renew(
+                self.notebook,
+                self.subject.path,
+                self.head,
+                self.standing.evaluation,
+                self._renewal(),
+                self._rung(self.head),
+            )
+        return self.standing
+
+    # --- figures ----------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, version: Version, *, seed: int = 0) -> Evaluation:
+        return self._trial(version, None, seed=seed)
+
+    def _figures(self, found: Evaluation) -> None:
+        recorded = times_of(self.head.record.bench) if self.head.record else {}
+        self.standing.figures = tuple(
+            Figure(
+                case=row.name,
+                now_us=row.time_us,
+                recorded_us=recorded.get(row.name),
+                library=row.baseline.name if row.baseline else None,
+                library_us=row.baseline.p50_us if row.baseline else None,
+            )
+            for row in found.bench
+        )
+
+    def _slowdown(self) -> float | None:
+        """Time now over time recorded, over the scored cases; None where one of them was not recorded."""
+        now = mean_us({f.case: f.now_us for f in self.standing.figures}, self.task.score)
+        then = {f.case: f.recorded_us for f in self.standing.figures if f.recorded_us is not None}
+        before = mean_us(then, self.task.score)
+        return now / before if now is not None and before is not None else None
+
+    def _judge_figures(self) -> None:
+        limit = 1 / (1 - self.subject.margin)
+        slowdown = self._slowdown()
+        if slowdown is None or slowdown <= limit:
+            return
+        if self.standing.differences:
+            self.standing.state = State.CHANGED
+            self.standing.note = f"{slowdown:.2f}x its recorded time, in another environment: " + ", ".join(
+                self.standing.differences
+            )
+            return
+        if not self.bench.modelled:
+            slowdown = self._once_more(slowdown)
+        machine, witness = self._machine()
+        if slowdown <= limit:
+            return
+        if machine is not None and slowdown / machine <= limit:
+            self.standing.state = State.CHANGED
+            self.standing.note = f"{slowdown:.2f}x its recorded time, and so is {witness} ({machine:.2f}x): the machine"
+            return
+        self.standing.state = State.SLOWER
+        self.standing.note = f"{slowdown:.2f}x its recorded time; nothing earlier is faster"
+        assert self.head.record is not None
+        text = (
+            f"trial {self.head.record.trial} recorded a time that its own text does not give in the same environment: "
+            f"{slowdown:.2f}x as long now" + (f", while {witness} is at {machine:.2f}x" if machine is not None else "")
+        )
+        self.standing.cause = Cause(kind="commit", text=text, good=self.head, bad=self.head)
+
+    def _once_more(self, slowdown: float) -> float:
+        """A second look in a fresh process: a slow moment of the machine is no loss of the champion."""
+        self.bench.worker.recycle()
+        again = self._evaluate(self.head, seed=1)
+        if not again.status.passed:
+            return slowdown
+        before, earlier = self.standing.figures, self.standing.evaluation
+        self._figures(again)
+        second = self._slowdown()
+        if second is None or second >= slowdown:
+            self.standing.figures = before
+            return slowdown
+        assert earlier is not None
+        self.standing.evaluation = again
+        return second
+
+    def _machine(self) -> tuple[float | None, str]:
+        """How much slower everything else has become that was timed in the same environment, and what that is."""
+        ratios: list[float] = []
+        what: list[str] = []
+        if self.head.record is not None:
+            for row in self.head.record.bench:
+                then = row.get("baseline")
+                us = then.get("p50_us") if isinstance(then, dict) else None
+                name = then.get("name") if isinstance(then, dict) else None
+                now = next((f for f in self.standing.figures if f.case == row["name"] and f.library == name), None)
+                if isinstance(us, int | float) and now is not None and now.library_us is not None:
+                    ratios.append(now.library_us / float(us))
+            what += ["the library"] if ratios else []
+        for version, found in self.seen:
+            assert version.record is not None
+            if not self.here.differences(Environment.from_json(version.record.environment)):
+                then_us = mean_us(times_of(version.record.bench), self.task.score)
+                now_us = mean_us({row.name: row.time_us for row in found.bench}, self.task.score)
+                if then_us and now_us:
+                    ratios.append(now_us / then_us)
+                    what.append(version.variant.id)
+        if not ratios:
+            return None, ""
+        return math.exp(sum(map(math.log, ratios)) / len(ratios)), " and ".join(dict.fromkeys(what))
+
+    def _renewal(self) -> str:
+        if self.standing.state is State.SLOWER:
+            return f"its recorded figures do not come back: {self.standing.note}"
+        return f"its figures were of another environment: {', '.join(self.standing.differences)}"
+
+    # --- against earlier champions ----------------------------------------------------------------------------------
+
+    def _hold_against_earlier(self) -> tuple[Version, Evaluation] | None:
+        """The earlier champion that the loop would keep over this one, the fastest if several; None if it holds."""
+        winners: list[tuple[float, Version, Evaluation]] = []
+        for version in candidates(self.versions, self.task.score):
+            self.tell(f"{self.standing.name}: against {version.variant.id}")
+            found = self._trial(version, self.head)
+            self.standing.held.append(_held(version, found))
+            if found.status.passed:
+                self.seen.append((version, found))
+            if found.status.passed and found.decision is not None and found.decision.verdict is Verdict.KEEP:
+                assert found.decision.gain is not None
+                winners.append((found.decision.gain.ratio, version, found))
+        if not winners:
+            return None
+        _, version, found = max(winners, key=lambda winner: winner[0])
+        return version, found
+
+    def _trial(self, version: Version, parent: Version | None, *, seed: int = 0) -> Evaluation:
+        job = trial_job(
+            self.task,
+            version.text,
+            path=str(self.subject.path),
+            seed=self.notebook.seed + seed,
+            rival=parent.text if parent else None,
+            margin=self.subject.margin,
+        )
+        return evaluate(job, self.bench)
+
+    def _demote(self, winner: Version, found: Evaluation) -> Standing:
+        assert found.decision is not None
+        assert found.decision.gain is not None
+        gain = found.decision.gain
+        start = max(index for index, version in enumerate(self.versions) if version.text == winner.text)
+        line = self.versions[start:]
+        self.tell(f"{self.standing.name}: {winner.variant.id} is faster; bisecting {len(line)} versions")
+        near = 1 / math.sqrt(gain.ratio)  # nearer to the champion's time than to the earlier one's
+
+        def is_bad(version: Version) -> tuple[bool | None, str]:
+            tried = self._trial(version, winner)
+            if not tried.status.passed:
+                return True, f"{tried.status}: {tried.reason}"
+            if tried.decision is None or tried.decision.gain is None:
+                return None, "no time at equal clocks"
+            ratio = tried.decision.gain.ratio
+            return ratio < near, f"{ratio:.3f}x the speed of {winner.variant.id}"
+
+        cause = self._cause(line, bisect(line, is_bad), f"{1 / gain.ratio:.3f}x the speed of {winner.variant.id}")
+        standing = self.standing
+        standing.state, standing.cause, standing.restored = State.DEMOTED, cause, winner.variant.id
+        standing.note = f"{winner.variant.id} is {found.decision.reason}"
+        standing.commit = put_back(
+            self.notebook,
+            self.subject.path,
+            lost=self.head,
+            winner=winner,
+            evaluation=found,
+            lost_evaluation=standing.evaluation,
+            why=f"{self.head.variant.id} no longer holds: {standing.note}. {cause.text}.",
+            arguments={"demoted": self.head.variant.id, "cause": cause.to_json(), **self._rung(winner)},
+        )
+        return standing
+
+    # --- a champion that does not pass its gate -----------------------------------------------------------------------
+
+    def _failing(self, found: Evaluation) -> Standing:
+        standing = self.standing
+        standing.state = State.FAILING
+        standing.note = f"{found.status}: {found.reason}"
+        looks: list[tuple[str, str]] = []
+        for index, version in self._earlier_distinct():
+            self.tell(f"{standing.name}: {standing.note}; trying {version.variant.id}")
+            tried = self._evaluate(version)
+            if not tried.status.passed:
+                looks.append((version.words(), f"{tried.status}: {tried.reason}"))
+                continue
+            line = self.versions[index:]
+            bad = next(n for n, other in enumerate(line) if n and other.variant.id != version.variant.id)
+            outcome = bisect(line[: bad + 1], lambda _: (None, ""))
+            outcome.looks[:0] = looks
+            cause = self._cause(line[: bad + 1], outcome, f"{found.status}")
+            return self._replace(version, tried, cause, rung=self._rung(version))
+        cause = self._cause_of_all(found, looks)
+        for rung in reversed(self.task.ladder()):
+            version = Version(variant=read_variant(rung))
+            self.tell(f"{standing.name}: {standing.note}; trying ladder/{rung.name}")
+            tried = self._evaluate(version)
+            if tried.status.passed:
+                return self._replace(version, tried, cause, rung={"rung": rung.name})
+        standing.cause = cause
+        standing.note += "; no earlier champion and no rung passes either"
+        return standing
+
+    def _earlier_distinct(self) -> list[tuple[int, Version]]:
+        """Earlier versions newest first, each variant once at its latest place."""
+        found: dict[str, tuple[int, Version]] = {}
+        for index in range(len(self.versions) - 2, -1, -1):
+            version = self.versions[index]
+            if version.variant.id != self.head.variant.id:
+                found.setdefault(version.variant.id, (index, version))
+        return list(found.values())
+
+    def _cause_of_all(self, found: Evaluation, looks: Sequence[tuple[str, str]]) -> Cause:
+        """Every version fails: the first of them was right once, so that what differs since is the cause."""
+        first = self.versions[0]
+        differences: tuple[str, ...] = ()
+        if first.record is not None:
+            differences = tuple(self.here.differences(Environment.from_json(first.record.environment)))
+        kind = "environment" if differences else "range"
+        text = f"{found.status} today, and so is every earlier champion" + (
+            f"; since they were kept, this has changed: {', '.join(differences)}" if differences else ""
+        )
+        return Cause(
+            kind=kind,
+            text=text,
+            good=first,
+            bad=self.head,
+            differences=differences,
+            looks=tuple(looks),
+            also=self._task_commits(first, differences),
+        )
+
+    def _replace(self, version: Version, tried: Evaluation, cause: Cause, *, rung: dict[str, Json]) -> Standing:
+        standing = self.standing
+        standing.state, standing.cause, standing.restored = State.DEMOTED, cause, version.variant.id
+        standing.commit = put_back(
+            self.notebook,
+            self.subject.path,
+            lost=self.head,
+            winner=version,
+            evaluation=tried,
+            lost_evaluation=standing.evaluation,
+            why=f"{self.head.variant.id} no longer holds: {standing.note}. {cause.text}.",
+            arguments={"demoted": self.head.variant.id, "cause": cause.to_json(), **rung},
+        )
+        return standing
+
+    # --- causes -----------------------------------------------------------------------------------------------------
+
+    def _cause(self, line: Sequence[Version], outcome: Found, lost: str) -> Cause:
+        cause = cause_of(line, outcome, self.here, lost=lost)
+        return replace(cause, also=self._task_commits(cause.bad, cause.differences))
+
+    def _task_commits(self, since: Version, differences: Sequence[str]) -> tuple[str, ...]:
+        """The commits that changed the task itself after a record was made, where the task is what differs."""
+        if since.record is None or not any(word.startswith("task ") for word in differences):
+            return ()
+        found: dict[str, str] = {}
+        for name in ("task.yaml", "reference.py"):
+            for commit in self.history.versions(self.task.folder / name):
+                if commit.date > since.record.date.replace("Z", "+00:00"):
+                    found[commit.commit] = f"commit {commit.commit[:12]} ({commit.subject})"
+        return tuple(found.values())
+
+    def _rung(self, version: Version) -> dict[str, Json]:
+        """The rung that a version descends from, for the ladder to go on from there."""
+        if version.record is None:
+            return {}
+        rung: dict[str, Json] = {}
+        for record in self.records:
+            if record.kept and record.place == version.record.place and "rung" in record.arguments:
+                rung = {"rung": record.arguments["rung"]}
+            if record.trial == version.record.trial:
+                break
+        return rung
+
+
+def _held(version: Version, found: Evaluation) -> Held:
+    """An earlier version's trial against the champion, told from the champion's side."""
+    decision = found.decision
+    if not found.status.passed or decision is None:
+        reason = found.reason or ""
+        return Held(what=version.variant.id, verdict=found.status.value, reason=reason)
+    gain = decision.gain
+    mirrored = None
+    if gain is not None:
+        low, high = (1 / gain.high if gain.high else None), (1 / gain.low if gain.low else None)
+        mirrored = Gain(ratio=1 / gain.ratio, low=low, high=high, confirmed=gain.confirmed)
+    verdict = "loses" if decision.verdict is Verdict.KEEP else "holds"
+    return Held(what=version.variant.id, verdict=verdict, reason=decision.reason, gain=mirrored)
+
+
+def fault(task: str, path: Path, timing: str, error: EvoError) -> Standing:
+    """A champion of which nothing is known, as the harness failed."""
+    return Standing(
+        task=task,
+        place=path.stem,
+        path=path.as_posix(),
+        timing=timing,
+        variant="",
+        state=State.FAULT,
+        note=error.message,
+    )

@@ -1,0 +1,366 @@
+"""The night shift: machine, ledger, A/A control, red team, champions, the loop. One step's failure is told, not raised.
+
+What would make later steps meaningless ends the night early: a machine that does not work, a ledger that is not clean.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from evo import leaderboard
+from evo.device import DeviceName
+from evo.errors import EvoError, LedgerUnclean, TaskInvalid
+from evo.evaluate import Workbench
+from evo.evolve import Observer, Settings, evolve
+from evo.ledger import History, Ledger
+from evo.nightly.control import Control, control
+from evo.nightly.lineage import times_of
+from evo.nightly.night import Check, Night, Run
+from evo.nightly.review import Subject, fault, review
+from evo.nightly.standing import Standing, State
+from evo.notebook import open_notebook
+from evo.population import load_records
+from evo.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
+from evo.task import Task, load_task, task_names
+from evo.workbench import harness_version
+
+_ARCH = re.compile(r"sm_\d+[a-z]?")
+_LEAST_S = 5.0  # of the budget, below which a task is not begun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one night is asked to do. tasks: none named means all. attacks: None leaves the red team out.
+
+    budget_s: for the loop, over all tasks. iterations: trials at most, of each task.
+    """
+
+    device: DeviceName
+    arch: str = "sm_89"
+    tasks: tuple[str, ...] = ()
+    budget_s: float | None = None
+    iterations: int = 12
+    operators: tuple[str, ...] = ("ladder", "rules")
+    branch: str | None = None
+    margin: float | None = None
+    seed: int = 0
+    attacks: tuple[str, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What comes from outside. machine: the doctor's checks. shipped: the tasks that attacks are on.
+
+    tell: a line of progress. watch: hears the loop. stop: whether the user has asked to end.
+    """
+
+    machine: Callable[[], list[Check]]
+    shipped: Path
+    tell: Callable[[str], None] = lambda _: None
+    watch: Observer = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+    clock: Callable[[], float] = time.monotonic
+
+
+def night_shift(plan: Plan, root: Path, hooks: Hooks) -> Night:
+    """The whole night. Raises DeviceMissing where there is no such device, UsageError for a task that is not there."""
+    return _Shift(plan, root, hooks).run()
+
+
+class _Shift:
+    def __init__(self, plan: Plan, root: Path, hooks: Hooks) -> None:
+        self.plan, self.root, self.hooks = plan, root, hooks
+        names = task_names(root)
+        for name in plan.tasks:
+            load_task(root, name)  # a name that is not there is a mistake of the command line
+        if plan.attacks:
+            chosen(load_attacks(), list(plan.attacks))
+        self.names = plan.tasks or names
+        self.night = Night(
+            device=str(plan.device),
+            chip=plan.device.which,
+            arch=plan.arch,
+            timing="modelled" if plan.device.kind == "sim" else "measured",
+            began=_now(),
+            version=harness_version(),
+            branch=plan.branch,
+        )
+        self.seed = secrets.randbelow(2**31)
+
+    def run(self) -> Night:
+        night, began = self.night, self.hooks.clock()
+        self.hooks.tell("the machine")
+        night.checks += self.hooks.machine()
+        if not self._stopped_by("doctor") and self._ledger():
+            with ExitStack() as stack:
+                benches = _Benches(self.plan.device, stack)
+                first = benches.of(self.plan.arch)
+                night.chip, night.arch = first.chip_slug, first.arch
+                found = self._champions(first)
+                controls = self._control(benches, found)
+                self._redteam()
+                self._review(benches, found, controls)
+            self._iterate()
+        night.elapsed_s = self.hooks.clock() - began
+        return night
+
+    def _stopped_by(self, step: str) -> bool:
+        return any(check.state == "fault" for check in self.night.of(step))
+
+    def _check(self, step: str, name: str, state: str, text: str = "", *, since: float, **more: str | int) -> None:
+        elapsed_s = self.hooks.clock() - since
+        detail, code = str(more.get("detail", "")), int(more.get("code", 5))
+        self.night.checks.append(
+            Check(step=step, name=name, state=state, text=text, elapsed_s=elapsed_s, detail=detail, code=code)
+        )
+
+    # --- the ledger -------------------------------------------------------------------------------------------------
+
+    def _ledger(self) -> bool:
+        """Mend what a killed evo left, and go to the branch, before anything is read."""
+        since = self.hooks.clock()
+        try:
+            with Ledger.open(self.root, self._render) as ledger:
+                said = ledger.recover(date=_now())
+                ledger.prepare(self.plan.branch)
+                leaderboard.load(self.root)
+                load_records(self.root, settled=True)
+            history = History.open(self.root)
+            try:
+                self.night.commit = history.head()
+            finally:
+                history.close()
+        except EvoError as error:
+            self._check(
+                "ledger", "ledger", "fault", error.message, since=since, detail=error.hint, code=error.exit_code
+            )
+            return False
+        where = f"on branch {self.plan.branch}" if self.plan.branch else "clean"
+        self._check("ledger", "ledger", "passed", "; ".join([where, *said]), since=since)
+        return True
+
+    def _render(self, commits: Mapping[str, str]) -> str:
+        return leaderboard.render(load_records(self.root), commits)
+
+    # --- champions and the A/A control ------------------------------------------------------------------------------
+
+    def _champions(self, bench: Workbench) -> list[tuple[str, Path, str]]:
+        """(task, file, arch) of every champion of this chip."""
+        found = []
+        for name in self.names:
+            folder = self.root / "kernels" / name / "champions"
+            for path in sorted(folder.glob(f"{bench.chip_slug}-*.cu")):
+                arch = path.stem.removeprefix(f"{bench.chip_slug}-")
+                if _ARCH.fullmatch(arch):
+                    found.append((name, path, arch))
+        return found
+
+    def _control(self, benches: _Benches, found: Sequence[tuple[str, Path, str]]) -> dict[Path, Control]:
+        """By champion; where there is none, of one ladder's first rung: the machine is looked at in any case."""
+        controls: dict[Path, Control] = {}
+        subjects = list(found) or [(name, path, self.plan.arch) for name, path in self._first_rung()]
+        for name, path, arch in subjects:
+            since = self.hooks.clock()
+            self.hooks.tell(f"A/A control: {name} {path.stem}")
+            try:
+                task, bench = load_task(self.root, name), benches.of(arch)
+                text = path.read_text(encoding="utf-8", errors="replace")
+                seen = control(bench, task, text, self.seed, margin=self.plan.margin)
+            except EvoError as error:
+                seen = Control(task=name, text=error.message, problem=error.message)
+            controls[path] = seen
+            state = "fault" if seen.problem else "passed"
+            self._check("control", f"{name} {path.stem}", state, seen.text, since=since)
+        if not subjects:
+            self._check("control", "A/A control", "skipped", "no task here", since=self.hooks.clock())
+        return controls
+
+    def _first_rung(self) -> Iterator[tuple[str, Path]]:
+        for name in self.names:
+            try:
+                rungs = load_task(self.root, name).ladder()
+            except TaskInvalid:
+                continue
+            if rungs:
+                yield name, rungs[0]
+                return
+
+    # --- the red team -----------------------------------------------------------------------------------------------
+
+    def _redteam(self) -> None:
+        since = self.hooks.clock()
+        if self.plan.attacks is None or self.hooks.stop():
+            self._check("redteam", "red team", "skipped", "not asked for", since=since)
+            return
+        try:
+            attacks, procedures = chosen(load_attacks(), list(self.plan.attacks))
+            total = len(attacks) + len(procedures)
+            with planted_file() as planted:
+                opened = partial(
+                    judges, self.plan.device, self.hooks.shipped, planted, arch=self.plan.arch, seed=self.plan.seed
+                )
+                runs = chain(run_all(attacks, opened, usual_lanes()), run_procedures(procedures, self.hooks.shipped))
+                for number, outcome in enumerate(runs, start=1):
+                    self.hooks.tell(f"red team: {number} of {total}, {outcome.name} {outcome.verdict}")
+                    self.night.checks.append(_attacked(outcome))
+                    if self.hooks.stop():
+                        break
+        except EvoError as error:
+            self._check("redteam", "red team", "fault", error.message, since=since, code=error.exit_code)
+
+    # --- the champions ----------------------------------------------------------------------------------------------
+
+    def _review(
+        self, benches: _Benches, found: Sequence[tuple[str, Path, str]], controls: Mapping[Path, Control]
+    ) -> None:
+        if not found:
+            said = f"no champion of {self.night.chip} yet"
+            self._check("champions", "champions", "skipped", said, since=self.hooks.clock())
+        for name, path, arch in found:
+            since = self.hooks.clock()
+            if self.hooks.stop():
+                self._check("champions", f"{name} {path.stem}", "skipped", "stopped before it", since=since)
+                continue
+            self.hooks.tell(f"{name} {path.stem}: gate and times")
+            try:
+                standing = self._reviewed(benches.of(arch), load_task(self.root, name), path, controls[path])
+            except EvoError as error:
+                standing = fault(name, path.relative_to(self.root), self.night.timing, error)
+            standing.elapsed_s = self.hooks.clock() - since
+            self.night.standings.append(standing)
+            self.night.checks.append(_stood(standing))
+            self.hooks.tell(f"{standing.name}: {standing.state}{f', {standing.note}' if standing.note else ''}")
+
+    def _reviewed(self, bench: Workbench, task: Task, path: Path, seen: Control) -> Standing:
+        with open_notebook(self.root, task) as notebook:
+            try:
+                subject = Subject(
+                    task=task,
+                    path=path,
+                    bench=bench,
+                    notebook=notebook,
+                    margin=self.plan.margin if self.plan.margin is not None else bench.default_margin,
+                    control=f"A/A control: {seen.problem}" if seen.problem else None,
+                )
+                return review(subject, self.hooks.tell)
+            except BaseException:
+                notebook.abandon()
+                raise
+            finally:
+                notebook.finish()
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+
+    def _iterate(self) -> None:
+        since = self.hooks.clock()
+        if self.plan.iterations == 0:
+            self._check("iterate", "the loop", "skipped", "not asked for", since=since)
+            return
+        end = since + self.plan.budget_s if self.plan.budget_s is not None else None
+        waiting = self._in_turn()
+        while waiting:
+            name = waiting.pop(0)
+            began = self.hooks.clock()
+            share = (end - began) / (len(waiting) + 1) if end is not None else None
+            if self.hooks.stop() or (end is not None and end - began < _LEAST_S):
+                why = "stopped" if self.hooks.stop() else "the budget is spent"
+                self._check("iterate", name, "skipped", why, since=began)
+                continue
+            try:
+                self._evolve(name, share)
+            except LedgerUnclean as error:
+                self._check("iterate", name, "fault", error.message, since=began, code=error.exit_code)
+                return
+            except EvoError as error:
+                self._check("iterate", name, "fault", error.message, since=began, code=error.exit_code)
+
+    def _in_turn(self) -> list[str]:
+        """The tasks, those that the loop has left alone for longest first."""
+        failing = {one.task for one in self.night.standings if one.state in (State.FAILING, State.FAULT)}
+        for name in failing:
+            self._check("iterate", name, "skipped", "its champion does not stand", since=self.hooks.clock())
+        latest = {
+            name: max((p.stem for p in (self.root / "population" / name / "runs").glob("*.jsonl")), default="")
+            for name in self.names
+            if name not in failing
+        }
+        return sorted(latest, key=lambda name: latest[name])
+
+    def _evolve(self, name: str, budget_s: float | None) -> None:
+        began = self.hooks.clock()
+        settings = Settings(
+            task=name,
+            device=self.plan.device,
+            arch=self.plan.arch,
+            iterations=self.plan.iterations,
+            budget_s=budget_s,
+            operators=self.plan.operators,
+            margin=self.plan.margin,
+            seed=self.plan.seed,
+        )
+        done = evolve(settings, self.root, self.hooks.watch, stop=self.hooks.stop)
+        headline = load_task(self.root, name).headline
+        run = Run(
+            task=name,
+            trials=_number(done["trials"]),
+            kept=_number(done["kept"]),
+            champion=str(done["champion"]),
+            headline=headline,
+            start_us=_time(done.get("start"), headline),
+            end_us=_time(done.get("end"), headline),
+        )
+        self.night.runs.append(run)
+        self._check("iterate", name, "passed", f"{run.kept} kept in {run.trials} trials", since=began)
+
+
+class _Benches:
+    """A workbench for each arch, opened when it is first needed and closed with the stack."""
+
+    def __init__(self, device: DeviceName, stack: ExitStack) -> None:
+        self._device, self._stack = device, stack
+        self._open: dict[str, Workbench] = {}
+
+    def of(self, arch: str) -> Workbench:
+        if arch not in self._open:
+            bench = self._stack.enter_context(Workbench(self._device, arch=arch))
+            self._open[arch] = self._open[bench.arch] = bench  # `native` and what it stands for
+        return self._open[arch]
+
+
+def _attacked(outcome: Outcome) -> Check:
+    said = f"{outcome.found.defence}: {outcome.found.status}, {outcome.found.reason}"
+    state = {"lost": "passed", "harness fault": "fault"}.get(outcome.verdict, "failed")
+    text = said if outcome.verdict == "lost" else f"{outcome.verdict}: {said}"
+    return Check(step="redteam", name=outcome.name, state=state, text=text, elapsed_s=outcome.elapsed_s)
+
+
+def _stood(one: Standing) -> Check:
+    state = "failed" if one.state.is_loss else "fault" if one.state is State.FAULT else "passed"
+    text = f"{one.state}: {one.note}" if one.note else one.state.value
+    if one.cause is not None:
+        text += f"; {one.cause.text}"
+    detail = json.dumps(one.to_json(), indent=1) if state != "passed" else ""
+    return Check(step="champions", name=one.name, state=state, text=text, detail=detail, elapsed_s=one.elapsed_s)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _time(cases: object, headline: str) -> float | None:
+    row = cases.get(headline) if isinstance(cases, dict) else None
+    return times_of([{**row, "name": headline}]).get(headline) if isinstance(row, dict) else None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

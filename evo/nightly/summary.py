@@ -1,0 +1,219 @@
+"""A night as Markdown for the job's summary page, and as JUnit XML for whatever counts tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from xml.etree import ElementTree
+
+from evo.nightly.night import STEPS, Check, Night, Run
+from evo.nightly.standing import Figure, Standing, State
+
+_TITLES = {
+    "doctor": "machine",
+    "ledger": "ledger",
+    "control": "A/A control",
+    "redteam": "red team",
+    "champions": "champions",
+    "iterate": "the loop",
+    "report": "report",
+}
+_MARKS = {"passed": "ok", "failed": "**failed**", "fault": "**fault**", "skipped": "skipped"}
+_SHOWN = 40
+# What XML 1.0 cannot hold, escaped or not.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def markdown(night: Night) -> str:
+    """The summary: the verdict, a row for each step, the champions, what was lost and why, what was kept."""
+    lines = [
+        f"# Night shift on {night.chip}: {'all well' if night.exit_code == 0 else 'look at this'}",
+        "",
+        f"{_cell(night.verdict)}. Exit code {night.exit_code}.",
+        "",
+        f"`{night.device}`, {night.arch}, evo {night.version}, began {night.began}, took {_duration(night.elapsed_s)}"
+        + (f", branch `{night.branch}`" if night.branch else "")
+        + (f", from commit `{night.commit[:12]}`" if night.commit else "")
+        + f". All times here are **{night.timing}**.",
+        "",
+        *_table(("step", "result", "found"), (_step(night, step) for step in STEPS if night.of(step))),
+    ]
+    lines += _champions(night)
+    lines += _losses(night.standings)
+    lines += _changes(night.standings)
+    lines += _library(night.standings)
+    lines += _problems(night)
+    lines += _runs(night)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _step(night: Night, step: str) -> tuple[str, ...]:
+    checks = night.of(step)
+    worst = next((s for s in ("failed", "fault") if any(c.state == s for c in checks)), None)
+    state = worst or ("passed" if any(c.state == "passed" for c in checks) else "skipped")
+    if len(checks) == 1:
+        found = checks[0].text
+    else:
+        counts = [(s, sum(c.state == s for c in checks)) for s in _MARKS]
+        found = ", ".join(f"{count} {s}" for s, count in counts if count)
+    return (_TITLES[step], _MARKS[state], _cell(found))
+
+
+def _champions(night: Night) -> list[str]:
+    if not night.standings:
+        return []
+    head = ("champion", "variant", "case", f"recorded µs {night.timing}", f"now µs {night.timing}", "change", "state")
+    rows = [row for one in night.standings for row in _champion_rows(one)]
+    return ["", "## Champions", "", *_table(head, rows, right=(3, 4, 5))]
+
+
+def _champion_rows(one: Standing) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    first = (one.name, f"`{one.variant}`" if one.variant else "")
+    if not one.figures:
+        return [(*first, "", "", "", "", f"{one.state}: {_cell(one.note)}")]
+    for number, figure in enumerate(one.figures):
+        lead = first if number == 0 else ("", "")
+        state = one.state.value if number == 0 else ""
+        rows.append((*lead, figure.case, _us(figure.recorded_us), _us(figure.now_us), _change(figure), state))
+    return rows
+
+
+def _change(figure: Figure) -> str:
+    return f"{figure.now_us / figure.recorded_us - 1:+.1%}" if figure.recorded_us else ""
+
+
+def _losses(standings: Sequence[Standing]) -> list[str]:
+    lost = [one for one in standings if one.state.is_loss]
+    if not lost:
+        return []
+    lines = ["", "## What did not hold"]
+    for one in lost:
+        lines += ["", f"### {one.name}: `{one.variant}` {one.state}", "", _cell(one.note) + "."]
+        if one.restored:
+            commit = f", commit `{one.commit[:12]}`" if one.commit else ""
+            lines += ["", f"Back in its place: `{one.restored}`{commit}."]
+        if one.cause is not None:
+            lines += ["", f"Cause ({one.cause.kind}): {_cell(one.cause.text)}."]
+            lines += [f"- the task changed with {_cell(words)}" for words in one.cause.also]
+            if one.cause.looks:
+                rows = [(_cell(where), _cell(found)) for where, found in one.cause.looks]
+                lines += ["", "Looked at while bisecting:", "", *_table(("version", "found"), rows)]
+        earlier = [held for held in one.held if held.case is None]
+        if earlier:
+            pairs = [(f"`{held.what}`", held.verdict, _cell(held.reason)) for held in earlier]
+            lines += ["", "In pairs against earlier champions:", "", *_table(("against", "verdict", "because"), pairs)]
+    return lines
+
+
+def _changes(standings: Sequence[Standing]) -> list[str]:
+    rows = [
+        (one.name, _cell(", ".join(one.differences) or one.note), f"`{one.renewed[:12]}`" if one.renewed else "")
+        for one in standings
+        if one.differences or one.state is State.CHANGED
+    ]
+    if not rows:
+        return []
+    said = "Figures of unlike environments are not compared. These are recorded anew (ours first):"
+    return ["", "## Another environment than recorded", "", said, "", *_table(("champion", "what", "commit"), rows)]
+
+
+def _library(standings: Sequence[Standing]) -> list[str]:
+    rows = [
+        (one.name, held.case, held.what, held.verdict, _cell(held.reason))
+        for one in standings
+        for held in one.held
+        if held.case is not None
+    ]
+    if not rows:
+        return []
+    head = ("champion", "case", "library", "the champion is", "in interleaved pairs, measured")
+    return ["", "## Against the library", "", *_table(head, rows)]
+
+
+def _problems(night: Night) -> list[str]:
+    bad = [check for check in night.checks if check.state in ("failed", "fault") and check.step != "champions"]
+    bad += [check for check in night.of("champions") if check.state == "fault"]
+    if not bad:
+        return []
+    rows = [(_TITLES[check.step], _cell(check.name), check.state, _cell(check.text)) for check in bad[:_SHOWN]]
+    more = [f"and {len(bad) - _SHOWN} more"] if len(bad) > _SHOWN else []
+    return ["", "## Failures and faults", "", *_table(("step", "what", "state", "because"), rows), *more]
+
+
+def _runs(night: Night) -> list[str]:
+    if not night.runs:
+        return []
+    head = ("task", "trials", "kept", "champion", "case", f"before µs {night.timing}", f"after µs {night.timing}")
+    return ["", "## The loop", "", *_table(head, map(_run, night.runs), right=(1, 2, 5, 6))]
+
+
+def _run(run: Run) -> tuple[str, ...]:
+    counts = (str(run.trials), str(run.kept))
+    return (run.task, *counts, f"`{run.champion}`", run.headline, _us(run.start_us), _us(run.end_us))
+
+
+def _us(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}" if value < 100 else f"{value:,.1f}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+
+
+def _cell(text: str) -> str:
+    """Text from elsewhere in a line of Markdown: nothing in it breaks the table or becomes markup."""
+    line = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+    return line.replace("@", "@\u200b")  # a name in a kernel's text notifies nobody
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    rule = ["---:" if index in right else "---" for index in range(len(head))]
+    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
+
+
+# --- JUnit ----------------------------------------------------------------------------------------------------------
+
+
+def junit(night: Night) -> str:
+    """A suite for each step, a case for each check: `failed` is a failure, `fault` an error."""
+    root = ElementTree.Element("testsuites", _counts(night.checks), name=f"evo nightly {night.chip}")
+    root.set("time", f"{night.elapsed_s:.3f}")
+    for step in STEPS:
+        checks = night.of(step)
+        if not checks:
+            continue
+        suite = ElementTree.SubElement(root, "testsuite", _counts(checks), name=_TITLES[step])
+        suite.set("timestamp", night.began.removesuffix("Z"))
+        suite.set("time", f"{sum(check.elapsed_s or 0.0 for check in checks):.3f}")
+        for check in checks:
+            _case(suite, check)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ElementTree.Element, check: Check) -> None:
+    case = ElementTree.SubElement(suite, "testcase", name=_xml(check.name), classname=f"evo.nightly.{check.step}")
+    case.set("time", f"{check.elapsed_s or 0.0:.3f}")
+    tag = {"failed": "failure", "fault": "error", "skipped": "skipped"}.get(check.state)
+    if tag is not None:
+        ElementTree.SubElement(case, tag, message=_xml(check.text)).text = _xml(check.detail or check.text)
+    elif check.text:
+        ElementTree.SubElement(case, "system-out").text = _xml(check.text)
+
+
+def _counts(checks: Sequence[Check]) -> dict[str, str]:
+    def count(state: str) -> str:
+        return str(sum(check.state == state for check in checks))
+
+    return {
+        "tests": str(len(checks)),
+        "failures": count("failed"),
+        "errors": count("fault"),
+        "skipped": count("skipped"),
+    }
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("?", text)

@@ -32,8 +32,13 @@ def put_back(
     """Make an earlier version the champion again; the commit. A text that evo never recorded is recorded first."""
     if lost.record is None and lost_evaluation is not None:
         _record_found(notebook, path, lost, lost_evaluation, why)
+    known = dict(arguments)
     if evaluation.decision is None:
         evaluation = replace(evaluation, decision=Decision(verdict=Verdict.KEEP, reason=f"in its place again: {why}"))
+    elif (gain := evaluation.decision.gain) is not None:
+        # Faster than what failed is no gain: the leaderboard must not show it as one.
+        known["against_demoted"] = gain.to_json()
+        evaluation = replace(evaluation, decision=replace(evaluation.decision, gain=None))
     proposal = Proposal(
         operator=_OPERATOR,
         kind="review",
@@ -42,7 +47,7 @@ def put_back(
         reason=why,
         expected="what it did when it was the champion before",
         risk="none: it has passed its gate again",
-        arguments=dict(arguments),
+        arguments=known,
     )
     trial = notebook.begin(path, proposal, winner.variant, lost.variant)
     return notebook.keep(trial, evaluation)

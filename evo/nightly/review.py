@@ -250,9 +250,10 @@ class _Review:
             if tried.decision is None or tried.decision.gain is None:
                 return None, "no time at equal clocks"
             ratio = tried.decision.gain.ratio
-            return ratio < near, f"{ratio:.3f}x the speed of {winner.variant.id}"
+            return ratio < near, f"takes {1 / ratio:.2f}x as long as {winner.variant.id}"
 
-        cause = self._cause(line, bisect(line, is_bad), f"{1 / gain.ratio:.3f}x the speed of {winner.variant.id}")
+        lost = f"takes {gain.ratio:.2f}x as long as {winner.variant.id}"
+        cause = self._cause(line, bisect(line, is_bad), lost)
         standing = self.standing
         standing.state, standing.cause, standing.restored = State.DEMOTED, cause, winner.variant.id
         standing.note = f"{winner.variant.id} is {found.decision.reason}"

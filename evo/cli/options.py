@@ -17,6 +17,7 @@ from evo.cli.terminal import say
 from evo.errors import SyntaxInvalid, UsageError
 
 if TYPE_CHECKING:
+    from evo.cluster import Cluster
     from evo.device import DeviceName
     from evo.task import Task
     from evo.variant import Variant
@@ -38,6 +39,10 @@ ArchWord = Annotated[
     typer.Option(
         "--arch", metavar="ARCH", help="sm_NN, or native for the chip at hand.", autocompletion=completion.archs
     ),
+]
+ClusterWord = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="SPEC", help="Several devices: local:N, processes:N or ray://HOST:PORT."),
 ]
 TaskWord = Annotated[
     str | None,
@@ -148,6 +153,21 @@ def choose_device(word: str) -> DeviceName:
     if device.kind == "gpu" and not gpu_present():
         raise no_gpu(device.which)
     return device
+
+
+def cluster_and_device(spec: str | None, word: str) -> tuple[DeviceName, Cluster | None]:
+    """The device that is meant, and the cluster that has it, which may have GPUs where this machine has none."""
+    if spec is None:
+        return choose_device(word), None
+    from evo.cluster import parse_cluster
+    from evo.device import parse_device
+
+    cluster = parse_cluster(spec)
+    if cluster.kind != "ray":
+        return choose_device(word), cluster
+    if word == "auto":
+        raise UsageError(f"--cluster {spec}: on which devices?", hint="--device gpu, or --device sim:l4")
+    return parse_device(word), cluster
 
 
 def margin_of(share: str | None, option: str = "--margin") -> float | None:

@@ -1,0 +1,262 @@
+"""Who evaluates what when stations come, go, hang and break; without Ray, devices or compilers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_site import ScriptedSite, evaluation_of
+from tiny import FAST, new_repository
+
+from evo.cluster import Fleet, StationLost
+from evo.cluster.fleet import Limits
+from evo.cluster.station import Introduction
+from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost
+from evo.evaluate import Job
+from evo.result import Status
+from evo.task import Task, load_task
+from evo.workbench import harness_version
+
+QUICK = Limits(again_s=(0.01,), slow_s=5.0, patient_s=5.0, alone_s=0.2)
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return load_task(new_repository(tmp_path_factory.mktemp("fleet") / "mine"), "scale")
+
+
+def jobs_of(task: Task, count: int) -> list[Job]:
+    return [Job(task=task, text=FAST + f"int unused_{number};\n", rival=FAST, seed=1) for number in range(count)]
+
+
+def once(answer: Callable[[], Any], *, method: str, role: str = "measure", at: int = 2) -> Any:
+    """A script that gives its answer at one call of a method, the at-th of all."""
+    seen: list[int] = []
+    lock = threading.Lock()
+
+    def script(where: str, number: int, called: str, args: tuple[Any, ...]) -> Any:
+        with lock:
+            if called == method and where == role:
+                seen.append(1)
+                if len(seen) == at:
+                    return answer()
+        return None
+
+    return script
+
+
+def lost() -> Any:
+    raise StationLost("killed")
+
+
+def broken() -> Any:
+    raise HarnessFault("the GPU does not pass its health check", hint="reset it")
+
+
+@pytest.mark.parametrize(
+    ("answer", "method", "role", "words"),
+    [
+        (lost, "finish", "measure", "killed"),
+        (broken, "finish", "measure", "health check"),
+        (lost, "start", "compile", "killed"),
+        (lost, "learn", "measure", "killed"),
+    ],
+)
+def test_a_lost_station_costs_no_result(
+    task: Task, answer: Callable[[], Any], method: str, role: str, words: str
+) -> None:
+    notes: list[str] = []
+    site = ScriptedSite(once(answer, method=method, role=role))
+    jobs = jobs_of(task, 8)
+    with Fleet(site, note=notes.append, limits=QUICK) as fleet:
+        found = list(fleet.evaluate_all(jobs))
+        wait_for(lambda: sum(site.opened.values()) == 1)  # the seat is filled a second time
+    assert [job for job, _ in found] == jobs
+    assert [evaluation.variant for _, evaluation in found] == [evaluation_of(job, "").variant for job in jobs]
+    assert {evaluation.status for _, evaluation in found} == {Status.CORRECT}
+    (note,) = notes
+    assert words in note
+    assert ("evaluated again" in note) == (method in ("start", "finish"))
+    assert site.closed
+
+
+def test_a_station_that_hangs_is_given_up_and_its_candidate_goes_elsewhere(task: Task) -> None:
+    notes: list[str] = []
+    site = ScriptedSite(once(lambda: "hang", method="finish"))
+    limits = Limits(again_s=(0.01,), slow_s=0.1, patient_s=0.1)
+    with Fleet(site, note=notes.append, limits=limits) as fleet:
+        found = list(fleet.evaluate_all(jobs_of(task, 8)))
+    assert {evaluation.status for _, evaluation in found} == {Status.CORRECT}
+    assert len(notes) == 1
+    assert "no answer" in notes[0]
+
+
+def test_compiling_and_measuring_are_done_in_different_places_and_a_decision_in_one(task: Task) -> None:
+    site = ScriptedSite()
+    with Fleet(site, limits=QUICK) as fleet:
+        list(fleet.evaluate_all(jobs_of(task, 6)))
+    assert {place.split(":")[0] for place in site.served("start")} == {"compile"}
+    assert {place.split(":")[0] for place in site.served("finish")} == {"measure"}
+    measured = [args[0].job for _, method, args in site.calls if method == "finish"]
+    assert len(measured) == 6
+    assert all(job.rival == FAST for job in measured)  # the parent goes along, and is measured with its candidate
+
+
+def test_a_job_that_costs_station_after_station_ends_the_run_without_a_verdict(task: Task) -> None:
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if method == "finish" and "unused_2" in args[0].job.text:
+            raise StationLost("killed")
+
+    with Fleet(ScriptedSite(script), limits=QUICK) as fleet:
+        futures = [fleet.submit(job) for job in jobs_of(task, 4)]
+        with pytest.raises(WorkerLost, match="3 stations in a row were lost over one job"):
+            futures[2].result(timeout=10)
+        assert [futures[number].result(timeout=10).status for number in (0, 1, 3)] == [Status.CORRECT] * 3
+
+
+def test_what_is_asked_wrongly_goes_to_the_caller_and_costs_no_station(task: Task) -> None:
+    def refuse() -> Any:
+        raise UsageError("the variant to compare with does not run", hint="another")
+
+    site = ScriptedSite(once(refuse, method="start", role="compile", at=1))
+    with Fleet(site, limits=QUICK) as fleet:
+        first, second = (fleet.submit(job) for job in jobs_of(task, 2))
+        with pytest.raises(UsageError, match="does not run"):
+            first.result(timeout=10)
+        assert second.result(timeout=10).status is Status.CORRECT
+    assert sum(site.opened.values()) == 0
+
+
+@pytest.mark.parametrize(("harness", "chip", "words"), [("0", "sim-l4", "has evo 0"), ("", "h200", "chip h200")])
+def test_a_station_of_another_kind_is_left_out(task: Task, harness: str, chip: str, words: str) -> None:
+    begun = threading.Event()
+
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if method == "join" and role == "measure":
+            if begun.is_set():
+                return Introduction(host="odd", pid=2, harness=harness or harness_version(), chip=chip, about={})
+            begun.set()
+        return None
+
+    notes: list[str] = []
+    site = ScriptedSite(script)
+    with Fleet(site, note=notes.append, limits=QUICK) as fleet:
+        wait_for(lambda: bool(notes))
+        found = list(fleet.evaluate_all(jobs_of(task, 4)))
+    assert len(set(site.served("finish"))) == 1
+    assert {evaluation.status for _, evaluation in found} == {Status.CORRECT}
+    assert words in notes[0]
+    assert "is not used" in notes[0]
+
+
+def test_every_station_has_its_own_control_before_it_measures(task: Task) -> None:
+    site = ScriptedSite(once(lost, method="finish", at=3))
+    with Fleet(site, limits=QUICK) as fleet:
+        figures = fleet.control(task, FAST, 7)
+        list(fleet.evaluate_all(jobs_of(task, 8)))
+        wait_for(lambda: len(site.served("control")) == 3)
+    assert len(figures) == 2
+    for place in set(site.served("finish")):
+        calls = [(method, args) for where, method, args in site.calls if where == place]
+        methods = [method for method, _ in calls]
+        assert methods.index("control") < methods.index("finish")
+        assert calls[methods.index("control")][1] == (task.hash, FAST, 7, None)
+
+
+def test_a_gpu_that_is_too_noisy_is_left_out(task: Task) -> None:
+    def noisy() -> Any:
+        raise UsageError("--margin 1% is within the noise", hint="a larger one")
+
+    notes: list[str] = []
+    with Fleet(ScriptedSite(once(noisy, method="control", at=1)), note=notes.append, limits=QUICK) as fleet:
+        assert len(fleet.control(task, FAST, 7, margin=0.01)) == 1
+    assert "within the noise" in notes[0]
+    with Fleet(ScriptedSite(once(noisy, method="control", at=1), measuring=1), limits=QUICK) as fleet:
+        with pytest.raises(UsageError, match="within the noise"):
+            fleet.control(task, FAST, 7, margin=0.01)
+        with pytest.raises(UsageError, match="within the noise"):
+            fleet.evaluate(jobs_of(task, 1)[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(DeviceMissing("no GPU 0 here", hint="sim"), DeviceMissing), (StationLost("gone"), WorkerLost)]
+)
+def test_a_cluster_with_no_station_says_so(error: Exception, kind: type[EvoError]) -> None:
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if method == "open":
+            raise error
+        return None
+
+    site = ScriptedSite(script)
+    with pytest.raises(kind) as raised:
+        Fleet(site, limits=QUICK)
+    assert raised.value.hint
+    assert site.closed
+
+
+def test_stations_that_all_go_for_good_end_the_run(task: Task) -> None:
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if role == "measure" and (method == "finish" or (method == "open" and number > 0)):
+            raise StationLost("preempted")
+        return None
+
+    with Fleet(ScriptedSite(script), limits=QUICK) as fleet:
+        futures = [fleet.submit(job) for job in jobs_of(task, 3)]
+        for future in futures:
+            with pytest.raises(WorkerLost, match="preempted"):
+                future.result(timeout=10)
+
+
+def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:
+    gate = threading.Event()
+
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if method == "finish":
+            gate.wait(5)
+        return None
+
+    site = ScriptedSite(script, measuring=1)
+    jobs = jobs_of(task, 6)
+    with Fleet(site, limits=QUICK) as fleet:
+        futures = [fleet.submit(job) for job in jobs[:5]]
+        wait_for(lambda: len(site.served("start")) == 5)
+        urgent = fleet.submit(jobs[5], urgent=True)
+        wait_for(lambda: len(site.served("start")) == 6)
+        gate.set()
+        for future in (*futures, urgent):
+            future.result(timeout=10)
+    order = [args[0].job.text for _, method, args in site.calls if method == "finish"]
+    assert order.index(jobs[5].text) == 1  # one was on the device already
+
+
+def test_closing_ends_what_is_under_way(task: Task) -> None:
+    site = ScriptedSite(lambda role, number, method, args: "hang" if method == "finish" else None)
+    fleet = Fleet(site, limits=QUICK)
+    futures = [fleet.submit(job) for job in jobs_of(task, 5)]
+    wait_for(lambda: bool(site.served("finish")))
+    fleet.close()
+    assert all(future.cancelled() for future in futures)
+    assert fleet.submit(jobs_of(task, 1)[0]).cancelled()
+
+
+def test_a_task_arrives_byte_for_byte(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evo.cluster.parcel import pack
+
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path))
+    parcel = pack(task)
+    first, second = parcel.unpack(), parcel.unpack()
+    assert first.hash == second.hash == task.hash
+    assert first.folder == second.folder != task.folder
+    assert [case.axes for case in first.bench] == [case.axes for case in task.bench]
+    assert len(list((tmp_path / "tasks").iterdir())) == 1
+
+
+def wait_for(done: Callable[[], bool], limit_s: float = 10.0) -> None:
+    until = time.monotonic() + limit_s
+    while not done():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.005)

@@ -28,7 +28,14 @@ def _shift(x: Any, n: Any, how: str) -> Any:
 
 
 def _fma(a: Any, b: Any, c: Any) -> Any:
-    return (a.astype(np.longdouble) * b.astype(np.longdouble) + c.astype(np.longdouble)).astype(np.float32)
+    """Rounded once: the wide sum is rounded to odd, so that a tie of the narrow format is not made on the way."""
+    product, c = a.astype(np.longdouble) * b.astype(np.longdouble), c.astype(np.longdouble)  # 48 bits: exact
+    wide = np.atleast_1d(product + c)
+    rest = wide - product
+    error = (product - (wide - rest)) + (c - rest)  # what the sum lost, exactly
+    even = wide.view(np.uint8).reshape(*wide.shape, wide.itemsize)[..., 0] % 2 == 0
+    lost = np.isfinite(error) & (error != 0) & even
+    return np.where(lost, np.nextafter(wide, np.copysign(np.longdouble(np.inf), error)), wide).astype(np.float32)
 
 
 def _extreme(a: Any, b: Any, how: Callable[..., Any]) -> Any:

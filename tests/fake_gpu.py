@@ -2,7 +2,8 @@
 
 Opened in the worker's own child process, as the real one is. A kernel's name says what it does to its process or
 context: `hang`, `trap`, `stray`, `deep`, `memory`, `crash`, `segfault`, `killed`, `lost`, else `NAME_<microseconds>`.
-Files in $FAKE_GPU change the device: `gone` (no driver), `noise` (of a pair, a number), `bias` (of the child's times).
+Files in $FAKE_GPU change the device: `gone` (no driver), `noise` (of a pair, a number), `bias` (of the child's times),
+`slow` (all times, the library's too, so many times as long).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from evo.device import BenchCase, DeviceName, Program, RunRequest, RunResult
-from evo.device.samples import BenchRequest, BenchResult, timing_of
+from evo.device.samples import BenchRequest, BenchResult, RivalPairs, timing_of
 from evo.device.worker import Crashed
 from evo.errors import HarnessFault
 from evo.result import CaseBench, Fault
@@ -79,8 +80,16 @@ class FakeGpu:
     def rivals(self, folder: str, axes: dict[str, int], inputs: object, options: object) -> dict[str, object]:
         if (self.folder / "no_torch").exists():
             raise HarnessFault("ModuleNotFoundError: no module named torch", hint="install it")
-        slow, fast = (timing_of(us * np.ones(64)) for us in (14.0, 12.0))
+        slow, fast = (timing_of(us * self.setting("slow", 1.0) * np.ones(64)) for us in (14.0, 12.0))
         return {"plain": slow, "library": fast, "broken": "RuntimeError: not on this chip"}
+
+    def versus(self, request: BenchRequest, folder: str, axes: dict[str, int], pairs: int) -> dict[str, object]:
+        rng, us, slow = np.random.default_rng(2), time_of(request.child[0]), self.setting("slow", 1.0)
+        ratios = tuple(float(ratio) for ratio in np.log(us / 12.0) + rng.normal(0, 0.003, pairs))
+        return {
+            "library": RivalPairs(ratios=ratios, champion_us=us * slow, rival_us=12.0 * slow),
+            "broken": "RuntimeError: not on this chip",
+        }
 
     def bench(self, request: BenchRequest) -> BenchResult:
         rng = np.random.default_rng(1)
@@ -90,9 +99,11 @@ class FakeGpu:
             raise Crashed("illegal memory access while it was timed")
 
         def rows(cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
-            samples = request.options.samples
+            samples, slow = request.options.samples, self.setting("slow", 1.0)
             return tuple(
-                CaseBench(name=c.program.case, warm=timing_of(time_of(c) * np.exp(rng.normal(0, 0.003, samples))))
+                CaseBench(
+                    name=c.program.case, warm=timing_of(slow * time_of(c) * np.exp(rng.normal(0, 0.003, samples)))
+                )
                 for c in cases
             )
 

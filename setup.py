@@ -7,5 +7,5 @@ setup(
     packages=[*find_packages(include=["evo", "evo.*"]), "evo.shipped"],
     package_dir={"evo.shipped": "kernels"},
     package_data={"evo": ["py.typed"], "evo.shipped": ["**/*"], "evo.redteam": ["attacks/*/*.cu"]},
-    exclude_package_data={"evo": ["py.typed"], "evo.shipped": ["*/champions/*", "**/__pycache__/*"]},
+    exclude_package_data={"evo.shipped": ["*/champions/*", "**/__pycache__/*"]},
 )

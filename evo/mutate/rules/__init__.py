@@ -20,6 +20,7 @@ from evo.mutate.rules import (
     shared,
     slices,
     sums,
+    trade,
     unroll,
     vector,
 )
@@ -33,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     *coarsen.RULES,
     *lanes.RULES,
     *slices.RULES,
+    *trade.RULES,
     *cache.RULES,
     *order.RULES,
     *hoist.RULES,

@@ -14,7 +14,7 @@ _SIZES = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class _Online:
+class Online:
     """The parts of one step: score, its maximum, the factor for what is already there, the weight, and what it adds to.
 
     before: statements that compute the score. after: those that add weighted values; updates: the additions in them.
@@ -41,7 +41,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 continue
             if statement.step != "1" or statement.relation != "<" or statement.limit is None:
                 continue
-            online = _online(scene.source, statement)
+            online = online_of(scene.source, statement)
             if online is None or scene.source.type_of(function.name, statement.limit) != "int":
                 continue
             for value in (4, 8, 2, 16):
@@ -54,7 +54,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _online(source: Source, loop: Statement) -> _Online | None:
+def online_of(source: Source, loop: Statement) -> Online | None:
     """The parts, where the body is an online softmax and nothing else."""
     for place, top in enumerate(loop.body):
         if top.kind != "declare" or top.value is None:
@@ -69,7 +69,7 @@ def _online(source: Source, loop: Statement) -> _Online | None:
     return None
 
 
-def _steps(source: Source, loop: Statement, place: int, largest: str, score: str) -> _Online | None:
+def _steps(source: Source, loop: Statement, place: int, largest: str, score: str) -> Online | None:
     new, middle, after = loop.body[place].name, loop.body[place + 1 : place + 5], loop.body[place + 5 :]
     names: dict[str, str] = {}
     for step in middle:
@@ -99,7 +99,7 @@ def _steps(source: Source, loop: Statement, place: int, largest: str, score: str
         return None
     if any(s.kind not in ("for", "declare", "assign", "block", "empty") for top in after for s in top.all()):
         return None
-    return _Online(
+    return Online(
         score, largest, new, names["keep"], names["weight"], names["exp"], names["total"], before, after, tuple(updates)
     )
 
@@ -116,7 +116,7 @@ def _updates(
         yield from _updates(source, inner, keep, weight, (*around, statement) if statement.kind == "for" else around)
 
 
-def _edits(scene: Scene, loop: Loop, statement: Statement, online: _Online, value: int) -> Iterator[Edit]:
+def _edits(scene: Scene, loop: Loop, statement: Statement, online: Online, value: int) -> Iterator[Edit]:
     source, j, indent = scene.source, loop.variable, loop.indent
     assert statement.limit is not None
     assert statement.header is not None
@@ -163,7 +163,7 @@ def _text(source: Source, start: int, end: int, names: dict[str, str]) -> str:
     return source.renamed(Span(start, end), names)
 
 
-def _rescaled(source: Source, online: _Online, update: Statement, around: Sequence[Statement], indent: str) -> str:
+def _rescaled(source: Source, online: Online, update: Statement, around: Sequence[Statement], indent: str) -> str:
     """The loops around an update with nothing but its rescaling inside."""
     assert update.target is not None
     text = f"{source.slice(update.target)} *= {online.keep};"

@@ -32,6 +32,7 @@ CLOCK_TOLERANCE = 0.02
 STEADY = 0.01
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
+TAIL_SAMPLES = 64  # of every side at least, however slow it is
 LOST_PAIRS = 8  # a loss that this many short pairs do not settle is looked at with whole blocks
 
 
@@ -197,6 +198,7 @@ class Bench:
     def _top_up(self) -> None:
         """More blocks until every side has its samples; a parent needs no more than its own tail takes."""
         pace = Pace()
+        tail_end = time.monotonic() + self.options.tail_s
         for timer in self.timers:
             wanted = {"child": self.options.samples, "parent": min(self.options.samples, P99_SAMPLES)}
             while short := [s for label, s in timer.sides.items() if len(s.warm) < wanted[label]]:
@@ -206,7 +208,8 @@ class Bench:
                     if pace.worked(sum(taken) * side.per_graph):
                         timer.block(side)
                     self.more_readings.append(self._reading(timer))
-                if time.monotonic() > self.deadline and all(len(side.warm) >= BLOCK_SAMPLES for side in short):
+                now, fewest = time.monotonic(), min(len(side.warm) for side in short)
+                if (now > self.deadline and fewest >= BLOCK_SAMPLES) or (now > tail_end and fewest >= TAIL_SAMPLES):
                     break
 
     def _result(self) -> BenchResult:

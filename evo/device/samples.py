@@ -32,12 +32,14 @@ class BenchOptions:
 
     swap loads and allocates the child before the parent, so that a second stage differs from the first in that too.
     captures: over how many independent captures (new buffers, modules and graphs) the pairs are spread.
+    tail_s: how long the samples beyond a screening's may take; only percentiles want them, and a launch may be 30 ms.
     """
 
     rule: Rule = DEFAULT_RULE
     samples: int = 64
     cold_samples: int = 48
     budget_s: float = 120.0
+    tail_s: float = 20.0
     warm_up_s: float = 2.0
     swap: bool = False
     captures: int = 1

@@ -153,3 +153,10 @@ def test_alone_there_are_samples_and_no_pairs(run: Callable[..., BenchResult]) -
     assert result.parent == ()
     assert result.child[0].warm is not None
     assert result.child[0].warm.samples == 64
+
+
+def test_tails_of_slow_launches_are_cut_short(run: Callable[..., BenchResult]) -> None:
+    result = run(0.8, options=BenchOptions(budget_s=20, warm_up_s=0.2, samples=1000, cold_samples=8, tail_s=0.0))
+    for side in (result.child[0].warm, result.parent[0].warm):
+        assert side is not None
+        assert 64 <= side.samples < 100

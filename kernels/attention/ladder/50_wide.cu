@@ -254,9 +254,11 @@ __device__ __forceinline__ void attend(const Problem p) {
 #pragma unroll
         for (int d = 0; d < KEPT; ++d) load_matrices(query[m][d], pair_at(q_lane, d) + m * 16 * D * 2);
     }
-    for (int t = group; t * BLOCK_N < end; t += GROUPS) {
+    for (int t = group; (t - group) * BLOCK_N < end; t += GROUPS) {
         wait<STAGES - 2>();
         sync_group();  // stage t is visible to all, and the one before has been read by all
+        // Both groups meet equally often, since racecheck counts the barriers of a thread, whichever they are.
+        if (GROUPS > 1 && t * BLOCK_N >= end) break;
         const unsigned refill = ring + (t / GROUPS + STAGES - 1) % STAGES * 2 * TILE_BYTES;
 #pragma unroll
         for (int i = 0; i < 2 * ROUNDS; ++i) copy(refill, i);

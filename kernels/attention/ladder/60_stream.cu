@@ -316,9 +316,11 @@ __device__ __forceinline__ void attend(const Problem p) {
             for (int i = 0; i < 4; ++i) rows.shift[i / 2][i % 2] = fmaxf(rows.shift[i / 2][i % 2], top[i / 2][i % 2]);
         }
 
-        for (int t = group; t * BLOCK_N < end; t += GROUPS) {
+        for (int t = group; (t - group) * BLOCK_N < end; t += GROUPS) {
             wait<STAGES - 2>();
             sync_group();  // stage t is visible to all, and the one before has been read by all
+            // Both groups meet equally often, since racecheck counts the barriers of a thread, whichever they are.
+            if (GROUPS > 1 && t * BLOCK_N >= end) break;
             const int slot = t / GROUPS % STAGES;
             const unsigned refill = ring + (t / GROUPS + STAGES - 1) % STAGES * 2 * TILE_BYTES;
             const unsigned k_tile = k_lane + slot * 2 * TILE_BYTES;

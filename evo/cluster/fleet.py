@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evo.cluster.link import Link, Site, StationLost
@@ -66,7 +66,7 @@ class _Order:
 
 
 @dataclass(slots=True)
-class _Seat:
+class Seat:
     """One station's place: it outlives the stations that fill it."""
 
     role: str
@@ -76,6 +76,7 @@ class _Seat:
     taught: int = 0  # lessons that the present station has had
     failures: int = 0  # in a row
     retired: EvoError | None = None
+    busy: bool = False  # a job of the fleet's is at the station now
     told: dict[str, Json] = field(default_factory=dict)  # what its A/A control showed
 
     @property
@@ -106,8 +107,8 @@ class Fleet:
         self.about: dict[str, str] | None = None  # what the first device says of itself
         self.chip = ""
         self.width = site.measuring
-        self._seats = [_Seat("measure", index) for index in range(site.measuring)]
-        self._seats += [_Seat("compile", index) for index in range(site.compiling)]
+        self._seats = [Seat("measure", index) for index in range(site.measuring)]
+        self._seats += [Seat("compile", index) for index in range(site.compiling)]
         self._threads = [
             threading.Thread(target=self._serve, args=(seat,), daemon=True, name=f"evo-{seat.role}-{seat.index}")
             for seat in self._seats
@@ -139,6 +140,11 @@ class Fleet:
         for thread in self._threads:
             thread.join(timeout=5.0)
         self._site.close()
+
+    def seats(self) -> tuple[Seat, ...]:
+        """The stations' places as they are now; to look at only."""
+        with self._ready:
+            return tuple(replace(seat, link=None) for seat in self._seats)
 
     def learn(self, task: Task) -> None:
         """Let every station have a task before its next job."""
@@ -194,7 +200,7 @@ class Fleet:
 
     # --- one thread per seat
 
-    def _serve(self, seat: _Seat) -> None:
+    def _serve(self, seat: Seat) -> None:
         while (order := self._next(seat)) is not None:
             started_s = time.monotonic()
             try:
@@ -208,17 +214,19 @@ class Fleet:
             else:
                 self._done(seat, order, value, time.monotonic() - started_s)
 
-    def _next(self, seat: _Seat) -> _Order | None:
+    def _next(self, seat: Seat) -> _Order | None:
         """Keep the seat filled and taught until there is an order for it; None when it is to leave."""
         while True:
             with self._ready:
                 if self._closed or seat.retired is not None:
                     return None
+                seat.busy = False
                 is_fit = seat.link is not None and seat.taught >= len(self._lessons)
                 queue = self._waiting[seat.role]
                 if is_fit and queue:
                     order = heapq.heappop(queue)
                     self._under_way.append(order)
+                    seat.busy = True
                     return order
                 if is_fit:
                     self._ready.wait()
@@ -228,7 +236,7 @@ class Fleet:
                     continue
             self._prepare(seat)
 
-    def _prepare(self, seat: _Seat) -> None:
+    def _prepare(self, seat: Seat) -> None:
         """Open the seat's station, or teach it its next lesson."""
         try:
             if seat.link is None:
@@ -242,7 +250,7 @@ class Fleet:
         except EvoError as error:
             self._retire(seat, error)
 
-    def _open(self, seat: _Seat) -> None:
+    def _open(self, seat: Seat) -> None:
         link = self._site.open(seat.role, seat.index)
         about = self.about if seat.role == "compile" else None
         try:
@@ -269,13 +277,13 @@ class Fleet:
     def _unfit(self, found: Introduction) -> EvoError | None:
         if found.harness != harness_version():
             problem = f"{found.host} has evo {found.harness}, this is {harness_version()}"
-            return DeviceMissing(problem, hint="install the same evo on every node")
+            return HarnessFault(problem, hint="install the same evo on every node")
         if self.about is not None and found.chip != self.chip:
             problem = f"{found.host} has the chip {found.chip}, this run is of {self.chip}"
             return DeviceMissing(problem, hint="one run is of one chip: give each chip a run of its own")
         return None
 
-    def _teach(self, seat: _Seat) -> None:
+    def _teach(self, seat: Seat) -> None:
         method, arguments = self._lessons[seat.taught]
         told: dict[str, Json] = {}
         assert seat.link is not None
@@ -288,7 +296,7 @@ class Fleet:
                 seat.failures = 0
             self._ready.notify_all()
 
-    def _perform(self, seat: _Seat, order: _Order) -> Any:
+    def _perform(self, seat: Seat, order: _Order) -> Any:
         assert seat.link is not None
         if order.started is None:
             return seat.link.call("start", order.job, limit_s=self._limit_s(order))
@@ -312,7 +320,7 @@ class Fleet:
         heapq.heappush(self._waiting[order.role], order)
         self._ready.notify_all()
 
-    def _done(self, seat: _Seat, order: _Order, value: Any, seconds: float) -> None:
+    def _done(self, seat: Seat, order: _Order, value: Any, seconds: float) -> None:
         with self._ready:
             self._under_way.remove(order)
             self._longest_s[order.role] = max(self._longest_s[order.role], seconds)
@@ -331,7 +339,7 @@ class Fleet:
         if not order.future.cancelled():
             order.future.set_exception(error)
 
-    def _lose(self, seat: _Seat, how: str, order: _Order | None = None, fault: EvoError | None = None) -> None:
+    def _lose(self, seat: Seat, how: str, order: _Order | None = None, fault: EvoError | None = None) -> None:
         """A station is gone or broken: tell it, put its order back in line, and fill the seat again after a while."""
         name = seat.words
         if seat.link is not None:
@@ -356,7 +364,7 @@ class Fleet:
             self._note(f"{name}: {how}")
         self._rest(seat, fault or WorkerLost(f"{name}: {how}", hint="is the cluster up? run `evo doctor` on its nodes"))
 
-    def _rest(self, seat: _Seat, why: EvoError) -> None:
+    def _rest(self, seat: Seat, why: EvoError) -> None:
         """Wait before the seat is filled again; give it up where it is broken, or alone for long."""
         pauses, limits = self._limits.again_s, self._limits
         until = time.monotonic() + pauses[min(seat.failures, len(pauses)) - 1]
@@ -373,7 +381,7 @@ class Fleet:
         if is_broken or (not isinstance(why, WorkerLost) and seat.failures >= limits.losses):
             self._retire(seat, why)
 
-    def _retire(self, seat: _Seat, why: EvoError) -> None:
+    def _retire(self, seat: Seat, why: EvoError) -> None:
         """Fill this seat no more; where it was the last of its role, everything that waits ends with the reason."""
         with self._ready:
             link, seat.link, seat.retired = seat.link, None, why

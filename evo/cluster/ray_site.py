@@ -102,6 +102,8 @@ class RayLink:
 
 
 def _ray() -> Any:
+    # Ray tells of dead workers on stdout, where evo's data goes; the fleet has its own words for that.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
     try:
         import ray
     except ImportError:

@@ -1,0 +1,117 @@
+"""Eight candidates on a local Ray of two simulators with one worker killed, and the loop on stations that die."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from run_killer import problems
+from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, new_repository
+
+from evo.cluster import Fleet, open_site, parse_cluster
+from evo.device import DeviceName
+from evo.evaluate import Job, Workbench, evaluate
+from evo.population import load_records
+from evo.task import Task, load_task
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(280)]
+
+SIM = DeviceName("sim", "l4")
+TEXTS = [WRONG, SLOW, BROKEN, FAST, UNSAFE, FAST.replace("128\n", "64\n"), SLOW.replace("2.0f", "2.5f"), FAST + "//\n"]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return load_task(new_repository(tmp_path_factory.mktemp("cluster") / "mine"), "scale")
+
+
+@pytest.mark.parametrize("spec", ["local:2", "processes:2"])
+def test_eight_candidates_with_one_of_two_workers_killed_give_eight_right_results(
+    task: Task, spec: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if spec.startswith("local") and importlib.util.find_spec("ray") is None:
+        pytest.skip("needs the extra [cluster]")
+    jobs = [Job(task=task, text=text, rival=SLOW, seed=5) for text in TEXTS]
+    with Workbench(SIM) as bench:
+        alone = [evaluate(job, bench) for job in jobs]
+    notes: list[str] = []
+    with Fleet(open_site(parse_cluster(spec), SIM), note=notes.append) as fleet:
+        found = fleet.evaluate_all(jobs)
+        first = next(found)
+        os.kill(_pid_of(fleet, "measure"), signal.SIGKILL)
+        together = [first, *found]
+    assert [job for job, _ in together] == jobs
+    for (_, ours), theirs in zip(together, alone, strict=True):
+        assert (ours.variant, ours.status, ours.reason) == (theirs.variant, theirs.status, theirs.reason)
+        assert (ours.bench, ours.decision, ours.check) == (theirs.bench, theirs.decision, theirs.check)
+        assert ours.environment == theirs.environment
+    assert len({evaluation.status for evaluation in alone}) == 5
+    assert capfd.readouterr().out == ""  # stdout is data
+    assert any("is lost" in note or "died" in note.lower() for note in notes), notes
+
+
+def _pid_of(fleet: Fleet, role: str) -> int:
+    """The process of a station that is at work, so that its loss is felt."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        for seat in fleet.seats():
+            if seat.role == role and seat.busy and (match := re.search(r"pid (\d+)", seat.name)):
+                return int(match[1])
+        time.sleep(0.001)
+    raise AssertionError("no station was ever at work")
+
+
+def test_the_loop_keeps_the_same_whatever_stations_die(tmp_path: Path) -> None:
+    lines: dict[str, list[dict[str, object]]] = {}
+    for name in ("calm", "killed"):
+        root = new_repository(tmp_path / name)
+        command = ["iterate", "scale", "--device", "sim:l4", "--cluster", "processes:2", "--iterations", "8", "--json"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "evo", *command],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        ) as run:
+            assert run.stdout is not None
+            first = run.stdout.readline()
+            if name == "killed":
+                os.kill(_stations_of(run.pid)[0], signal.SIGKILL)
+            rest, errors = run.communicate(timeout=200)
+        assert run.returncode == 0, errors
+        lines[name] = [json.loads(line) for line in (first + rest).splitlines()]
+        assert problems(root, load_records(root, settled=True)) == []
+        replayed = next(line for line in lines[name] if line.get("decision") == "keep")
+        assert evo("replay", replayed["id"], "--json", cwd=root).json["same"] is True
+    calm, killed = ([_told(line) for line in lines[name][:-1]] for name in ("calm", "killed"))
+    assert killed == calm
+    assert len(calm) == 9
+    assert "keep" in [line[3] for line in calm]
+
+
+def _told(line: dict[str, object]) -> tuple[object, ...]:
+    return tuple(line.get(name) for name in ("operator", "summary", "status", "decision", "variant", "parent", "cases"))
+
+
+def _stations_of(parent: int) -> list[int]:
+    """The stations among a process's children, by what they were told to open."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                command = (folder / "cmdline").read_text()
+                above = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if above == parent and "evo.cluster.station" in command:
+                found.append(int(folder.name))
+    return sorted(found)

@@ -1,0 +1,178 @@
+"""What becomes of a candidate that was overtaken: verdicts in order, and no keep against a champion of before."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from scripted_site import evaluation_of
+from tiny import FAST, SLOW, new_repository
+
+from evo.cluster import Cluster, open_site, parse_cluster
+from evo.cluster.spec import compiling_beside
+from evo.device import DeviceName
+from evo.errors import UsageError
+from evo.evaluate import Job
+from evo.flight import Flights
+from evo.mutate import Proposal, carried
+from evo.result import Decision, Evaluation, Gain, Verdict
+from evo.task import Task, load_task
+from evo.variant import Variant, parse_variant
+
+PARENT = parse_variant(SLOW)
+CHAMPION = parse_variant(SLOW.replace("#define THREADS 32", "#define THREADS 64"))  # what overtook it
+UNROLLED = SLOW.replace("    for (int", "    #pragma unroll 4\n    for (int")
+BOTH = CHAMPION.text.replace("    for (int", "    #pragma unroll 4\n    for (int")
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return load_task(new_repository(tmp_path_factory.mktemp("flight") / "mine"), "scale")
+
+
+def proposal(text: str, kind: str = "mutation") -> Proposal:
+    words = dict.fromkeys(("summary", "reason", "expected", "risk"), "")
+    return Proposal(operator="rules.test", kind=kind, text=text, arguments={"rung": "10_fast.cu"}, **words)
+
+
+class Judge:
+    """A fleet that gives the verdicts it was told, and remembers what was held against what."""
+
+    width = 2
+
+    def __init__(self, *verdicts: Verdict) -> None:
+        self.verdicts = list(verdicts)
+        self.held: list[tuple[str, str | None]] = []
+
+    def submit(self, job: Job) -> Future[Evaluation]:
+        future: Future[Evaluation] = Future()
+        future.set_result(self.evaluate(job))
+        return future
+
+    def evaluate(self, job: Job) -> Evaluation:
+        self.held.append((job.text, job.rival))
+        found = evaluation_of(job, "gpu:0")
+        decision = Decision(verdict=self.verdicts.pop(0), reason="told", gain=Gain(ratio=1.3))
+        return Evaluation(
+            variant=found.variant, status=found.status, reason=None, environment=found.environment, decision=decision
+        )
+
+
+def flights(task: Task, judge: Judge) -> Flights:
+    def job(text: str, rival: Variant) -> Job:
+        return Job(task=task, text=text, rival=rival.text)
+
+    return Flights(task, judge, job)  # type: ignore[arg-type]
+
+
+def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Task) -> None:
+    judge = Judge(Verdict.KEEP, Verdict.KEEP)
+    under_way = flights(task, judge)
+    under_way.send(proposal(UNROLLED), PARENT, PARENT, refused=False)
+    landed = under_way.land(CHAMPION, set())
+    assert judge.held == [(UNROLLED, PARENT.text), (BOTH, CHAMPION.text)]
+    assert landed.proposal.text == BOTH
+    assert landed.parent is CHAMPION
+    assert landed.proposal.arguments["carried_from"] == PARENT.id
+    assert landed.proposal.arguments["gain_before"] == 1.3
+
+
+def test_the_second_verdict_counts(task: Task) -> None:
+    under_way = flights(task, Judge(Verdict.KEEP, Verdict.REVERT))
+    under_way.send(proposal(UNROLLED), PARENT, PARENT, refused=False)
+    landed = under_way.land(CHAMPION, set())
+    assert landed.evaluation is not None
+    assert landed.evaluation.decision is not None
+    assert landed.evaluation.decision.verdict is Verdict.REVERT
+
+
+@pytest.mark.parametrize(
+    ("text", "tried"), [(SLOW.replace("#define THREADS 32", "#define THREADS 128"), set()), (UNROLLED, {"known"})]
+)
+def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, text: str, tried: set[str]) -> None:
+    judge = Judge(Verdict.KEEP)
+    under_way = flights(task, judge)
+    under_way.send(proposal(text), PARENT, PARENT, refused=False)
+    landed = under_way.land(CHAMPION, {parse_variant(BOTH).id} if tried else set())
+    assert len(judge.held) == 1
+    assert landed.parent is PARENT  # the record names what it was really held against
+    decision = landed.evaluation.decision if landed.evaluation else None
+    assert decision is not None
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert decision.reason.startswith("stale: ")
+    assert CHAMPION.id in decision.reason
+
+
+def test_what_was_not_to_be_kept_stays_as_it_was_judged(task: Task) -> None:
+    judge = Judge(Verdict.REVERT)
+    under_way = flights(task, judge)
+    under_way.send(proposal(UNROLLED), PARENT, PARENT, refused=False)
+    landed = under_way.land(CHAMPION, set())
+    assert (landed.proposal.text, landed.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
+
+
+def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_they_are(task: Task) -> None:
+    for kind, parent, rival in (("rung", PARENT, PARENT), ("mutation", parse_variant(FAST), PARENT)):
+        judge = Judge(Verdict.KEEP, Verdict.KEEP)
+        under_way = flights(task, judge)
+        text = FAST if kind == "rung" else FAST.replace("THREADS 128", "THREADS 64")
+        under_way.send(proposal(text, kind), parent, rival, refused=False)
+        landed = under_way.land(CHAMPION, set())
+        assert judge.held[1] == (text, CHAMPION.text)
+        assert landed.parent is (CHAMPION if kind == "rung" else parent)
+
+
+def test_landing_follows_the_order_of_leaving_and_a_refused_one_needs_no_judge(task: Task) -> None:
+    judge = Judge(Verdict.REVERT, Verdict.REVERT)
+    under_way = flights(task, judge)
+    texts = [UNROLLED, FAST, BOTH]
+    for text in texts:
+        under_way.send(proposal(text), PARENT, PARENT, refused=text == FAST)
+    assert under_way.room == 1
+    landed = [under_way.land(PARENT, set()) for _ in texts]
+    assert [one.proposal.text for one in landed] == texts
+    assert [one.evaluation is None for one in landed] == [False, True, False]
+
+
+def test_changes_of_neighbouring_lines_both_come_along_and_of_the_same_line_do_not(task: Task) -> None:
+    fewer = SLOW.replace(" 0\n#define", " 64\n#define")  # the launch line, right above the knob's
+    moved = carried(task, proposal(fewer), PARENT, CHAMPION)
+    assert moved is not None
+    assert "shared 64" in moved.text
+    assert "#define THREADS 64" in moved.text
+    assert carried(task, proposal(CHAMPION.text), PARENT, CHAMPION) is None  # the same change: nothing is left of it
+    broken = SLOW.replace("#define THREADS 32", "#define THREADS 32\n// evo: nonsense")
+    assert carried(task, proposal(broken), PARENT, CHAMPION) is None
+
+
+def test_what_a_cluster_may_be_called() -> None:
+    assert parse_cluster("local:4") == Cluster("local", 4)
+    assert parse_cluster("processes:1") == Cluster("processes", 1)
+    assert parse_cluster("ray://head.example:10001").address == "ray://head.example:10001"
+    assert str(parse_cluster("ray:auto")) == "ray:auto"
+    for wrong in ("local", "local:0", "local:x", "local:9999", "ray://head", "ray:", "slurm:4", "processes:-1"):
+        with pytest.raises(UsageError, match=r"--cluster") as raised:
+            parse_cluster(wrong)
+        assert raised.value.hint
+
+
+def test_compiling_takes_what_cores_are_left() -> None:
+    gpu, sim = DeviceName("gpu", "0"), DeviceName("sim", "l4")
+    assert compiling_beside(4, gpu, cores=64) == 30
+    assert compiling_beside(1, gpu, cores=64) == 8
+    assert compiling_beside(2, sim, cores=2) == 1
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(UsageError, match="Ray is not installed") as raised:
+        open_site(parse_cluster("local:2"), DeviceName("sim", "l4"))
+    assert "evo-kernels[cluster]" in raised.value.hint
+    assert "processes:N" in raised.value.hint
+
+
+def test_more_stations_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("evo.cluster.spec.gpu_count", lambda: 2)
+    with pytest.raises(UsageError, match="2 GPUs"):
+        open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))

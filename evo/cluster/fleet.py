@@ -72,6 +72,7 @@ class Seat:
     role: str
     index: int
     link: Link | None = None
+    opening: Link | None = None  # a station that has not joined yet
     name: str = ""
     taught: int = 0  # lessons that the present station has had
     failures: int = 0  # in a row
@@ -131,7 +132,7 @@ class Fleet:
         """End all stations; what is under way ends without a result."""
         with self._ready:
             self._closed = True
-            links = [seat.link for seat in self._seats if seat.link is not None]
+            links = [link for seat in self._seats for link in (seat.link, seat.opening) if link is not None]
             for order in [*itertools.chain(*self._waiting.values()), *self._under_way]:
                 order.future.cancel()
             self._ready.notify_all()
@@ -144,7 +145,7 @@ class Fleet:
     def seats(self) -> tuple[Seat, ...]:
         """The stations' places as they are now; to look at only."""
         with self._ready:
-            return tuple(replace(seat, link=None) for seat in self._seats)
+            return tuple(replace(seat, link=None, opening=None) for seat in self._seats)
 
     def learn(self, task: Task) -> None:
         """Let every station have a task before its next job."""
@@ -253,7 +254,11 @@ class Fleet:
     def _open(self, seat: Seat) -> None:
         link = self._site.open(seat.role, seat.index)
         about = self.about if seat.role == "compile" else None
+        with self._ready:
+            seat.opening = link  # so that closing ends it too
         try:
+            if self._closed:
+                raise StationLost("closed")
             found: Introduction = link.call("join", self._arch, about, limit_s=self._limits.open_s)
         except (StationLost, EvoError):
             link.close()

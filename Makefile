@@ -12,7 +12,7 @@ JOBS ?= 2
 PIP_ARGS ?=
 ARGS ?=
 
-.PHONY: iterate test test-full test-gpu redteam check bench bench-search format clean
+.PHONY: ready nightly iterate test test-full test-gpu redteam check bench bench-search docs format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
@@ -20,6 +20,8 @@ $(READY): pyproject.toml setup.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e '.[dev]'
 	@touch $@
+
+ready: $(READY)
 
 iterate: $(READY)
 	$(BIN)/evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run \
@@ -39,6 +41,10 @@ DEVICE ?= sim:l4
 redteam: $(READY)
 	$(BIN)/evo redteam --device $(DEVICE) $(ARGS)
 
+# One night of a runner: make nightly DEVICE=gpu:0 ARGS='--budget 2h --branch evo/nightly'
+nightly: $(READY)
+	$(BIN)/evo nightly --device $(DEVICE) $(ARGS)
+
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -51,6 +57,10 @@ bench: $(READY)
 # evo's knob search against others by replay; ARGS='--seeds 10 --only convolution_A4000' is quicker
 bench-search: $(READY)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search.py $(ARGS)
+
+# The pages that are written from the code
+docs: $(READY)
+	$(BIN)/python docs/generate.py
 
 format: $(READY)
 	$(BIN)/ruff format .

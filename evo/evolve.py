@@ -23,6 +23,7 @@ from evo.notebook import Notebook, open_notebook
 from evo.population import Record, load_records
 from evo.prepare import Failed
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
+from evo.screening import screened_gains
 from evo.search import Prior, Search
 from evo.settings import Event, Observer, Settings
 from evo.task import Task, load_task
@@ -91,8 +92,7 @@ class _Loop:
         llm: Llm | None = None,
         fleet: Fleet | None = None,
     ) -> None:
-        self.llm = llm
-        self.fleet = fleet
+        self.llm, self.fleet = llm, fleet
         self.flights = Flights(task, fleet, self._job) if fleet is not None else None
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
@@ -103,6 +103,7 @@ class _Loop:
             random.Random(settings.seed),
             margin=settings.margin if settings.margin is not None else bench.default_margin,
             search=settings.search,
+            eager=bench.modelled,
             priors={name: Prior(*found) for name, found in earlier.items()},
         )
         self.memory = Memory()
@@ -285,7 +286,7 @@ class _Loop:
                 trials_left=self.settings.iterations - self.trials - ahead,
                 losers=self.memory.losers,
             )
-            proposal = self.search.ask(parent, context, self._screen if self.bench.modelled else None)
+            proposal = self.search.ask(parent, context, self._screen if self.bench.modelled or not self.fleet else None)
             if proposal is None:
                 return None
             self.tried.add(parse_variant(proposal.text).id)
@@ -304,7 +305,7 @@ class _Loop:
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(kind="stage", text="screen"))
-        return self.bench.screen(self.task, self._parent().text, texts, self.settings.seed)
+        return screened_gains(self.bench, self.task, self._parent().text, texts, self.settings.seed)
 
     def _try(self, proposal: Proposal, parent: Variant | None, judged: Evaluation | None = None) -> Evaluation:
         """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""

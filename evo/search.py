@@ -6,7 +6,8 @@ the compiler refuses costs little, one that is timed costs a whole trial. Untrie
 Auer et al. 2002), starting from what earlier runs have shown; ties are broken by the generator that is passed in.
 
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
-looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left.
+looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. Where
+looks are measured and take their time (`eager` is false), there is one when the bandit's choice falls on a small edit.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
 `best-of-n` does so from the first champion each time, so that gains never build on one another.
@@ -80,6 +81,7 @@ class Search:
         *,
         margin: float,
         search: str = "bandit",
+        eager: bool = True,
         priors: Mapping[str, Prior] | None = None,
     ) -> None:
         self._arms = [Arm(operator) for operator in operators]
@@ -89,6 +91,7 @@ class Search:
                 arm.trials, arm.reward, arm.cost = (share * v for v in (prior.trials, prior.reward, prior.trials))
         self._rng = rng
         self._search = search
+        self._eager = eager
         self._needed = 1 / (1 - margin)
         self._parent = ""
         self._screened: dict[str, tuple[float, Proposal]] = {}  # by variant id, for this parent
@@ -99,8 +102,11 @@ class Search:
             return self._first(self._shuffled(), parent, context)
         if screen is None:
             return self._first(self._order(), parent, context)
-        small = [arm for arm in self._order() if arm.operator.name.startswith("rules")]
-        large = [arm for arm in self._order() if not arm.operator.name.startswith("rules")]
+        order = self._order()
+        small = [arm for arm in order if arm.operator.name.startswith("rules")]
+        large = [arm for arm in order if not arm.operator.name.startswith("rules")]
+        if not self._eager and order[0] in large and (offer := self._first(order[:1], parent, context)) is not None:
+            return offer
         best = self._screen(small, parent, context, screen)
         if best is not None and best[0] > self._needed:
             return best[1]

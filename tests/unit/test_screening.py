@@ -11,7 +11,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, write_task
 from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.result import Status
-from evo.screening import screen_all
+from evo.screening import screen_all, screened_gains
 from evo.task import Task, load_task
 from evo.workbench import Workbench
 
@@ -45,6 +45,15 @@ def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: W
     assert all(row.reason for row in found if row.p50_us is None)
     assert len({row.variant for row in found if row.variant}) >= 4
     assert set(found[0].stages_s) == {"compile", "check", "bench"}
+
+
+def test_gains_are_over_the_parent_and_absent_where_there_is_no_time(task: Task, gpu: Workbench) -> None:
+    headline = [row.p50_us for row in screen_all(task, [SLOW, FAST], gpu)]
+    assert headline[0] is not None
+    assert headline[1] is not None
+    expected = headline[0] / headline[1]
+    assert screened_gains(gpu, task, SLOW, [FAST, BROKEN, WRONG, SLOW], 0) == [expected, None, None, 1.0]
+    assert screened_gains(gpu, task, BROKEN, [FAST], 0) == [None]
 
 
 def test_texts_are_taken_as_they_are_needed(task: Task, gpu: Workbench) -> None:

@@ -128,6 +128,26 @@ def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
     assert found.text == moved(A=4)
 
 
+@pytest.mark.parametrize("eager", [True, False])
+def test_where_looks_are_dear_the_bandit_chooses_first(eager: bool, context: Context) -> None:
+    looks: list[Sequence[str]] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(texts)
+        return [1.5 for _ in texts]
+
+    arms = [Always("ladder", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
+    search = Search(arms, random.Random(0), margin=0.03, eager=eager)
+    found = search.ask(PARENT, context, screen)
+    assert found is not None
+    assert (found.operator, len(looks)) == (("rules.b", 1) if eager else ("ladder", 0))
+    for _ in range(40):
+        search.tell("ladder", None)
+    found = search.ask(PARENT, context, screen)
+    assert found is not None
+    assert (found.operator, len(looks)) == ("rules.b", 1)
+
+
 @pytest.mark.parametrize("kind", ["random", "best-of-n"])
 def test_controls_learn_nothing(kind: str, context: Context) -> None:
     arms = [Always(f"rules.{name}", [moved(A=2)]) for name in "abcd"]

@@ -30,6 +30,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 summary=f"{index.function.name}: {value} lanes have a slice each of {value} rows, {batch} steps of"
                 f" {trader.loop.name} at a time",
                 arguments={"kernel": index.function.name, "index": index.name, "to": value, "steps": batch},
+                rank=-1,  # fits few kernels, and moves what they are bound by
             )
 
 

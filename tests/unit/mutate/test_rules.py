@@ -53,6 +53,7 @@ extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
 }
 """
 FLAGS = ("--use_fast_math", "-ftz=true")
+ONLINE = next(rule.examples[0].before for rule in RULES if rule.name == "trade")  # a softmax of a row per thread
 
 
 @pytest.fixture
@@ -222,6 +223,13 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
             "  const int row = blockIdx.x * 32 + threadIdx.x;\n  float s = 0.0f;\n"
             "  for (int i = 0; i < n; ++i) s += a[i];\n  o[row] = s;\n",
         ),
+        ("trade", ONLINE.replace("if (row >= rows) return;", "")),
+        ("trade", ONLINE.replace("float x[32];", "__shared__ float y[32];\n  float x[32];")),
+        ("trade", ONLINE.replace("score += x[i] * b[j * 32 + i]", "score += x[i] * b[row * 32 + i]")),
+        ("trade", ONLINE.replace("x[i] = a[row * 32 + i]", "x[31 - i] = a[row * 32 + i]")),
+        ("trade", ONLINE.replace("    m = top;", "    if (score > x[0]) continue;\n    m = top;")),
+        ("trade", ONLINE.replace("  float m =", "  o[row] = x[3];\n  float m =")),
+        ("trade", ONLINE.replace("int j = 0; j < n", "int j = row; j < n")),
         ("coarsen", "  const int row = blockIdx.x * 32 + threadIdx.x;\n  o[row] = a[row];\n"),
     ],
 )

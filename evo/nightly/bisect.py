@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from evo.nightly.lineage import Version
+from evo.population import Record
 from evo.result import Environment, Json, drop_absent
 
 
@@ -83,6 +84,10 @@ def bisect(versions: Sequence[Version], is_bad: Judge) -> Found:
     return found
 
 
+def _order(record: Record) -> tuple[str, int]:
+    return (record.run, record.number)
+
+
 def cause_of(
     versions: Sequence[Version], found: Found, here: Environment, *, lost: str, also: Sequence[str] = ()
 ) -> Cause:
@@ -101,6 +106,9 @@ def cause_of(
             "which evo did not keep: no trial has this text" if bad.record is None else "a start, which claims no gain"
         )
         text = f"{lost} since {bad.words()}, {why}"
+        return Cause(kind="commit", text=text, good=good, bad=bad, looks=looks)
+    if not bad.by_evo and good.record is not None and _order(bad.record) < _order(good.record):
+        text = f"{lost} since {bad.words()}, which puts back a text that evo had replaced"
         return Cause(kind="commit", text=text, good=good, bad=bad, looks=looks)
     differences = tuple(here.differences(Environment.from_json(bad.record.environment)))
     if not differences:

@@ -20,13 +20,15 @@ _ENVIRONMENTS = 3  # the latest ones in which a fastest earlier champion is look
 class Version:
     """One text of a champion's file. commit, date and subject: where it came in, absent where only a record knows it.
 
-    record: the latest kept record of exactly this text; None for what evo did not keep, an edit by hand for example.
+    by_evo: whether that commit was a keep of evo's. record: the latest kept record of exactly this text; None for what
+    evo did not keep, an edit by hand for example.
     """
 
     variant: Variant
     commit: str | None = None
     date: str | None = None
     subject: str | None = None
+    by_evo: bool = True
     record: Record | None = None
 
     @property
@@ -53,8 +55,16 @@ def lineage(history: History, path: Path, records: Sequence[Record]) -> list[Ver
         if text is None or (variant := _parsed(text)) is None:
             continue
         record = known.get(text)
-        where = {"commit": commit.commit, "date": commit.date, "subject": commit.subject}
-        found.append(Version(variant=variant, record=record, **where))
+        found.append(
+            Version(
+                variant=variant,
+                commit=commit.commit,
+                date=commit.date,
+                subject=commit.subject,
+                by_evo=commit.trial is not None,
+                record=record,
+            )
+        )
     in_git = {version.text for version in found}
     only_recorded = [
         Version(variant=variant, record=record)

@@ -108,6 +108,16 @@ def test_what_changed_is_the_commit_or_the_environment(bad: Version, kind: str, 
     assert cause.text.startswith("is slower since")
 
 
+def test_a_text_put_back_by_hand_is_the_commits_doing() -> None:
+    old = replace(HERE, detail={"driver": "570"})
+    back = replace(version(1, 9.0, old), by_evo=False)
+    line = [version(2, 5.0), back]
+    cause = cause_of(line, bisect(line, lambda _: (True, "")), HERE, lost="is slower")
+    assert (cause.kind, "had replaced" in cause.text) == ("commit", True)
+    squashed = [version(1, 9.0, old), replace(version(2, 5.0, old), by_evo=False)]  # kept by evo, merged by a person
+    assert cause_of(squashed, bisect(squashed, lambda _: (True, "")), HERE, lost="is slower").kind == "environment"
+
+
 def test_few_earlier_champions_are_held_against_the_last() -> None:
     old = replace(HERE, detail={"driver": "550"})
     line = [version(1, 4.0, old), version(2, 6.0, old), version(3, 5.0), version(4, 9.0), version(5), version(6, 8.0)]

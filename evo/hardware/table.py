@@ -309,7 +309,7 @@ H200 = _row(
     capability=90,
     sms=132,
     clock_hz=1.98e9,
-    l2_bytes=50 * _MIB,
+    l2_bytes=60 * _MIB,
     rates={
         "dram_bytes_per_s": 4.8e12,
         "lsu_lanes": 32,
@@ -328,14 +328,15 @@ H200 = _row(
         "sms": "H200 SXM: 132 SMs read from the device",
         "clock_hz": "maximum SM clock read from the device, 1,980 MHz",
         "tensor_clock_hz": "the clock at which 132 x 2,048 x 2 gives the datasheet's 989 TFLOP/s, as for H100 SXM5",
-        "l2_bytes": "read from the device: 50 MB",
+        "l2_bytes": "read from the device: 62,914,560 bytes, driver 580",
         "dram_bytes_per_s": "H200 SXM datasheet: HBM3e, 4.8 TB/s",
         "lsu_lanes": "assumed by the simulator's model",
-        "mma_f16_fma": "mma.sync at 0.62 of the 2,048 dense wgmma rate (arXiv 2402.13499); unmeasured here",
+        "mma_f16_fma": "mma.sync at 0.62 of the 2,048 dense wgmma rate (arXiv 2402.13499), 613 TFLOP/s; one H200"
+        " sustains 616 by `evo doctor --calibrate`",
         "tensor_f16_fma": "H200 SXM datasheet: 1,979 TFLOP/s FP16 with sparsity, 989 dense = 132 x 2,048 x 2 x 1.83e9"
         " (wgmma)",
         "tensor_f8_fma": "H200 SXM datasheet: 3,958 TFLOP/s FP8 with sparsity, 1,979 dense",
-        "l2_bytes_per_clock": "estimate, unmeasured: 5.5 TB/s assumed",
+        "l2_bytes_per_clock": "estimate: 5.5 TB/s assumed; one H200 reads 16 MiB at 9.1 TB/s by `evo doctor --calibrate`",
         "latency_shared": "estimate from H100 microbenchmarks (arXiv 2402.13499)",
         "latency_l1": "estimate from H100 microbenchmarks (arXiv 2402.13499)",
         "latency_l2": "estimate from H100 microbenchmarks (arXiv 2402.13499)",

@@ -336,7 +336,7 @@ H200 = _row(
         "tensor_f16_fma": "H200 SXM datasheet: 1,979 TFLOP/s FP16 with sparsity, 989 dense = 132 x 2,048 x 2 x 1.83e9"
         " (wgmma)",
         "tensor_f8_fma": "H200 SXM datasheet: 3,958 TFLOP/s FP8 with sparsity, 1,979 dense",
-        "l2_bytes_per_clock": "estimate: 5.5 TB/s assumed; one H200 reads 16 MiB at 9.1 TB/s by `evo doctor --calibrate`",
+        "l2_bytes_per_clock": "estimate: 5.5 TB/s assumed; an H200 reads 16 MiB at 9.1 TB/s (`evo doctor --calibrate`)",
         "latency_shared": "estimate from H100 microbenchmarks (arXiv 2402.13499)",
         "latency_l1": "estimate from H100 microbenchmarks (arXiv 2402.13499)",
         "latency_l2": "estimate from H100 microbenchmarks (arXiv 2402.13499)",

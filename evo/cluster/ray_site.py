@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from evo.cluster.link import StationLost
@@ -22,6 +23,8 @@ class RaySite:
     """A Ray of its own on this machine (`local:N`), or one that runs (`ray://HOST:PORT`, `ray:auto`)."""
 
     def __init__(self, cluster: Cluster, device: DeviceName) -> None:
+        if cluster.kind == "ray" and _has_token():
+            os.environ.setdefault("RAY_AUTH_MODE", "token")  # a Ray client does not look for the token by itself
         self._ray = ray = _ray()
         self._device = device
         if ray.is_initialized():
@@ -99,6 +102,12 @@ class RayLink:
     def close(self) -> None:
         with suppress(Exception):
             self._ray.kill(self._actor)
+
+
+def _has_token() -> bool:
+    """Whether there is a token of Ray's where it looks for one."""
+    names = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+    return any(os.environ.get(name) for name in names) or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _ray() -> Any:

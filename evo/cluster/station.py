@@ -41,7 +41,7 @@ class Station:
     def __init__(self, device: DeviceName) -> None:
         self.device = device
         self._bench: Workbench | None = None
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, Task] = {}  # by hash, as they lie on this machine
 
     def join(self, arch: str, about: dict[str, str] | None) -> Introduction:
         """Open the device; or none, to compile for one that says `about` of itself."""
@@ -68,7 +68,7 @@ class Station:
 
     def start(self, job: Job) -> Started:
         """The first half of a job, and what it is compared with compiled, so that a GPU never waits for a compiler."""
-        bench, job = self.bench, replace(job, task=self._tasks[job.task.hash])
+        bench, job = self.bench, self._here(job)
         started = start(job, bench, bench.checker)
         if job.rival is not None and not started.ended and job.upto != "check":
             started.rival = bench.parent(job.task, job.rival)
@@ -76,8 +76,12 @@ class Station:
 
     def finish(self, started: Started) -> Evaluation:
         """The second half: every measurement that one decision rests on is made here, on one device."""
-        started.job = replace(started.job, task=self._tasks[started.job.task.hash])
+        started.job = self._here(started.job)
         return finish(started, self.bench)
+
+    def _here(self, job: Job) -> Job:
+        """The job with its task's folder on this machine; the rest of the task as the driver has it."""
+        return replace(job, task=replace(job.task, folder=self._tasks[job.task.hash].folder))
 
     def screen(self, task: str, texts: list[str], case: str, seed: int) -> list[Screened]:
         """A first look at some variants at one case, each compiled while others are on the GPU."""

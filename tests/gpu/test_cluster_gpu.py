@@ -1,0 +1,48 @@
+"""Stations on real GPUs: a killed one costs no result, and each decision names the one GPU that it was measured on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
+
+from evo.cluster import Fleet, open_site, parse_cluster
+from evo.device import DeviceName, gpu_count
+from evo.evaluate import Job
+from evo.result import Status
+from evo.task import load_task
+
+pytestmark = [pytest.mark.gpu, pytest.mark.timeout(280)]
+
+TEXTS = [SLOW, WRONG, FAST, BROKEN, UNSAFE, FAST.replace("THREADS 128", "THREADS 64"), FAST + "//\n", SLOW + "//\n"]
+EXPECTED = ["measured", "wrong", "measured", "uncompiled", "unsafe", "measured", "measured", "measured"]
+
+
+@pytest.mark.parametrize("kind", ["processes", "local"])
+def test_eight_candidates_with_a_station_killed(kind: str, tmp_path: Path) -> None:
+    if kind == "local" and importlib.util.find_spec("ray") is None:
+        pytest.skip("needs the extra [cluster]")
+    count = min(2, gpu_count())
+    task = load_task(new_repository(tmp_path / "mine"), "scale")
+    jobs = [Job(task=task, text=text, rival=SLOW, seed=5) for text in TEXTS]
+    notes: list[str] = []
+    with Fleet(open_site(parse_cluster(f"{kind}:{count}"), DeviceName("gpu", "0")), note=notes.append) as fleet:
+        figures = fleet.control(task, SLOW, 5)
+        found = fleet.evaluate_all(jobs)
+        first = next(found)
+        station = next(seat for seat in fleet.seats() if seat.role == "measure" and seat.name)
+        match = re.search(r"pid (\d+)", station.name)
+        assert match is not None
+        os.kill(int(match[1]), signal.SIGKILL)
+        evaluations = [evaluation for _, evaluation in (first, *found)]
+    assert len(figures) == count
+    assert [evaluation.status.value for evaluation in evaluations] == EXPECTED, notes
+    measured = [evaluation for evaluation in evaluations if evaluation.status is Status.MEASURED]
+    assert all(evaluation.control for evaluation in measured)  # the noise floor of the GPU that it was measured on
+    places = {evaluation.environment.detail["uuid"] for evaluation in measured}
+    assert 1 <= len(places) <= count

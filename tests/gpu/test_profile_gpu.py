@@ -27,7 +27,12 @@ def test_the_watched_launch_runs_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "case"), [("attention/ladder/40_mma.cu", "b2"), ("matmul/ladder/30_mma.cu", "square1k")]
+    ("file", "case"),
+    [
+        ("attention/ladder/40_mma.cu", "b2"),
+        ("attention/ladder/50_wide.cu", "b2"),
+        ("matmul/ladder/30_mma.cu", "square1k"),
+    ],
 )
 def test_measured_counts_equal_the_simulators(file: str, case: str) -> None:
     command = [sys.executable, "-m", "evo", "profile", f"kernels/{file}", "--case", case, "--device", "gpu:0", "--json"]

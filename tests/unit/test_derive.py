@@ -20,7 +20,8 @@ from evo.hardware import chip
 from evo.launch import Launch, over_resources
 from evo.prepare import Failed, Prepared, prepare
 from evo.reference import load_reference
-from evo.task import Case, load_task
+from evo.roofline import limits
+from evo.task import Case, Task, load_task
 from evo.variant import read_variant
 
 ROOT = Path(__file__).parents[2]
@@ -315,6 +316,17 @@ def test_the_document_keeps_hypotheses_apart_from_results() -> None:
 # --- against the simulator
 
 
+def counters_of(task: Task, text: str, case: Case) -> dict[str, int]:
+    prepared = prepare(task, text, chip=L4, arch="sm_89", cases=[case])
+    assert isinstance(prepared, Prepared)
+    request = RunRequest(
+        program=prepared.programs[case.name], inputs=load_reference(task).inputs(case, 0), check_races=False
+    )
+    with Worker(DeviceName("sim", "l4")) as worker:
+        counters: dict[str, int] = worker.call("run", request, time_limit_s=200).counters
+    return counters
+
+
 def counted(name: str, rung: str, axes: dict[str, int]) -> tuple[dict[str, float], dict[str, int]]:
     """What was predicted for a case, and what the simulator counts in the rung with the derived knobs."""
     task = load_task(ROOT, name)
@@ -323,13 +335,7 @@ def counted(name: str, rung: str, axes: dict[str, int]) -> tuple[dict[str, float
     variant = read_variant(task.folder / "ladder" / rung)
     changed = {knob: value for knob, value in found.knobs[rung].items() if variant.knob_values[knob] != value}
     text = variant.with_knobs(changed).text if changed else variant.text
-    prepared = prepare(task, text, chip=L4, arch="sm_89", cases=[case])
-    assert isinstance(prepared, Prepared)
-    request = RunRequest(
-        program=prepared.programs["derived"], inputs=load_reference(task).inputs(case, 0), check_races=False
-    )
-    with Worker(DeviceName("sim", "l4")) as worker:
-        return predictions(found), worker.call("run", request, time_limit_s=200).counters
+    return predictions(found), counters_of(task, text, case)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +343,7 @@ def counted(name: str, rung: str, axes: dict[str, int]) -> tuple[dict[str, float
     [
         ("attention", "40_mma.cu", {"B": 1, "HQ": 2, "HKV": 1, "SQ": 256, "SK": 128, "D": 64, "CAUSAL": 0}),
         pytest.param(
-            "attention", "40_mma.cu", {"B": 1, "HQ": 2, "HKV": 1, "SQ": 128, "SK": 256, "D": 128, "CAUSAL": 1},
+            "attention", "40_mma.cu", {"B": 1, "HQ": 2, "HKV": 1, "SQ": 256, "SK": 128, "D": 128, "CAUSAL": 1},
             marks=pytest.mark.long,
         ),
         pytest.param("matmul", "30_mma.cu", {"M": 256, "N": 256, "K": 128}, marks=pytest.mark.long),
@@ -349,6 +355,44 @@ def test_predicted_counts_are_what_the_simulator_counts(name: str, rung: str, ax
     assert seen["global_sectors_ideal"] == predicted["l2_sectors"]
     assert seen["unique_read_bytes"] + seen["unique_write_bytes"] == predicted["dram_bytes_cold"]
     assert seen["shared_wavefronts"] - seen["shared_wavefronts_ideal"] == predicted["bank_conflicts"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rung", "axes", "tile"),
+    [
+        (
+            "attention", "50_wide.cu", {"B": 1, "HQ": 2, "HKV": 2, "SQ": 128, "SK": 192, "D": 64, "CAUSAL": 0},
+            {"BLOCK_M": 64},
+        ),
+        pytest.param(
+            "attention", "50_wide.cu", {"B": 1, "HQ": 2, "HKV": 2, "SQ": 384, "SK": 128, "D": 128, "CAUSAL": 0},
+            {"BLOCK_M": 128}, marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "matmul", "40_warp_tile.cu", {"M": 256, "N": 384, "K": 96}, {"BLOCK_M": 128, "BLOCK_N": 128},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "matmul", "60_lean.cu", {"M": 256, "N": 512, "K": 160}, {"BLOCK_M": 128, "BLOCK_N": 256},
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "matmul", "70_sized.cu", {"M": 192, "N": 320, "K": 128}, {"BLOCK_M": 64, "BLOCK_N": 64},
+            marks=pytest.mark.long,
+        ),
+    ],
+)  # fmt: skip
+def test_rungs_that_store_16_bytes_request_exactly_the_predicted_sectors(
+    name: str, rung: str, axes: dict[str, int], tile: dict[str, int]
+) -> None:
+    task, case = load_task(ROOT, name), Case(name="full", axes=axes)
+    found = limits(task, case, L4)
+    seen = counters_of(task, read_variant(task.folder / "ladder" / rung).text, case)
+    assert seen["mma_instructions"] == found.flop / 4096
+    (predicted,) = [t.bytes_l2 for t in found.tiles if tile.items() <= t.tile.items()]
+    assert predicted is not None
+    assert seen["global_sectors"] == predicted / 32
+    assert seen["unique_read_bytes"] + seen["unique_write_bytes"] == found.bytes_compulsory
 
 
 def test_a_layout_knows_its_size() -> None:

@@ -105,7 +105,7 @@ def _unsupported(pair: _Pair) -> str | None:
         return f"case {pair.name}: the estimate has no term {term!r}, so nothing shows the gain"
     dropped = 1 - pair.after.terms_us[term] / pair.before.terms_us[term] if pair.before.terms_us[term] > 0 else 0.0
     if dropped < saved / 2:  # other terms may have moved as well, but this one has to carry the larger part
-        return f"case {pair.name}: modelled {_times(pair)}, but its limiter does not show it: {_term(pair, term)}"
+        return f"case {pair.name}: {_times(pair)}, but its limiter does not show it: {_term(pair, term)}"
     return None
 
 

@@ -160,8 +160,9 @@ class Sequence:
         for step in self._steps:
             wanted = largest[step.name]
             if wanted and wanted + step.kernel.shared_size_bytes > _DEFAULT_SHARED:
-                with blamed_on(step.name):
-                    step.kernel.max_dynamic_shared_size_bytes = wanted
+                with blamed_on(step.name):  # never lowered: cases that share the module may need different sizes
+                    if step.kernel.max_dynamic_shared_size_bytes < wanted:
+                        step.kernel.max_dynamic_shared_size_bytes = wanted
 
     def enqueue(self, stream: Any) -> None:
         """Put the whole sequence on the stream; nothing is waited for."""

@@ -161,8 +161,8 @@ class Sequence:
             wanted = largest[step.name]
             if wanted and wanted + step.kernel.shared_size_bytes > _DEFAULT_SHARED:
                 with blamed_on(step.name):  # never lowered: cases that share the module may need different sizes
-                    if step.kernel.max_dynamic_shared_size_bytes < wanted:
-                        step.kernel.max_dynamic_shared_size_bytes = wanted
+                    allowed = step.kernel.max_dynamic_shared_size_bytes
+                    step.kernel.max_dynamic_shared_size_bytes = max(allowed, wanted)
 
     def enqueue(self, stream: Any) -> None:
         """Put the whole sequence on the stream; nothing is waited for."""

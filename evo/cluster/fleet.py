@@ -37,13 +37,13 @@ class Limits:
     losses: how many stations one job may lose before the run ends. alone_s: how long a run goes on with no station.
     """
 
-    open_s: float = 180.0
+    open_s: float = 120.0
     lesson_s: float = 600.0
     slow_s: float = 1800.0
     patient_s: float = 300.0
     slow_factor: float = 10.0
     losses: int = 3
-    alone_s: float = 300.0
+    alone_s: float = 240.0
     again_s: tuple[float, ...] = (0.5, 2.0, 10.0, 30.0, 60.0)
 
 

@@ -5,6 +5,8 @@ and Ray puts those on nodes without GPUs first.
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ class RaySite:
         quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # an actor without GPUs keeps the variables
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             if cluster.kind == "local":
                 assert cluster.count is not None
@@ -52,6 +55,10 @@ class RaySite:
                 ray.shutdown()
             problem = f"--cluster {cluster}: Ray does not start: {_line(error)}"
             raise HarnessFault(problem, hint="is it up (`ray status`)? `--cluster processes:N` needs no Ray") from None
+
+        if threading.current_thread() is threading.main_thread():  # Ray has put its own in their place
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def open(self, role: str, index: int) -> RayLink:
         del index  # Ray chooses the place

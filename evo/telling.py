@@ -24,9 +24,11 @@ def reached(task: Task, bench: Workbench, cases: Mapping[str, Json]) -> float | 
 def advice(task: Task, bench: Workbench, cases: Mapping[str, Json], *, since_kept: int) -> str:
     """One line for the end of a run."""
     time_us, share = _time(task, cases), reached(task, bench, cases)
-    if time_us is None or share is None:
-        return f"{task.headline}: no time or no floor to compare with"
+    if time_us is None:
+        return f"{task.headline}: it has no time"
     word = "modelled" if bench.modelled else "measured"
+    if share is None:
+        return f"{task.headline}: {time_us:.4g} us {word}; no floor to compare with (`evo limits {task.name}` says why)"
     said = f"{task.headline}: {time_us:.4g} us {word}, {share:.0%} of its floor's speed"
     row = cases.get(task.headline)
     rival = row.get("baseline") if isinstance(row, dict) else None

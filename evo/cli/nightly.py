@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.loop import Operators, operator_names, stoppable
+from evo.cli.loop import Branch, Operators, operator_names, stoppable
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -32,38 +32,45 @@ from evo.errors import EvoError, TaskInvalid, UsageError
 if TYPE_CHECKING:
     from evo.device import DeviceName
     from evo.evolve import Event
-    from evo.nightly import Check, Night
+    from evo.nightly import Check, Night, Plan
 
 _SUMMARY, _JUNIT, _JSON, _PAGE = "summary.md", "junit.xml", "nightly.json", "report.html"
 _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
+Tasks = Annotated[
+    list[str] | None, typer.Argument(metavar="[TASK]...", show_default=False, help="Only these (default: all).")
+]
+LoopTime = Annotated[
+    str, typer.Option("--budget", metavar="TIME", help="Time for the loop, over all tasks: 90s, 30m, 1h30m.")
+]
+Trials = Annotated[
+    int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most of each task; 0 leaves them out.")
+]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help=f"Where {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON} go.")]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="NAME", help="Of the red team: an attack, a row or a task; again for more."),
+]
+Attacks = Annotated[bool, typer.Option("--redteam/--no-redteam", help="Whether the attacks are run.")]
+Share = Annotated[
+    str | None, typer.Option("--margin", metavar="SHARE", help="What counts as faster (3%; modelled 10%).")
+]
+
+
 def nightly(
     context: typer.Context,
-    tasks: Annotated[
-        list[str] | None, typer.Argument(metavar="[TASK]...", show_default=False, help="Only these (default: all).")
-    ] = None,
+    tasks: Tasks = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Time for the loop, over all tasks: 90s, 30m, 1h30m.")
-    ] = "30m",
-    iterations: Annotated[
-        int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most of each task; 0 leaves them out.")
-    ] = 12,
+    budget: LoopTime = "30m",
+    iterations: Trials = 12,
     operators: Operators = "ladder,rules",
-    branch: Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")] = None,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help=f"Where {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON} go.")
-    ] = Path("nightly"),
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="Of the red team: an attack, a row or a task; again for more."),
-    ] = None,
-    redteam: Annotated[bool, typer.Option("--redteam/--no-redteam", help="Whether the attacks are run.")] = True,
-    margin: Annotated[
-        str | None, typer.Option("--margin", metavar="SHARE", help="What counts as faster (3%; modelled 10%).")
-    ] = None,
+    branch: Branch = None,
+    out: Out = Path("nightly"),
+    only: Only = None,
+    redteam: Attacks = True,
+    margin: Share = None,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> int:
@@ -81,8 +88,7 @@ def nightly(
         raise UsageError("a night takes ladder, derive and rules", hint="`evo iterate` takes the others")
     chosen = choose_device(device)
     _prepare(out)
-    from evo.cli.shipped import shipped_folder
-    from evo.nightly import Hooks, Plan, night_shift
+    from evo.nightly import Plan
 
     plan = Plan(
         device=chosen,
@@ -96,20 +102,7 @@ def nightly(
         seed=seed,
         attacks=tuple(only or ()) if redteam else None,
     )
-    views = _Views(root)
-    with stoppable(views.view) as stop:
-        night = night_shift(
-            plan,
-            root,
-            Hooks(
-                machine=lambda: _machine(session, chosen),
-                shipped=session.given_root / "kernels" if session.given_root is not None else shipped_folder(),
-                tell=_tell,
-                watch=views.see,
-                stop=stop,
-            ),
-        )
-    stage("")
+    night = _watched(plan, session)
     _leave(night, root, out)
     if json:
         out_json(night.to_json())
@@ -119,6 +112,24 @@ def nightly(
         sys.stdout.write(markdown(night))
     say(f"{night.verdict}; {duration(night.elapsed_s)}; {out}/{_PAGE}, {_SUMMARY}, {_JUNIT}, {_JSON}")
     return night.exit_code
+
+
+def _watched(plan: Plan, session: Session) -> Night:
+    from evo.cli.shipped import shipped_folder
+    from evo.nightly import Hooks, night_shift
+
+    views = _Views(root := session.root())
+    with stoppable(views.view) as stop:
+        hooks = Hooks(
+            machine=lambda: _machine(session, plan.device),
+            shipped=session.given_root / "kernels" if session.given_root is not None else shipped_folder(),
+            tell=_tell,
+            watch=views.see,
+            stop=stop,
+        )
+        night = night_shift(plan, root, hooks)
+    stage("")
+    return night
 
 
 class _Views:
@@ -176,9 +187,9 @@ def _machine(session: Session, device: DeviceName) -> list[Check]:
 def _leave(night: Night, root: Path, out: Path) -> None:
     """The report and what CI reads. The page comes first, so that the others can say what became of it."""
     from evo.cli.report import write_page
-    from evo.disk import write_atomic
-    from evo.nightly import Check, junit, markdown
+    from evo.nightly import Check, markdown
 
+    _write_all(night, out)  # a fault of the page must not cost what CI reads
     began = time.monotonic()
     state, code = "passed", 5
     try:
@@ -189,14 +200,22 @@ def _leave(night: Night, root: Path, out: Path) -> None:
         state, text, code = "fault", error.message, error.exit_code
     elapsed_s = time.monotonic() - began
     night.checks.append(Check(step="report", name="report", state=state, text=text, elapsed_s=elapsed_s, code=code))
+    _write_all(night, out)
+    if job := os.environ.get(_JOB_SUMMARY):
+        try:
+            with Path(job).open("a", encoding="utf-8", errors="replace") as file:
+                file.write(markdown(night))
+        except OSError as error:
+            say(f"the job summary {job} cannot be written: {error.strerror}")
+
+
+def _write_all(night: Night, out: Path) -> None:
+    """The summary, the JUnit file and all of it as JSON."""
+    from evo.disk import write_atomic
+    from evo.nightly import junit, markdown
+
     summary = markdown(night)
     write_atomic(out / _SUMMARY, summary.encode("utf-8", "replace"))
     write_atomic(out / _JUNIT, junit(night).encode("utf-8", "replace"))
     data = json_module.dumps(night.to_json(), indent=2, allow_nan=False) + "\n"
     write_atomic(out / _JSON, data.encode("utf-8", "replace"))
-    if job := os.environ.get(_JOB_SUMMARY):
-        try:
-            with Path(job).open("a", encoding="utf-8", errors="replace") as file:
-                file.write(summary)
-        except OSError as error:
-            say(f"the job summary {job} cannot be written: {error.strerror}")

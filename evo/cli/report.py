@@ -141,8 +141,7 @@ def _run_to_tell(population: Sequence[Record]) -> str:
 def _told(
     root: Path, shown: list[Record], population: list[Record], *, count: bool, case_study: bool
 ) -> tuple[Story, CaseStudy | None]:
-    from importlib.metadata import version
-
+    import evo
     from evo.leaderboard import build, entries
     from evo.report import case_study as tell
     from evo.report import story
@@ -160,7 +159,7 @@ def _told(
         headlines=headlines,
         title=f"Kernel evolution of {', '.join(names)}",
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        version=version("evo-kernels"),
+        version=evo.__version__,
         rooflines=rooflines,
         heats=heats,
         no_heat="" if count else "Counters by source line were not asked for",

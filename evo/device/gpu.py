@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,10 @@ class GpuDevice:
     def bench(self, request: BenchRequest) -> BenchResult:
         from evo.device.gpu_timing import Bench
 
-        with self.locked(exclusive=True):
+        with self._timing():
             started = time.perf_counter()
-            try:
-                found = Bench(self, request).measure()
-                return replace(found, held_s=time.perf_counter() - started)
-            except BaseException:
-                self.spent = True  # whatever broke in the middle of a measurement, the next starts in a fresh process
-                raise
+            found = Bench(self, request).measure()
+            return replace(found, held_s=time.perf_counter() - started)
 
     def rivals(
         self, folder: str, axes: dict[str, int], inputs: Arrays, options: BenchOptions | None = None
@@ -141,12 +137,8 @@ class GpuDevice:
     ) -> dict[str, RivalPairs | str]:
         from evo.device.gpu_versus import pair_rivals
 
-        with self.locked(exclusive=True):
-            try:
-                return pair_rivals(self, request, Path(folder), axes, pairs)
-            except BaseException:
-                self.spent = True
-                raise
+        with self._timing():
+            return pair_rivals(self, request, Path(folder), axes, pairs)
 
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         from evo.device.gpu_rates import measure_rates
@@ -195,6 +187,16 @@ class GpuDevice:
                     seen[key] = {n: arena.download(n, NUMPY[b.dtype], b.dims) for n, b in outputs.items()}
                 repeats.append(seen[key])
         return RunResult(outputs=tuple(repeats), overwritten=tuple(sorted(overwritten)), broken_guards=arena.broken())
+
+    @contextlib.contextmanager
+    def _timing(self) -> Iterator[None]:
+        """The GPU to itself; whatever breaks in the middle of a measurement, the next starts in a fresh process."""
+        with self.locked(exclusive=True):
+            try:
+                yield
+            except BaseException:
+                self.spent = True
+                raise
 
     def locked(self, *, exclusive: bool) -> contextlib.AbstractContextManager[None]:
         """Hold the GPU against other evo processes: any number may check at once, one alone may time."""

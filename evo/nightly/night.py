@@ -11,7 +11,7 @@ from evo.result import Json, drop_absent
 LOSS = 1  # a champion that did not hold, or an attack that won
 FAULT = 5
 
-STEPS = ("doctor", "ledger", "control", "redteam", "champions", "iterate", "report")
+STEPS = ("doctor", "ledger", "control", "redteam", "champions", "iterate", "night", "report")
 _STATES = ("passed", "failed", "fault", "skipped")
 
 

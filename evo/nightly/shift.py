@@ -9,6 +9,7 @@ import json
 import re
 import secrets
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ from evo.task import Task, load_task, task_names
 from evo.workbench import harness_version
 
 _ARCH = re.compile(r"sm_\d+[a-z]?")
+_DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 _LEAST_S = 5.0  # of the budget, below which a task is not begun
 
 
@@ -73,7 +75,7 @@ class Hooks:
 
 
 def night_shift(plan: Plan, root: Path, hooks: Hooks) -> Night:
-    """The whole night. Raises DeviceMissing where there is no such device, UsageError for a task that is not there."""
+    """The whole night. Raises UsageError for a task or an attack that is not there."""
     return _Shift(plan, root, hooks).run()
 
 
@@ -101,18 +103,27 @@ class _Shift:
         night, began = self.night, self.hooks.clock()
         self.hooks.tell("the machine")
         night.checks += self.hooks.machine()
-        if not self._stopped_by("doctor") and self._ledger():
-            with ExitStack() as stack:
-                benches = _Benches(self.plan.device, stack)
-                first = benches.of(self.plan.arch)
-                night.chip, night.arch = first.chip_slug, first.arch
-                found = self._champions(first)
-                controls = self._control(benches, found)
-                self._redteam()
-                self._review(benches, found, controls)
-            self._iterate()
+        try:
+            if not self._stopped_by("doctor") and self._ledger():
+                self._reviews()
+                self._iterate()
+        except EvoError as error:
+            self._check("night", "the night", "fault", error.message, since=began, code=error.exit_code)
+        except _DEFECTS as error:  # what was found until then is still to be told
+            said = f"a fault in evo itself: {type(error).__name__}: {error}"
+            self._check("night", "the night", "fault", said, since=began, detail=traceback.format_exc())
         night.elapsed_s = self.hooks.clock() - began
         return night
+
+    def _reviews(self) -> None:
+        with ExitStack() as stack:
+            benches = _Benches(self.plan.device, stack)
+            first = benches.of(self.plan.arch)
+            self.night.chip, self.night.arch = first.chip_slug, first.arch
+            found = self._champions(first)
+            controls = self._control(benches, found)
+            self._redteam()
+            self._review(benches, found, controls)
 
     def _stopped_by(self, step: str) -> bool:
         return any(check.state == "fault" for check in self.night.of(step))

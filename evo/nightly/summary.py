@@ -16,6 +16,7 @@ _TITLES = {
     "redteam": "red team",
     "champions": "champions",
     "iterate": "the loop",
+    "night": "the night",
     "report": "report",
 }
 _MARKS = {"passed": "ok", "failed": "**failed**", "fault": "**fault**", "skipped": "skipped"}

@@ -1,0 +1,288 @@
+"""Write the pages that follow from the code: one for each command, the operators, the simulator's opcode table.
+
+`make docs` runs it; tests/unit/test_docs_generated.py holds the committed pages to what it gives. Everything about
+options comes from the command line itself; only examples and links are kept here, and the tests parse the examples.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import typer
+
+from evo.cli.app import app
+from evo.device.sim.isa import TABLE
+from evo.mutate import RULES, operator_docs
+
+DOCS = Path(__file__).parent
+_BESIDE = 72  # characters of the longest example, up to which comments stand beside
+NOTE = "<!-- Written by `make docs` from the code. -->"
+
+# Command -> lines of (command line, what it is for).
+EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "init": (("evo init", "in the root of a git repository"), ("evo init --root ../kernels-of-mine", "elsewhere")),
+    "iterate": (
+        ("evo iterate softmax --iterations 20", "twenty trials, on the GPU or on the simulator"),
+        ("evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run", "anew, on a branch of its own"),
+        ("evo iterate attention --device gpu:0 --budget 30m --operators ladder,rules,derive", "half an hour on a GPU"),
+        ("evo iterate softmax --resume --iterations 40", "go on with the last run, up to 40 trials in all"),
+        ("evo iterate softmax --operators llm --llm-model MODEL --llm-budget 2.00", "ask a language model"),
+        ("evo iterate softmax --json | tee run.jsonl", "one JSON object a trial"),
+    ),
+    "leaderboard": (
+        ("evo leaderboard", "all champions"),
+        ("evo leaderboard attention --json", "the entries of one task, as in leaderboard.json"),
+        ("evo leaderboard --rebuild", "write leaderboard.json anew from the records"),
+    ),
+    "check": (
+        ("evo check mine.cu", "its task is named in the file"),
+        ("evo check ladder/10_block.cu --task softmax", "a file of the task's folder"),
+        ("evo check mine.cu --seed 535657112", "the inputs of an earlier check again"),
+        ("evo check mine.cu --counters --case ragged", "and what ran, line by line, at one case"),
+    ),
+    "bench": (
+        ("evo bench mine.cu", "alone"),
+        ("evo bench mine.cu --against other.cu --device gpu:0", "in turns with another, with a decision"),
+    ),
+    "try": (("evo try mine.cu", "against the champion"), ("evo try mine.cu --json", "for a script or an agent")),
+    "compile": (
+        ("evo compile mine.cu", "for every set of compiled-in axes"),
+        ("evo compile mine.cu --arch sm_90 --json", "for another chip, as data"),
+    ),
+    "limits": (
+        ("evo limits attention --gpu l4", "all timed cases on an L4"),
+        ("evo limits softmax --gpu h200 --case rows4k --plot roofline.svg", "one case, and a drawing"),
+    ),
+    "derive": (
+        ("evo derive matmul --gpu l4", "the best legal configurations"),
+        ("evo derive matmul --gpu l4 --explain", "with the proofs, as a document"),
+        ("evo derive --check mine.cu --gpu l4", "does this file fit the chip?"),
+    ),
+    "baseline": (("evo baseline attention --device gpu:0", "every backend of the library, on a GPU"),),
+    "profile": (
+        ("evo profile mine.cu", "exact counts on the simulator"),
+        ("evo profile mine.cu --device gpu:0", "and Nsight Compute's beside them, on a GPU"),
+    ),
+    "tune": (
+        ("evo tune ladder/30_mma.cu --task matmul --device sim:l4 --budget 20", "the knobs of a kernel"),
+        ("evo tune --space convolution_A4000_T4.json.gz --runs 20", "a recorded space, by replay"),
+        ("evo tune --ask-tell", "anybody's space, over stdin and stdout"),
+    ),
+    "operators": (
+        ("evo operators", "all of them, with an example each"),
+        ("evo operators unroll", "one rule in full"),
+    ),
+    "insights": (("evo insights softmax", "effects by kind of change, on each chip"),),
+    "log": (("evo log softmax", "all trials of a task"), ("evo log --json", "as data")),
+    "show": (("evo show 5954", "by the beginning of a variant's or a trial's id"),),
+    "diff": (("evo diff 5f1b 5954", "two variants side by side"),),
+    "replay": (("evo replay 5954", "the trial again, here and now"),),
+    "report": (
+        ("evo report", "report.html, one page that needs nothing else"),
+        ("evo report --case-study --task attention --format md --out study.md", "one run told as a story"),
+        ("evo report --format csv --out trials.csv", "the trials as a table"),
+    ),
+    "new": (
+        (
+            "evo new row_scale --axis ROWS=4096,COLS=1024 --in 'x:float16[ROWS,COLS]' --in 's:float32[ROWS]'"
+            " --out 'y:float16[ROWS,COLS]' --compute 'y = x * s[:, None]'",
+            "from names, shapes and a formula",
+        ),
+        ("evo new gated --axis B=512,DIM=1024 --in 'x:float32[B,DIM]' --module model.py:Gated --init DIM", "a module"),
+    ),
+    "import": (
+        ("evo import kernelbench problems/*.py", "each file becomes a task"),
+        ("evo import kernel-tuner add.json --source add.cu --name add", "parameters become knobs"),
+    ),
+    "export": (
+        ("evo export attention --out attention_op", "a package with a torch operator"),
+        ("evo export softmax --out softmax_ptx --format ptx --from mine.cu", "one kernel as PTX"),
+    ),
+    "mcp": (("evo mcp --device sim:l4", "how an agent starts it"),),
+    "redteam": (
+        ("evo redteam --device sim:l4", "all attacks; about a minute and a half of processor time"),
+        ("evo redteam --only attention", "some of them: by name, row or task"),
+    ),
+    "doctor": (
+        ("evo doctor", "what is here, what is missing"),
+        ("evo doctor --calibrate --device gpu:0", "measure the rates of this GPU"),
+    ),
+    "nightly": (),
+}
+
+SEE: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "iterate": (
+        ("operators.md", "where changes come from"),
+        ("llm.md", "a language model"),
+        ("proof.md", "what is kept"),
+    ),
+    "check": (("proof.md", "what a check is"), ("kernels.md", "what a `.cu` file says")),
+    "bench": (("proof.md", "how times are taken and compared"),),
+    "try": (("proof.md", "how it is decided"),),
+    "compile": (("kernels.md", "what a `.cu` file says"),),
+    "profile": (("simulator.md", "what is counted"),),
+    "tune": (("tune.md", "how it searches, and what it was compared with"),),
+    "operators": (("operators.md", "all rules, and how to write one"),),
+    "new": (("tasks.md", "tasks"),),
+    "import": (("tasks.md", "tasks"),),
+    "export": (("tasks.md", "tasks"),),
+    "mcp": (("mcp.md", "what an agent is given"),),
+    "redteam": (("redteam.md", "the attacks"),),
+    "nightly": (("nightly.md", "a runner, step by step"),),
+    "init": (("tutorial.md", "the first ten minutes"),),
+    "replay": (("proof.md", "what a record holds"),),
+    "show": (("proof.md", "what a record holds"),),
+}
+
+EXITS = """\
+| exit code | says |
+|---|---|
+| 0 | done |
+| 1 | the variant failed (`check`, `bench`, `try`, `compile`, `replay`), or an attack won (`redteam`) |
+| 2 | an unknown option, task, case or device |
+| 3 | a task or a file is invalid: file, line and field |
+| 4 | the device is missing |
+| 5 | a fault of the machine or of evo, never held against a variant |
+| 6 | the git repository is not in a state that evo could commit to |
+"""
+
+
+def pages() -> dict[str, str]:
+    """All generated pages: text by path below docs/."""
+    found = {f"commands/{name}.md": command_page(name) for name in commands()}
+    return {
+        "commands/README.md": index_page(),
+        **found,
+        **{name: _filled(name) for name in ("operators.md", "simulator.md")},
+    }
+
+
+def commands() -> dict[str, typer.core.TyperCommand]:
+    """Every command of `evo`, in the order of its help."""
+    group = typer.main.get_command(app)
+    return dict(group.commands)  # type: ignore[attr-defined]
+
+
+def index_page() -> str:
+    """The list of all commands."""
+    rows = [f"| [`evo {name}`]({name}.md) | {_sentences(command)[0]} |" for name, command in commands().items()]
+    intro = (
+        "`--root DIR` names the repository from anywhere, `--version` the version. `evo --install-completion` makes the"
+        " Tab key know commands, tasks, cases, chips and operators. stdout is data, stderr is progress; every failure"
+        " is an `error:` line and a `hint:` line."
+    )
+    return "\n".join([NOTE, "# Commands", "", "| command | does |", "|---|---|", *rows, "", intro, "", EXITS])
+
+
+def command_page(name: str) -> str:
+    """One command: what it does, examples, arguments and options."""
+    command = commands()[name]
+    context = typer.Context(command, info_name=name, parent=typer.Context(typer.main.get_command(app), info_name="evo"))
+    first, rest = _sentences(command)
+    lines = [NOTE, f"# evo {name}", "", f"{first} {rest}".strip(), ""]
+    if examples := EXAMPLES.get(name):
+        width = max(len(line) for line, _ in examples)
+        beside = [f"{line:<{width}}   # {why}" for line, why in examples]
+        above = [word for line, why in examples for word in (f"# {why}", line)]
+        lines += ["```", *(beside if width <= _BESIDE else above), "```", ""]
+    for kind, title in (("argument", "argument"), ("option", "option")):
+        rows = list(_rows(command, context, kind))
+        if rows:
+            lines += [f"| {title} | is |", "|---|---|", *rows, ""]
+    links = [*SEE.get(name, ()), ("commands/README.md", "all commands and exit codes")]
+    lines += ["See " + ", ".join(f"[{why}]({_link(page)})" for page, why in links) + "."]
+    return "\n".join(lines) + "\n"
+
+
+def _link(page: str) -> str:
+    return page.removeprefix("commands/") if page.startswith("commands/") else f"../{page}"
+
+
+def _sentences(command: typer.core.TyperCommand) -> tuple[str, str]:
+    """The first sentence of a command's help, and the others."""
+    first, _, rest = " ".join((command.help or "").split()).partition(". ")
+    return first.rstrip(".") + ".", rest
+
+
+def _rows(command: typer.core.TyperCommand, context: typer.Context, kind: str) -> Iterator[str]:
+    for param in command.params:
+        record = param.get_help_record(context)
+        if record is None or param.param_type_name != kind:
+            continue
+        shown = record[0]
+        if kind == "argument":
+            shown = re.sub(r"[\[\]{}]", "", str(param.metavar or shown.split()[0]))
+        text, notes = re.fullmatch(r"(.*?)(?:\s*\[([^\[\]]*)\])?", record[1], re.DOTALL).groups()  # type: ignore[union-attr]
+        kept = [note for note in (notes or "").split("; ") if note.startswith(("default:", "env var:", "required"))]
+        more = f" ({', '.join(_note(note) for note in kept)})" if kept else ""
+        yield f"| `{_plain(shown)}` | {_plain(text)}{more} |".replace("|  (", "| (")
+
+
+def _note(note: str) -> str:
+    word, colon, value = note.partition(": ")
+    return f"{word.replace('env var', 'environment')} `{value}`" if colon else word
+
+
+def _plain(text: str) -> str:
+    choices = re.sub(r"[<\[]((?:\w+\|)+\w+)[>\]]", r"\1", text)
+    return " ".join(choices.split()).replace("|", "\\|")
+
+
+def _filled(name: str) -> str:
+    """A page written by hand whose parts between `<!-- generated: PART -->` and `<!-- end -->` come from the code."""
+    parts = {"rules": rules_part, "opcodes": opcodes_part, "families": families_part}
+    text = (DOCS / name).read_text(encoding="utf-8")
+    return re.sub(
+        r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)",
+        lambda match: f"{match[1]}{parts[match[2]]()}{match[3]}",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def families_part() -> str:
+    """What `--operators` takes."""
+    rows = [f"| `{doc.name}` | {doc.sentence} |" for doc in operator_docs() if not doc.name.startswith("rules.")]
+    return "\n".join(["| operator | does |", "|---|---|", *rows, ""])
+
+
+def rules_part() -> str:
+    """All rules by family."""
+    rows = [f"| `rules.{rule.family}` | {rule.name} | {rule.sentence} |" for rule in RULES]
+    return "\n".join(["| operator | rule | does |", "|---|---|---|", *rows, ""])
+
+
+def opcodes_part() -> str:
+    """The opcode table: mnemonics with the same modifiers in one row."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(
+        name for name in TABLE if not name.startswith("@")
+    ):  # those are functions of the run-time system
+        spec = TABLE[name]
+        groups.setdefault(
+            (spec.unit, " ".join(sorted(mod for mod in spec.mods if mod.isidentifier() or ":" in mod))), []
+        ).append(name)
+    rows = [f"| {unit} | `{' '.join(names)}` | {mods} |" for (unit, mods), names in sorted(groups.items())]
+    return "\n".join(["| unit | instructions | modifiers |", "|---|---|---|", *rows, ""])
+
+
+def main() -> int:
+    """Write what differs."""
+    for name, text in pages().items():
+        path = DOCS / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"wrote docs/{name}\n")
+    for path in (DOCS / "commands").glob("*.md"):
+        if f"commands/{path.name}" not in pages():
+            path.unlink()
+            sys.stdout.write(f"removed docs/commands/{path.name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

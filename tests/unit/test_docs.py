@@ -1,0 +1,184 @@
+"""The documentation agrees with the code: generated pages, links, examples, layers, the simulator's table."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer
+from test_architecture import LAYERS
+
+from evo.cli.app import app
+from evo.device.sim.isa import TABLE
+from evo.mutate import Context, Operator, Rule
+from evo.mutate.rules import example_variant
+from evo.source import classify, tree_difference
+from evo.task import load_task
+from evo.variant import parse_variant
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+GROUP = typer.main.get_command(app)
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def blocks(page: str, label: str) -> list[str]:
+    """The code blocks of a page that stand under `<!-- run: label -->`."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"<!-- run: {label} -->\n```\w*\n(.*?)```", text, re.DOTALL)
+
+
+# --- generated pages
+
+
+def test_generated_pages_are_those_of_the_code(generator: ModuleType) -> None:
+    pages = generator.pages()
+    stale = [name for name, text in pages.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != text]
+    assert not stale, f"run `make docs` and commit: {stale}"
+    assert {f"commands/{path.name}" for path in (DOCS / "commands").iterdir()} == {
+        name for name in pages if name.startswith("commands/")
+    }
+
+
+def test_every_option_is_on_its_page(generator: ModuleType) -> None:
+    for name, command in generator.commands().items():
+        page = generator.command_page(name)
+        for param in command.params:
+            if param.param_type_name == "option" and not param.hidden and param.name != "help":
+                assert f"`{param.opts[0]}" in page, f"{name}: {param.opts}"
+
+
+def test_examples_parse(generator: ModuleType) -> None:
+    for name, examples in generator.EXAMPLES.items():
+        for line, _ in examples:
+            words = shlex.split(line.partition(" | ")[0])
+            assert words[:2] == ["evo", name], line
+            given = [word for word in words[2:] if word != "--root"] if name == "init" else words[2:]
+            if name == "init":
+                given = []
+            GROUP.commands[name].make_context(name, given, parent=typer.Context(GROUP, info_name="evo"))
+
+
+# --- links
+
+
+def test_links_lead_somewhere() -> None:
+    broken = []
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            if "://" in target:
+                continue
+            there = (page.parent / path) if path else page
+            if not there.exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+            elif anchor and anchor not in anchors(there):
+                broken.append(f"{page.relative_to(ROOT)}: {target}: no such heading")
+    assert not broken, "\n".join(broken)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as a forge makes them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.replace("`", "").lower()).replace(" ", "-") for head in heads}
+
+
+def test_every_page_is_listed() -> None:
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    for page in DOCS.glob("*.md"):
+        assert page.name == "README.md" or f"({page.name})" in index, f"docs/README.md does not list {page.name}"
+
+
+def test_named_files_exist() -> None:
+    """Paths in backquotes below the folders of the repository."""
+    missing = []
+    for page in [page for page in PAGES if page.name not in ("log.md", "CHANGELOG.md")]:
+        for name in re.findall(r"`((?:evo|docs|tests|benchmarks|kernels)/[\w./-]+)`", page.read_text(encoding="utf-8")):
+            made_by_reader = name.startswith(("kernels/row_scale", "evo/mutate/rules/rounding.py"))
+            if not made_by_reader and not (ROOT / name).exists():
+                missing.append(f"{page.relative_to(ROOT)}: {name}")
+    assert not missing, "\n".join(missing)
+
+
+def test_commands_in_the_text_exist() -> None:
+    wrong = []
+    for page in [page for page in PAGES if page.name != "log.md"]:
+        for name in re.findall(r"`evo ([a-z]+)[ `]", page.read_text(encoding="utf-8")):
+            if name not in GROUP.commands:
+                wrong.append(f"{page.relative_to(ROOT)}: evo {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+# --- the design page
+
+
+def test_the_design_page_has_the_layers() -> None:
+    text = (DOCS / "design.md").read_text(encoding="utf-8")
+    drawn = re.search(r"## Layers\n.*?```\n(.*?)```", text, re.DOTALL)
+    assert drawn is not None
+    shown = [set(line.split()) for line in drawn[1].splitlines()]
+    assert shown == [set(rooms) for rooms in LAYERS if rooms != ("__main__",)]
+
+
+# --- the simulator's table
+
+
+def test_the_simulators_table_names_what_there_is() -> None:
+    text = (DOCS / "simulator.md").read_text(encoding="utf-8")
+    by_hand, _, rest = text.partition("<!-- generated: opcodes -->")
+    generated = rest.partition("<!-- end -->")[0]
+    known = {name for name in TABLE if not name.startswith("@")}
+    shown = {name for cell in re.findall(r"^\| \w+ \| `(.*?)` \|", generated, re.MULTILINE) for name in cell.split()}
+    assert shown == known
+    table = by_hand.partition("## What is executed")[2]
+    in_words = {word.split(".")[0] for cell in re.findall(r"`([^`]+)`", table) for word in cell.split()}
+    hidden = {name for name in known if name.split(".")[0] not in in_words}
+    assert not hidden, f"in no row of the table by groups: {sorted(hidden)}"
+
+
+# --- operators
+
+
+def test_the_rule_of_the_page_works() -> None:
+    (code,) = blocks("operators.md", "rule")
+    names: dict[str, object] = {}
+    exec(compile(code, "operators.md", "exec"), names)
+    rules = names["RULES"]
+    assert isinstance(rules, tuple)
+    for rule in rules:
+        assert isinstance(rule, Rule)
+        for example in rule.examples:
+            parent = example_variant(example.before)
+            child = rule.build(parent, rule.applications(parent)[0])
+            assert child is not None
+            assert child.text == example_variant(example.after).text
+            assert classify(tree_difference(parent.text, child.text)).is_single
+
+
+def test_the_operator_of_the_page_works() -> None:
+    import random
+
+    (code,) = blocks("operators.md", "operator")
+    names: dict[str, object] = {"__name__": "page"}
+    exec(compile(code, "operators.md", "exec"), names)
+    operator: Operator = names["Doubled"]()  # type: ignore[operator]
+    task = load_task(ROOT, "softmax")
+    parent = parse_variant((task.folder / "ladder/00_scalar.cu").read_text())
+    proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
+    assert proposal is not None
+    assert parse_variant(proposal.text).knob_values["THREADS"] == 2 * int(parent.knob_values["THREADS"])

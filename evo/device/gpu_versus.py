@@ -41,8 +41,11 @@ def pair_rivals(
     def ours() -> list[float]:
         try:
             return timer.block(side)
-        except (Crashed, Diverged, EvoError) as error:
+        except (Crashed, EvoError) as error:
             own_failure.append(error)
+            raise
+        except Diverged as error:
+            own_failure.append(Crashed(error.fault.message))
             raise
 
     def paired(torch: Any, call: Any, sets: list[dict[str, Any]]) -> RivalPairs:

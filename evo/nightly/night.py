@@ -49,7 +49,10 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the loop brought at one task. start_us, end_us: of its headline case, in the night's kind of timing."""
+    """What the loop brought at one task. start_us, end_us: of its headline case, in the night's kind of timing.
+
+    started: whether its first champion was born in this run, which is no gain.
+    """
 
     task: str
     trials: int
@@ -58,11 +61,13 @@ class Run:
     headline: str
     start_us: float | None = None
     end_us: float | None = None
+    started: bool = False
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent(
             {
                 "task": self.task,
+                "started": self.started,
                 "trials": self.trials,
                 "kept": self.kept,
                 "champion": self.champion,
@@ -117,6 +122,8 @@ class Night:
         if faults := sum(check.state == "fault" for check in self.checks):
             parts.append(f"{_plural(faults, 'fault')} of the machine or of evo")
         kept = sum(run.kept for run in self.runs)
+        if started := sum(run.started for run in self.runs):
+            parts.append(f"{_plural(started, 'first champion')}")
         if self.runs:
             parts.append(f"{kept} kept in {_plural(sum(run.trials for run in self.runs), 'trial')}")
         return "; ".join(parts)

@@ -24,6 +24,7 @@ from evo.errors import EvoError, LedgerUnclean, TaskInvalid
 from evo.evaluate import Workbench
 from evo.evolve import Observer, Settings, evolve
 from evo.ledger import History, Ledger
+from evo.mutate import operators
 from evo.nightly.control import Control, control
 from evo.nightly.lineage import times_of
 from evo.nightly.night import Check, Night, Run
@@ -75,7 +76,7 @@ class Hooks:
 
 
 def night_shift(plan: Plan, root: Path, hooks: Hooks) -> Night:
-    """The whole night. Raises UsageError for a task or an attack that is not there."""
+    """The whole night. Raises UsageError for a task, an operator or an attack that is not there."""
     return _Shift(plan, root, hooks).run()
 
 
@@ -85,6 +86,7 @@ class _Shift:
         names = task_names(root)
         for name in plan.tasks:
             load_task(root, name)  # a name that is not there is a mistake of the command line
+        operators(plan.operators)
         if plan.attacks:
             chosen(load_attacks(), list(plan.attacks))
         self.names = plan.tasks or names
@@ -319,6 +321,7 @@ class _Shift:
             margin=self.plan.margin,
             seed=self.plan.seed,
         )
+        first = not load_task(self.root, name).champion_path(self.night.chip, self.night.arch).is_file()
         done = evolve(settings, self.root, self.hooks.watch, stop=self.hooks.stop)
         headline = load_task(self.root, name).headline
         run = Run(
@@ -329,9 +332,16 @@ class _Shift:
             headline=headline,
             start_us=_time(done.get("start"), headline),
             end_us=_time(done.get("end"), headline),
+            started=first,
         )
         self.night.runs.append(run)
-        self._check("iterate", name, "passed", f"{run.kept} kept in {run.trials} trials", since=began)
+        self._check(
+            "iterate",
+            name,
+            "passed",
+            f"{run.kept} kept in {run.trials} trials" + (", a first champion" if first else ""),
+            since=began,
+        )
 
 
 class _Benches:

@@ -150,7 +150,7 @@ def _runs(night: Night) -> list[str]:
 
 
 def _run(run: Run) -> tuple[str, ...]:
-    counts = (str(run.trials), str(run.kept))
+    counts = (str(run.trials), f"{run.kept}{' and the start' if run.started else ''}")
     return (run.task, *counts, f"`{run.champion}`", run.headline, _us(run.start_us), _us(run.end_us))
 
 

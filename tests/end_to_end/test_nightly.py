@@ -16,6 +16,7 @@ from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 import evo.flight as flight
 import evo.nightly.shift as shift
 from evo.cli.shipped import shipped_folder
+from evo.decide import decide_modelled as real
 from evo.device import DeviceName
 from evo.evaluate import Workbench
 from evo.evolve import Settings, evolve
@@ -122,6 +123,25 @@ def test_another_environment_is_no_regression_and_is_recorded_anew(root: Path, m
     assert any("harness 9.9+another" in words for words in one.differences)
     assert one.renewed is not None
     assert night(root).standings[0].differences == ()  # from now on the figures can be compared
+
+
+@pytest.mark.long
+def test_a_keep_that_only_another_environment_bears_out_is_laid_to_the_environment(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    ladder = root / "kernels" / "scale" / "ladder"
+    (ladder / "00_slow.cu").rename(ladder / "20_slow.cu")
+    commit_all(root)
+    with pytest.MonkeyPatch.context() as then:  # when an older evo judged the slow rung the faster one
+        then.setattr("evo.workbench.harness_version", lambda: "0.0+older")
+        then.setattr("evo.evaluate.decide_modelled", lambda theirs, ours, *more, **words: real(ours, theirs, *more))
+        evolve(Settings(task="scale", device=SIM, iterations=1, operators=("ladder",)), root, lambda _: None)
+    kept = git(root, "log", "--format=%H", "--grep", "rung 20_slow", "--", str(champion(root)))
+    (one,) = night(root).standings
+    assert (one.state, one.cause.kind if one.cause else "") == (State.DEMOTED, "environment")
+    assert one.cause is not None
+    assert one.cause.bad.commit == kept
+    assert any("0.0+older" in words for words in one.differences)
+    assert "One thread per element" in champion(root).read_text()
 
 
 @pytest.mark.long

@@ -33,7 +33,10 @@ from evo.errors import HarnessFault
 from evo.hardware import Chip
 from evo.result import CaseBench, Decision, Fault, Json, Timing, Verdict
 
-__all__ = ["BenchOptions", "BenchRequest", "Measurement", "control", "measure", "require_quiet", "time_rivals"]
+__all__ = [
+    "BenchOptions", "BenchRequest", "Measurement", "control", "measure", "measure_persisting", "require_quiet",
+    "time_rivals",
+]  # fmt: skip
 
 CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
 _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
@@ -116,6 +119,18 @@ def control(
     if floor.between is not None:
         floor = replace(floor, between=replace(floor.between, step=result.timer_step))
     return floor, judge(comparison, weights, options.rule)
+
+
+def measure_persisting(worker: Worker, cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
+    """Warm times with the inputs kept in L2 that is set aside for them: to look at, never part of a decision.
+
+    Raises UsageError on a GPU that sets no L2 aside, HarnessFault where outputs differ, and as `measure` does.
+    """
+    options = BenchOptions(l2_persist=True, cold_samples=0)
+    result = _bench(worker, BenchRequest(child=cases, options=options))
+    if result.divergence:
+        raise HarnessFault(f"with L2 set aside: {result.divergence.message}", hint="leave --l2-persist out")
+    return result.child
 
 
 def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 
 import evo
 from evo import compile as compiler
-from evo.bench import BenchOptions, control, require_quiet, time_rivals
+from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
 from evo.decide import DEFAULT_RULE, NoiseFloor
 from evo.decide_modelled import CASE_LOSS
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
@@ -229,6 +229,11 @@ class Workbench:
         self.controls[task.hash] = floor.to_json(rule)
         self.floors[task.hash] = floor
         return floor
+
+    def persisting(self, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
+        """Warm times of a verified variant with its inputs kept in L2, as `measure_persisting` takes them."""
+        cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
+        return measure_persisting(self.worker, cases)
 
     def floor_us(self, task: Task, case: str) -> float | None:
         """What a bench case cannot be faster than on this chip; None where the task states no work."""

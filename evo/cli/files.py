@@ -89,6 +89,9 @@ def bench(
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,
+    l2_persist: Annotated[
+        bool, typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2; decides nothing.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Time a variant, alone or against another. Checks it first; measured on a GPU, modelled on the simulator."""
@@ -96,12 +99,19 @@ def bench(
     subject = read_subject(session, file, task)
     rival = read_subject(session, against, task or subject.task.name).variant.text if against else None
     with _workbench(device, arch) as workbench:
+        if l2_persist and workbench.modelled:
+            hint = "use --device gpu:0, or leave it out: in the model, what fits L2 stays there"
+            raise UsageError("--l2-persist is about the cache of a GPU", hint=hint)
         say(f"checking and timing {subject.path} on {workbench.device}")
         evaluation = _evaluated(subject, workbench, seed, rival=rival)
+        kept = l2_persist and evaluation.status.passed
+        persisting = workbench.persisting(subject.task, subject.variant.text, seed) if kept else ()
     if json:
-        out_json(bench_json(subject, evaluation))
+        shape = bench_json(subject, evaluation)
+        out_json(shape | ({"l2_persist": [case.to_json() for case in persisting]} if persisting else {}))
     else:
         views.show_bench(evaluation, subject.path)
+        views.show_persisting(evaluation.bench, persisting)
     return 0 if evaluation.status.passed else FAILED
 
 

@@ -18,6 +18,7 @@ from cupy.cuda.runtime import CUDARuntimeError
 from evo.compile import Binary
 from evo.device import Arrays, DeviceName, Program, RunRequest, RunResult, no_gpu
 from evo.device.calibrate import Rate
+from evo.device.gpu_l2 import PERSISTING_LIMIT
 from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing, mostly_free
 from evo.device.gpu_lock import held, lock_path
 from evo.device.gpu_memory import Arena, Tools
@@ -29,7 +30,6 @@ from evo.hardware import Chip, chip_by_name, queried
 from evo.result import Fault, Timing
 
 _MAX_MODULES = 64
-_PERSISTING_L2 = 6  # cudaLimitPersistingL2CacheSize
 
 
 class GpuDevice:
@@ -57,7 +57,7 @@ class GpuDevice:
         self.capability = int(properties["major"]) * 10 + int(properties["minor"])
         self.stream = cupy.cuda.Stream(non_blocking=True)
         with contextlib.suppress(Exception):  # not every chip has it, and device code cannot set it
-            runtime.deviceSetLimit(_PERSISTING_L2, 0)
+            runtime.deviceSetLimit(PERSISTING_LIMIT, 0)
         l2_bytes = int(properties["l2CacheSize"])
         self.tools = Tools(
             int(properties["multiProcessorCount"]), l2_bytes, int(properties["sharedMemPerBlockOptin"]), self.stream

@@ -20,6 +20,7 @@ import cupy
 import numpy as np
 
 from evo.device import POISON_NAN, Arrays, BenchCase
+from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
 from evo.device.samples import BenchRequest, Stages, sequences_per_sample
@@ -75,8 +76,12 @@ class CaseTimer:
         *,
         capture: int = 0,
         before: Mapping[str, Side] | None = None,
+        aside: SetAside | None = None,
     ) -> None:
-        """capture: its number, where each has modules of its own. before: the sides of the capture before this one."""
+        """capture: its number, where each has modules of its own. before: the sides of the capture before this one.
+
+        aside: L2 that the captured launches keep the inputs in.
+        """
         self.device, self.request, self.stages = device, request, stages
         self.capture = capture
         self.clock_mhz: float | None = None  # over the latest block
@@ -106,8 +111,19 @@ class CaseTimer:
                 for name, array in arrays.items():
                     self.arena.upload(f"{name}#{number}", array)
         self.sides = {label: self._side(label, side) for label, side in sides}
-        with stages.time("capture"):
+        with stages.time("capture"), self._inputs_in(aside):
             self._capture(before or {})
+
+    def _inputs_in(self, aside: SetAside | None) -> contextlib.AbstractContextManager[None]:
+        """What is captured meanwhile keeps all sets of inputs in L2."""
+        if aside is None or not self.inputs[0]:
+            return contextlib.nullcontext()
+        sets = [
+            (f"{name}#{number}", array) for number, arrays in enumerate(self.inputs) for name, array in arrays.items()
+        ]
+        first = min(self.arena.address(name) for name, _ in sets)
+        end = max(self.arena.address(name) + array.nbytes for name, array in sets)
+        return aside.window(self.device.stream.ptr, first, end - first)
 
     def _input_sets(self, case: BenchCase) -> list[Arrays]:
         given = [case.inputs, *self.request.others.get(self.name, ())]

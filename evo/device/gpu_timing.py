@@ -9,6 +9,7 @@ Cold: a read of twice the L2, then one launch between two events; a block is que
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import time
@@ -19,6 +20,7 @@ import numpy as np
 
 from evo.decide import P99_SAMPLES, Sequential
 from evo.device.gpu_case import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
+from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
 from evo.device.samples import BenchRequest, BenchResult, Pace, Stages, timer_step_us, timing_of
@@ -53,10 +55,14 @@ class Bench:
         self.readings: list[Reading] = []  # of the pairs' blocks, in the order taken
         self.more_readings: list[Reading] = []  # of the blocks that only fill up samples
         self.stages = Stages()
+        self.aside: SetAside | None = None
 
     def measure(self) -> BenchResult:
+        aside = SetAside(int(self.device.name.which)) if self.options.l2_persist else None
         try:
-            return self._measure()
+            with aside or contextlib.nullcontext():
+                self.aside = aside
+                return self._measure()
         except Diverged as found:
             if found.fault.message.partition(": ")[2].startswith("parent"):
                 raise HarnessFault(
@@ -66,7 +72,8 @@ class Bench:
 
     def _measure(self) -> BenchResult:
         stages = self.stages
-        self.timers = [CaseTimer(self.device, self.request, index, stages) for index in range(len(self.request.child))]
+        each = range(len(self.request.child))
+        self.timers = [CaseTimer(self.device, self.request, index, stages, aside=self.aside) for index in each]
         self._one_way_of_loading()
         with stages.time("warm_up"):
             self._warm_up()

@@ -32,6 +32,7 @@ class BenchOptions:
 
     swap loads and allocates the child before the parent, so that a second stage differs from the first in that too.
     captures: over how many independent captures (new buffers, modules and graphs) the pairs are spread.
+    l2_persist: the inputs stay in a part of L2 set aside for them; such times are looked at and decide nothing.
     tail_s: how long the samples beyond a screening's may take; only percentiles want them, and a launch may be 30 ms.
     """
 
@@ -43,6 +44,7 @@ class BenchOptions:
     warm_up_s: float = 2.0
     swap: bool = False
     captures: int = 1
+    l2_persist: bool = False
     seed: int = 0
 
 

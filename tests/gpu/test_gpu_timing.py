@@ -226,3 +226,21 @@ def test_clearing_a_workspace_is_inside_the_timed_sequence(worker: Worker, chip:
     assert cleared is not None
     assert plain is not None
     assert cleared.p50_us - plain.p50_us > size / (2 * chip.dram_bytes_per_s) * 1e6
+
+
+def test_inputs_kept_in_l2_give_a_time_and_leave_nothing(worker: Worker) -> None:
+    """A kernel that reads 4 MB: with L2 set aside it is not slower by more than a fifth, and a plain run follows."""
+    case = case_of(program("if (i < n) y[i] = x[i] + x[n - 1 - i];", n=1 << 20))
+    plain, kept, again = (
+        worker.call(
+            "bench",
+            BenchRequest(child=(case,), options=BenchOptions(samples=32, cold_samples=0, l2_persist=persist)),
+            time_limit_s=120,
+        )
+        for persist in (False, True, False)
+    )
+    times = [found.child[0].warm.p50_us for found in (plain, kept, again)]
+    print(f"plain {times[0]:.3f} us, inputs kept in L2 {times[1]:.3f} us, plain again {times[2]:.3f} us")
+    assert kept.divergence is None
+    assert times[1] < 1.2 * times[0]
+    assert times[2] == pytest.approx(times[0], rel=0.1)

@@ -33,7 +33,15 @@ class Timer:
     shift: Callable[[int], float] = staticmethod(lambda capture: 1.0 + capture / 1000)
 
     def __init__(
-        self, device: Any, request: BenchRequest, index: int, stages: Any, *, capture: int = 0, before: Any = None
+        self,
+        device: Any,
+        request: BenchRequest,
+        index: int,
+        stages: Any,
+        *,
+        capture: int = 0,
+        before: Any = None,
+        aside: Any = None,
     ) -> None:
         self.capture = capture
         self.name = f"case{index}"

@@ -110,7 +110,7 @@ class _Shift:
                 self._reviews()
                 self._iterate()
         except EvoError as error:
-            self._check("night", "the night", "fault", error.message, since=began, code=error.exit_code)
+            self._fault("night", "the night", error, began)
         except _DEFECTS as error:  # what was found until then is still to be told
             said = f"a fault in evo itself: {type(error).__name__}: {error}"
             self._check("night", "the night", "fault", said, since=began, detail=traceback.format_exc())
@@ -136,6 +136,11 @@ class _Shift:
         self.night.checks.append(
             Check(step=step, name=name, state=state, text=text, elapsed_s=elapsed_s, detail=detail, code=code)
         )
+
+    def _fault(self, step: str, name: str, error: EvoError, since: float) -> None:
+        said = f"{error.message} ({error.hint})"
+        self.hooks.tell(f"{step}: {said}")
+        self._check(step, name, "fault", said, since=since, code=error.exit_code)
 
     # --- the ledger -------------------------------------------------------------------------------------------------
 
@@ -229,7 +234,7 @@ class _Shift:
                     if self.hooks.stop():
                         break
         except EvoError as error:
-            self._check("redteam", "red team", "fault", error.message, since=since, code=error.exit_code)
+            self._fault("redteam", "red team", error, since)
 
     # --- the champions ----------------------------------------------------------------------------------------------
 
@@ -292,10 +297,10 @@ class _Shift:
             try:
                 self._evolve(name, share)
             except LedgerUnclean as error:
-                self._check("iterate", name, "fault", error.message, since=began, code=error.exit_code)
+                self._fault("iterate", name, error, began)
                 return
             except EvoError as error:
-                self._check("iterate", name, "fault", error.message, since=began, code=error.exit_code)
+                self._fault("iterate", name, error, began)
 
     def _in_turn(self) -> list[str]:
         """The tasks, those that the loop has left alone for longest first."""

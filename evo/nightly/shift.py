@@ -159,9 +159,7 @@ class _Shift:
             finally:
                 history.close()
         except EvoError as error:
-            self._check(
-                "ledger", "ledger", "fault", error.message, since=since, detail=error.hint, code=error.exit_code
-            )
+            self._fault("ledger", "ledger", error, since)
             return False
         where = f"on branch {self.plan.branch}" if self.plan.branch else "clean"
         self._check("ledger", "ledger", "passed", "; ".join([where, *said]), since=since)

@@ -109,6 +109,26 @@ def test_matmul_of_an_untuned_shape_on_an_a100() -> None:
     assert "l2" not in found.estimated
 
 
+def test_a_convolution_of_an_untuned_shape_counted_place_by_place() -> None:
+    n, h, w, c, k, r, s, stride, pad, dil = 3, 37, 29, 24, 200, 3, 5, 2, 1, 2
+    axes = {"N": n, "H": h, "W": w, "C": c, "K": k, "R": r, "S": s, "STRIDE": stride, "PAD": pad, "DIL": dil}
+    found = limits(load_task(ROOT, "conv2d"), Case(name="x", axes=axes), chip("rtx4090"))
+    rows = sum(1 for top in range(-pad, h + pad, stride) if top + dil * (r - 1) < h + pad)
+    columns = sum(1 for left in range(-pad, w + pad, stride) if left + dil * (s - 1) < w + pad)
+    pixels, taps = n * rows * columns, c * r * s
+    assert found.flop == 2 * pixels * k * taps
+    assert found.mac == pixels * k * taps
+    assert found.bytes_compulsory == 2 * (n * h * w * c + k * taps + pixels * k)
+    for tile in found.tiles:
+        blocks = [
+            (min(tile.tile["BLOCK_M"], pixels - first), min(tile.tile["BLOCK_N"], k - column))
+            for first in range(0, pixels, tile.tile["BLOCK_M"])
+            for column in range(0, k, tile.tile["BLOCK_N"])
+        ]
+        assert tile.blocks == len(blocks)
+        assert tile.bytes_l2 == 2 * sum((m + filters) * taps + m * filters for m, filters in blocks)
+
+
 def test_row_tasks_are_bound_by_memory_and_use_no_tensor_cores() -> None:
     task = load_task(ROOT, "softmax")
     found = limits(task, Case(name="x", axes={"ROWS": 50_000, "COLS": 3000}), chip("t4"))

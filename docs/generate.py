@@ -6,6 +6,7 @@ options comes from the command line itself; only examples and links are kept her
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -156,7 +157,7 @@ def pages() -> dict[str, str]:
     return {
         "commands/README.md": index_page(),
         **found,
-        **{name: _filled(name) for name in ("operators.md", "simulator.md")},
+        **{name: _filled(name) for name in ("operators.md", "simulator.md", "design.md")},
     }
 
 
@@ -233,7 +234,7 @@ def _plain(text: str) -> str:
 
 def _filled(name: str) -> str:
     """A page written by hand whose parts between `<!-- generated: PART -->` and `<!-- end -->` come from the code."""
-    parts = {"rules": rules_part, "opcodes": opcodes_part, "families": families_part}
+    parts = {"rules": rules_part, "opcodes": opcodes_part, "families": families_part, "layers": layers_part}
     text = (DOCS / name).read_text(encoding="utf-8")
     return re.sub(
         r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)",
@@ -241,6 +242,20 @@ def _filled(name: str) -> str:
         text,
         flags=re.DOTALL,
     )
+
+
+def layers_part() -> str:
+    """The rooms of evo/ as tests/test_architecture.py holds them."""
+    tree = ast.parse((DOCS.parent / "tests" / "test_architecture.py").read_text(encoding="utf-8"))
+    (layers,) = (
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign)
+        and isinstance(node.target, ast.Name)
+        and node.value
+        and node.target.id == "LAYERS"
+    )
+    return "\n".join(["```", *("  ".join(rooms) for rooms in layers if rooms != ("__main__",)), "```", ""])
 
 
 def families_part() -> str:

@@ -147,7 +147,7 @@ def limits(
     return CaseLimits(
         name=case.name,
         flop=work["flop"],
-        mac=work["flop"] / 2 if _is_mma(task) else None,
+        mac=work.get("mac", work["flop"] / 2 if _is_mma(task) else None),
         exp=work.get("exp"),
         bytes_compulsory=bytes_compulsory,
         bytes_materialised=_materialised(task, case),

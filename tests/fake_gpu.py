@@ -100,6 +100,7 @@ class FakeGpu:
 
         def rows(cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
             samples, slow = request.options.samples, self.setting("slow", 1.0)
+            slow *= 0.9 if request.options.l2_persist else 1.0
             return tuple(
                 CaseBench(
                     name=c.program.case, warm=timing_of(slow * time_of(c) * np.exp(rng.normal(0, 0.003, samples)))

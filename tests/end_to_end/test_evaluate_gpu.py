@@ -10,6 +10,7 @@ import pytest
 from tiny import FAST, SLOW, new_repository
 
 from evo import gate
+from evo.cli import views
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.task import Task, load_task
@@ -75,3 +76,17 @@ def test_an_interval_says_what_it_was_widened_by(task: Task, bench: Workbench) -
     shown = bench.controls[task.hash]["between_captures"]
     assert isinstance(shown, dict)
     assert shown["captures"] == 10
+
+
+def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
+    task: Task, bench: Workbench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluation = evaluate(Job(task=task, text=CHILD), bench)
+    kept = bench.persisting(task, CHILD, 0)
+    views.show_persisting(evaluation.bench, kept)
+    shown = capsys.readouterr().out
+    assert [case.name for case in kept] == [case.name for case in evaluation.bench]
+    assert "1.11" in shown
+    assert "no such time is ever recorded" in shown
+    views.show_persisting(evaluation.bench, ())
+    assert capsys.readouterr().out == ""

@@ -55,20 +55,33 @@ def task_name(stem: str) -> str:
 
 
 def requests_of(root: Path, files: Sequence[Path], name: str | None) -> list[Request]:
-    """A name for each file. Raises UsageError where a task or another file has that name already."""
+    """A name for each file; one that is taken by something else becomes `p23_softmax`, with the file's number.
+
+    Raises UsageError where a file was imported before, or the name that was asked for is taken.
+    """
     if name is not None and len(files) != 1:
         raise UsageError("--name is for one file", hint="leave it out: names come from the files")
     if name is not None and not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
     found: list[Request] = []
     for file in files:
-        wish = name or task_name(file.stem)
-        if (root / "kernels" / wish).exists():
-            raise UsageError(f"kernels/{wish} exists already", hint="pass --name NAME, or move that folder away")
-        if wish in [request.name for request in found]:
-            wish = "p" + re.sub(r"\W+", "_", file.stem.lower())
-        found.append(Request(file=file, name=wish))
+        wishes = [name] if name is not None else [task_name(file.stem), "p" + re.sub(r"\W+", "_", file.stem.lower())]
+        named = [request.name for request in found]
+        free = [wish for wish in wishes if wish not in named and not (root / "kernels" / wish).exists()]
+        before = [wish for wish in wishes if _is_of(root / "kernels" / wish, file)]
+        if before or not free:
+            taken = (before or wishes)[0]
+            raise UsageError(f"kernels/{taken} exists already", hint="pass --name NAME, or move that folder away")
+        found.append(Request(file=file, name=free[0]))
     return found
+
+
+def _is_of(folder: Path, file: Path) -> bool:
+    """Whether a task was imported from this very problem."""
+    try:
+        return (folder / "problem.py").read_bytes() == file.read_bytes()
+    except OSError:
+        return False
 
 
 def import_problems(

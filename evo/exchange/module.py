@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
 from evo.exchange.sizes import Sizes, read_sizes
@@ -99,13 +100,16 @@ def _names_device(value: object) -> bool:
 @contextmanager
 def placed(device: str, dtype: Any = None) -> Iterator[None]:
     """New tensors on this device, and of this floating type where none is named."""
-    before = torch.get_default_dtype()
+    before, checked = torch.get_default_dtype(), Distribution._validate_args
     torch.set_default_dtype(dtype or before)
+    if device == "meta":
+        Distribution.set_default_validate_args(False)  # a check of parameters looks at values
     try:
         with torch.no_grad(), torch.device(device), _Placed(device):
             yield
     finally:
         torch.set_default_dtype(before)
+        Distribution.set_default_validate_args(checked)
 
 
 @contextmanager

@@ -57,7 +57,7 @@ def test_git_tells_the_story(run: tuple[Path, Ran]) -> None:
     root, ran = run
     trials = {line["commit"]: line["id"] for line in ran.lines if "commit" in line}
     subjects = git(root, "log", "--reverse", "--format=%s").splitlines()
-    kept = ["scale: start from 00_slow.cu", "scale: rung 10_fast with THREADS = 32"]
+    kept = ["scale: start from 00_slow.cu", "scale: rung 10_fast"]
     boards = [f"leaderboard: scale on sim-l4, trial {trial}" for trial in trials.values()]
     assert subjects[:5] == ["a task", kept[0], boards[0], kept[1], boards[1]]
     assert subjects[5:] == [f"scale: records of run {ran.lines[0]['id'][:-5]}"]

@@ -29,6 +29,16 @@ NAME = "llm"
 KEYS = ("EVO_LLM_KEY", "OPENAI_API_KEY")
 _INVERTING = ("inversion", "hybrid")
 
+StrategyName = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy",
+        metavar="NAME",
+        help="free, insight (default), full, inversion or hybrid.",
+        autocompletion=completion.strategies,
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmWords:
@@ -50,15 +60,7 @@ class LlmWords:
 
 
 def llm_words(
-    strategy: Annotated[
-        str | None,
-        typer.Option(
-            "--strategy",
-            metavar="NAME",
-            help="free, insight (default), full, inversion or hybrid.",
-            autocompletion=completion.strategies,
-        ),
-    ] = None,
+    strategy: StrategyName = None,
     llm_url: Annotated[
         str | None,
         typer.Option("--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="An OpenAI-compatible server."),

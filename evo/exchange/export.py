@@ -65,11 +65,12 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
         raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
     if into.exists() and any(into.iterdir() if into.is_dir() else [into]):
         raise UsageError(f"{into} is not an empty folder", hint="pass --out with a new folder")
+    model = _model_new(task) if form == "kernelbench" else ""  # refused before anything is written
     into.mkdir(parents=True, exist_ok=True)
     if form == "torch":
         return _package(task, champions, into)
     if form == "kernelbench":
-        return [*_package(task, champions, into), _write(into / "model_new.py", _model_new(task).encode())]
+        return [*_package(task, champions, into), _write(into / "model_new.py", model.encode())]
     written = []
     for champion in champions:
         if form == "cu":

@@ -102,6 +102,7 @@ def test_bad_requests_are_named(tmp_path: Path) -> None:
         written(tmp_path / "new", "softmax", "00_scalar.cu", "onnx")
     with pytest.raises(UsageError, match="not imported from a KernelBench"):
         written(tmp_path / "kb", "softmax", "00_scalar.cu", "kernelbench")
+    assert not (tmp_path / "kb").exists()
 
 
 @pytest.mark.gpu
@@ -134,3 +135,29 @@ def test_the_kernel_runs_on_torchs_stream_in_graphs_and_compiled(
     torch.cuda.synchronize()
     torch.testing.assert_close(kept.double(), want, rtol=1e-2, atol=1e-6)
     assert package.chosen(x.t()) == "library"
+
+
+@pytest.mark.gpu
+def test_sizes_that_the_champion_has_go_to_it_and_others_to_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    written(tmp_path / "out", "attention", "40_mma.cu")
+    package = imported(tmp_path / "out", "evo_attention", monkeypatch)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    chosen = {}
+    for length, keys, dim, causal in (
+        (512, 512, 64, False),
+        (512, 512, 64, True),
+        (200, 77, 128, False),
+        (64, 64, 80, False),
+    ):
+        q = torch.randn(2, 8, length, dim, device="cuda").half()
+        k, v = (torch.randn(2, 4, keys, dim, device="cuda").half() for _ in range(2))
+        want = attention(q.double(), k.double(), v.double(), is_causal=causal, enable_gqa=True)
+        found = package.attention(q, k, v, CAUSAL=causal)
+        torch.testing.assert_close(found.double(), want, rtol=1e-2, atol=2e-3)
+        chosen[dim, causal] = package.chosen(q, k, v, CAUSAL=causal)
+    assert chosen[64, False] == chosen[64, True] != "library"
+    assert chosen[80, False] == "library"

@@ -12,7 +12,7 @@ import fake_gpu
 import pytest
 from tiny import FAST, SLOW, commit_all, new_repository
 
-from evo import evolve as loop
+from evo import flight
 from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate import Workbench
@@ -34,7 +34,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    monkeypatch.setattr(loop, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
+    monkeypatch.setattr(flight, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
     (ladder / "00_slow.cu").write_text(named(SLOW, "slow_20"))

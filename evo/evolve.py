@@ -16,18 +16,19 @@ from evo.errors import TaskInvalid
 from evo.evaluate import Job, Workbench, evaluate
 from evo.flight import Flights, open_bench
 from evo.insights import outcomes
-from evo.llm import Llm, Surroundings
+from evo.llm import Llm
 from evo.memory import Memory
-from evo.mutate import Context, Proposal, not_one_change, operators
+from evo.mutate import Context, Proposal, not_one_change, operators, start_proposal
 from evo.notebook import Notebook, open_notebook
 from evo.population import Record, load_records
 from evo.prepare import Failed
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
+from evo.resume import LastRun, codes_of, gain_of, last_run
 from evo.screening import screened_gains
 from evo.search import Prior, Search
-from evo.settings import Event, Observer, Settings
+from evo.settings import Event, Observer, Settings, language_model
 from evo.task import Task, load_task
-from evo.telling import advice, cases_of, control_words, named, reached, result_line
+from evo.telling import advice, cases_of, control_words, named, result_line, satisfied
 from evo.variant import Variant, parse_variant, read_variant
 
 __all__ = ["Event", "Observer", "Settings", "evolve"]
@@ -54,7 +55,7 @@ def evolve(
         for sentence in notebook.recovered:
             watch(Event(kind="note", text=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
-        llm = _language_model(task, settings, bench, notebook, watch, stop)
+        llm = language_model(task, settings, bench, notebook, watch, stop)
         try:
             loop = _Loop(task, settings, bench, notebook, watch, llm, fleet)
             loop.begin()
@@ -97,15 +98,7 @@ class _Loop:
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
-        earlier = outcomes(load_records(notebook.root, task.name), chip=bench.chip_slug)
-        self.search = Search(
-            operators(settings.operators, patch=settings.patch, llm=llm),
-            random.Random(settings.seed),
-            margin=settings.margin if settings.margin is not None else bench.default_margin,
-            search=settings.search,
-            eager=bench.modelled,
-            priors={name: Prior(*found) for name, found in earlier.items()},
-        )
+        self.search = self._searcher()
         self.memory = Memory()
         self.since_kept = 0
         self.root: Variant | None = None  # what best-of-n proposes from
@@ -118,6 +111,19 @@ class _Loop:
         self.tried: set[str] = set()
         self.code_seen: set[str] = set()
         self.noise: dict[str, Json] = {}  # what the A/A control of this run has shown
+
+    def _searcher(self, without: str | None = None) -> Search:
+        """A search that knows what earlier runs say, but for one."""
+        settings, llm = self.settings, self.llm
+        records = [r for r in load_records(self.notebook.root, self.task.name) if r.run != without]
+        return Search(
+            operators(settings.operators, patch=settings.patch, llm=llm),
+            random.Random(settings.seed),
+            margin=settings.margin if settings.margin is not None else self.bench.default_margin,
+            search=settings.search,
+            eager=self.bench.modelled,
+            priors={name: Prior(*found) for name, found in outcomes(records, chip=self.bench.chip_slug).items()},
+        )
 
     def begin(self) -> None:
         """Take up the champion, or make a first one from `--from` or the first rung."""
@@ -149,17 +155,22 @@ class _Loop:
             self._first(self.champion, self.path, rung=descent.rung)
             return
         self.rung, self.rungs_tried = descent.rung, set(descent.rungs_tried)
-        self.tried = set(descent.tried) | {self.champion.id}
         prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
         if isinstance(prepared, Failed):
             raise TaskInvalid(
                 f"{self.path}: the champion does not run here: {prepared.reason}",
                 hint=f"start anew with --from ladder/{_first_rung(self.task).name}",
             )
-        self.code_seen |= {prepared.code_hash, *descent.codes}
-        self.memory.recall(descent.records)
-        if self.settings.resume:
-            self._resume(descent.records)
+        self._foresee()
+        last = last_run(descent.records) if self.settings.resume else None
+        draws = self.settings.is_closed and self.bench.modelled and self.fleet is None
+        again = last.since if last is not None and draws else ()
+        known = [record for record in descent.records if record not in again]
+        self.tried = {self.champion.id, *(record.variant for record in known)}
+        self.code_seen |= {prepared.code_hash, *codes_of(known)}
+        self.memory.recall(known)
+        if last is not None:
+            self._resume(last, again)
         here = self.bench.environment(self.task)
         different = here.differences(descent.environment) if descent.environment else []
         if different:
@@ -167,32 +178,42 @@ class _Loop:
             self.watch(Event(kind="note", text=said))
         else:
             self.end = self.start = named(descent.bench)
-        known = {**fields, "champion": self.champion.id, "cases": self.start or None}
-        self.watch(Event(kind="begin", fields=drop_absent(known)))
+        told = {**fields, "run": self.notebook.run, "champion": self.champion.id, "cases": self.start or None}
+        self.watch(Event(kind="begin", fields=drop_absent(told)))
 
-    def _resume(self, records: Sequence[Record]) -> None:
-        """Go on where the last run of this line stopped: its trials count, and the bandit knows them."""
-        trials = [r for r in records if r.proposed and r.run == records[-1].run]
-        for record in trials:
-            ratio = record.gain["ratio"] if record.kept and record.gain is not None else None
-            gain = float(ratio) if isinstance(ratio, int | float) else None
-            self.search.tell(record.operator, gain, status=record.status)
-        self.trials = len(trials)
-        self.since_kept = next((n for n, record in enumerate(reversed(trials)) if record.kept), len(trials))
+    def _resume(self, last: LastRun, again: Sequence[Record]) -> None:
+        """Go on where the last run stopped: its trials count, the bandit knows them; `again` are drawn, not tried."""
+        if self.llm is None:
+            self.notebook.go_on(last.run)
+        self.search = self._searcher(without=last.run)
+        for place, record in enumerate(last.trials):
+            if record in again:
+                before = set(self.tried), set(self.code_seen)
+                drawn = self._ask()
+                if drawn is None or parse_variant(drawn.text).id != record.variant:  # other operators, another evo
+                    self.tried, self.code_seen = before
+                    again = ()
+            if place >= len(last.settled):
+                self._recall(record)
+            self.search.tell(record.operator, gain_of(record), status=record.status)
+            self.trials += 1
+        self.since_kept = len(last.since)
+
+    def _recall(self, record: Record) -> None:
+        self.tried.add(record.variant)
+        self.code_seen |= codes_of([record])
+        self.memory.recall([record])
+
+    def _foresee(self) -> None:
+        """Draw inputs from --seed where no text of this run can have been made for them; else nobody knows the seed."""
+        if (seed := self.settings.inputs_seed(self.task)) is not None:
+            self.notebook.seed = seed
 
     def _first(self, variant: Variant, source: Path, *, rung: str | None) -> None:
-        proposal = Proposal(
-            operator="start",
-            kind="start",
-            text=variant.text,
-            summary=f"start from {source.name}",
-            reason=variant.headline,
-            expected="the baseline of this run; claims no gain",
-            risk="none",
-            arguments={"rung": rung} if rung is not None else {},
-        )
+        if rung is not None:
+            self._foresee()
         self.champion = variant
-        evaluation = self._try(proposal, None)
+        evaluation = self._try(start_proposal(variant, source.name, rung), None)
         if not evaluation.status.passed:
             raise TaskInvalid(
                 f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}",
@@ -236,18 +257,22 @@ class _Loop:
 
     def _land(self, flights: Flights) -> tuple[Proposal, Evaluation] | None:
         """Send what there is room for, then take the verdict whose turn it is."""
-        while flights.room and self.trials + len(flights) < self.settings.iterations:
-            if (proposal := self._ask(len(flights))) is None:
-                break
-            parent = self._parent()
-            refused = not_one_change(self.task, proposal, parent) is not None
-            flights.send(proposal, parent, self.champion, refused=refused)
-        if not flights:
-            return None
-        self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
-        landed = flights.land(self.champion, self.tried)
-        self.trials += 1
-        return landed.proposal, self._try(landed.proposal, landed.parent, landed.evaluation)
+        for _ in range(_DUPLICATES):
+            while flights.room and self.trials + len(flights) < self.settings.iterations:
+                if (proposal := self._ask(len(flights))) is None:
+                    break
+                parent = self._parent()
+                refused = not_one_change(self.task, proposal, parent) is not None
+                flights.send(proposal, parent, self.champion, refused=refused, codes=self.code_seen)
+            if not flights:
+                return None
+            self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
+            landed = flights.land(self.champion, self.tried)
+            if landed is not None:
+                self.trials += 1
+                return landed.proposal, self._try(landed.proposal, landed.parent, landed.evaluation)
+            self.memory.duplicates += 1
+        return None
 
     def _parent(self) -> Variant:
         """What the next proposal changes: the champion, or for best-of-n where the run began."""
@@ -257,12 +282,8 @@ class _Loop:
 
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""
-        if self.settings.patience is not None and self.since_kept >= self.settings.patience:
-            return f"nothing was kept in {self.since_kept} trials"
-        share = reached(self.task, self.bench, self.end)
-        if self.settings.target is not None and share is not None and share >= self.settings.target:
-            return f"{self.task.headline} has reached {share:.0%} of its floor's speed"
-        return None
+        asked = self.settings
+        return satisfied(self.task, self.bench, self.end, self.since_kept, asked.patience, asked.target)
 
     def advice(self) -> str:
         """How far the headline is from its floor and from the library, and what follows from it."""
@@ -295,6 +316,8 @@ class _Loop:
             proposal, is_known = self.memory.recognise(proposal, parent)
             if is_known:
                 continue
+            if self.flights is not None:
+                return proposal  # its machine code is compared where it is compiled
             prepared = self.bench.prepare(self.task, proposal.text)
             if isinstance(prepared, Failed) or prepared.code_hash not in self.code_seen:
                 if not isinstance(prepared, Failed):
@@ -355,6 +378,7 @@ class _Loop:
 
     def _learn(self, proposal: Proposal, variant: Variant, evaluation: Evaluation, kept: bool) -> None:
         self.tried.add(variant.id)
+        self.code_seen |= {str(code) for code in [evaluation.compile.get("code_hash")] if code}
         rung = proposal.arguments.get("rung")
         if isinstance(rung, str):
             self.rungs_tried.add(rung)
@@ -382,26 +406,6 @@ class _Loop:
             "end": self.end,
             "elapsed_s": round(elapsed_s, 3),
         }
-
-
-def _language_model(
-    task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer, stop: Callable[[], bool]
-) -> Llm | None:
-    if settings.llm is None:
-        return None
-    around = Surroundings(
-        root=notebook.root,
-        run=notebook.run,
-        task=task,
-        bench=bench,
-        history=lambda: load_records(notebook.root, task.name),
-        note=lambda text: watch(Event(kind="note", text=text)),
-        usage=lambda fields: watch(Event(kind="usage", fields=fields)),
-        stop=stop,
-        alone=settings.operators == ("llm",),
-        seed=settings.seed,
-    )
-    return Llm(settings.llm, around)
 
 
 def _is_kept(evaluation: Evaluation, parent: Variant | None) -> bool:

@@ -64,6 +64,11 @@ class Notebook:
         self._file = RunFile(root, task.name, self.run)
         self.recovered: list[str] = []
 
+    def go_on(self, run: str) -> None:
+        """Let the next records be further ones of an earlier run."""
+        self.run, self._file = run, RunFile(self.root, self.task.name, run)
+        self._ledger.begin(task=self.task.name, run=run, run_file=self._file.path)
+
     def begin(self, path: Path, proposal: Proposal, variant: Variant, parent: Variant | None) -> Trial:
         """Let a variant stand in the champion's file for the time of its trial."""
         trial = Trial(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.cluster import Cluster
 from evo.device import DeviceName
-from evo.llm import LlmSettings
+from evo.llm import Llm, LlmSettings, Surroundings
+from evo.notebook import Notebook
+from evo.population import load_records
 from evo.result import Json
+from evo.task import Task
+from evo.workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,16 @@ class Settings:
     llm: LlmSettings | None = None
     cluster: Cluster | None = None  # where candidates are evaluated; None: here, one after the other
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether every text follows from the repository and the seed: none comes from a person or a model."""
+        return all(name in ("ladder", "derive") or name.startswith("rules") for name in self.operators)
+
+    def inputs_seed(self, task: Task) -> int | None:
+        """Of the inputs of the gate and of the clock, where no text of the run can have been made for them."""
+        digest = hashlib.sha256(f"{self.seed}/{task.hash}".encode()).digest()
+        return int.from_bytes(digest[:4], "big") >> 1 if self.is_closed else None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -46,3 +61,24 @@ class Event:
 
 
 Observer = Callable[[Event], None]
+
+
+def language_model(
+    task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer, stop: Callable[[], bool]
+) -> Llm | None:
+    """The language model of a run that asks one."""
+    if settings.llm is None:
+        return None
+    around = Surroundings(
+        root=notebook.root,
+        run=notebook.run,
+        task=task,
+        bench=bench,
+        history=lambda: load_records(notebook.root, task.name),
+        note=lambda text: watch(Event(kind="note", text=text)),
+        usage=lambda fields: watch(Event(kind="usage", fields=fields)),
+        stop=stop,
+        alone=settings.operators == ("llm",),
+        seed=settings.seed,
+    )
+    return Llm(settings.llm, around)

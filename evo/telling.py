@@ -21,6 +21,18 @@ def reached(task: Task, bench: Workbench, cases: Mapping[str, Json]) -> float | 
     return floor_us / time_us if time_us and floor_us else None
 
 
+def satisfied(
+    task: Task, bench: Workbench, cases: Mapping[str, Json], since_kept: int, patience: int | None, target: float | None
+) -> str | None:
+    """Why a run may end before its trials are spent."""
+    if patience is not None and since_kept >= patience:
+        return f"nothing was kept in {since_kept} trials"
+    share = reached(task, bench, cases)
+    if target is not None and share is not None and share >= target:
+        return f"{task.headline} has reached {share:.0%} of its floor's speed"
+    return None
+
+
 def advice(task: Task, bench: Workbench, cases: Mapping[str, Json], *, since_kept: int) -> str:
     """One line for the end of a run."""
     time_us, share = _time(task, cases), reached(task, bench, cases)

@@ -30,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("roofline",),
     ("derive",),
     ("device", "mutate", "leaderboard", "insights"),
-    ("program", "gate", "bench", "baseline", "search", "notebook", "memory"),
+    ("program", "gate", "bench", "baseline", "search", "notebook", "memory", "resume"),
     ("prepare",),
     ("workbench", "profile"),
     ("evaluate", "screening", "telling", "llm"),

@@ -16,7 +16,7 @@ from evo.mutate.carry import carried
 from evo.mutate.derived import Derived
 from evo.mutate.ladder import Ladder
 from evo.mutate.patch import Patch
-from evo.mutate.proposal import KINDS, Context, Operator, OperatorDoc, Proposal
+from evo.mutate.proposal import KINDS, Context, Operator, OperatorDoc, Proposal, start_proposal
 from evo.mutate.rules import RULES, Rule, rule_operators
 from evo.mutate.verify import edit_key, not_one_change, parts, rung_of
 
@@ -38,6 +38,7 @@ __all__ = [
     "operators",
     "parts",
     "rung_of",
+    "start_proposal",
 ]
 
 _LLM = OperatorDoc(

@@ -56,6 +56,20 @@ class Proposal:
         }
 
 
+def start_proposal(variant: Variant, name: str, rung: str | None) -> Proposal:
+    """A first champion: a file as it is, by its name, and the rung that it is, if any."""
+    return Proposal(
+        operator="start",
+        kind="start",
+        text=variant.text,
+        summary=f"start from {name}",
+        reason=variant.headline,
+        expected="the baseline of this run; claims no gain",
+        risk="none",
+        arguments={"rung": rung} if rung is not None else {},
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What an operator may know besides the parent.

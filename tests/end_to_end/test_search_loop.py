@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny import FAST, evo, new_repository
+from run_killer import CHAMPION, problems
+from tiny import FAST, evo, git, new_repository
+
+from evo.population import load_records
 
 RUN = ("iterate", "scale", "--device", "sim:l4", "--operators", "rules", "--json")
 
@@ -46,3 +51,46 @@ def test_questions_without_sense_are_refused(root: Path) -> None:
         ran = evo(*RUN, *wrong, cwd=root)
         assert ran.code == 2
         assert ran.err.startswith("error: ")
+
+
+CLOCK = {"date", "elapsed_s", "stages_s", "run", "trial", "commit", "again"}  # times, dates, and names made of them
+
+
+def timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: timeless(inner) for key, inner in value.items() if key not in CLOCK}
+    return [timeless(inner) for inner in value] if isinstance(value, list) else value
+
+
+@pytest.mark.long
+def test_a_seed_repeats_a_run_and_so_does_going_on_with_it(tmp_path: Path) -> None:
+    command = ("iterate", "scale", "--device", "sim:l4", "--operators", "ladder,rules", "--seed", "7", "--json")
+    found = []
+    for name, steps in (("one", [5]), ("two", [5]), ("three", [2, 3, 5])):
+        root = new_repository(tmp_path / name)
+        for place, iterations in enumerate(steps):
+            begun = ("--resume",) if place else ("--from", "ladder/00_slow.cu")
+            ran = evo(*command, "--iterations", iterations, *begun, cwd=root)
+            assert ran.code == 0, ran.err
+        records = load_records(root, settled=True)
+        assert len({record.run for record in records}) == 1
+        assert problems(root, records) == []
+        board = json.loads((root / "leaderboard.json").read_text())
+        subjects = [line for line in git(root, "log", "--format=%s").splitlines() if records[0].run not in line]
+        found.append(
+            (
+                [timeless(json.loads(record.to_line())) for record in records],
+                timeless(board),
+                subjects[-4:],
+                (root / CHAMPION).read_bytes(),
+                timeless(ran.lines[-1]),
+            )
+        )
+    one, two, three = found
+    assert len(one[0]) == 6
+    assert any(
+        record["operator"] == "ladder" and record["evaluation"]["decision"]["verdict"] == "keep"
+        for record in one[0][1:]
+    )
+    assert one == two
+    assert one[:4] == three[:4]

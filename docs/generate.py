@@ -31,6 +31,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo iterate attention --device gpu:0 --budget 30m --operators ladder,rules,derive", "half an hour on a GPU"),
         ("evo iterate softmax --resume --iterations 40", "go on with the last run, up to 40 trials in all"),
         ("evo iterate softmax --operators llm --llm-model MODEL --llm-budget 2.00", "ask a language model"),
+        ("evo iterate attention --cluster processes:4", "on four GPUs at once"),
         ("evo iterate softmax --json | tee run.jsonl", "one JSON object a trial"),
     ),
     "leaderboard": (
@@ -111,13 +112,17 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo doctor", "what is here, what is missing"),
         ("evo doctor --calibrate --device gpu:0", "measure the rates of this GPU"),
     ),
-    "nightly": (),
+    "nightly": (
+        ("evo nightly --device gpu:0 --budget 2h --branch evo/nightly", "all champions, then two hours of the loop"),
+        ("evo nightly softmax --no-redteam --iterations 0", "one task's champions, nothing else"),
+    ),
 }
 
 SEE: Mapping[str, tuple[tuple[str, str], ...]] = {
     "iterate": (
         ("operators.md", "where changes come from"),
         ("llm.md", "a language model"),
+        ("cluster.md", "several devices"),
         ("proof.md", "what is kept"),
     ),
     "check": (("proof.md", "what a check is"), ("kernels.md", "what a `.cu` file says")),
@@ -142,7 +147,7 @@ EXITS = """\
 | exit code | says |
 |---|---|
 | 0 | done |
-| 1 | the variant failed (`check`, `bench`, `try`, `compile`, `replay`), or an attack won (`redteam`) |
+| 1 | the variant failed (`check`, `bench`, `try`, `compile`), an attack won, or a champion was lost (`nightly`) |
 | 2 | an unknown option, task, case or device |
 | 3 | a task or a file is invalid: file, line and field |
 | 4 | the device is missing |

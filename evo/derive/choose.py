@@ -118,6 +118,10 @@ class Derivation:
         return {rung.name: dict(rung.knobs) for rung in self.rungs}
 
 
+def _kind(one: Rejected) -> str:
+    return one.reason.partition(":")[0]
+
+
 def derive(
     task: Task, chip: Chip, case: Case, *, accept: Accept | None = None, measured: Mapping[str, float] | None = None
 ) -> Derivation:
@@ -149,10 +153,11 @@ def derive(
             rejected.append(verdict)
     candidates = sorted(found, key=_rank)
     if not candidates:
-        reasons = Counter(one.reason.split(":")[0] for one in rejected)
+        kinds = Counter(_kind(one) for one in rejected)
+        example = {_kind(one): one.reason for one in reversed(rejected)}
         raise TaskInvalid(
             f"{task.name} at {case.name}: no configuration is legal on {chip.slug}",
-            hint="; ".join(f"{count}x {reason}" for reason, count in reasons.most_common(3)),
+            hint="; ".join(f"{count}x {example[kind]}" for kind, count in kinds.most_common(3)),
         )
     rungs, unmatched = _rungs(task, chip, case, candidates, accept)
     return Derivation(

@@ -272,7 +272,7 @@ def test_a_chip_without_the_instructions_is_refused_with_the_condition() -> None
     task = load_task(ROOT, "attention")
     with pytest.raises(TaskInvalid, match="no configuration is legal on t4") as caught:
         derive(task, chip("t4"), task.case("b2"))
-    assert "require" in caught.value.hint
+    assert "48x require: `chip.capability >= 80` does not hold" in caught.value.hint
     rows = load_task(ROOT, "rmsnorm")
     assert (
         derive(rows, chip("t4"), rows.case("rows4k")).chosen.resident >= 1
@@ -347,6 +347,11 @@ def counted(name: str, rung: str, axes: dict[str, int]) -> tuple[dict[str, float
             marks=pytest.mark.long,
         ),
         pytest.param("matmul", "30_mma.cu", {"M": 256, "N": 256, "K": 128}, marks=pytest.mark.long),
+        pytest.param(
+            "conv2d", "20_mma.cu",
+            {"N": 2, "H": 10, "W": 18, "C": 64, "K": 128, "R": 3, "S": 3, "STRIDE": 1, "PAD": 0, "DIL": 1},
+            marks=pytest.mark.long,
+        ),
     ],
 )  # fmt: skip
 def test_predicted_counts_are_what_the_simulator_counts(name: str, rung: str, axes: dict[str, int]) -> None:

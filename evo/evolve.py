@@ -261,14 +261,11 @@ class _Loop:
             while flights.room and self.trials + len(flights) < self.settings.iterations:
                 if (proposal := self._ask(len(flights))) is None:
                     break
-                parent = self._parent()
-                refused = not_one_change(self.task, proposal, parent) is not None
-                flights.send(proposal, parent, self.champion, refused=refused, codes=self.code_seen)
+                flights.send(proposal, self._parent(), self.champion, known=self.code_seen)
             if not flights:
                 return None
             self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
-            landed = flights.land(self.champion, self.tried)
-            if landed is not None:
+            if (landed := flights.land(self.champion, self.tried)) is not None:
                 self.trials += 1
                 return landed.proposal, self._try(landed.proposal, landed.parent, landed.evaluation)
             self.memory.duplicates += 1
@@ -290,10 +287,7 @@ class _Loop:
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept)
 
     def _ask(self, ahead: int = 0) -> Proposal | None:
-        """The next proposal whose machine code has not been evaluated yet, and that is no known loser come back.
-
-        ahead: how many that were asked for before have no verdict yet.
-        """
+        """The next proposal of new machine code that is no known loser come back; `ahead` have no verdict yet."""
         self.search.reseed(random.Random(f"{self.settings.seed}/{self.trials + ahead}"))
         parent = self._parent()
         for _ in range(_DUPLICATES):

@@ -9,15 +9,15 @@ there is stale: inconclusive, and free to be proposed anew. So what is kept has 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from evo.cluster import Fleet, open_site
+from evo.cluster import Fleet, KnownCode, open_site
 from evo.decide import KEPT
 from evo.evaluate import Job, Workbench
-from evo.mutate import Proposal, carried
+from evo.mutate import Proposal, carried, not_one_change
 from evo.result import Decision, Evaluation, Json, Verdict
 from evo.settings import Event, Observer, Settings
 from evo.task import Task
@@ -69,6 +69,7 @@ class Flights:
     def __init__(self, task: Task, fleet: Fleet, job: Callable[[str, Variant], Job]) -> None:
         self._task, self._fleet, self._job = task, fleet, job
         self._queue: deque[Flight] = deque()
+        self._codes: set[str] = set()  # machine code that has been evaluated or is under way
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -78,14 +79,23 @@ class Flights:
         """How many more may leave: one at each device, and one for each that waits compiled."""
         return max(0, 2 * self._fleet.width - len(self._queue))
 
-    def send(self, proposal: Proposal, parent: Variant, rival: Variant, *, refused: bool) -> None:
-        judged = None if refused else self._fleet.submit(self._job(proposal.text, rival))
+    def send(self, proposal: Proposal, parent: Variant, rival: Variant, *, known: Iterable[str] = ()) -> None:
+        """Have it evaluated, unless it is not one change, or its machine code is known or has been sent before."""
+        self._codes.update(known)
+        refused = not_one_change(self._task, proposal, parent) is not None
+        judged = None if refused else self._fleet.submit(self._job(proposal.text, rival), known=self._codes)
         self._queue.append(Flight(proposal=proposal, parent=parent, rival=rival, judged=judged))
 
-    def land(self, champion: Variant, tried: set[str]) -> Landed:
-        """The earliest that left, once it is judged. Raises EvoError for harness failures only."""
+    def land(self, champion: Variant, tried: set[str]) -> Landed | None:
+        """The earliest that left, once it is judged; None where its machine code was known.
+
+        Raises EvoError for harness failures only.
+        """
         flight = self._queue.popleft()
-        evaluation = flight.judged.result() if flight.judged is not None else None
+        try:
+            evaluation = flight.judged.result() if flight.judged is not None else None
+        except KnownCode:
+            return None
         landed = Landed(proposal=flight.proposal, parent=flight.parent, evaluation=evaluation)
         is_stale = flight.rival.text != champion.text
         if evaluation is None or evaluation.decision is None or not is_stale:

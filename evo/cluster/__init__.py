@@ -6,6 +6,7 @@ evaluated again elsewhere; only a variant's own doing is ever a status.
 
 from evo.cluster.fleet import Fleet
 from evo.cluster.link import Link, Site, StationLost
+from evo.cluster.seat import KnownCode, Limits
 from evo.cluster.spec import Cluster, open_site, parse_cluster
 
-__all__ = ["Cluster", "Fleet", "Link", "Site", "StationLost", "open_site", "parse_cluster"]
+__all__ = ["Cluster", "Fleet", "KnownCode", "Limits", "Link", "Site", "StationLost", "open_site", "parse_cluster"]

@@ -14,75 +14,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
-from evo.cluster.link import Link, Site, StationLost
+from evo.cluster.link import Site, StationLost
 from evo.cluster.parcel import pack
+from evo.cluster.seat import KnownCode, Limits, Order, Seat
 from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost
-from evo.evaluate import Job, Started
+from evo.evaluate import Job
 from evo.result import Evaluation, Json
 from evo.task import Task
 from evo.workbench import harness_version
 
 ROLES = ("measure", "compile")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """When a station counts as lost. Seconds, but for losses.
-
-    slow_s: for one step of one job at most; less once some are done: slow_factor times the longest, at least patient_s.
-    losses: how many stations one job may lose before the run ends. alone_s: how long a run goes on with no station.
-    """
-
-    open_s: float = 120.0
-    lesson_s: float = 600.0
-    slow_s: float = 1800.0
-    patient_s: float = 300.0
-    slow_factor: float = 10.0
-    losses: int = 3
-    alone_s: float = 240.0
-    again_s: tuple[float, ...] = (0.5, 2.0, 10.0, 30.0, 60.0)
-
-
-@dataclass(slots=True)
-class _Order:
-    """A job on its way. `rank`: the smaller is served first."""
-
-    rank: tuple[int, int]
-    job: Job
-    future: Future[Evaluation]
-    started: Started | None = None
-    lost: int = 0
-
-    def __lt__(self, other: _Order) -> bool:
-        return self.rank < other.rank
-
-    @property
-    def role(self) -> str:
-        return "compile" if self.started is None else "measure"
-
-
-@dataclass(slots=True)
-class Seat:
-    """One station's place: it outlives the stations that fill it."""
-
-    role: str
-    index: int
-    link: Link | None = None
-    opening: Link | None = None  # a station that has not joined yet
-    name: str = ""
-    taught: int = 0  # lessons that the present station has had
-    failures: int = 0  # in a row
-    retired: EvoError | None = None
-    busy: bool = False  # a job of the fleet's is at the station now
-    told: dict[str, Json] = field(default_factory=dict)  # what its A/A control showed
-
-    @property
-    def words(self) -> str:
-        return self.name or f"station {self.index + 1} to {self.role}"
 
 
 class Fleet:
@@ -96,8 +41,9 @@ class Fleet:
     ) -> None:
         self._site, self._arch, self._note, self._limits = site, arch, note, limits or Limits()
         self._ready = threading.Condition()
-        self._waiting: dict[str, list[_Order]] = {role: [] for role in ROLES}
-        self._under_way: list[_Order] = []
+        self._waiting: dict[str, list[Order]] = {role: [] for role in ROLES}
+        self._under_way: list[Order] = []
+        self._unadmitted: deque[Order] = deque()  # those that are held to be new, in the order in which they came
         self._lessons: list[tuple[str, tuple[object, ...]]] = []
         self._known: set[str] = set()  # tasks by hash
         self._numbers = itertools.count()
@@ -174,11 +120,17 @@ class Fleet:
                 self._check_alive()
                 self._ready.wait(timeout=0.5)
 
-    def submit(self, job: Job, *, urgent: bool = False) -> Future[Evaluation]:
-        """Have a job evaluated; earlier ones come first, and urgent ones before all."""
+    def submit(self, job: Job, *, urgent: bool = False, known: set[str] | None = None) -> Future[Evaluation]:
+        """Have a job evaluated; earlier ones come first, and urgent ones before all.
+
+        known: hashes of machine code. A job that compiles to one of them ends with KnownCode; others add theirs, in the
+        order in which they were submitted.
+        """
         self.learn(job.task)
-        order = _Order((0 if urgent else 1, next(self._numbers)), job, Future())
+        order = Order((0 if urgent else 1, next(self._numbers)), job, Future(), known)
         with self._ready:
+            if known is not None:
+                self._unadmitted.append(order)
             self._put(order)
         return order.future
 
@@ -215,7 +167,7 @@ class Fleet:
             else:
                 self._done(seat, order, value, time.monotonic() - started_s)
 
-    def _next(self, seat: Seat) -> _Order | None:
+    def _next(self, seat: Seat) -> Order | None:
         """Keep the seat filled and taught until there is an order for it; None when it is to leave."""
         while True:
             with self._ready:
@@ -301,13 +253,13 @@ class Fleet:
                 seat.failures = 0
             self._ready.notify_all()
 
-    def _perform(self, seat: Seat, order: _Order) -> Any:
+    def _perform(self, seat: Seat, order: Order) -> Any:
         assert seat.link is not None
         if order.started is None:
             return seat.link.call("start", order.job, limit_s=self._limit_s(order))
         return seat.link.call("finish", order.started, limit_s=self._limit_s(order))
 
-    def _limit_s(self, order: _Order) -> float:
+    def _limit_s(self, order: Order) -> float:
         """How long this step may take: a job that was slow elsewhere gets longer, since it may be slow by itself."""
         limits, longest = self._limits, self._longest_s[order.role]
         limit = max(limits.patient_s, limits.slow_factor * longest) if longest else limits.slow_s
@@ -315,7 +267,7 @@ class Fleet:
 
     # --- what becomes of orders and seats
 
-    def _put(self, order: _Order) -> None:
+    def _put(self, order: Order) -> None:
         if self._closed:
             order.future.cancel()
             return
@@ -325,26 +277,45 @@ class Fleet:
         heapq.heappush(self._waiting[order.role], order)
         self._ready.notify_all()
 
-    def _done(self, seat: Seat, order: _Order, value: Any, seconds: float) -> None:
+    def _done(self, seat: Seat, order: Order, value: Any, seconds: float) -> None:
         with self._ready:
             self._under_way.remove(order)
             self._longest_s[order.role] = max(self._longest_s[order.role], seconds)
             seat.failures = 0
             if order.started is None:  # also where it has ended: the result names the station's environment
                 order.started, order.lost = value, 0
-                self._put(order)
+                if order.known is None:
+                    self._put(order)
+                self._admit()
                 return
         if not order.future.cancelled():
             order.future.set_result(value)
 
-    def _end(self, order: _Order, error: EvoError) -> None:
+    def _end(self, order: Order, error: EvoError) -> None:
         with self._ready:
             if order in self._under_way:
                 self._under_way.remove(order)
         if not order.future.cancelled():
             order.future.set_exception(error)
+        with self._ready:
+            self._admit()
 
-    def _lose(self, seat: Seat, how: str, order: _Order | None = None, fault: EvoError | None = None) -> None:
+    def _admit(self) -> None:
+        """Let compiled jobs on to a device in their order, but for those whose machine code is known by then."""
+        while self._unadmitted and (self._unadmitted[0].started is not None or self._unadmitted[0].future.done()):
+            order = self._unadmitted.popleft()
+            prepared = order.started.prepared if order.started is not None else None
+            if order.future.done():
+                continue
+            assert order.known is not None
+            if prepared is not None and prepared.code_hash in order.known:
+                order.future.set_exception(KnownCode(prepared.code_hash))
+                continue
+            if prepared is not None:
+                order.known.add(prepared.code_hash)
+            self._put(order)
+
+    def _lose(self, seat: Seat, how: str, order: Order | None = None, fault: EvoError | None = None) -> None:
         """A station is gone or broken: tell it, put its order back in line, and fill the seat again after a while."""
         name = seat.words
         if seat.link is not None:

@@ -6,17 +6,17 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from scripted_site import ScriptedSite, evaluation_of
 from tiny import FAST, new_repository
 
-from evo.cluster import Fleet, StationLost
-from evo.cluster.fleet import Limits
+from evo.cluster import Fleet, KnownCode, Limits, StationLost
 from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost
-from evo.evaluate import Job
+from evo.evaluate import Job, Started
 from evo.result import Status
 from evo.task import Task, load_task
 from evo.workbench import harness_version
@@ -209,6 +209,31 @@ def test_stations_that_all_go_for_good_end_the_run(task: Task) -> None:
         for future in futures:
             with pytest.raises(WorkerLost, match="preempted"):
                 future.result(timeout=10)
+
+
+def test_known_machine_code_is_not_measured_and_the_first_submitted_is_the_one_that_is(task: Task) -> None:
+    late = threading.Event()
+
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if method != "start":
+            return None
+        if "unused_0" in args[0].text:
+            late.wait(5)  # the first takes longest to compile
+        code = "old" if "unused_3" in args[0].text else "twice" if "unused_2" not in args[0].text else "new"
+        started = Started(job=args[0], base=evaluation_of(args[0], "compile"))
+        started.prepared = SimpleNamespace(code_hash=code)  # type: ignore[assignment]
+        return started
+
+    site = ScriptedSite(script, compiling=4)
+    known = {"old"}
+    with Fleet(site, limits=QUICK) as fleet:
+        futures = [fleet.submit(job, known=known) for job in jobs_of(task, 4)]
+        wait_for(lambda: len(site.served("start")) == 4)
+        late.set()
+        found = [future.exception(timeout=10) or future.result().status for future in futures]
+    assert [type(one) for one in found] == [Status, KnownCode, Status, KnownCode]
+    assert len(site.served("finish")) == 2
+    assert known == {"old", "twice", "new"}
 
 
 def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:

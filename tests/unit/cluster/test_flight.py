@@ -9,7 +9,7 @@ import pytest
 from scripted_site import evaluation_of
 from tiny import FAST, SLOW, new_repository
 
-from evo.cluster import Cluster, open_site, parse_cluster
+from evo.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.cluster.spec import compiling_beside
 from evo.device import DeviceName
 from evo.errors import UsageError
@@ -45,9 +45,12 @@ class Judge:
         self.verdicts = list(verdicts)
         self.held: list[tuple[str, str | None]] = []
 
-    def submit(self, job: Job) -> Future[Evaluation]:
+    def submit(self, job: Job, *, known: set[str]) -> Future[Evaluation]:
         future: Future[Evaluation] = Future()
-        future.set_result(self.evaluate(job))
+        if parse_variant(job.text).id in known:  # as if that were its machine code
+            future.set_exception(KnownCode("known"))
+        else:
+            future.set_result(self.evaluate(job))
         return future
 
     def evaluate(self, job: Job) -> Evaluation:
@@ -69,8 +72,9 @@ def flights(task: Task, judge: Judge) -> Flights:
 def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Task) -> None:
     judge = Judge(Verdict.KEEP, Verdict.KEEP)
     under_way = flights(task, judge)
-    under_way.send(proposal(UNROLLED), PARENT, PARENT, refused=False)
+    under_way.send(proposal(UNROLLED), PARENT, PARENT)
     landed = under_way.land(CHAMPION, set())
+    assert landed is not None
     assert judge.held == [(UNROLLED, PARENT.text), (BOTH, CHAMPION.text)]
     assert landed.proposal.text == BOTH
     assert landed.parent is CHAMPION
@@ -80,7 +84,7 @@ def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Tas
 
 def test_the_second_verdict_counts(task: Task) -> None:
     under_way = flights(task, Judge(Verdict.KEEP, Verdict.REVERT))
-    under_way.send(proposal(UNROLLED), PARENT, PARENT, refused=False)
+    under_way.send(proposal(UNROLLED), PARENT, PARENT)
     landed = under_way.land(CHAMPION, set())
     assert landed.evaluation is not None
     assert landed.evaluation.decision is not None
@@ -93,7 +97,7 @@ def test_the_second_verdict_counts(task: Task) -> None:
 def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, text: str, tried: set[str]) -> None:
     judge = Judge(Verdict.KEEP)
     under_way = flights(task, judge)
-    under_way.send(proposal(text), PARENT, PARENT, refused=False)
+    under_way.send(proposal(text), PARENT, PARENT)
     landed = under_way.land(CHAMPION, {parse_variant(BOTH).id} if tried else set())
     assert len(judge.held) == 1
     assert landed.parent is PARENT  # the record names what it was really held against
@@ -107,7 +111,7 @@ def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, t
 def test_what_was_not_to_be_kept_stays_as_it_was_judged(task: Task) -> None:
     judge = Judge(Verdict.REVERT)
     under_way = flights(task, judge)
-    under_way.send(proposal(UNROLLED), PARENT, PARENT, refused=False)
+    under_way.send(proposal(UNROLLED), PARENT, PARENT)
     landed = under_way.land(CHAMPION, set())
     assert (landed.proposal.text, landed.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
 
@@ -117,22 +121,28 @@ def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_
         judge = Judge(Verdict.KEEP, Verdict.KEEP)
         under_way = flights(task, judge)
         text = FAST if kind == "rung" else FAST.replace("THREADS 128", "THREADS 64")
-        under_way.send(proposal(text, kind), parent, rival, refused=False)
+        under_way.send(proposal(text, kind), parent, rival)
         landed = under_way.land(CHAMPION, set())
         assert judge.held[1] == (text, CHAMPION.text)
         assert landed.parent is (CHAMPION if kind == "rung" else parent)
 
 
-def test_landing_follows_the_order_of_leaving_and_a_refused_one_needs_no_judge(task: Task) -> None:
+def test_landing_follows_the_order_of_leaving_and_what_is_refused_or_known_needs_no_judge(task: Task) -> None:
     judge = Judge(Verdict.REVERT, Verdict.REVERT)
     under_way = flights(task, judge)
-    texts = [UNROLLED, FAST, BOTH]
-    for text in texts:
-        under_way.send(proposal(text), PARENT, PARENT, refused=text == FAST)
-    assert under_way.room == 1
+    texts = [
+        UNROLLED,
+        FAST.replace("128", "32"),
+        CHAMPION.text,
+        SLOW.replace("#define THREADS 32", "#define THREADS 128"),
+    ]
+    for text in texts:  # the second is more than one change of its parent
+        under_way.send(proposal(text), PARENT, PARENT, known={parse_variant(texts[2]).id})
+    assert under_way.room == 0
     landed = [under_way.land(PARENT, set()) for _ in texts]
-    assert [one.proposal.text for one in landed] == texts
-    assert [one.evaluation is None for one in landed] == [False, True, False]
+    assert [one.proposal.text if one else None for one in landed] == [*texts[:2], None, texts[3]]
+    assert [one is not None and one.evaluation is None for one in landed] == [False, True, False, False]
+    assert under_way.room == 4
 
 
 def test_changes_of_neighbouring_lines_both_come_along_and_of_the_same_line_do_not(task: Task) -> None:

@@ -18,7 +18,7 @@ from evo.flight import Flights, open_bench
 from evo.insights import outcomes
 from evo.llm import Llm
 from evo.memory import Memory
-from evo.mutate import Context, Proposal, not_one_change, operators, start_proposal
+from evo.mutate import Context, Proposal, first_rung, not_one_change, operators, start_proposal
 from evo.notebook import Notebook, open_notebook
 from evo.population import Record, load_records
 from evo.prepare import Failed
@@ -28,7 +28,7 @@ from evo.screening import screened_gains
 from evo.search import Prior, Search
 from evo.settings import Event, Observer, Settings, language_model
 from evo.task import Task, load_task
-from evo.telling import advice, cases_of, control_words, named, result_line, satisfied
+from evo.telling import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
 from evo.variant import Variant, parse_variant, read_variant
 
 __all__ = ["Event", "Observer", "Settings", "evolve"]
@@ -139,7 +139,7 @@ class _Loop:
         if self.path.is_file() and self.settings.start is None:
             self._take_up(fields)
             return
-        source = self.settings.start or _first_rung(self.task)
+        source = self.settings.start or first_rung(self.task)
         variant = read_variant(source)
         self.watch(Event(kind="begin", fields=drop_absent(fields)))
         self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
@@ -159,7 +159,7 @@ class _Loop:
         if isinstance(prepared, Failed):
             raise TaskInvalid(
                 f"{self.path}: the champion does not run here: {prepared.reason}",
-                hint=f"start anew with --from ladder/{_first_rung(self.task).name}",
+                hint=f"start anew with --from ladder/{first_rung(self.task).name}",
             )
         self._foresee()
         last = last_run(descent.records) if self.settings.resume else None
@@ -217,7 +217,7 @@ class _Loop:
         if not evaluation.status.passed:
             raise TaskInvalid(
                 f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}",
-                hint=f"see `evo check {source}`; start anew with --from ladder/{_first_rung(self.task).name}",
+                hint=f"see `evo check {source}`; start anew with --from ladder/{first_rung(self.task).name}",
             )
 
     def control(self) -> None:
@@ -300,6 +300,7 @@ class _Loop:
                 codes=self.code_seen,
                 trials_left=self.settings.iterations - self.trials - ahead,
                 losers=self.memory.losers,
+                stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             )
             proposal = self.search.ask(parent, context, self._screen if self.bench.modelled or not self.fleet else None)
             if proposal is None:
@@ -407,12 +408,3 @@ def _is_kept(evaluation: Evaluation, parent: Variant | None) -> bool:
         return evaluation.status.passed
     decision = evaluation.decision
     return decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
-
-
-def _first_rung(task: Task) -> Path:
-    rungs = task.ladder()
-    if not rungs:
-        raise TaskInvalid(
-            f"{task.folder / 'ladder'}: no rung to start from", hint="add a .cu file, or pass --from FILE"
-        )
-    return rungs[0]

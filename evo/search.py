@@ -27,7 +27,7 @@ from evo.variant import Variant, parse_variant
 SEARCHES = ("bandit", "random", "best-of-n")
 # About what each kind of change is hoped to bring before anything is known, as logarithms of gain: a rung rewrites the
 # kernel, work moved between threads changes what it is bound by, most other edits touch a few instructions.
-_PRIOR_REWARD = {"ladder": 0.4, "patch": 1.0, "rules.work": 0.6, "rules.vector": 0.25, "rules.knob": 0.2}
+_PRIOR_REWARD = {"ladder": 0.4, "derive": 0.5, "patch": 1.0, "rules.work": 0.6, "rules.vector": 0.25, "rules.knob": 0.2}
 _PRIOR_REWARD |= {"rules.staging": 0.15, "rules.loop": 0.15, "rules.hoist": 0.12, "rules.bounds": 0.08}
 _PRIOR_ELSE = 0.06
 _PRIOR_TRIALS = 1.0

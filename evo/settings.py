@@ -10,6 +10,7 @@ from pathlib import Path
 from evo.cluster import Cluster
 from evo.device import DeviceName
 from evo.llm import Llm, LlmSettings, Surroundings
+from evo.mutate import WHEN_STALLED
 from evo.notebook import Notebook
 from evo.population import load_records
 from evo.result import Json
@@ -43,7 +44,7 @@ class Settings:
     @property
     def is_closed(self) -> bool:
         """Whether every text follows from the repository and the seed: none comes from a person or a model."""
-        return all(name in ("ladder", "derive") or name.startswith("rules") for name in self.operators)
+        return all(name in ("ladder", "derive", WHEN_STALLED) or name.startswith("rules") for name in self.operators)
 
     def inputs_seed(self, task: Task) -> int | None:
         """Of the inputs of the gate and of the clock, where no text of the run can have been made for them."""

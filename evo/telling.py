@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evo.mutate import Proposal
+from evo.mutate import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.notebook import Trial
 from evo.result import CaseBench, Evaluation, Json, drop_absent
 from evo.task import Task
@@ -19,6 +19,13 @@ def reached(task: Task, bench: Workbench, cases: Mapping[str, Json]) -> float | 
     """How fast the headline case runs, as a share of what its binding floor allows; None where one is not known."""
     time_us, floor_us = _time(task, cases), bench.floor_us(task, task.headline)
     return floor_us / time_us if time_us and floor_us else None
+
+
+def is_stalled(task: Task, bench: Workbench, cases: Mapping[str, Json], since_kept: int) -> bool:
+    """Whether nothing has been kept for a while, far from the target: time to start from the hardware."""
+    time_us, target_us = _time(task, cases), bench.target_us(task, task.headline)
+    is_far = not time_us or not target_us or target_us / time_us < INVERT_BELOW
+    return since_kept >= STALLED_AFTER and is_far
 
 
 def satisfied(

@@ -170,6 +170,7 @@ def llm_settings(words: LlmWords, names: tuple[str, ...], root: Path) -> tuple[L
 def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
     """The operators of a run without a language model. Inversion then means the derived configurations."""
     from evo.llm import STRATEGIES
+    from evo.mutate import WHEN_STALLED
 
     given = {
         "--llm-budget": words.budget,
@@ -184,7 +185,7 @@ def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
     if words.strategy is not None and words.strategy not in STRATEGIES:
         raise UsageError(f"no strategy {words.strategy!r}", hint=f"one of {', '.join(STRATEGIES)}")
     if words.strategy in _INVERTING and "derive" not in names:
-        return ("derive", *names)
+        return ("derive" if words.strategy == "inversion" else WHEN_STALLED, *names)
     return names
 
 

@@ -20,11 +20,9 @@ from evo.llm import elites
 from evo.llm.edits import MOST_LINES
 from evo.llm.elites import Elite
 from evo.llm.endpoint import Message, data, joined
+from evo.mutate import INVERT_BELOW, STALLED_AFTER
 from evo.population import Record
 from evo.task import Task
-
-STALLED_AFTER = 3  # trials in a row that kept nothing
-INVERT_BELOW = 0.6  # of the target
 
 Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]
 

@@ -13,16 +13,19 @@ from evo.mutate import derived as _derived
 from evo.mutate import ladder as _ladder
 from evo.mutate import patch as _patch
 from evo.mutate.carry import carried
-from evo.mutate.derived import Derived
-from evo.mutate.ladder import Ladder
+from evo.mutate.derived import INVERT_BELOW, STALLED_AFTER, Derived
+from evo.mutate.ladder import Ladder, first_rung
 from evo.mutate.patch import Patch
 from evo.mutate.proposal import KINDS, Context, Operator, OperatorDoc, Proposal, start_proposal
 from evo.mutate.rules import RULES, Rule, rule_operators
 from evo.mutate.verify import edit_key, not_one_change, parts, rung_of
 
 __all__ = [
+    "INVERT_BELOW",
     "KINDS",
     "RULES",
+    "STALLED_AFTER",
+    "WHEN_STALLED",
     "Context",
     "Derived",
     "Ladder",
@@ -33,6 +36,7 @@ __all__ = [
     "Rule",
     "carried",
     "edit_key",
+    "first_rung",
     "not_one_change",
     "operator_docs",
     "operators",
@@ -40,6 +44,8 @@ __all__ = [
     "rung_of",
     "start_proposal",
 ]
+
+WHEN_STALLED = "derive.stalled"  # as `derive`, but only where the search has stalled far from its target
 
 _LLM = OperatorDoc(
     name="llm",
@@ -59,8 +65,8 @@ def operators(names: Sequence[str], *, patch: Path | None = None, llm: Operator 
     for name in names:
         if name == "ladder":
             chosen[name] = Ladder()
-        elif name == "derive":
-            chosen[name] = Derived()
+        elif name in ("derive", WHEN_STALLED):
+            chosen["derive"] = Derived(patient=name != "derive")
         elif name == "rules":
             chosen.update(families)
         elif name in families:

@@ -9,6 +9,8 @@ from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.result import Json
 from evo.variant import KnobValue, Variant
 
+# A hybrid search turns to the hardware after so many trials without a keep, below this share of its target.
+STALLED_AFTER, INVERT_BELOW = 3, 0.6
 _OFFERED = 4  # configurations of one parent; further down the model says little
 DOC = OperatorDoc(
     name="derive",
@@ -19,17 +21,21 @@ DOC = OperatorDoc(
 
 
 class Derived:
-    """The derived configurations of a task on a chip, as far as the parent has knobs of their names."""
+    """The derived configurations of a task on a chip, as far as the parent has knobs of their names.
+
+    patient: only where the search has stalled far from its target.
+    """
 
     name = "derive"
 
-    def __init__(self) -> None:
+    def __init__(self, *, patient: bool = False) -> None:
+        self._patient = patient
         self._ranked: dict[tuple[str, str], tuple[dict[str, int], ...]] = {}
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         """The best configuration that is not the parent's and was not tried; None where there is none."""
         del rng  # the order is the model's
-        if context.chip is None or context.task.choices is None:
+        if context.chip is None or context.task.choices is None or (self._patient and not context.stalled):
             return None
         key = (context.task.hash, context.chip.slug)
         if key not in self._ranked:

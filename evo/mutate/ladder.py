@@ -6,8 +6,10 @@ import random
 import re
 from pathlib import Path
 
+from evo.errors import TaskInvalid
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.result import Json
+from evo.task import Task
 from evo.variant import KnobValue, Variant, read_variant
 
 DOC = OperatorDoc(
@@ -83,3 +85,13 @@ def _expectation(variant: Variant) -> str:
     """The header's `expects: ...` or `gain: ...` comment line, if it has one."""
     match = re.search(r"^//\s*(?:expects?|expected|gain)\s*:\s*(.+)$", variant.text, re.MULTILINE | re.IGNORECASE)
     return match[1].strip() if match else ""
+
+
+def first_rung(task: Task) -> Path:
+    """Where a task's ladder begins. Raises TaskInvalid where it has none."""
+    rungs = task.ladder()
+    if not rungs:
+        raise TaskInvalid(
+            f"{task.folder / 'ladder'}: no rung to start from", hint="add a .cu file, or pass --from FILE"
+        )
+    return rungs[0]

@@ -77,7 +77,8 @@ class Context:
     tried: ids of variants that were already tried. rung: file name of the rung the parent descends from. rungs_tried:
     file names of rungs tried in this line of descent. insights: sentences about what has helped, best first. codes:
     hashes of machine code that was tried. trials_left: how many trials the run may still make; None: not told. losers:
-    changes (`change_key`) that failed or cost time in this line of descent; rules offer them last.
+    changes (`change_key`) that failed or cost time in this line of descent; rules offer them last. stalled: nothing was
+    kept for a while, far from what the limits allow.
     """
 
     task: Task
@@ -89,6 +90,7 @@ class Context:
     codes: Collection[str] = frozenset()
     trials_left: int | None = None
     losers: Collection[str] = frozenset()
+    stalled: bool = False
 
     def fits(self, variant: Variant) -> bool:
         """Whether the launch plan is legal on the chip at every bench case; if not, a trial would be wasted."""

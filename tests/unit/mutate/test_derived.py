@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evo.derive import over_cases
 from evo.hardware import chip
-from evo.mutate import Context, Derived, Proposal, operators
+from evo.mutate import WHEN_STALLED, Context, Derived, Proposal, operators
 from evo.task import Task, load_task
 from evo.variant import Variant, parse_variant, read_variant
 
@@ -54,6 +54,15 @@ def test_other_knobs_other_tasks_and_no_chip_give_nothing() -> None:
     assert Derived().propose(parent, rng=random.Random(0), context=Context(task=task)) is None
 
 
-def test_it_is_an_operator_by_name() -> None:
-    (operator,) = operators(["derive"])
-    assert operator.name == "derive"
+def test_it_is_an_operator_by_name_and_may_wait_for_a_search_to_stall() -> None:
+    task, parent = attention()
+    for name, stalled, is_offered in (
+        ("derive", False, True),
+        ("derive", True, True),
+        (WHEN_STALLED, False, False),
+        (WHEN_STALLED, True, True),
+    ):
+        (operator,) = operators([name])
+        assert operator.name == "derive"
+        context = Context(task=task, chip=L4, tried={parent.id}, stalled=stalled)
+        assert (operator.propose(parent, rng=random.Random(0), context=context) is not None) == is_offered

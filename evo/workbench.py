@@ -242,6 +242,13 @@ class Workbench:
         except SyntaxInvalid:
             return None
 
+    def target_us(self, task: Task, case: str) -> float | None:
+        """The time that a bench case is to reach on this chip; its floor where no target is stated."""
+        try:
+            return limits(task, task.case(case), self.chip).target_us or self.floor_us(task, case)
+        except SyntaxInvalid:
+            return None
+
     def baselines(self, task: Task, seed: int) -> dict[str, Baseline]:
         """The fastest library implementation of each bench case, timed here once a run; {} where none can be.
 

@@ -239,5 +239,6 @@ def export(
     for path in written:
         out(str(path))
     if form == "torch":
-        say(f"next: pip install {into}; then `import evo_{found.name}` registers torch.ops.evo.{found.name}")
+        folder = into if into.is_absolute() else f"./{into}"  # a bare name would be looked for in a registry
+        say(f"next: pip install {folder}; then `import evo_{found.name}` registers torch.ops.evo.{found.name}")
     return 0

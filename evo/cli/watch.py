@@ -168,7 +168,7 @@ def done_line(fields: Fields, tally: Tally) -> str:
     spent = fields.get("llm")
     if isinstance(spent, dict):
         tally.usage = usage_words(spent)
-    sentence = f"{fields.get('trials', tally.trials)} trials, {fields.get('kept', tally.kept)} kept"
+    sentence = f"{_trials(fields.get('trials', tally.trials))}, {fields.get('kept', tally.kept)} kept"
     ended = f"{sentence} in {duration(tally.elapsed_s)}; {tally.champion_line()}"
     return f"{ended}\n{tally.usage}" if tally.usage else ended
 
@@ -218,9 +218,13 @@ class PlainView:
         os.write(sys.stderr.fileno(), f"{text}\n".encode())
 
 
+def _trials(count: object) -> str:
+    return f"{count} trial" if count == 1 else f"{count} trials"
+
+
 def begin_line(fields: Fields) -> str:
     words = [f"{fields.get('task')} on {fields.get('device')}", str(fields.get("arch"))]
     if fields.get("branch"):
         words.append(f"branch {fields['branch']}")
-    words.append(f"{fields.get('iterations')} trials at most")
+    words.append(f"{_trials(fields.get('iterations'))} at most")
     return ", ".join(words)

@@ -136,13 +136,20 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The fastest library implementation of a case, timed on the same GPU in the same run. Warm median."""
+    """The fastest library implementation of a case, timed on the same GPU in the same run. Warm median.
+
+    others: warm medians of the slower ones by name; a claim may be against one of them.
+    """
 
     name: str
     p50_us: float
+    others: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
-        return {"name": self.name, "p50_us": round(self.p50_us, 4)}
+        shape: dict[str, Json] = {"name": self.name, "p50_us": round(self.p50_us, 4)}
+        if self.others:
+            shape["others"] = {name: round(us, 4) for name, us in self.others.items()}
+        return shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ _FLOORS = {
     "dram_warm": "DRAM warm", "launch": "launch",
 }  # fmt: skip
 _SM_PIPES = ("tensor", "fp32", "fp64", "sfu", "shared")
+_WORTH_SHOWING = 3.0  # times the champion's time; a slower rival is nobody's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +138,13 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
             found.setdefault(name, []).append(Taken(what=what, p50_us=champion_us, cold_us=cold_us, clock_mhz=clock))
             against = figures.get("baseline")
             if isinstance(against, dict):
-                beside = f"rival {against['name']}, in the same run"
-                found[name].append(Taken(what=beside, p50_us=cast("float", against["p50_us"])))
+                beside = {str(against["name"]): cast("float", against["p50_us"])}
+                others = cast("dict[str, float]", against.get("others", {}))
+                found[name] += [
+                    Taken(what=f"rival {rival}, in the same run", p50_us=rival_us)
+                    for rival, rival_us in sorted((beside | others).items(), key=lambda item: item[1])
+                    if rival == against["name"] or rival_us <= _WORTH_SHOWING * champion_us
+                ]
     baseline = latest_baseline(task.name, chip.slug)
     values = baseline.values if baseline is not None else {}
     for name, rivals in values.items():

@@ -13,11 +13,14 @@ import pytest
 from tiny import FAST, SLOW, commit_all, new_repository
 
 from evo import flight
+from evo.cli.limits import measured_times
 from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate import Workbench
 from evo.evolve import Event, Settings, evolve
+from evo.hardware import CHIPS
 from evo.population import Record, load_records
+from evo.task import load_task
 
 HERE = Path(__file__).resolve().parents[1]
 SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=4, operators=("ladder",))
@@ -117,7 +120,9 @@ def test_what_is_kept_has_its_library_baseline_where_one_runs(
     run(iterations=1)
     board = json.loads((root / "leaderboard.json").read_text())
     case = board["entries"][0]["cases"]["small"]
-    assert case.get("baseline") == ({"name": "library", "p50_us": 12.0} if torch else None)
+    assert case.get("baseline") == ({"name": "library", "p50_us": 12.0, "others": {"plain": 14.0}} if torch else None)
+    shown = [taken.what for taken in measured_times(root, load_task(root, "scale"), CHIPS["h200"])["small"]]
+    assert shown[1:] == (["rival library, in the same run", "rival plain, in the same run"] if torch else [])
     assert case["roofline_fraction"] > 0
     assert case["samples"] >= 1000
 

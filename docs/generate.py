@@ -7,6 +7,7 @@ options comes from the command line itself; only examples and links are kept her
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -166,10 +167,15 @@ def pages() -> dict[str, str]:
     }
 
 
+@functools.cache
+def group() -> typer.core.TyperGroup:
+    """`evo` itself."""
+    return typer.main.get_command(app)  # type: ignore[return-value]
+
+
 def commands() -> dict[str, typer.core.TyperCommand]:
     """Every command of `evo`, in the order of its help."""
-    group = typer.main.get_command(app)
-    return dict(group.commands)  # type: ignore[attr-defined]
+    return dict(group().commands)  # type: ignore[attr-defined]
 
 
 def index_page() -> str:
@@ -186,7 +192,7 @@ def index_page() -> str:
 def command_page(name: str) -> str:
     """One command: what it does, examples, arguments and options."""
     command = commands()[name]
-    context = typer.Context(command, info_name=name, parent=typer.Context(typer.main.get_command(app), info_name="evo"))
+    context = typer.Context(command, info_name=name, parent=typer.Context(group(), info_name="evo"))
     first, rest = _sentences(command)
     lines = [NOTE, f"# evo {name}", "", f"{first} {rest}".strip(), ""]
     if examples := EXAMPLES.get(name):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import typer
+import yaml
 from test_architecture import LAYERS
 
+import evo
 from evo.cli.app import app
 from evo.device.sim.isa import TABLE
+from evo.llm import STRATEGIES
 from evo.mutate import Context, Operator, Rule
 from evo.mutate.rules import example_variant
 from evo.source import classify, tree_difference
@@ -193,3 +197,31 @@ def test_the_operator_of_the_page_works() -> None:
     proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
     assert proposal is not None
     assert parse_variant(proposal.text).knob_values["THREADS"] == 2 * int(parent.knob_values["THREADS"])
+
+
+# --- what stands in several places
+
+
+def test_version_and_licence_are_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == evo.__version__
+    assert citation["license"] == project["license"] == "Apache-2.0"
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").split()[:4] == ["Apache", "License", "Version", "2.0,"]
+    assert f"## {evo.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_models_has_the_strategies() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)`(?: \(default\))? \| yes", (DOCS / "llm.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert rows == list(STRATEGIES)
+
+
+def test_the_attacks_are_counted_right() -> None:
+    attacks = len(list((ROOT / "evo/redteam/attacks").rglob("*.cu")))
+    table = (DOCS / "redteam.md").read_text(encoding="utf-8")
+    (said,) = set(re.findall(r"On sim:l4: (\d+) attacks", table))
+    assert int(said) >= attacks  # some attacks are procedures and no kernels
+    for page in ("README.md", "docs/peers.md", "CHANGELOG.md"):
+        assert said in (ROOT / page).read_text(encoding="utf-8"), page

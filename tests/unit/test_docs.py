@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import re
 import shlex
 import tomllib
@@ -16,6 +18,7 @@ from test_architecture import LAYERS
 
 import evo
 from evo.cli.app import app
+from evo.compile import Binary, compile_source
 from evo.device.sim.isa import TABLE
 from evo.llm import STRATEGIES
 from evo.mutate import Context, Operator, Rule
@@ -225,3 +228,54 @@ def test_the_attacks_are_counted_right() -> None:
     assert int(said) >= attacks  # some attacks are procedures and no kernels
     for page in ("README.md", "docs/peers.md", "CHANGELOG.md"):
         assert said in (ROOT / page).read_text(encoding="utf-8"), page
+
+
+# --- commands and programs in the text
+
+
+def shown_commands(page: Path) -> list[str]:
+    """Command lines of a page's code blocks, without prompts, remarks and what comes after a pipe."""
+    text = page.read_text(encoding="utf-8")
+    fenced = re.findall(r"^```(?:console|sh|bash)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    indented = re.findall(r"^    (evo .*)$", text, re.MULTILINE)
+    lines = [line for block in fenced for line in block.replace("\\\n", " ").splitlines()] + indented
+    found = []
+    for line in lines:
+        words = re.sub(r"\s{2,}#.*|\s{3,}\S.*|\s#\s.*", "", line.removeprefix("$ ").strip())
+        command = re.split(r" [|;>] |; | && ", words)[0]
+        if command.startswith("evo ") and "..." not in command:
+            found.append(command)
+    return found
+
+
+def test_commands_in_code_blocks_parse() -> None:
+    root = typer.Context(GROUP, info_name="evo")
+    wrong, seen = [], 0
+    for page in [page for page in PAGES if page.name != "log.md" and page.parent.name != "commands"]:
+        for line in shown_commands(page):
+            words = shlex.split(line)[1:]
+            if words[0].startswith("-"):
+                continue
+            seen += 1
+            try:
+                GROUP.commands[words[0]].make_context(words[0], words[1:], parent=root)
+            except Exception as problem:  # noqa: BLE001 - the parser's errors have no public name
+                wrong.append(f"{page.relative_to(ROOT)}: {line}: {problem}")
+    assert not wrong, "\n".join(wrong)
+    assert seen > 40
+
+
+def test_the_simulators_example_runs() -> None:
+    (code,) = blocks("simulator.md", "simulator")
+    kernel = (
+        'extern "C" __global__ void scale(const float* x, float* y, int n)'
+        " { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = 2.0f * x[i]; }"
+    )
+    binary = compile_source(kernel, name="scale.cu", macros={})
+    assert isinstance(binary, Binary)
+    names: dict[str, object] = {"ptx_text": binary.ptx}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "simulator.md", "exec"), names)
+    assert "2.046e+03]" in printed.getvalue()  # twice 1023
+    assert names["result"].faults == ()  # type: ignore[attr-defined]

@@ -146,10 +146,8 @@ class Baseline:
     others: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Json]:
-        shape: dict[str, Json] = {"name": self.name, "p50_us": round(self.p50_us, 4)}
-        if self.others:
-            shape["others"] = {name: round(us, 4) for name, us in self.others.items()}
-        return shape
+        others: dict[str, Json] = {name: round(us, 4) for name, us in self.others.items()}
+        return drop_absent({"name": self.name, "p50_us": round(self.p50_us, 4), "others": others or None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,10 +118,6 @@ class Derivation:
         return {rung.name: dict(rung.knobs) for rung in self.rungs}
 
 
-def _kind(one: Rejected) -> str:
-    return one.reason.partition(":")[0]
-
-
 def derive(
     task: Task, chip: Chip, case: Case, *, accept: Accept | None = None, measured: Mapping[str, float] | None = None
 ) -> Derivation:
@@ -153,8 +149,8 @@ def derive(
             rejected.append(verdict)
     candidates = sorted(found, key=_rank)
     if not candidates:
-        kinds = Counter(_kind(one) for one in rejected)
-        example = {_kind(one): one.reason for one in reversed(rejected)}
+        kinds = Counter(one.reason.partition(":")[0] for one in rejected)
+        example = {one.reason.partition(":")[0]: one.reason for one in reversed(rejected)}
         raise TaskInvalid(
             f"{task.name} at {case.name}: no configuration is legal on {chip.slug}",
             hint="; ".join(f"{count}x {example[kind]}" for kind, count in kinds.most_common(3)),

@@ -141,8 +141,7 @@ def derive(
     found: list[Candidate] = []
     rejected: list[Rejected] = []
     for values in itertools.product(*choices.tiles.values()):
-        tile = dict(zip(choices.tiles, values, strict=True))
-        verdict = judge(tile)
+        verdict = judge(dict(zip(choices.tiles, values, strict=True)))
         if isinstance(verdict, Candidate):
             found.append(verdict)
         else:

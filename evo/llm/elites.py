@@ -1,7 +1,9 @@
 """Population management: who takes part in making the next proposal besides the champion.
 
-`single_best` is the champion alone (EvoEngineer's Free and Insight). `elites` are the best distinct variants that the
-gate has passed on this chip for this version of the task (its Full); the one to cross with is drawn by rank.
+`single_best` is the champion alone (EvoEngineer's Free and Insight). `elites` are distinct variants that the gate has
+passed on this chip for this version of the task (its Full): the best of each niche, so that a kernel with another
+structure has a voice before the second best of its kind, then the best of the rest. The one to cross with is drawn by
+rank.
 
 The champion stays the parent of every proposal: a record's one change is told against what it would replace.
 """
@@ -10,15 +12,20 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.errors import EvoError
 from evo.population import Record, rebuild_text
 from evo.result import Json
 from evo.task import Task
+from evo.variant import parse_variant
 
 SIZE = 5
+_LOOKED_AT = 40  # variants, the fastest, among which niches are told apart
+_TILE = re.compile(r"BLOCK|TILE|ROWS|COLUMNS|REPEAT|PATCH|CHUNK|LANES|GROUP")
+_TENSOR = "MMA"  # in the names of their machine instructions: HMMA, IMMA, HGMMA
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +37,21 @@ class Elite:
     summary: str
     time_us: float
     timing: str
+    niche: tuple[Hashable, ...] = ()
+
+
+def niche_of(record: Record, text: str) -> tuple[Hashable, ...]:
+    """What kind of kernel a variant is: whether it uses shared memory, tensor cores, and which tiles it has."""
+    report = record.evaluation.get("compile")
+    kernels = report.get("kernels") if isinstance(report, dict) else None
+    rows = [row for row in kernels if isinstance(row, dict)] if isinstance(kernels, list) else []
+    variant = parse_variant(text)
+    shares = any(row.get("shared_bytes") for row in rows) or any(
+        line.shared.text.strip() != "0" for line in variant.launches
+    )
+    mixes = [mix for row in rows if isinstance(mix := row.get("sass"), dict)]
+    tensor = any(_TENSOR in name for mix in mixes for name in mix)
+    return (shares, tensor, tuple(sorted(knob.name for knob in variant.knobs if _TILE.search(knob.name))))
 
 
 def row_us(row: Mapping[str, Json]) -> float | None:
@@ -55,7 +77,10 @@ def single_best(records: Sequence[Record], task: Task, places: tuple[str, str], 
 
 
 def elites(records: Sequence[Record], task: Task, places: tuple[str, str], champion: str) -> list[Elite]:
-    """The best distinct variants besides the champion, at most SIZE - 1. One whose text is lost is left out."""
+    """Distinct variants besides the champion, at most SIZE - 1: the best of each niche, then the best of the rest.
+
+    One whose text is lost is left out.
+    """
     best: dict[str, tuple[float, Record]] = {}
     for record in records:
         fits = record.place[:2] == places and record.environment.get("task_hash") == task.hash
@@ -65,17 +90,26 @@ def elites(records: Sequence[Record], task: Task, places: tuple[str, str], champ
         if time_us is not None and (record.variant not in best or time_us < best[record.variant][0]):
             best[record.variant] = (time_us, record)
     found: list[Elite] = []
-    for time_us, record in sorted(best.values(), key=lambda pair: (pair[0], pair[1].variant)):
+    for time_us, record in sorted(best.values(), key=lambda pair: (pair[0], pair[1].variant))[:_LOOKED_AT]:
         try:
             text = rebuild_text(records, record.trial)
+            niche = niche_of(record, text)
         except EvoError:
             continue
         found.append(
-            Elite(variant=record.variant, text=text, summary=record.summary, time_us=time_us, timing=record.timing)
+            Elite(
+                variant=record.variant,
+                text=text,
+                summary=record.summary,
+                time_us=time_us,
+                timing=record.timing,
+                niche=niche,
+            )
         )
-        if len(found) == SIZE - 1:
-            break
-    return found
+    first = {elite.niche: elite for elite in reversed(found)}  # the best of each niche
+    chosen = [elite for elite in found if first[elite.niche] is elite]
+    chosen += [elite for elite in found if first[elite.niche] is not elite]
+    return sorted(chosen[: SIZE - 1], key=lambda elite: (elite.time_us, elite.variant))
 
 
 def draw(found: Sequence[Elite], rng: random.Random) -> Elite | None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -102,3 +105,37 @@ def test_a_server_commits_only_where_it_was_started_to(tmp_path: Path) -> None:
         desk.attempt("scale", text=FAST, commit=True)
     assert "--commit" in caught.value.hint
     assert desk.tasks()["may_commit"] is False
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after_s", [0.05, 0.3, 0.8])
+def test_a_killed_server_loses_nothing(tmp_path: Path, after_s: float) -> None:
+    root = new_repository(tmp_path / "mine")
+    pid = tmp_path / "pid"
+    start = f"echo $$ > {pid}; exec {sys.executable} -m evo mcp --device sim:l4 --commit"
+
+    async def killed() -> None:
+        parameters = StdioServerParameters(command="sh", args=["-c", start], cwd=str(root), env=environment())
+        async with Client(parameters) as client:
+            arguments = {"task": "scale", "text": FAST, "commit": True}
+            trying = asyncio.create_task(client.call_tool("try", arguments))
+            await asyncio.sleep(after_s)
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+            await asyncio.wait_for(asyncio.gather(trying, return_exceptions=True), timeout=20)
+
+    with contextlib.suppress(Exception):  # the client's own way of saying that its server is gone
+        asyncio.run(killed())
+
+    async def agent(call: Call) -> None:
+        kept = await call("try", task="scale", text=FAST, commit=True)
+        again = await call("champion", task="scale")
+        assert kept.get("committed") or (again["is_champion"] and again["source"] == FAST)
+        knob = await call("try", task="scale", edits=block("#define THREADS 128", "#define THREADS 64"))
+        assert knob["decision"]["verdict"] == "revert"
+
+    session(root, agent, "--commit")
+    assert (root / CHAMPION).read_text() == FAST
+    records = load_records(root, settled=True)
+    assert problems(root, records) == []
+    assert [record.kept for record in records].count(True) >= 2
+    assert git(root, "status", "--porcelain") == ""

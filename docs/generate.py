@@ -200,6 +200,8 @@ def command_page(name: str) -> str:
         beside = [f"{line:<{width}}   # {why}" for line, why in examples]
         above = [word for line, why in examples for word in (f"# {why}", line)]
         lines += ["```", *(beside if width <= _BESIDE else above), "```", ""]
+    if sample := samples().get(name):
+        lines += ["It prints, for instance:", "", "```console", sample, "```", ""]
     for kind, title in (("argument", "argument"), ("option", "option")):
         rows = list(_rows(command, context, kind))
         if rows:
@@ -207,6 +209,20 @@ def command_page(name: str) -> str:
     links = [*SEE.get(name, ()), ("commands/README.md", "all commands and exit codes")]
     lines += ["See " + ", ".join(f"[{why}]({_link(page)})" for page, why in links) + "."]
     return "\n".join(lines) + "\n"
+
+
+@functools.cache
+def samples() -> dict[str, str]:
+    """By command, one line of the pages that the tests run, with its output as shown there."""
+    found: dict[str, str] = {}
+    for page in ("tutorial.md", "tour.md"):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+            for shown in re.split(r"^(?=\$ )", block, flags=re.MULTILINE):
+                command = re.match(r"\$ evo (\w+)", shown)
+                if command and "\n" in shown.strip():
+                    found.setdefault(command[1], shown.strip())
+    return found
 
 
 def _link(page: str) -> str:

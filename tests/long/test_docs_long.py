@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("page", ["tutorial.md", "tasks.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "tour.md", "tasks.md"])
 def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     if page != "tutorial.md":  # which begins with these

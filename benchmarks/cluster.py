@@ -1,8 +1,8 @@
 """Candidates per second by number of stations: one list of candidates, evaluated anew on 1, 2, ... GPUs.
 
-A knob sweep of attention against its rung, as in throughput.py: compile, both gates, bench, decision; caches are empty
-folders. Opening stations and their A/A controls stand apart, since a run pays for them once. Every candidate must have
-the same status everywhere; verdicts of gains near the margin may differ, and are counted.
+A knob sweep of attention against its rung over all its bench cases: compile, both gates, bench, decision; caches are
+empty folders. Opening stations and evaluating the rung at each stand apart, since a run pays for them once. Every
+candidate must have the same status everywhere; verdicts of gains near the margin may differ, and are counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from report import ROOT, parser, required_gpu, run, say, table, verdict, write_json
-from throughput import SWEPT, drawn, knob_space, narrowed
+from throughput import SWEPT, drawn, knob_space
 
 from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count, parse_device
@@ -29,8 +29,8 @@ AIM = 0.85  # of linear scaling: 3.4x on four GPUs
 
 def swept(count: int, seed: int, slug: str) -> tuple[Task, list[str], str]:
     """The task, the candidates' texts, and the text that they are held against."""
-    task_name, rung, cases = SWEPT
-    task = narrowed(load_task(ROOT, task_name), cases)
+    task_name, rung, _ = SWEPT
+    task = load_task(ROOT, task_name)
     text = (task.folder / "ladder" / f"{rung}.cu").read_text(encoding="utf-8")
     variant = parse_variant(text)
     legal = knob_space(task, text, (*task.check, *task.bench), chip(slug))
@@ -46,10 +46,12 @@ def measured(spec: str, device: DeviceName, count: int, seed: int, slug: str) ->
         began = time.perf_counter()
         notes: list[str] = []
         with Fleet(open_site(parse_cluster(spec), device), note=notes.append) as fleet:
+            while not all(seat.name or seat.retired for seat in fleet.seats()):
+                time.sleep(0.05)
             opened = time.perf_counter()
-            fleet.evaluate(Job(task=task, text=rival, seed=seed))  # the parent first, as in a run
-            if device.kind == "gpu":
-                fleet.control(task, rival, seed)
+            # The parent first, as in a run, and at every station: inputs and the reference's answers are made there.
+            for future in [fleet.submit(Job(task=task, text=rival, seed=seed)) for _ in range(fleet.width)]:
+                future.result()
             ready = time.perf_counter()
             jobs = [Job(task=task, text=text, rival=rival, seed=seed, sanitize=False) for text in texts]
             found = [evaluation for _, evaluation in fleet.evaluate_all(jobs)]
@@ -62,7 +64,7 @@ def measured(spec: str, device: DeviceName, count: int, seed: int, slug: str) ->
         "cluster": spec,
         "candidates": len(found),
         "open_s": opened - began,
-        "parent_and_control_s": ready - opened,
+        "parent_s": ready - opened,
         "wall_s": done - ready,
         "seconds_each": (done - ready) / len(found),
         "statuses": [evaluation.status.value for evaluation in found],
@@ -121,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     made.add_argument("--chip", default="h200", help="whose limits the candidates are drawn under (default: h200)")
     made.add_argument("--kinds", nargs="+", default=["processes"], choices=["processes", "local"])
     made.add_argument("--counts", nargs="+", type=int, help="stations (default: 1 and all GPUs)")
-    made.add_argument("--candidates", type=int, default=64)
+    made.add_argument("--candidates", type=int, default=48)
     made.add_argument("--seed", type=int, default=1)
     options = made.parse_args(argv)
     device = parse_device(options.device)
@@ -135,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append(row)
         say(
             f"{spec}: {row['candidates']} candidates in {row['wall_s']:.1f} s on {row['places']} devices; "
-            f"opened in {row['open_s']:.1f} s, parent and controls {row['parent_and_control_s']:.1f} s"
+            f"opened in {row['open_s']:.1f} s, parent {row['parent_s']:.1f} s"
         )
         for note in row["notes"]:
             say(f"  {note}")

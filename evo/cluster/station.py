@@ -14,7 +14,6 @@ from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate import Job, Started, finish, start
 from evo.result import Evaluation, Json
-from evo.screening import Screened, screen_all
 from evo.task import Task
 from evo.workbench import Workbench, harness_version
 
@@ -82,11 +81,6 @@ class Station:
     def _here(self, job: Job) -> Job:
         """The job with its task's folder on this machine; the rest of the task as the driver has it."""
         return replace(job, task=replace(job.task, folder=self._tasks[job.task.hash].folder))
-
-    def screen(self, task: str, texts: list[str], case: str, seed: int) -> list[Screened]:
-        """A first look at some variants at one case, each compiled while others are on the GPU."""
-        known = self._tasks[task]
-        return list(screen_all(known, texts, self.bench, case=known.case(case), seed=seed))
 
     def close(self) -> None:
         if self._bench is not None:

@@ -17,6 +17,7 @@ from evo.mutate.rules import (
     layout,
     loads,
     order,
+    pairs,
     shared,
     slices,
     sums,
@@ -46,6 +47,7 @@ RULES: tuple[Rule, ...] = (
     *loads.RULES,
     *exponent.RULES,
     *arithmetic.RULES,
+    *pairs.RULES,
     *flags.RULES,
 )
 

@@ -53,6 +53,7 @@ extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
 }
 """
 FLAGS = ("--use_fast_math", "-ftz=true")
+PACKED = next(rule.examples[0].before for rule in RULES if rule.name == "half2")
 ONLINE = next(rule.examples[0].before for rule in RULES if rule.name == "trade")  # a softmax of a row per thread
 
 
@@ -223,6 +224,9 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
             "  const int row = blockIdx.x * 32 + threadIdx.x;\n  float s = 0.0f;\n"
             "  for (int i = 0; i < n; ++i) s += a[i];\n  o[row] = s;\n",
         ),
+        ("half2", PACKED.replace("__hfma(a[i], s, b[i])", "__hfma(a[i], s, o[i + 1])")),
+        ("half2", PACKED.replace("__hfma(a[i], s, b[i])", "__float2half(__half2float(a[i]))")),
+        ("half2", PACKED.replace("++i", "i += 2")),
         ("trade", ONLINE.replace("if (row >= rows) return;", "")),
         ("trade", ONLINE.replace("float x[32];", "__shared__ float y[32];\n  float x[32];")),
         ("trade", ONLINE.replace("score += x[i] * b[j * 32 + i]", "score += x[i] * b[row * 32 + i]")),

@@ -6,16 +6,20 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from run_killer import problems
 from scripted_site import evaluation_of
-from tiny import FAST, SLOW, new_repository
+from tiny import FAST, SLOW, environment, new_repository
 
 from evo.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.cluster.spec import compiling_beside
+from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.evaluate import Job
+from evo.evolve import Event, Settings, evolve
 from evo.flight import Flights
 from evo.mutate import Proposal, carried
+from evo.population import load_records
 from evo.result import Decision, Evaluation, Gain, Verdict
 from evo.task import Task, load_task
 from evo.variant import Variant, parse_variant
@@ -186,3 +190,53 @@ def test_more_stations_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr("evo.cluster.spec.gpu_count", lambda: 2)
     with pytest.raises(UsageError, match="2 GPUs"):
         open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))
+
+
+class Here:
+    """A station in this very process, behind a link."""
+
+    def __init__(self, name: DeviceName) -> None:
+        self.station = Station(name)
+
+    def call(self, method: str, *args: object, limit_s: float) -> object:
+        return getattr(self.station, method)(*args)
+
+    def close(self) -> None:
+        self.station.close()
+
+
+class HereSite:
+    measuring = compiling = 1
+
+    def __init__(self, cluster: Cluster, device: DeviceName) -> None:
+        self.device = device
+
+    def open(self, role: str, index: int) -> Here:
+        return Here(self.device)
+
+    def close(self) -> None: ...
+
+
+def test_the_loop_on_a_fleet_decides_and_writes_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evo.flight.open_site", HereSite)
+    root = new_repository(tmp_path / "mine")
+    for key, value in environment().items():
+        monkeypatch.setenv(key, value)
+    settings = Settings(
+        task="scale",
+        device=DeviceName("sim", "l4"),
+        operators=("patch", "ladder"),
+        patch=root / "wrong.cu",
+        iterations=3,
+        cluster=Cluster("processes", 1),
+    )
+    events: list[Event] = []
+    evolve(settings, root, events.append)
+    rows = [event.fields for event in events if event.kind == "result"]
+    told = [(row["operator"], row["status"], row.get("decision"), "commit" in row) for row in rows]
+    assert told == [
+        ("start", "correct", None, True),
+        ("patch", "wrong", None, False),
+        ("ladder", "correct", "keep", True),
+    ]
+    assert problems(root, load_records(root, settled=True)) == []

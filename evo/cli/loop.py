@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -134,14 +134,17 @@ def iterate(
         cluster=several,
     )
     with _view(chosen, settings.budget_s, json) as view, stoppable(view) as stop:
-
-        def watch(event: Event) -> None:
-            if json and event.kind in ("result", "done"):
-                out_json_line({"done": True, **event.fields} if event.kind == "done" else event.fields)
-            view.see(event)
-
-        evolve(settings, root, watch, stop=stop)
+        evolve(settings, root, _watch(view, json), stop=stop)
     return 0
+
+
+def _watch(view: Watcher, json: bool) -> Callable[[Event], None]:
+    def watch(event: Event) -> None:
+        if json and event.kind in ("result", "done"):
+            out_json_line({"done": True, **event.fields} if event.kind == "done" else event.fields)
+        view.see(event)
+
+    return watch
 
 
 def _known_search(search: str, *, resume: bool, start: Path | None) -> None:

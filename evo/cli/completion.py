@@ -13,6 +13,7 @@ import typer
 
 from evo.errors import EvoError
 
+_MOST = 50
 _SHELL = "_EVO_COMPLETE"  # set by the script of --show-completion, as in complete_bash
 
 
@@ -84,6 +85,18 @@ def cases(context: typer.Context) -> list[str]:
     except EvoError:
         return []
     return [case.name for case in (*task.bench, *task.check)]
+
+
+def variants(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of recorded variants, the latest first, with what each changed."""
+    from evo.population import load_records
+
+    try:
+        records = load_records(_root(context))
+    except EvoError:
+        return []
+    latest = {record.variant: record.summary for record in reversed(records) if record.variant.startswith(incomplete)}
+    return list(latest.items())[:_MOST]
 
 
 def chips() -> list[str]:

@@ -33,9 +33,18 @@ if TYPE_CHECKING:
 DIFFERS = 1
 
 Id = Annotated[
-    str, typer.Argument(metavar="ID", show_default=False, help="The beginning of a trial's or variant's id.")
+    str,
+    typer.Argument(
+        metavar="ID",
+        show_default=False,
+        help="The beginning of a trial's or variant's id.",
+        autocompletion=completion.variants,
+    ),
 ]
-Side = Annotated[str, typer.Argument(show_default=False, help="A file, or the beginning of an id.")]
+Side = Annotated[
+    str,
+    typer.Argument(show_default=False, help="A file, or the beginning of an id.", autocompletion=completion.variants),
+]
 
 
 def log(

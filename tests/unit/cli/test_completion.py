@@ -42,6 +42,7 @@ def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         (("evo", "iterate", "--operators", "ladder,rules.kn"), {"ladder,rules.knob"}),
         (("evo", "limits", "attention", "--case", "b"), {"b2", "b4", "b8"}),
         (("evo", "report", "--format", "h"), {"html"}),
+        (("evo", "show", "1705e2"), {"1705e262d8c5"}),
         (("evo", "compile", "x.cu", "--arch", "na"), {"native"}),
     ],
 )

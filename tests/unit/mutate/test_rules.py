@@ -53,6 +53,7 @@ extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
 }
 """
 FLAGS = ("--use_fast_math", "-ftz=true")
+LONG_SUM = next(rule.examples[0].before for rule in RULES if rule.name == "split_k")
 PACKED = next(rule.examples[0].before for rule in RULES if rule.name == "half2")
 ONLINE = next(rule.examples[0].before for rule in RULES if rule.name == "trade")  # a softmax of a row per thread
 
@@ -84,9 +85,9 @@ def task_in(folder: Path) -> Task:
     )
 
 
-def children(rule: Rule, variant: Variant) -> list[tuple[Application, Variant]]:
+def children(rule: Rule, variant: Variant, axes: tuple[str, ...] = ()) -> list[tuple[Application, Variant]]:
     found = []
-    for application in rule.applications(variant, flags=FLAGS):
+    for application in rule.applications(variant, flags=FLAGS, axes=axes):
         child = rule.build(variant, application)
         if child is not None:
             found.append((application, child))
@@ -140,7 +141,13 @@ def test_children_are_single_readable_changes(rule: Rule, parent: Variant) -> No
 
 def summaries(name: str, variant: Variant) -> list[str]:
     (rule,) = [rule for rule in RULES if rule.name == name]
-    return [application.summary for application, _ in children(rule, variant)]
+    axes = next((example.axes for example in rule.examples if example.axes), ())
+    return [application.summary for application, _ in children(rule, variant, axes)]
+
+
+def test_what_the_refusals_start_from_is_not_refused() -> None:
+    for name, text in (("trade", ONLINE), ("split_k", LONG_SUM), ("half2", PACKED)):
+        assert summaries(name, example_variant(text))
 
 
 def test_places_found_in_the_kernel(parent: Variant) -> None:
@@ -223,6 +230,15 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
             "lanes",
             "  const int row = blockIdx.x * 32 + threadIdx.x;\n  float s = 0.0f;\n"
             "  for (int i = 0; i < n; ++i) s += a[i];\n  o[row] = s;\n",
+        ),
+        ("split_k", LONG_SUM.replace("if (row >= n) return;", "")),
+        ("split_k", LONG_SUM.replace("float s = 0.0f;", "float s = a[row];")),
+        ("split_k", LONG_SUM.replace("s += mine[j * n];", "{ s += mine[j * n]; o[j] = s; }")),
+        ("split_k", LONG_SUM.replace("o[row] = s * 2.0f;", "o[row] = s * 2.0f; o[0] = s;")),
+        ("split_k", LONG_SUM.replace("mine[j * n]", "mine[j * n + blockIdx.z]")),
+        (
+            "split_k",
+            LONG_SUM.replace("float s = 0.0f;", "float s = 0.0f; const float half = 0.5f;").replace("2.0f", "half"),
         ),
         ("half2", PACKED.replace("__hfma(a[i], s, b[i])", "__hfma(a[i], s, o[i + 1])")),
         ("half2", PACKED.replace("__hfma(a[i], s, b[i])", "__float2half(__half2float(a[i]))")),

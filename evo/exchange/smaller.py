@@ -12,6 +12,7 @@ from evo.exchange.module import Problem
 from evo.exchange.shapes import FOREIGN, Refused, Shapes, shapes_of
 
 _KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
+_FEWEST = 3  # check cases, where the module permits
 _SMALL = 8  # what is no larger is part of what is computed more often than a length
 _BATCH = re.compile(r"BATCH|^B$|^BS$")
 _LEVELS = (16384, 4096, 2048, 1024, 512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
@@ -129,14 +130,22 @@ def uneven_other(level: int, place: int) -> int:
 PROFILES = {"even": even, "ragged": ragged, "long_first": uneven, "long_last": uneven_other}
 
 
+def _add(found: dict[str, Sizes], reduction: Reduction, elements: int, flop: int) -> None:
+    for name, value_at in PROFILES.items():
+        sizes = reduction.below(elements, flop, value_at) if name not in found else None
+        if sizes is not None and sizes not in found.values():
+            found[name] = sizes
+
+
 def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
     """Named small cases, all different. Raises Refused where the module is large whatever its sizes."""
     found: dict[str, Sizes] = {}
     for factor in (1, 8, 64):  # parameters alone may be more than a small case should have
-        for name, value_at in PROFILES.items():
-            sizes = reduction.below(factor * CHECK_ELEMENTS, factor * CHECK_FLOP, value_at)
-            if sizes is not None and sizes not in found.values():
-                found[name] = sizes
+        _add(found, reduction, factor * CHECK_ELEMENTS, factor * CHECK_FLOP)
+        for share in (2, 4):  # a small problem has the same sizes in every way, until it must be smaller still
+            if 0 < len(found) < _FEWEST:
+                most = min(factor * CHECK_ELEMENTS, reduction.own.elements // share)
+                _add(found, reduction, most, factor * CHECK_FLOP)
         if found:
             return found
     raise Refused(

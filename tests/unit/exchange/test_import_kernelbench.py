@@ -20,7 +20,7 @@ from evo.reference import load_reference
 from evo.task import Task, load_task, read_task
 
 PROBLEMS = Path(__file__).parents[2] / "data" / "exchange" / "kernelbench"
-USUAL = ("03_diagonal_matmul", "08_group_norm", "11_max_pool3d", "13_argmax", "19_cross_entropy")
+USUAL = ("03_diagonal_matmul", "08_group_norm", "11_max_pool3d", "13_argmax", "19_cross_entropy", "39_hinge_column")
 FOOT = "\ndef get_inputs():\n    return [torch.rand({sizes})]\n\ndef get_init_inputs():\n    return []\n"
 HEAD = "import torch\nfrom torch import nn\nn = 32\nclass Model(nn.Module):\n    def forward(self, x):\n        "
 BAD = {

@@ -33,10 +33,12 @@ def decide_modelled(
     *,
     neutral: bool = False,
     simpler: str | None = None,
+    unseen: str | None = None,
 ) -> Decision:
     """Keep only past the margin, with no case lost, and with the parent's limiting term lowered too.
 
     neutral asks for KEEP_NEUTRAL within the margin; `simpler` then says in words what the child needs less of.
+    unseen: what the child costs that the model does not know, in words; with such a cost nothing is kept.
     """
     pairs = _matched(parent, child, score)
     total = sum(pair.weight for pair in pairs)
@@ -57,6 +59,8 @@ def decide_modelled(
     if lost := [pair for pair in pairs if pair.gain < 1 - CASE_LOSS]:
         worst = min(lost, key=lambda pair: pair.gain)
         return decision(Verdict.REVERT, f"case {worst.name} gets slower: {_times(worst)}")
+    if unseen and 1 - margin < ratio:
+        return decision(Verdict.REVERT, f"modelled {ratio:.2f}x, but {unseen}, and the model does not see that")
     if 1 / ratio < 1 - margin:
         if unsupported := next(filter(None, map(_unsupported, pairs)), None):
             return decision(Verdict.REVERT, unsupported)

@@ -23,7 +23,7 @@ from evo.device import RunRequest
 from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
-from evo.prepare import Failed, Prepared, simpler
+from evo.prepare import Failed, Prepared, simpler, spills
 from evo.result import CaseBench, Check, Decision, Evaluation, Fault, Status
 from evo.task import Task
 from evo.workbench import Workbench
@@ -283,7 +283,15 @@ def _modelled(
             )
         margin = job.margin if job.margin is not None else MODELLED_MARGIN
         less = simpler(rival, prepared) if job.neutral else None
-        decision = decide_modelled(theirs, ours, job.task.score, margin, neutral=job.neutral, simpler=less)
+        decision = decide_modelled(
+            theirs,
+            ours,
+            job.task.score,
+            margin,
+            neutral=job.neutral,
+            simpler=less,
+            unseen=spills(rival, prepared),
+        )
     return replace(base, bench=ours, decision=decision)
 
 

@@ -24,6 +24,9 @@ from evo.variant import Variant, parse_variant
 Macros = tuple[tuple[str, int], ...]
 
 
+_SPILL_BYTES = 256  # stored and loaded, of all kernels: less happens at the edges of loops
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A variant that compiled and may launch: one Program per check and bench case."""
@@ -161,6 +164,23 @@ def simpler(parent: Prepared, child: Prepared) -> str | None:
         return None
     fewer = [f"{before[name] - after[name]} fewer {name}" for name in before if after[name] < before[name]]
     return " and ".join(fewer) or None
+
+
+def spills(parent: Prepared, child: Prepared) -> str | None:
+    """What the child moves to local memory and its parent does not, in words; None for a handful of registers."""
+    before, after = _spilled(parent), _spilled(child)
+    if after - before <= _SPILL_BYTES:
+        return None
+    return f"ptxas spills {after} bytes" + (f" where the parent spilled {before}" if before else "")
+
+
+def _spilled(prepared: Prepared) -> int:
+    reports = {
+        (program.binary.key, report.name): report
+        for program in prepared.programs.values()
+        for report in program.binary.kernels
+    }
+    return sum(report.spill_store_bytes + report.spill_load_bytes for report in reports.values())
 
 
 def _needs(prepared: Prepared) -> dict[str, int]:

@@ -392,6 +392,13 @@ def test_a_modelled_gain_within_the_margin_is_reverted_or_kept_as_neutral_when_a
     assert "12 fewer registers" in kept.reason
 
 
+def test_a_modelled_gain_at_a_cost_that_the_model_does_not_see_is_reverted() -> None:
+    parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=7, dram=2))
+    decision = decide_modelled(parent, child, ONE, unseen="ptxas spills 400 bytes")
+    assert decision.verdict is Verdict.REVERT
+    assert decision.reason == "modelled 1.25x, but ptxas spills 400 bytes, and the model does not see that"
+
+
 def test_a_modelled_loss_in_one_case_reverts() -> None:
     parent, child = modelled(a=estimate(10), b=estimate(10)), modelled(a=estimate(2), b=estimate(10.5))
     decision = decide_modelled(parent, child, {"a": 1, "b": 1})

@@ -11,15 +11,15 @@ from evo.prepare import Prepared, prepare, spills
 from evo.task import load_task
 
 BODY = """\
-    float held[64];
+    float held[128];
 #pragma unroll
-    for (int i = 0; i < 64; ++i) held[i] = x[min(i * 7, n - 1)] * i;
+    for (int i = 0; i < 128; ++i) held[i] = x[min(i * 7, n - 1)] * i;
     const int at = blockIdx.x * THREADS + threadIdx.x;
     float sum = 0.0f;
 #pragma unroll 1
     for (int turn = 0; turn < n; ++turn)
 #pragma unroll
-        for (int i = 0; i < 64; ++i) sum = held[i] = held[i] * sum + turn;
+        for (int i = 0; i < 128; ++i) sum = held[i] = held[i] * sum + turn;
     if (at < n) y[at] = sum;
 }
 """

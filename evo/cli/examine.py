@@ -74,8 +74,9 @@ def examine(session: Session) -> list[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """What only `--operators llm` and `evo mcp` need."""
-    for extra, package, what in (("llm", "openai", "--operators llm"), ("mcp", "mcp", "evo mcp")):
+    """What only `--operators llm`, `evo mcp` and some clusters need."""
+    extras = (("llm", "openai", "--operators llm"), ("mcp", "mcp", "evo mcp"), ("cluster", "ray", "--cluster local:N"))
+    for extra, package, what in extras:
         version = _version(package)
         found = f"{package} {version}" if version else f"{package} is not installed; only {what} needs it"
         to_do = None if version else f"pip install 'evo-kernels[{extra}]'"

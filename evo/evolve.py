@@ -302,7 +302,7 @@ class _Loop:
                 losers=self.memory.losers,
                 stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             )
-            proposal = self.search.ask(parent, context, self._screen if self.bench.modelled or not self.fleet else None)
+            proposal = self.search.ask(parent, context, self._screen)
             if proposal is None:
                 return None
             self.tried.add(parse_variant(proposal.text).id)
@@ -323,7 +323,10 @@ class _Loop:
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(kind="stage", text="screen"))
-        return screened_gains(self.bench, self.task, self._parent().text, texts, self.settings.seed)
+        asked = (self.task, self._parent().text, texts, self.settings.seed)
+        if self.fleet is None or self.bench.modelled:
+            return screened_gains(self.bench, *asked)
+        return self.fleet.gains(*asked)
 
     def _try(self, proposal: Proposal, parent: Variant | None, judged: Evaluation | None = None) -> Evaluation:
         """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""

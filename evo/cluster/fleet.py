@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
@@ -127,7 +127,7 @@ class Fleet:
         order in which they were submitted.
         """
         self.learn(job.task)
-        order = Order((0 if urgent else 1, next(self._numbers)), job, Future(), known)
+        order = Order((0 if urgent else 1, next(self._numbers)), Future(), job, known)
         with self._ready:
             if known is not None:
                 self._unadmitted.append(order)
@@ -137,6 +137,18 @@ class Fleet:
     def evaluate(self, job: Job) -> Evaluation:
         """One job, before all others. Raises EvoError for harness failures only."""
         return self.submit(job, urgent=True).result()
+
+    def gains(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
+        """A first look: quick gains over the parent, which each device takes beside its share of the texts."""
+        self.learn(task)
+        size = -(-len(texts) // self.width) or 1
+        orders = []
+        with self._ready:
+            for part in (list(texts[at : at + size]) for at in range(0, len(texts), size)):
+                question = ("gains", (task.hash, parent, part, seed))
+                orders.append(Order((0, next(self._numbers)), Future(), question=question))
+                self._put(orders[-1])
+        return [gain for order in orders for gain in order.future.result()]
 
     def evaluate_all(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Evaluation]]:
         """Evaluate a sequence of variants; results come in the order of the jobs."""
@@ -255,6 +267,9 @@ class Fleet:
 
     def _perform(self, seat: Seat, order: Order) -> Any:
         assert seat.link is not None
+        if order.question is not None:
+            method, arguments = order.question
+            return seat.link.call(method, *arguments, limit_s=self._limit_s(order))
         if order.started is None:
             return seat.link.call("start", order.job, limit_s=self._limit_s(order))
         return seat.link.call("finish", order.started, limit_s=self._limit_s(order))
@@ -282,7 +297,7 @@ class Fleet:
             self._under_way.remove(order)
             self._longest_s[order.role] = max(self._longest_s[order.role], seconds)
             seat.failures = 0
-            if order.started is None:  # also where it has ended: the result names the station's environment
+            if order.role == "compile":  # also where it has ended: the result names the station's environment
                 order.started, order.lost = value, 0
                 if order.known is None:
                     self._put(order)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
 from evo.cluster.link import Link
 from evo.errors import EvoError
 from evo.evaluate import Job, Started
-from evo.result import Evaluation, Json
+from evo.result import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,12 +36,16 @@ class KnownCode(Exception):
 
 @dataclass(slots=True)
 class Order:
-    """A job on its way. `rank`: the smaller is served first. known: machine code that is not measured again."""
+    """A job on its way, or a question to a device. `rank`: the smaller is served first.
+
+    known: machine code that is not measured again. question: a station's method and its arguments, without a job.
+    """
 
     rank: tuple[int, int]
-    job: Job
-    future: Future[Evaluation]
+    future: Future[Any]
+    job: Job | None = None
     known: set[str] | None = None
+    question: tuple[str, tuple[object, ...]] | None = None
     started: Started | None = None
     lost: int = 0
 
@@ -49,7 +54,7 @@ class Order:
 
     @property
     def role(self) -> str:
-        return "compile" if self.started is None else "measure"
+        return "compile" if self.started is None and self.question is None else "measure"
 
 
 @dataclass(slots=True)

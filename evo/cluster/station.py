@@ -14,6 +14,7 @@ from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate import Job, Started, finish, start
 from evo.result import Evaluation, Json
+from evo.screening import screened_gains
 from evo.task import Task
 from evo.workbench import Workbench, harness_version
 
@@ -77,6 +78,10 @@ class Station:
         """The second half: every measurement that one decision rests on is made here, on one device."""
         started.job = self._here(started.job)
         return finish(started, self.bench)
+
+    def gains(self, task: str, parent: str, texts: list[str], seed: int) -> list[float | None]:
+        """Quick gains of some variants over their parent, on this device."""
+        return screened_gains(self.bench, self._tasks[task], parent, texts, seed)
 
     def _here(self, job: Job) -> Job:
         """The job with its task's folder on this machine; the rest of the task as the driver has it."""

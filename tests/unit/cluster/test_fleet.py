@@ -258,6 +258,24 @@ def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:
     assert order.index(jobs[5].text) == 1  # one was on the device already
 
 
+def test_a_first_look_is_shared_out_with_the_parent_and_survives_a_lost_station(task: Task) -> None:
+    dying = once(lost, method="gains", at=2)
+
+    def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
+        if method == "gains":
+            dying(role, number, method, args)
+            return [float(text) for text in args[2]]
+        return None
+
+    site = ScriptedSite(script)
+    with Fleet(site, limits=QUICK) as fleet:
+        assert fleet.gains(task, FAST, [str(number) for number in range(5)], 1) == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert fleet.gains(task, FAST, [], 1) == []
+    asked = [args for _, method, args in site.calls if method == "gains"]
+    assert sorted(len(args[2]) for args in asked) in ([2, 2, 3], [2, 3, 3])
+    assert {args[1] for args in asked} == {FAST}
+
+
 def test_closing_ends_what_is_under_way(task: Task) -> None:
     site = ScriptedSite(lambda role, number, method, args: "hang" if method == "finish" else None)
     fleet = Fleet(site, limits=QUICK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -11,14 +12,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
+import fake_gpu
 import pytest
 from run_killer import problems
-from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, new_repository
+from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, new_repository
 
-from evo.cluster import Fleet, open_site, parse_cluster
+from evo.cluster import Cluster, Fleet, open_site, parse_cluster
+from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
+from evo.evolve import Event, Settings, evolve
 from evo.population import load_records
 from evo.task import Task, load_task
 
@@ -115,3 +120,61 @@ def _stations_of(parent: int) -> list[int]:
             if above == parent and "evo.cluster.station" in command:
                 found.append(int(folder.name))
     return sorted(found)
+
+
+class Here:
+    """A station in this very process."""
+
+    asked: ClassVar[set[str]] = set()
+
+    def __init__(self, device: DeviceName) -> None:
+        self.station = Station(device)
+
+    def call(self, method: str, *args: object, limit_s: float) -> object:
+        self.asked.add(method)
+        return getattr(self.station, method)(*args)
+
+    def close(self) -> None:
+        self.station.close()
+
+
+class HereSite:
+    measuring, compiling = 2, 1
+
+    def __init__(self, cluster: Cluster, device: DeviceName) -> None:
+        self.device = device
+
+    def open(self, role: str, index: int) -> Here:
+        return Here(self.device)
+
+    def close(self) -> None: ...
+
+
+def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gpu").mkdir()
+    monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
+    for name, value in environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("evo.flight.open_site", HereSite)
+    monkeypatch.setattr("evo.cluster.station.Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
+    root = new_repository(tmp_path / "mine")
+    ladder = root / "kernels" / "scale" / "ladder"
+    for file, text, kernel in (("00_slow.cu", SLOW, "slow_20"), ("10_fast.cu", FAST, "fast_10")):
+        renamed = text.replace("launch scale", f"launch {kernel}").replace("void scale(", f"void {kernel}(")
+        (ladder / file).write_text(renamed)
+    git(root, "commit", "--all", "--quiet", "--message", "names that say times")
+    events: list[Event] = []
+    settings = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=5, cluster=Cluster("processes", 2))
+    evolve(settings, root, events.append)
+    notes = [event.text for event in events if event.kind == "note"]
+    assert len([note for note in notes if note.startswith("A/A control at measure")]) == 2, notes
+    assert not [note for note in notes if "is lost" in note or "not used" in note], notes
+    records = load_records(root, settled=True)
+    assert [record.kept for record in records].count(True) == 2
+    assert all(record.evaluation["control"] for record in records[1:] if record.status.value == "measured")
+    assert "fast_10" in (root / "kernels" / "scale" / "champions" / "h200-sm_89.cu").read_text()
+    assert git(root, "status", "--porcelain") == ""
+    assert {"start", "finish", "control", "gains"} <= Here.asked

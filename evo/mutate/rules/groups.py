@@ -215,7 +215,7 @@ def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
         return None
     loop, online = loops[0]
     return Trader(
-        scene, index, guard[1], loop, online, tops, arrays, _varying(source, tops, index),
+        scene, index, guard[1], loop, online, tops, arrays, varying(source, tops, index),
         fresh(scene, "LANES"), fresh(scene, "lane"), fresh(scene, f"{index.name}_here"), fresh(scene, "r"), set(),
     )  # fmt: skip
 
@@ -227,7 +227,7 @@ def _online(source: Source, function: str, loop: Statement) -> Online | None:
     return online_of(source, loop) if is_whole else None
 
 
-def _varying(source: Source, tops: Sequence[Statement], index: ThreadIndex) -> set[str]:
+def varying(source: Source, tops: Sequence[Statement], index: ThreadIndex) -> set[str]:
     """Names that depend on the index, through values and through loops and tests that do."""
     found, before = {index.name}, 0
     own = {s.name for top in tops for s in top.all() if s.kind == "declare"}
@@ -251,6 +251,14 @@ def _spread(source: Source, statement: Statement, found: set[str], own: set[str]
     under = under or (head is not None and bool({name for name, _ in source.names(head)} & found))
     for inner in (*statement.body, *statement.alternative):
         _spread(source, inner, found, own, under=under)
+
+
+def is_own(source: Source, statement: Statement) -> bool:
+    """Whether a statement changes nothing but variables of the thread's own."""
+    if statement.kind in ("declare", "empty") or (statement.kind == "assign" and statement.name):
+        return True
+    text = source.slice(statement.span)  # float a = 0, b = 0;
+    return re.match(r"(const\s+)?(float|int)\s+\w+\s*=", text) is not None and not re.search(r"\*\s*\w+\s*=", text)
 
 
 def rewritten(source: Source, span: Span, edits: Sequence[Edit]) -> str:

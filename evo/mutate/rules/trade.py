@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evo.mutate.rules.groups import ALL, Trader, Unfit, indented, rewritten, trader_of
+from evo.mutate.rules.groups import ALL, Trader, Unfit, indented, is_own, rewritten, trader_of
 from evo.mutate.rules.reductions import reduction_of
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of, is_guard, knob, require, thread_indices
-from evo.source import Edit, Source, Span, Statement
+from evo.source import Edit, Span, Statement
 
 _LANES = (2, 4, 8, 16)
 _BATCHES = (1, 2, 4, 8, 16)
@@ -60,17 +60,9 @@ def _edits(trader: Trader, value: int, batch: int) -> list[Edit]:
             edits.append(Edit(Span(trader.begin(top), top.span.end), trader.each(top)))
         elif top.kind == "declare" and top.dims:
             edits.append(Edit(top.dims[0], f"{trader.lanes}][{trader.arrays[top.name]} / {trader.lanes}"))
-        elif not _is_own(source, top) or trader.touched(top.span) & trader.arrays.keys():
+        elif not is_own(source, top) or trader.touched(top.span) & trader.arrays.keys():
             raise Unfit
     return [*edits, *(edit for need in sorted(trader.needs) for edit in require(scene, need))]
-
-
-def _is_own(source: Source, statement: Statement) -> bool:
-    """Whether a statement changes nothing but variables of the thread's own."""
-    if statement.kind in ("declare", "empty") or (statement.kind == "assign" and statement.name):
-        return True
-    text = source.slice(statement.span)  # float a = 0, b = 0;
-    return re.match(r"(const\s+)?(float|int)\s+\w+\s*=", text) is not None and not re.search(r"\*\s*\w+\s*=", text)
 
 
 def _softmax(trader: Trader, steps: str) -> str:

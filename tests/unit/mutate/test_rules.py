@@ -53,6 +53,7 @@ extern "C" __global__ void row(const half* q, float* o, float scale, int n) {
 }
 """
 FLAGS = ("--use_fast_math", "-ftz=true")
+TILED = next(rule.examples[0].before for rule in RULES if rule.name == "stage_tiles")
 LONG_SUM = next(rule.examples[0].before for rule in RULES if rule.name == "split_k")
 PACKED = next(rule.examples[0].before for rule in RULES if rule.name == "half2")
 ONLINE = next(rule.examples[0].before for rule in RULES if rule.name == "trade")  # a softmax of a row per thread
@@ -146,7 +147,7 @@ def summaries(name: str, variant: Variant) -> list[str]:
 
 
 def test_what_the_refusals_start_from_is_not_refused() -> None:
-    for name, text in (("trade", ONLINE), ("split_k", LONG_SUM), ("half2", PACKED)):
+    for name, text in (("trade", ONLINE), ("split_k", LONG_SUM), ("half2", PACKED), ("stage_tiles", TILED)):
         assert summaries(name, example_variant(text))
 
 
@@ -231,6 +232,11 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
             "  const int row = blockIdx.x * 32 + threadIdx.x;\n  float s = 0.0f;\n"
             "  for (int i = 0; i < n; ++i) s += a[i];\n  o[row] = s;\n",
         ),
+        ("stage_tiles", TILED.replace("if (row >= m || col >= n) return;", "")),
+        ("stage_tiles", TILED.replace("a[row * d + i] * b[i * n + col]", "a[row * d + col] * b[i * n + col + row]")),
+        ("stage_tiles", TILED.replace("i < d", "i < row")),
+        ("stage_tiles", TILED.replace("s += a", "if (i > 3) s += a")),
+        ("stage_tiles", TILED.replace("s += a", "s = s * 2.0f + a")),
         ("split_k", LONG_SUM.replace("if (row >= n) return;", "")),
         ("split_k", LONG_SUM.replace("float s = 0.0f;", "float s = a[row];")),
         ("split_k", LONG_SUM.replace("s += mine[j * n];", "{ s += mine[j * n]; o[j] = s; }")),

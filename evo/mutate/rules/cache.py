@@ -20,10 +20,8 @@ def _loads(hint: str) -> Callable[[Scene], Iterable[Application]]:
     def find(scene: Scene) -> Iterator[Application]:
         for function in scene.source.functions:
             for param in _pointers(function):
-                if scene.source.is_written(function, param.name):
-                    continue
-                spans = scene.source.reads_of(function, param.name)
-                if not spans or any(o != s and o.holds(s) for s in spans for o in spans):
+                spans = scene.reads(function, param.name)
+                if not spans:
                     continue
                 yield Application(
                     edits=tuple(Edit(span, f"{hint}(&{scene.source.slice(span)})") for span in spans),

@@ -39,15 +39,11 @@ def _restrict(scene: Scene, function: Function, param: Param) -> Iterator[Edit]:
 def _find_ldg(scene: Scene) -> Iterator[Application]:
     for function in scene.source.functions:
         for param in function.params if function.is_kernel else ():
-            if not _LDG_TYPES.fullmatch(param.type) or scene.source.is_written(function, param.name):
-                continue
-            spans = scene.source.reads_of(function, param.name)
-            # Reads inside another read's index would make edits that nest.
-            outer = [s for s in spans if not any(o != s and o.holds(s) for o in spans)]
-            if outer and len(outer) == len(spans):
+            spans = scene.reads(function, param.name) if _LDG_TYPES.fullmatch(param.type) else ()
+            if spans:
                 yield Application(
-                    edits=tuple(Edit(span, f"__ldg(&{scene.source.slice(span)})") for span in outer),
-                    summary=f"{function.name}: __ldg for {len(outer)} reads of {param.name}",
+                    edits=tuple(Edit(span, f"__ldg(&{scene.source.slice(span)})") for span in spans),
+                    summary=f"{function.name}: __ldg for {len(spans)} reads of {param.name}",
                     arguments={"kernel": function.name, "parameter": param.name},
                 )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, guard_of, indent_of, is_guard, kernels, knob, line_span, thread_indices
 from evo.source import Edit, Function, Span
+from evo.variant import LaunchLine
 
 _GROUPS = (2, 4, 8, 16)
 _PER_SM = (2, 4, 8, 16)
@@ -25,13 +26,19 @@ def _is_alone(scene: Scene, function: Function, words: str) -> bool:
     return not re.search(words, outside.decode())
 
 
-def _find_raster(scene: Scene) -> Iterator[Application]:
+def _grids(scene: Scene) -> Iterator[tuple[Function, LaunchLine, dict[str, list[Span]]]]:
+    """Kernels that know their block's place in x and y, and nothing of the grid; with where they look at it."""
     for function, launch in kernels(scene):
         uses = {axis: _block_uses(scene, function, axis) for axis in "xy"}
         if len(launch.grid) < 2 or not all(uses.values()) or not _is_alone(scene, function, r"\b(blockIdx|gridDim)\b"):
             continue
         if re.search(r"\bgridDim\b", scene.source.slice(function.body)):
             continue
+        yield function, launch, uses
+
+
+def _find_raster(scene: Scene) -> Iterator[Application]:
+    for function, _, uses in _grids(scene):
         name, x, y = fresh(scene, "BLOCK_GROUP"), fresh(scene, "block_x"), fresh(scene, "block_y")
         block, first, rows = fresh(scene, "block_number"), fresh(scene, "group_first"), fresh(scene, "group_rows")
         start = function.body.start + 1
@@ -58,12 +65,7 @@ def _find_raster(scene: Scene) -> Iterator[Application]:
 
 
 def _find_swap(scene: Scene) -> Iterator[Application]:
-    for function, launch in kernels(scene):
-        uses = {axis: _block_uses(scene, function, axis) for axis in "xy"}
-        if len(launch.grid) < 2 or not all(uses.values()) or not _is_alone(scene, function, r"\b(blockIdx|gridDim)\b"):
-            continue
-        if re.search(r"\bgridDim\b", scene.source.slice(function.body)):
-            continue
+    for function, launch, uses in _grids(scene):
         first, second = launch.grid[0].text.strip(), launch.grid[1].text.strip()
         line = line_span(scene, launch.line)
         text = scene.source.slice(line)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.result import Json
-from evo.source import Edit, Function, Source, classify, syntax_errors, tree_difference
+from evo.source import Edit, Function, Source, Span, classify, syntax_errors, tree_difference
 from evo.variant import Variant, parse_variant
 
 _LOSER = 100  # ranks that a change falls behind where it has failed in this run
@@ -58,6 +58,13 @@ class Scene:
             if param.name == name and len(ints) <= len(self.axes) and ints == list(function.params[-len(ints) :]):
                 return self.axes[place]
         return None
+
+    def reads(self, function: Function, name: str) -> tuple[Span, ...]:
+        """All reads of a pointer that is never written; () where one stands in another's index, since edits nest."""
+        if self.source.is_written(function, name):
+            return ()
+        spans = self.source.reads_of(function, name)
+        return () if any(one != other and one.holds(other) for one in spans for other in spans) else spans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,14 @@ _PRIOR_ELSE = 0.06
 _PRIOR_TRIALS = 1.0
 _EARLIER_TRIALS = 3.0  # what earlier runs count at most, in trials of this one
 _EXPLORATION = 0.08  # scale of the confidence bonus, in the same units
-_FIRST_DRAWS = {"rules.knob": 20, "rules.work": 6, "rules.vector": 3, "rules.loop": 3, "rules.unroll": 2}
+_FIRST_DRAWS = {
+    "rules.knob": 20,
+    "rules.work": 12,
+    "rules.vector": 3,
+    "rules.loop": 3,
+    "rules.unroll": 2,
+    "rules.staging": 2,
+}
 _FIRST_ELSE = 1
 _LATER_ARMS = 6  # operators that are screened again, once the first look at a parent is over
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial

@@ -120,7 +120,7 @@ class RuleOperator:
             for rule in self.rules
             for application in rule.applications(parent, flags=context.task.flags, axes=tuple(context.task.axes))
         ]
-        for _, _, rule, application in sorted(places, key=lambda place: place[:2]):
+        for _, _, rule, application in _in_turn(places):
             child = rule.build(parent, application)
             if child is not None and not classify(tree_difference(parent.text, child.text)).is_single:
                 continue  # the rule cannot show here that it is one change
@@ -138,6 +138,17 @@ class RuleOperator:
                     arguments={"rule": rule.name, "change_key": change_key(rule, application), **application.arguments},
                 )
         return None
+
+
+def _in_turn(places: Iterable[tuple[int, float, Rule, Application]]) -> list[tuple[int, float, Rule, Application]]:
+    """By rank; within a rank the rules take turns, so that one with many places does not crowd the others out."""
+    seen: dict[tuple[int, str], int] = {}
+    turns = []
+    for place in sorted(places, key=lambda place: place[:2]):
+        key = (place[0], place[2].name)
+        seen[key] = seen.get(key, 0) + 1
+        turns.append((seen[key], place))
+    return [place for _, place in sorted(turns, key=lambda turn: (turn[1][0], turn[0], turn[1][1]))]
 
 
 def change_key(rule: Rule, application: Application) -> str:

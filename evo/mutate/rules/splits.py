@@ -55,6 +55,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                     edits=tuple(edits),
                     summary=f"{found.function.name}: {value} blocks share the sum over {found.loop.name}",
                     arguments={"kernel": found.function.name, "to": value},
+                    rank=0 if value == 4 else 1,
                 )
 
 

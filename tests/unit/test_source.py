@@ -37,7 +37,9 @@ def test_nothing_of_the_parser_outlives_parsing() -> None:
     source = Source(TEXT)
     assert source.loops
     assert source.statements(source.functions[1])
-    views = [o for o in gc.get_objects() if type(o).__module__.startswith("tree_sitter") and not isinstance(o, type)]
+    views = [
+        o for o in gc.get_objects() if str(type(o).__module__).startswith("tree_sitter") and not isinstance(o, type)
+    ]
     assert {type(view).__name__ for view in views} <= {"Parser", "Language"}
 
 

@@ -125,7 +125,7 @@ def measure(name: str, repeats: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=20, metavar="N", help="of each way to run, in turns")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     rows = {name: measure(name, options.repeats) for name in CASES}

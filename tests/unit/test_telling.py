@@ -1,0 +1,65 @@
+"""The last line of a run: what to do next, and when a search counts as stalled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evo.task import load_task
+from evo.telling import advice, is_stalled, satisfied
+
+TASK = load_task(Path(__file__).parents[2], "softmax")
+
+
+def bench(floor_us: float | None = 10.0, target_us: float | None = 20.0) -> Any:
+    return SimpleNamespace(modelled=False, floor_us=lambda task, case: floor_us, target_us=lambda task, case: target_us)
+
+
+def times(us: float, rival_us: float | None = None) -> dict[str, Any]:
+    row: dict[str, Any] = {"p50_us": us}
+    if rival_us is not None:
+        row["baseline"] = {"name": "torch", "p50_us": rival_us}
+    return {TASK.headline: row}
+
+
+@pytest.mark.parametrize(
+    ("us", "rival_us", "since_kept", "said"),
+    [
+        (11.0, None, 0, "91% of its floor's speed: near its limit; further gains are small"),
+        (
+            40.0,
+            30.0,
+            12,
+            "torch takes 30 us: the search has stalled behind the library; use the library, or start from",
+        ),
+        (40.0, 30.0, 11, "torch takes 30 us: there is room left; go on with --resume"),
+        (40.0, 50.0, 12, "nothing kept in 12 trials; another rung or operator would bring more than more trials"),
+        (40.0, None, 3, "25% of its floor's speed: there is room left; go on with --resume"),
+    ],
+)
+def test_advice_follows_the_limit_the_library_and_the_trials(
+    us: float, rival_us: float | None, since_kept: int, said: str
+) -> None:
+    words = advice(TASK, bench(), times(us, rival_us), since_kept=since_kept)
+    assert words.startswith(f"{TASK.headline}: {us:.4g} us measured")
+    assert said in words
+
+
+def test_without_a_floor_advice_says_where_to_look() -> None:
+    assert "no floor to compare with (`evo limits softmax`" in advice(TASK, bench(None), times(40.0), since_kept=0)
+
+
+@pytest.mark.parametrize(("us", "since_kept", "stalled"), [(40.0, 3, True), (40.0, 2, False), (30.0, 9, False)])
+def test_a_search_is_stalled_below_60_percent_of_its_target(us: float, since_kept: int, stalled: bool) -> None:
+    assert is_stalled(TASK, bench(), times(us), since_kept) is stalled
+
+
+def test_a_run_ends_at_its_share_of_the_floor_or_its_patience() -> None:
+    assert (
+        satisfied(TASK, bench(), times(12.5), 0, None, 0.8) == f"{TASK.headline} has reached 80% of its floor's speed"
+    )
+    assert satisfied(TASK, bench(), times(12.6), 0, None, 0.8) is None
+    assert satisfied(TASK, bench(), times(40.0), 5, 5, None) == "nothing was kept in 5 trials"

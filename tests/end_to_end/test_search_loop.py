@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -94,3 +95,22 @@ def test_a_seed_repeats_a_run_and_so_does_going_on_with_it(tmp_path: Path) -> No
     )
     assert one == two
     assert one[:4] == three[:4]
+
+
+@pytest.mark.long
+def test_hybrid_turns_to_the_hardware_when_it_stalls_far_from_its_target(tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    root.mkdir()
+    git(root, "init", "-q")
+    assert evo("init", cwd=root).code == 0
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "tasks")
+    rung = (root / "kernels/attention/ladder/40_mma.cu").read_text()
+    (tmp_path / "slow.cu").write_text(re.sub(r"#define BLOCK_M \d+", "#define BLOCK_M 16", rung))
+    words = ("--strategy", "hybrid", "--operators", "rules.flags,rules.order", "--from", str(tmp_path / "slow.cu"))
+    ran = evo("iterate", "attention", "--device", "sim:l4", *words, "--iterations", "4", "--json", cwd=root)
+    assert ran.code == 0, ran.err
+    trials = [line for line in ran.lines if "trial" in line]
+    operators = [(line["operator"], line["decision"]) for line in trials[1:]]
+    assert [decision for _, decision in operators] == ["revert", "revert", "revert", "keep"]
+    assert [name == "derive" for name, _ in operators] == [False, False, False, True]

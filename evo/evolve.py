@@ -5,7 +5,6 @@ What happens is told through events (`Event`), so that a terminal, a JSON stream
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,25 +14,21 @@ from evo.cluster import Fleet
 from evo.errors import TaskInvalid
 from evo.evaluate import Job, Workbench, evaluate
 from evo.flight import Flights, open_bench
-from evo.insights import outcomes
 from evo.llm import Llm
-from evo.memory import Memory
-from evo.mutate import Context, Proposal, first_rung, not_one_change, operators, start_proposal
+from evo.mutate import Proposal, first_rung, not_one_change, start_proposal
 from evo.notebook import Notebook, open_notebook
-from evo.population import Record, load_records
+from evo.population import Record
 from evo.prepare import Failed
+from evo.proposer import DUPLICATES, Proposer
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
-from evo.resume import LastRun, codes_of, gain_of, last_run
+from evo.resume import LastRun, gain_of, last_run
 from evo.screening import screened_gains
-from evo.search import Prior, Search
 from evo.settings import Event, Observer, Settings, language_model
 from evo.task import Task, load_task
 from evo.telling import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
 from evo.variant import Variant, parse_variant, read_variant
 
 __all__ = ["Event", "Observer", "Settings", "evolve"]
-
-_DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
 def evolve(
@@ -81,7 +76,7 @@ def evolve(
 
 
 class _Loop:
-    """The state of one run: the champion, what was tried, and the bandit."""
+    """The state of one run: the champion, how many trials it took, and where proposals come from."""
 
     def __init__(
         self,
@@ -98,32 +93,14 @@ class _Loop:
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
-        self.search = self._searcher()
-        self.memory = Memory()
+        self.proposer = Proposer(task, settings, bench, notebook.root, llm, self._screen)
         self.since_kept = 0
         self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
         self.start: dict[str, Json] = {}  # bench figures by case, of the first and of the last champion
         self.end: dict[str, Json] = {}
-        self.rung: str | None = None
-        self.rungs_tried: set[str] = set()
-        self.tried: set[str] = set()
-        self.code_seen: set[str] = set()
         self.noise: dict[str, Json] = {}  # what the A/A control of this run has shown
-
-    def _searcher(self, without: str | None = None) -> Search:
-        """A search that knows what earlier runs say, but for one."""
-        settings, llm = self.settings, self.llm
-        records = [r for r in load_records(self.notebook.root, self.task.name) if r.run != without]
-        return Search(
-            operators(settings.operators, patch=settings.patch, llm=llm),
-            random.Random(settings.seed),
-            margin=settings.margin if settings.margin is not None else self.bench.default_margin,
-            search=settings.search,
-            eager=self.bench.modelled,
-            priors={name: Prior(*found) for name, found in outcomes(records, chip=self.bench.chip_slug).items()},
-        )
 
     def begin(self) -> None:
         """Take up the champion, or make a first one from `--from` or the first rung."""
@@ -154,7 +131,7 @@ class _Loop:
             self.watch(Event(kind="begin", fields=drop_absent(fields)))
             self._first(self.champion, self.path, rung=descent.rung)
             return
-        self.rung, self.rungs_tried = descent.rung, set(descent.rungs_tried)
+        self.proposer.rung, self.proposer.rungs_tried = descent.rung, set(descent.rungs_tried)
         prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
         if isinstance(prepared, Failed):
             raise TaskInvalid(
@@ -166,9 +143,8 @@ class _Loop:
         draws = self.settings.is_closed and self.bench.modelled and self.fleet is None
         again = last.since if last is not None and draws else ()
         known = [record for record in descent.records if record not in again]
-        self.tried = {self.champion.id, *(record.variant for record in known)}
-        self.code_seen |= {prepared.code_hash, *codes_of(known)}
-        self.memory.recall(known)
+        self.proposer.know(self.champion.id, prepared.code_hash)
+        self.proposer.recall(known)
         if last is not None:
             self._resume(last, again)
         here = self.bench.environment(self.task)
@@ -185,24 +161,15 @@ class _Loop:
         """Go on where the last run stopped: its trials count, the bandit knows them; `again` are drawn, not tried."""
         if self.llm is None:
             self.notebook.go_on(last.run)
-        self.search = self._searcher(without=last.run)
+        self.proposer.forget(last.run)
         for place, record in enumerate(last.trials):
-            if record in again:
-                before = set(self.tried), set(self.code_seen)
-                drawn = self._ask()
-                if drawn is None or parse_variant(drawn.text).id != record.variant:  # other operators, another evo
-                    self.tried, self.code_seen = before
-                    again = ()
+            if record in again and not self.proposer.draws(record.variant, self._ask):  # other operators, another evo
+                again = ()
             if place >= len(last.settled):
-                self._recall(record)
-            self.search.tell(record.operator, gain_of(record), status=record.status)
+                self.proposer.recall([record])
+            self.proposer.search.tell(record.operator, gain_of(record), status=record.status)
             self.trials += 1
         self.since_kept = len(last.since)
-
-    def _recall(self, record: Record) -> None:
-        self.tried.add(record.variant)
-        self.code_seen |= codes_of([record])
-        self.memory.recall([record])
 
     def _foresee(self) -> None:
         """Draw inputs from --seed where no text of this run can have been made for them; else nobody knows the seed."""
@@ -251,24 +218,24 @@ class _Loop:
         decision = evaluation.decision
         kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
         gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
-        self.search.tell(proposal.operator, gain, status=evaluation.status)
+        self.proposer.search.tell(proposal.operator, gain, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
         return True
 
     def _land(self, flights: Flights) -> tuple[Proposal, Evaluation] | None:
         """Send what there is room for, then take the verdict whose turn it is."""
-        for _ in range(_DUPLICATES):
+        for _ in range(DUPLICATES):
             while flights.room and self.trials + len(flights) < self.settings.iterations:
                 if (proposal := self._ask(len(flights))) is None:
                     break
-                flights.send(proposal, self._parent(), self.champion, known=self.code_seen)
+                flights.send(proposal, self._parent(), self.champion, known=self.proposer.code_seen)
             if not flights:
                 return None
             self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
-            if (landed := flights.land(self.champion, self.tried)) is not None:
+            if (landed := flights.land(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1
                 return landed.proposal, self._try(landed.proposal, landed.parent, landed.evaluation)
-            self.memory.duplicates += 1
+            self.proposer.memory.duplicates += 1
         return None
 
     def _parent(self) -> Variant:
@@ -287,39 +254,13 @@ class _Loop:
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept)
 
     def _ask(self, ahead: int = 0) -> Proposal | None:
-        """The next proposal of new machine code that is no known loser come back; `ahead` have no verdict yet."""
-        self.search.reseed(random.Random(f"{self.settings.seed}/{self.trials + ahead}"))
-        parent = self._parent()
-        for _ in range(_DUPLICATES):
-            context = Context(
-                task=self.task,
-                chip=self.bench.chip,
-                tried=self.tried,
-                rung=self.rung,
-                rungs_tried=self.rungs_tried,
-                codes=self.code_seen,
-                trials_left=self.settings.iterations - self.trials - ahead,
-                losers=self.memory.losers,
-                stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
-            )
-            proposal = self.search.ask(parent, context, self._screen)
-            if proposal is None:
-                return None
-            self.tried.add(parse_variant(proposal.text).id)
-            if not_one_change(self.task, proposal, parent) is not None:
-                return proposal  # refused on the record, with its parts
-            proposal, is_known = self.memory.recognise(proposal, parent)
-            if is_known:
-                continue
-            if self.flights is not None:
-                return proposal  # its machine code is compared where it is compiled
-            prepared = self.bench.prepare(self.task, proposal.text)
-            if isinstance(prepared, Failed) or prepared.code_hash not in self.code_seen:
-                if not isinstance(prepared, Failed):
-                    self.code_seen.add(prepared.code_hash)
-                return proposal
-            self.memory.duplicates += 1
-        return None
+        """The next proposal; `ahead` have no verdict yet."""
+        return self.proposer.ask(
+            self._parent(),
+            number=self.trials + ahead,
+            stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
+            compiled_here=self.flights is None,
+        )
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(kind="stage", text="screen"))
@@ -355,8 +296,9 @@ class _Loop:
             commit = self.notebook.keep(trial, evaluation)
         else:
             self.notebook.revert(trial, evaluation)
-        self._learn(proposal, variant, evaluation, kept)
-        self.memory.learn(trial.id, proposal, parent, evaluation, kept=kept)
+        self.proposer.learn(trial.id, proposal, parent, evaluation, kept=kept)
+        if kept:
+            self._crown(proposal, variant, evaluation)
         self.watch(Event(kind="result", fields=result_line(trial, proposal, parent, evaluation, commit)))
         return evaluation
 
@@ -374,17 +316,8 @@ class _Loop:
     def _evaluated(self, job: Job) -> Evaluation:
         return evaluate(job, self.bench) if self.fleet is None else self.fleet.evaluate(job)
 
-    def _learn(self, proposal: Proposal, variant: Variant, evaluation: Evaluation, kept: bool) -> None:
-        self.tried.add(variant.id)
-        self.code_seen |= {str(code) for code in [evaluation.compile.get("code_hash")] if code}
-        rung = proposal.arguments.get("rung")
-        if isinstance(rung, str):
-            self.rungs_tried.add(rung)
-        if not kept:
-            return
+    def _crown(self, proposal: Proposal, variant: Variant, evaluation: Evaluation) -> None:
         self.champion, self.end = variant, cases_of(evaluation.bench)
-        if isinstance(rung, str):
-            self.rung = rung
         if proposal.kind == "start":
             self.start = self.end
         else:
@@ -398,7 +331,7 @@ class _Loop:
             "trials": self.trials,
             "kept": self.kept,
             "search": self.settings.search,
-            "skipped": {"known_code": self.memory.duplicates, "known_losers": self.memory.again},
+            "skipped": self.proposer.skipped,
             "champion": self.champion.id,
             "start": self.start,
             "end": self.end,

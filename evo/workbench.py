@@ -40,7 +40,7 @@ _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # What has no part in how a result is made; a change there leaves results comparable.
 _NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py", "nightly"}
 _NO_PART |= {"tune", "sweep.py", "notebook.py", "evolve.py", "llm", "mcp.py", "redteam", "__main__.py", "disk.py"}
-_NO_PART |= {"cluster", "flight.py", "settings.py", "report", "exchange"}
+_NO_PART |= {"cluster", "flight.py", "proposer.py", "settings.py", "report", "exchange"}
 
 
 @functools.cache

@@ -1,0 +1,146 @@
+"""Where the next proposal of a run comes from: its operators, the search over them, and all that was tried before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from evo.insights import outcomes
+from evo.llm import Llm
+from evo.memory import Memory
+from evo.mutate import Context, Proposal, not_one_change, operators
+from evo.population import Record, load_records
+from evo.prepare import Failed
+from evo.result import Evaluation, Json
+from evo.resume import codes_of
+from evo.search import Prior, Search
+from evo.settings import Settings
+from evo.task import Task
+from evo.variant import Variant, parse_variant
+from evo.workbench import Workbench
+
+DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
+
+
+class Proposer:
+    """Proposals of new machine code that are no known losers come back.
+
+    screen: estimated gains of texts over the parent, before one of them becomes a trial. tried: ids of variants.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        settings: Settings,
+        bench: Workbench,
+        root: Path,
+        llm: Llm | None,
+        screen: Callable[[Sequence[str]], Sequence[float | None]],
+    ) -> None:
+        self._task, self._settings, self._bench, self._root, self._llm = task, settings, bench, root, llm
+        self._screen = screen
+        self.search = self._searcher()
+        self.memory = Memory()
+        self.rung: str | None = None
+        self.rungs_tried: set[str] = set()
+        self.tried: set[str] = set()
+        self.code_seen: set[str] = set()
+
+    def _searcher(self, without: str | None = None) -> Search:
+        """A search that knows what earlier runs say, but for one."""
+        settings, bench = self._settings, self._bench
+        records = [record for record in load_records(self._root, self._task.name) if record.run != without]
+        return Search(
+            operators(settings.operators, patch=settings.patch, llm=self._llm),
+            random.Random(settings.seed),
+            margin=settings.margin if settings.margin is not None else bench.default_margin,
+            search=settings.search,
+            eager=bench.modelled,
+            priors={name: Prior(*found) for name, found in outcomes(records, chip=bench.chip_slug).items()},
+        )
+
+    @property
+    def skipped(self) -> dict[str, Json]:
+        """How many proposals were no trial, by why."""
+        return {"known_code": self.memory.duplicates, "known_losers": self.memory.again}
+
+    def ask(self, parent: Variant, *, number: int, stalled: bool, compiled_here: bool) -> Proposal | None:
+        """The next proposal for trial `number`, None where none is left.
+
+        compiled_here: its machine code is compared before it is sent anywhere.
+        """
+        self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
+        for _ in range(DUPLICATES):
+            proposal = self.search.ask(parent, self._context(number, stalled), self._screen)
+            if proposal is None:
+                return None
+            self.tried.add(parse_variant(proposal.text).id)
+            if not_one_change(self._task, proposal, parent) is not None:
+                return proposal  # refused on the record, with its parts
+            proposal, is_known = self.memory.recognise(proposal, parent)
+            if is_known:
+                continue
+            if not compiled_here or self._is_new(proposal):
+                return proposal
+            self.memory.duplicates += 1
+        return None
+
+    def _context(self, number: int, stalled: bool) -> Context:
+        return Context(
+            task=self._task,
+            chip=self._bench.chip,
+            tried=self.tried,
+            rung=self.rung,
+            rungs_tried=self.rungs_tried,
+            codes=self.code_seen,
+            trials_left=self._settings.iterations - number,
+            losers=self.memory.losers,
+            stalled=stalled,
+        )
+
+    def _is_new(self, proposal: Proposal) -> bool:
+        prepared = self._bench.prepare(self._task, proposal.text)
+        if isinstance(prepared, Failed):
+            return True
+        if prepared.code_hash in self.code_seen:
+            return False
+        self.code_seen.add(prepared.code_hash)
+        return True
+
+    def know(self, variant: str, code_hash: str) -> None:
+        """The champion that a run takes up."""
+        self.tried.add(variant)
+        self.code_seen.add(code_hash)
+
+    def recall(self, records: Sequence[Record]) -> None:
+        """What earlier trials have tried and shown."""
+        self.tried.update(record.variant for record in records)
+        self.code_seen |= codes_of(records)
+        self.memory.recall(records)
+
+    def forget(self, run: str) -> None:
+        """Ask as before that run, which is to be drawn again."""
+        self.search = self._searcher(without=run)
+
+    def draws(self, variant: str, ask: Callable[[], Proposal | None]) -> bool:
+        """Whether asking gives that variant; where it does not, nothing was asked."""
+        before = set(self.tried), set(self.code_seen)
+        drawn = ask()
+        if drawn is not None and parse_variant(drawn.text).id == variant:
+            return True
+        self.tried, self.code_seen = before
+        return False
+
+    def learn(
+        self, trial: str, proposal: Proposal, parent: Variant | None, evaluation: Evaluation, *, kept: bool
+    ) -> None:
+        """What one trial has shown."""
+        self.tried.add(parse_variant(proposal.text).id)
+        self.code_seen |= {str(code) for code in [evaluation.compile.get("code_hash")] if code}
+        rung = proposal.arguments.get("rung")
+        if isinstance(rung, str):
+            self.rungs_tried.add(rung)
+            if kept:
+                self.rung = rung
+        self.memory.learn(trial, proposal, parent, evaluation, kept=kept)

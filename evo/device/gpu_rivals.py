@@ -174,19 +174,25 @@ def _graph(torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, in
     return graph
 
 
-def timing_samples(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
-    """Microseconds of one call, from `options.samples` replays after warming up; at the pace of a champion's blocks."""
-    pace = Pace()
-
-    def block() -> list[float]:
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(8)]
+def replayed_block(torch: Any, graphs: list[Any], stream: Any, samples: int) -> list[float]:
+    """Microseconds of each of `samples` replays after an untimed one; all queued before the host waits once."""
+    with torch.cuda.stream(stream):
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples)]
         graphs[-1].replay()  # so that no sample waits for the host
         for number, (first, last) in enumerate(events):
             first.record()
             graphs[number % len(graphs)].replay()
             last.record()
         stream.synchronize()
-        return [first.elapsed_time(last) * 1000 for first, last in events]
+    return [first.elapsed_time(last) * 1000 for first, last in events]
+
+
+def timing_samples(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
+    """Microseconds of one call, from `options.samples` replays after warming up; at the pace of a champion's blocks."""
+    pace = Pace()
+
+    def block() -> list[float]:
+        return replayed_block(torch, graphs, stream, 8)
 
     taken: list[float] = []
     warm = time.monotonic() + options.warm_up_s

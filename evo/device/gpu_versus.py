@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evo.device.gpu_case import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
-from evo.device.gpu_rivals import captured, each_rival
+from evo.device.gpu_rivals import captured, each_rival, replayed_block
 from evo.device.gpu_timing import same_clock
 from evo.device.nvml import Reading
 from evo.device.samples import BenchRequest, RivalPairs, Stages
@@ -53,7 +53,7 @@ def pair_rivals(
         samples = _block_samples(torch, graphs, stream)
 
         def theirs() -> list[float]:
-            return [us / per_graph for us in _block(torch, graphs, stream, samples)]
+            return [us / per_graph for us in replayed_block(torch, graphs, stream, samples)]
 
         return _interleaved(device, ours, theirs, pairs, request.options.warm_up_s, request.options.budget_s)
 
@@ -101,18 +101,5 @@ def _interleaved(
 
 def _block_samples(torch: Any, graphs: list[Any], stream: Any) -> int:
     """As many samples as fit the 20 ms that a block of a variant takes at most, three at least."""
-    each_us = max(min(_block(torch, graphs, stream, 3)), 1.0)
+    each_us = max(min(replayed_block(torch, graphs, stream, 3)), 1.0)
     return max(3, min(BLOCK_SAMPLES, int(BLOCK_US / each_us)))
-
-
-def _block(torch: Any, graphs: list[Any], stream: Any, samples: int) -> list[float]:
-    """One untimed replay, then samples; all queued before the host waits once."""
-    with torch.cuda.stream(stream):
-        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(samples)]
-        graphs[-1].replay()
-        for number, (first, last) in enumerate(events):
-            first.record()
-            graphs[number % len(graphs)].replay()
-            last.record()
-        stream.synchronize()
-    return [first.elapsed_time(last) * 1000 for first, last in events]

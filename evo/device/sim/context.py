@@ -71,7 +71,6 @@ class Context:
         self._scalars(kernel, block, grid)
         values = {
             "budget": budget,
-            "param_size": params.size,
             "tag_sets": sets,
             "warp_count": warps,
             "threads": threads,

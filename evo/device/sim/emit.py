@@ -41,6 +41,7 @@ class Emitter:
         slots: dict[str, int],
         symbols: dict[str, tuple[str, int]],
         *,
+        param_bytes: int,
         flush_by_hardware: bool,
     ) -> None:
         self.c = code
@@ -48,6 +49,7 @@ class Emitter:
         self.uniform = uniform
         self.slots = slots
         self.symbols = symbols  # name -> (space, address in that space)
+        self.param_bytes = param_bytes
         self.hardware_ftz = flush_by_hardware
         self.ctx = code.arg(0)
         self.warp = code.arg(1)

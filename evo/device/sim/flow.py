@@ -85,8 +85,9 @@ class Flow:
         self.shared = any(space == "shared" for space, _ in symbols.values())
         self.code = Code("i32", "kernel", [("ptr noalias", "ctx"), ("ptr", "warp")], "")
         self.e = Emitter(
-            self.code, function.registers, uniform, slots, symbols, flush_by_hardware=flush_mode(self.blocks)
-        )
+            self.code, function.registers, uniform, slots, symbols,
+            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(self.blocks),
+        )  # fmt: skip
         self.pending = self.code.var(self.bits)
         self.chosen = self.code.var(self.bits)  # the pending block to run next
 

@@ -21,7 +21,6 @@ _CTX = [
     "buffer_count",
     "shared_size",
     "params",
-    "param_size",
     "constants",
     "constant_size",
     "tag_sets",

@@ -172,11 +172,7 @@ class Module:
         for variable in dynamic:
             symbols[variable.name] = ("shared", start)
         self.layouts[function.name] = (shared if not dynamic else start, _align(local, 16))
-        at = 0
-        for param in function.params:
-            at = _align(at, param.align)
-            symbols[param.name] = ("param", at)
-            at += param.size
+        symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
         return _Loaded(function, symbols)
 
     def launch(

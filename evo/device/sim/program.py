@@ -124,6 +124,14 @@ class Function:
     max_threads: tuple[int, int, int] | None = None
     exact_threads: bool = False
 
+    def param_offsets(self) -> tuple[dict[str, int], int]:
+        """Where each parameter lies in parameter space, and the bytes of all of them."""
+        offsets, end = {}, 0
+        for param in self.params:
+            offsets[param.name] = end = -(-end // max(1, param.align)) * max(1, param.align)
+            end += param.size
+        return offsets, end
+
 
 @dataclass(slots=True)
 class Program:

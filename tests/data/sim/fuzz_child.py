@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fenced
 import numpy as np
 from clean_cases import CASES
 
@@ -135,6 +136,7 @@ def main() -> None:
     mode, first, count, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    fenced.install()
     texts: dict[str, str] = json.loads(Path(path).read_text())
     names = sorted(texts)
     modules = {name: sim.load(text) for name, text in texts.items()} if mode == "launch" else {}

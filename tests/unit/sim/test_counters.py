@@ -54,6 +54,34 @@ def test_global_patterns(body: str, sectors: int, lines: int) -> None:
     assert (got["global_sectors"], got["global_lines"], got["global_requests"]) == (sectors, lines, 1)
 
 
+BETWEEN_BUFFERS = """extern "C" __global__ void k(const float* a, const float* b, float* c, float* d, int* e, int* f) {
+  int t = threadIdx.x;
+  float x = (t & 1 ? a : b)[t];
+  (t & 1 ? c : d)[t] = x;
+  atomicAdd((t & 1 ? e : f) + t, t);
+}"""
+
+
+def test_lanes_of_one_access_in_several_buffers() -> None:
+    """Each buffer has a map of its own of what was touched; a lane must never be counted in that of another lane."""
+    t = np.arange(32)
+    x, i = t.astype(F), t.astype(np.int32)
+    arrays = [x, -x, 0 * x, 0 * x, 0 * i, 0 * i]
+    for undefined in ((), (2, 3)):
+        out, result = run(BETWEEN_BUFFERS, "k", arrays, undefined=undefined, readonly=(0, 1))
+        assert result.faults == ()
+        odd = t % 2 == 1
+        assert (out[2][odd] == x[odd]).all()
+        assert (out[3][~odd] == -x[~odd]).all()
+        assert (out[4] == i * odd).all()
+        assert (out[5] == i * ~odd).all()
+        totals = result.counters.totals()
+        assert totals["global_sectors"] == 3 * 8
+        assert totals["global_lines"] == 3 * 2
+        assert totals["unique_read_bytes"] == 2 * 128
+        assert totals["unique_write_bytes"] == 4 * 128
+
+
 def test_offset_base_costs_a_sector() -> None:
     assert count("float x = b[t]; if (x == 1.25f) a[0] = x;", offset=16)["global_sectors"] == 5
 

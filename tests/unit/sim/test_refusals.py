@@ -36,6 +36,10 @@ REFUSED = [
     ("add.rn.f64x2 %d1, %d2, %d3;", "f64x2"),
     ("call %d1, (%r1), proto;", "call"),
     ("atom.global.add.v2.f32 %r1, [%d1], %r2;", "atom"),
+    ("ld.param.u64 %d1, [p+4];", "8 bytes of parameters"),
+    ("ld.param.u32 %r1, [p+-4];", "8 bytes of parameters"),
+    ("ld.param.u32 %r1, [p+4000000000];", "8 bytes of parameters"),
+    ("ld.param.u32 %r1, [4000000000];", "8 bytes of parameters"),
 ]
 
 

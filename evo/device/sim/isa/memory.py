@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from evo.device.sim.errors import PtxError
 from evo.device.sim.ir import V, const, is_vec
 from evo.device.sim.isa.table import opcode, refuse
 from evo.device.sim.layout import CTX, REC, WARP_SCRATCH
@@ -83,12 +84,17 @@ def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
     params = c.load("ptr", e.ctx, CTX["params"], 8)
     mem = ins.args[1]
     assert isinstance(mem, Mem)
-    if isinstance(mem.base, Sym):
-        return c.at(params, e.address_of(mem.base) + mem.offset), True
+    if isinstance(mem.base, Sym) or mem.base is None:
+        at = mem.offset + (e.address_of(mem.base) if mem.base else 0)
+        if not 0 <= at <= e.param_bytes - width:
+            raise PtxError(
+                f"reads beyond the kernel's {e.param_bytes} bytes of parameters", line=ins.line, text=ins.text
+            )
+        return c.at(params, at), True
     offset = address(e, mem)
     # Beyond the parameters there is nothing to read: clamp, the buffer is padded.
-    size = c.load("i64", e.ctx, CTX["param_size"], 8)
-    inside = c.icmp("ule", c.add(offset, width), size)
+    last = e.param_bytes - width
+    inside = c.icmp("ule", offset, last) if last >= 0 else c.icmp("ult", offset, 0)
     offset = c.select(inside, offset, 0)
     if not is_vec(offset.t):
         return c.at(params, offset), True

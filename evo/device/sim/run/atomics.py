@@ -8,6 +8,7 @@ from evo.device.sim.ir import Code, V, Var, const
 from evo.device.sim.layout import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
 from evo.device.sim.run.base import ctx, lane_of, memory_code, report, spill
 from evo.device.sim.run.between import watch
+from evo.device.sim.run.globals_ import count_by_buffer, keep_row
 from evo.device.sim.run.registry import runtime
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
@@ -26,13 +27,13 @@ def _atomic(m: re.Match[str]) -> Code:
     with c.if_(c.icmp("ne", mask, 0)):
         c.bump(rec, REC["requests"])
         c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
-    good = c.var("i32", 0)
+    good, rows = c.var("i32", 0), c.buffer(256)
     with c.each_lane(mask) as lane:
         host = c.var("i64", 0)
         host.set(0)
         address = lane_of(c, place, lane)
         if space == "global":
-            _global_host(c, host, address, lane, width)
+            _global_host(c, host, address, lane, width, rows)
         elif space == "shared":
             _shared_host(c, host, address, lane, width)
         else:
@@ -40,18 +41,13 @@ def _atomic(m: re.Match[str]) -> Code:
             with c.if_else(c.icmp("ult", near, WINDOW_SIZE)) as window:
                 _shared_host(c, host, near, lane, width)
                 window.otherwise()
-                _global_host(c, host, address, lane, width)
+                _global_host(c, host, address, lane, width, rows)
         with c.if_(c.icmp("ne", host.get(), 0)):
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
             _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
     _count_addresses(c, place, good.get())
     if space == "global":
-        row = c.load("ptr", rec, REC["spare"], 8)
-        with c.if_(c.icmp("ne", good.get(), 0)):
-            saved = c.load("ptr", rec, REC["row"], 8)
-            c.store(row, rec, REC["row"], 8)
-            c.call("void", "count_st_any", context, rec, addr, good.get())
-            c.store(saved, rec, REC["row"], 8)
+        count_by_buffer(c, "st", addr, rows, good.get())
     elif space == "shared":
         with c.if_(c.icmp("ne", good.get(), 0)):
             c.call("void", f"waves_{max(4, width)}", rec, c.trunc(addr, "i32"), good.get())
@@ -75,11 +71,11 @@ def _count_addresses(c: Code, place: V, lanes: V) -> None:
         c.bump(rec, REC["l1_misses"])
 
 
-def _global_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
+def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V) -> None:
     context, w, rec = (c.arg(i) for i in range(3))
     row = c.call("ptr", "resolve", context, w, rec, address, lane, const("i64", width), const("i64", 1))
     with c.if_(c.icmp("ne", c.to_int(row), 0)):
-        c.store(row, rec, REC["spare"], 8)
+        keep_row(c, rows, lane, row)
         tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
         with c.if_(tracked):
             c.call("void", "track_ld", context, w, rec, row, address, lane, const("i64", width))

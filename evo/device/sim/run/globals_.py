@@ -104,7 +104,7 @@ def _slow(m: re.Match[str]) -> Code:
     c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("i32", "mask")], "noinline")
     context, w, rec, mask = (c.arg(i) for i in range(4))
     place, scratch = c.at(w, WARP_SCRATCH + 1024), c.at(w, WARP_SCRATCH)
-    good = c.var("i32", 0)
+    good, rows = c.var("i32", 0), c.buffer(256)
     t = f"i{8 * width}"
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
@@ -124,16 +124,35 @@ def _slow(m: re.Match[str]) -> Code:
             else:
                 c.store(c.load(t, host, 0, width), packed)
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
-            c.store(row, rec, REC["spare"], 8)
+            keep_row(c, rows, lane, row)
     with c.if_(c.icmp("ne", good.get(), 0)):
         c.bump(rec, REC["requests"])
         c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", good.get()), "i64"))
-        saved = c.load("ptr", rec, REC["row"], 8)
-        c.store(c.load("ptr", rec, REC["spare"], 8), rec, REC["row"], 8)
-        c.call("void", f"count_{m[1]}_any", context, rec, c.load("<32 x i64>", place, 0, 8), good.get())
-        c.store(saved, rec, REC["row"], 8)
+    count_by_buffer(c, m[1], c.load("<32 x i64>", place, 0, 8), rows, good.get())
     c.ret_()
     return c
+
+
+def keep_row(c: Code, rows: V, lane: V, row: V) -> None:
+    """Note which buffer a lane's address lies in, for `count_by_buffer`."""
+    c.store(row, c.at(rows, c.shl(c.zext(lane, "i64"), 3)), 0, 8)
+
+
+def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
+    """Count lanes whose addresses may lie in several buffers: each buffer has a map of touched sectors of its own."""
+    context, rec = c.arg(0), c.arg(2)
+    saved = c.load("ptr", rec, REC["row"], 8)
+    rest = c.var("i32", mask)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        row = lane_of(c, rows, c.intrinsic("cttz", now, True))
+        same = c.icmp("eq", c.load("<32 x i64>", rows, 0, 8), c.splat(row))
+        here = c.and_(c.mask_bits(same), now)
+        rest.set(c.and_(now, c.not_(here)))
+        c.store(row, rec, REC["row"], 8)
+        c.call("void", f"count_{kind}_any", context, rec, addr, here)
+    c.store(saved, rec, REC["row"], 8)
 
 
 @runtime(r"track_(ld|st)")

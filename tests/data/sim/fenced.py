@@ -27,7 +27,7 @@ _next = 0
 
 def zeros(shape: Any, dtype: Any = float) -> Any:
     """np.zeros whose last byte is the last one before unmapped addresses."""
-    global _next
+    global _next  # noqa: PLW0603 one address space per process
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
     if not size:

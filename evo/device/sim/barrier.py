@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from evo.device.sim.cfg import EXIT, Block
 from evo.device.sim.ir import V, const
 from evo.device.sim.isa.table import refuse
-from evo.device.sim.layout import WARP
+from evo.device.sim.layout import BARRIERS, NO_BARRIER, WARP
 from evo.device.sim.program import Imm, Instr, Operand, Pair
 from evo.device.sim.run.base import report
 
 if TYPE_CHECKING:
+    from evo.device.sim.emit import Emitter
     from evo.device.sim.flow import Flow
 
 _KINDS = {"popc": 1, "and": 2, "or": 3}
@@ -34,7 +35,8 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
     guard = flow.guard_of(end)
     if guard is not None:
         _guarded(flow, block, guard, site)
-    ident, count = _scalar(flow, args[0]), _scalar(flow, args[1]) if len(args) > 1 else const("i64", 0)
+    ident = barrier_number(e, args[0], site)
+    count = scalar(e, args[1]) if len(args) > 1 else const("i64", 0)
     _demand_whole(flow, site)
     if value is not None:
         bits = e.vector(e.src(value, "pred"))
@@ -57,17 +59,29 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
     c.ret_(const("i32", 1))
 
 
-def _scalar(flow: Flow, arg: Operand) -> V:
-    c, e = flow.code, flow.e
+def scalar(e: Emitter, arg: Operand, limit: int = 1 << 16) -> V:
+    c = e.c
     if isinstance(arg, Imm):
-        if not 0 <= arg.value < 1 << 16:
-            raise e.refuse("barrier operand")
+        if not 0 <= arg.value < limit:
+            raise e.refuse(f"barrier operand {arg.value}")
         return const("i64", arg.value)
     value = e.src(arg, "u32")
     if value.t != "i32":
         # Lanes agree, or the program is wrong in a way that this check does not look for: take the first one.
         value = c.extract(value, c.intrinsic("cttz", e.bits(), False))
     return c.and_(c.zext(value, "i64"), 0xFFFF)
+
+
+def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
+    """Which barrier; one that a block does not have is reported where its number is not known before the launch."""
+    c = e.c
+    ident = scalar(e, arg, BARRIERS)
+    if not isinstance(arg, Imm):
+        running = e.active()
+        wrong = c.and_(c.icmp("uge", ident, BARRIERS), c.icmp("ne", running, 0))
+        with c.if_(wrong, likely=False):
+            report(c, "barrier", site, e.warp, c.intrinsic("cttz", running, False), ident, extra=NO_BARRIER)
+    return c.and_(ident, BARRIERS - 1)
 
 
 def _demand_whole(flow: Flow, site: V) -> None:

@@ -66,6 +66,7 @@ class Context:
         self._records()
         self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
         self._array("params", params.size + 256)[: params.size] = params
+        self._set("param_size", params.size)
         self._warps(kernel, block, threads, warps)
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
@@ -263,7 +264,6 @@ class Context:
             (3 if number in self.kernel.polls else 1) if is_strong(ins) else 0
             for number, ins in enumerate(self.kernel.sites)
         ]
-        self.records[:, REC["low"] // 8] = np.int64(layout.NO_BUFFER - (1 << 64))
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
         stride = kernel.warp_stride

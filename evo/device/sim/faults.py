@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.device.sim.layout import (
+    BARRIERS,
     FAULT,
     FAULT_SIZE,
-    GLOBAL_BASE,
     HELD,
     KINDS,
     LOCAL_WINDOW,
+    NO_BARRIER,
     NO_MBARRIER,
     OTHER_BLOCK,
     OTHER_READ,
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from evo.device.sim.context import Context
     from evo.device.sim.flow import Kernel
 
-_SPACES = {2: "shared", 3: "local"}
+_FAR = 1 << 36  # bytes from a buffer within which an address is named by its distance
+_UNSIGNED = (1 << 64) - 1
 
 
 def decode_faults(
@@ -74,7 +76,7 @@ def _decode(
         source_line=ins.loc or None,
         block=place,
         thread=thread,
-        address=values["address"] if located else None,
+        address=values["address"] & _UNSIGNED if located else None,
     )
 
 
@@ -92,7 +94,7 @@ def _action(ins: Instr) -> str:
 
 
 def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, block: tuple[int, int, int]) -> str:
-    width, address = values["width"], values["address"]
+    width, address = values["width"], values["address"] & _UNSIGNED
     what = f"{width}-byte {_action(ins)}" if width else _action(ins)
     place = _place(address, values["extra"], ins, context)
     sentences = {
@@ -101,11 +103,11 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "uninitialised": f"{what} reads bytes that were never written: {place}",
         "pending": f"{what} touches bytes that an unfinished cp.async still writes; wait for its group first: {place}",
         "read_only": f"{what} to read-only memory: {place}",
-        "trap": "the kernel executed trap",
+        "trap": _trap(values, ins),
         "stack_overflow": f"calls are nested deeper than the stack of a thread allows ({STACK_BYTES} bytes)",
         "budget": "the instruction budget is used up: an endless loop, or too much work",
         "barrier": _barrier(values, ins, block),
-        "deadlock": _deadlock(address, ins),
+        "deadlock": _deadlock(values["address"], ins),
         "warp_sync": _warp_sync(values, ins, block),
         "race": _race(values, what, place, context, block),
     }
@@ -118,7 +120,15 @@ def _deadlock(address: int, ins: Instr) -> str:
     return f"every live warp waits; this one turns in a loop around {ins.spelling} for what no other will change"
 
 
+def _trap(values: dict[str, int], ins: Instr) -> str:
+    if ins.name == "brx":
+        return f"{ins.spelling} with an index beyond the {values['extra']} targets of its table"
+    return "the kernel executed trap"
+
+
 def _barrier(values: dict[str, int], ins: Instr, block: tuple[int, int, int]) -> str:
+    if values["extra"] & NO_BARRIER:
+        return f"{ins.spelling} at barrier {values['address']}, but a block has {BARRIERS}: 0 to {BARRIERS - 1}"
     if values["extra"] & NO_MBARRIER:
         return f"{ins.spelling} at shared offset {values['address']}, where no mbarrier was initialised"
     if values["extra"] & TOO_MANY:
@@ -173,6 +183,8 @@ def _place(address: int, extra: int, ins: Instr, context: Context) -> str:
     if extra == 2 or ("shared" in spaces and address < WINDOW_SIZE):
         static = context.shared - context.dynamic
         return f"shared offset {address} of {context.shared} bytes ({static} static, {context.dynamic} dynamic)"
+    if extra == 4:
+        return f"parameter offset {address} of {context.field('param_size')} bytes"
     if extra == 3 or ("local" in spaces and address < WINDOW_SIZE):
         return f"local offset {address} of {context.field('local_size')} bytes per thread"
     return _global_place(address, context.buffers)
@@ -184,9 +196,9 @@ def _global_place(address: int, buffers: list[Buffer]) -> str:
         return f"shared offset {address - SHARED_WINDOW} through a generic address"
     if LOCAL_WINDOW <= address < LOCAL_WINDOW + WINDOW_SIZE:
         return f"local offset {address - LOCAL_WINDOW} through a generic address"
-    if near is None or address < GLOBAL_BASE // 2:
+    offset = address - near.address if near is not None else 0
+    if near is None or not -_FAR < offset < near.size_bytes + _FAR:
         return f"address {address:#x} belongs to no buffer"
-    offset = address - near.address
     if 0 <= offset < near.size_bytes:
         return f"byte {offset} of buffer {near.name} ({near.size_bytes} bytes)"
     if offset < 0:

@@ -12,12 +12,14 @@ from evo.device.sim.ir import Code, V, const
 from evo.device.sim.isa.table import CARRY, TABLE, check, defs, uses
 from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Not
+from evo.device.sim.run.base import report
 from evo.device.sim.spins import Spins, changes_memory, demand_timer_steers, spin_loops
 from evo.device.sim.traits import (
     beyond_block,
     blocks_can_part,
     flush_mode,
     global_granule,
+    points_at_params,
     race_granule,
     registers_read,
 )
@@ -43,6 +45,7 @@ class Kernel:
     parallel: bool  # the order of blocks changes no result
     polls: set[int]  # sites of loops that wait for others
     waits: bool  # a block may wait for another one, so that several must be under way
+    points_at_params: bool  # generic addresses may lie among the parameters
 
 
 def _arranged(function: Function) -> tuple[list[Block], Spins, set[str]]:
@@ -143,7 +146,7 @@ class Flow:
             self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites,
             race_granule(self.blocks), global_granule(self.blocks),
             blocks_can_part(self.blocks) and not c.needs & {"print_record", "assert_record"},
-            self.polls, any(map(beyond_block, self.spins.heads.values())),
+            self.polls, any(map(beyond_block, self.spins.heads.values())), points_at_params(self.blocks),
         )  # fmt: skip
 
     def _block(self, block: Block) -> None:
@@ -331,17 +334,28 @@ class Flow:
         c.cbr(c.icmp("ne", active, 0), hit, on, likely=False)
         c.label(hit)
         lead = c.intrinsic("cttz", active, True)
-        from evo.device.sim.run.base import report
-
         report(c, "stack_overflow" if "@stack" in end.mods else "trap", e.site(end), e.warp, lead, const("i64", 0))
         c.br("stopped")
         c.label(on)
         self.goto(block, block.next)
 
+    def _demand_index(self, end: Instr, index: V, count: int) -> None:
+        """A jump beyond its table would go anywhere."""
+        c, e = self.code, self.e
+        beyond = c.mask_bits(c.icmp("uge", e.vector(index), count))
+        wild = c.and_(beyond, e.active())
+        bad, good = c.new_label("wild"), c.new_label("listed")
+        c.cbr(c.icmp("ne", wild, 0), bad, good, likely=False)
+        c.label(bad)
+        report(c, "trap", e.site(end), e.warp, c.intrinsic("cttz", wild, True), const("i64", 0), extra=count)
+        c.br("stopped")
+        c.label(good)
+
     def _table_branch(self, block: Block, end: Instr) -> None:
         c, e = self.code, self.e
         index = e.src(end.args[0], "u32")
         e.flush()
+        self._demand_index(end, index, len(block.targets))
         if index.t == "i32":
             labels = [c.new_label("case") for _ in block.targets]
             cases = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels))

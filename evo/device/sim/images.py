@@ -61,7 +61,7 @@ def fetch(path: Path | None) -> dict[str, Any] | None:
 
 def keep(path: Path | None, module: Module) -> None:
     """Store what a launch needs; the text of the code is left out, its objects are kept by their own keys."""
-    if path is None or sum(buffer.size_bytes for buffer in module.memory.buffers) > _LARGEST:
+    if path is None or sum(b.size_bytes for b in (*module.memory.buffers, *module.constants.buffers)) > _LARGEST:
         return
     state = dict(module.__dict__)
     state["program"] = copy.copy(module.program)

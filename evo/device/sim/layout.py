@@ -5,11 +5,14 @@ All offsets are bytes; every field is 8 bytes unless said otherwise. Python fill
 
 from __future__ import annotations
 
-# Virtual addresses. The windows of shared and local memory lie far above every buffer.
+# Virtual addresses. The windows of shared, local and parameter memory lie far above every buffer.
+MODULE_BASE = 0x0000_0600_0000_0000
+CONST_BASE = 0x0000_0680_0000_0000
 GLOBAL_BASE = 0x0000_0700_0000_0000
 BUFFER_GAP = 1 << 24
 SHARED_WINDOW = 0x0000_7000_0000_0000
 LOCAL_WINDOW = 0x0000_7100_0000_0000
+PARAM_WINDOW = 0x0000_7200_0000_0000
 WINDOW_SIZE = 1 << 32
 
 # Context -------------------------------------------------------------------------------------------------------
@@ -21,8 +24,7 @@ _CTX = [
     "buffer_count",
     "shared_size",
     "params",
-    "constants",
-    "constant_size",
+    "param_size",
     "tag_sets",
     "warp_stride",
     "warp_count",
@@ -109,7 +111,7 @@ WRITABLE, TRACKED = 1, 2  # row flags; a tracked buffer has one state byte per 4
 # Counter record, one per memory instruction ----------------------------------------------------------------------
 _RECORD = [
     "low",
-    "limit",
+    "limit",  # first offset from `low` that does not fit; 0 while no buffer is remembered
     "delta",
     "row",
     "requests",
@@ -128,7 +130,6 @@ _RECORD = [
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
 REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
 REC_SIZE = 256
-NO_BUFFER = (1 << 63) + 1
 
 # Warp ----------------------------------------------------------------------------------------------------------
 _WARP = [
@@ -202,6 +203,7 @@ STRONG_SITE = 0xFFFE
 
 # In a barrier fault's extra: there is no mbarrier object; more arrive, or are to arrive, than can
 NO_MBARRIER, TOO_MANY = 1 << 33, 1 << 34
+NO_BARRIER = 1 << 35  # in a barrier fault's extra: its number is none that a block has
 
 HELD = 1 << 9  # in a warp_sync fault's extra: lanes wait for this one
 SOURCE_LANE = 1 << 8  # in a warp_sync fault's extra: the lane was a shuffle's source

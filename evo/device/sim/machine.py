@@ -17,6 +17,7 @@ from evo.device.sim.faults import decode_faults
 from evo.device.sim.flow import Flow, Kernel
 from evo.device.sim.indirect import function_addresses
 from evo.device.sim.inline import inline_calls
+from evo.device.sim.layout import CONST_BASE, MODULE_BASE, PARAM_WINDOW
 from evo.device.sim.memory import Buffer, Memory
 from evo.device.sim.parallel import run_alone, run_parts
 from evo.device.sim.parse import parse
@@ -25,7 +26,6 @@ from evo.device.sim.run import Runtime, declare
 from evo.hardware import CHIPS, Chip
 from evo.result import Fault
 
-MODULE_BASE = 0x0000_0600_0000_0000
 MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
 MAX_BLOCKS = 1 << 24  # of one launch: beyond, the list of blocks alone fills the memory
 DEFAULT_BUDGET = 4_000_000_000  # warp instructions
@@ -92,7 +92,7 @@ class Module:
         self.chip = chip
         self.opt_level = opt_level
         self.cache = cache
-        self.memory = Memory(MODULE_BASE)
+        self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
         self.globals: dict[str, Buffer] = {}
         self.functions = function_addresses(program)
         self._place_globals()
@@ -138,11 +138,10 @@ class Module:
                 self.memory.write(self.globals[variable.name], value, at=offset)
 
     def _place_global(self, variable: Variable) -> None:
-        buffer = self.memory.allocate(
-            max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0"
-        )
+        memory = self.memory if variable.space == "global" else self.constants
+        buffer = memory.allocate(max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0")
         if variable.init:
-            self.memory.write(buffer, np.frombuffer(variable.init, np.uint8))
+            memory.write(buffer, np.frombuffer(variable.init, np.uint8))
         self.globals[variable.name] = buffer
 
     def _load(self, function: Function) -> _Loaded:
@@ -214,7 +213,9 @@ class Module:
         ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
         if ids.size and (ids.min() < 0 or ids.max() >= total):
             raise ValueError(f"block ids must lie in 0..{total - 1}")
-        buffers = [*memory.buffers, *self.memory.buffers]
+        buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
+        if loaded.kernel.points_at_params:
+            buffers.append(_readable(params))
 
         def make(ticket: NDArray[np.uint8] | None = None) -> Context:
             return Context(
@@ -265,6 +266,14 @@ def _mentioned(function: Function) -> set[str]:
             found.add(getattr(getattr(arg, "base", None), "name", ""))
             found.add(getattr(arg, "name", ""))
     return found
+
+
+def _readable(params: NDArray[np.uint8]) -> Buffer:
+    """The parameters of a launch as memory that generic addresses reach."""
+    memory = Memory(PARAM_WINDOW)
+    buffer = memory.allocate(params.size, "of the parameters", writable=False)
+    memory.write(buffer, params)
+    return buffer
 
 
 def _align(value: int, to: int) -> int:

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from evo.device.sim.layout import BUFFER_GAP, GLOBAL_BASE
 
+_ALIGNMENT = 64  # of host memory relative to device addresses: generated code uses aligned moves
 SLACK = 1024  # host bytes around each buffer: a packed warp access may read, never use, bytes beside it
 
 
@@ -28,6 +29,13 @@ class Buffer:
     def bytes(self) -> NDArray[np.uint8]:
         """The contents, without the slack."""
         return self.data[SLACK : SLACK + self.size_bytes]
+
+
+def _aligned_like(address: int, nbytes: int) -> NDArray[np.uint8]:
+    """Zeroed host bytes, slack included, on which an aligned device address is an aligned host address too."""
+    raw = np.zeros(nbytes + 2 * SLACK + _ALIGNMENT - 1, np.uint8)
+    start = (address - raw.ctypes.data - SLACK) % _ALIGNMENT
+    return raw[start : start + nbytes + 2 * SLACK]
 
 
 class Memory:
@@ -54,7 +62,7 @@ class Memory:
             raise ValueError(f"buffer {name!r}: {nbytes} bytes is no usable size")
         address = self._next + offset
         self._next += (nbytes + offset + BUFFER_GAP + 255) // 256 * 256 + BUFFER_GAP
-        data = np.zeros(nbytes + 2 * SLACK, np.uint8)
+        data = _aligned_like(address, nbytes)
         buffer = Buffer(name or f"buffer{len(self.buffers)}", address, nbytes, writable, data)
         if fill is None:
             buffer.state = np.zeros(nbytes // 4 + 2, np.uint8)

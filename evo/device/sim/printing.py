@@ -13,8 +13,9 @@ from evo.device.sim.layout import PRINT, PRINT_LIMIT, PRINT_SIZE
 from evo.device.sim.memory import SLACK, Buffer
 
 _TEXT_LIMIT = 4096  # bytes of one string
+_WIDEST = 1000  # characters that one number is padded to
 _SPEC = re.compile(
-    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<digits>\*|\d+))?(?P<size>hh|h|ll|l|j|z|t)?(?P<kind>.)"
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<digits>\*|\d+))?(?P<size>hh|h|ll|l|j|z|t|L)?(?P<kind>.)"
 )
 
 
@@ -68,24 +69,40 @@ def formatted(text: str, data: bytes, buffers: Sequence[Buffer]) -> str:
         kind = found["kind"]
         if kind == "%":
             return "%"
-        width, digits = (str(take(4, "i")) if part == "*" else part for part in (found["width"], found["digits"]))
-        spec = f"%{found['flags']}{min(int(width), 1000) if width else ''}"
-        spec += f".{min(int(digits), 1000)}" if digits is not None else ""
+        width, digits = (int(take(4, "i") if p == "*" else p or -1) for p in (found["width"], found["digits"]))
+        flags = found["flags"] + ("-" if width < 0 and found["width"] else "")
+        spec = f"%{flags}{min(abs(width), _WIDEST) if found['width'] else ''}"
+        spec += f".{min(digits, _WIDEST)}" if digits >= 0 else ""  # a negative one is as if there were none
         wide = found["size"] in ("l", "ll", "j", "z", "t")
+        bits = {"hh": 8, "h": 16}.get(found["size"], 64 if wide else 32)
         if kind in "fFeEgG":
             return (spec + kind) % take(8, "d")
         if kind in "aA":
-            return float(take(8, "d")).hex()
+            return (f"%{flags}{min(abs(width), _WIDEST) if found['width'] else ''}s") % _hexadecimal(take(8, "d"), kind)
         if kind in "di":
-            return (spec + "d") % take(8 if wide else 4, "q" if wide else "i")
+            value = int(take(8 if wide else 4, "q" if wide else "i"))
+            return (spec + "d") % ((value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1))
         if kind in "uxXo":
-            return (spec + ("d" if kind == "u" else kind)) % take(8 if wide else 4, "Q" if wide else "I")
+            value = int(take(8 if wide else 4, "Q" if wide else "I")) % (1 << bits)
+            text = (spec.replace("+", "").replace(" ", "") + ("d" if kind == "u" else kind)) % value
+            return text.replace("0o", "0", 1) if kind == "o" else text
         if kind == "c":
             return (spec + "c") % (int(take(4, "i")) & 0xFF)
         if kind == "p":
-            return f"0x{int(take(8, 'Q')):x}"
+            place = int(take(8, "Q"))
+            return (spec + "s") % (f"0x{place:x}" if place else "(nil)")
         if kind == "s":
-            return (spec + "s") % text_at(int(take(8, "Q")), buffers)
+            place = int(take(8, "Q"))
+            return (spec + "s") % (text_at(place, buffers) if place else "(null)")
         return found[0]
 
     return _SPEC.sub(replace, text)
+
+
+def _hexadecimal(value: float, kind: str) -> str:
+    """C's %a: as float.hex, without the zeros at the end of the fraction."""
+    head, mark, exponent = float(value).hex().partition("p")
+    if "." in head:
+        head = head.rstrip("0").removesuffix(".")
+    text = head + mark + exponent
+    return text.upper() if kind == "A" else text

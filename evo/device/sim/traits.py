@@ -55,6 +55,11 @@ def global_granule(blocks: list[Block]) -> int:
     return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if stores else 0
 
 
+def points_at_params(blocks: list[Block]) -> bool:
+    """Does the kernel make generic addresses of its parameters?"""
+    return any(i.name == "cvta" and "param" in i.mods and "to" not in i.mods for i in _instructions(blocks))
+
+
 def blocks_can_part(blocks: list[Block]) -> bool:
     """Do all orders of blocks give the same bits? Then they may run at the same time.
 

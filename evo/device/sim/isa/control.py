@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from evo.device.sim.ir import const
 from evo.device.sim.isa.table import opcode, refuse
-from evo.device.sim.program import Imm, Instr
+from evo.device.sim.program import Instr
 
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
@@ -35,12 +35,9 @@ def barrier(e: Emitter, ins: Instr) -> None:
         return
     if "arrive" not in ins.mods or len(ins.args) != 2 or ins.guard is not None:
         raise refuse(ins)
-    if isinstance(ins.args[0], Imm):
-        ident = const("i64", ins.args[0].value)
-    else:
-        value = e.vector(e.src(ins.args[0], "u32"))
-        ident = c.zext(c.extract(value, c.intrinsic("cttz", e.bits(), False)), "i64")
-    c.call("void", "bar_arrive", e.ctx, e.warp, ident)
+    from evo.device.sim.barrier import barrier_number
+
+    c.call("void", "bar_arrive", e.ctx, e.warp, barrier_number(e, ins.args[0], e.site(ins)))
 
 
 @opcode(

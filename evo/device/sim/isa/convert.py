@@ -18,7 +18,7 @@ from evo.device.sim.isa.rounding import (
     widen,
 )
 from evo.device.sim.isa.table import opcode, refuse
-from evo.device.sim.layout import LOCAL_WINDOW, SHARED_WINDOW
+from evo.device.sim.layout import CONST_BASE, GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from evo.device.sim.program import WIDTH, Instr, Operand, Sym, Vec
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 _ALL = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32"
 _FLOAT = {"f16", "bf16", "f32", "f64"}
+_WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+_SPANS = {
+    "shared": (SHARED_WINDOW, WINDOW_SIZE),
+    "local": (LOCAL_WINDOW, WINDOW_SIZE),
+    "param": (PARAM_WINDOW, WINDOW_SIZE),
+    "const": (CONST_BASE, GLOBAL_BASE - CONST_BASE),
+}
 
 
 @opcode("mov", _ALL, "mov", operands=(2, 2))
@@ -72,20 +79,27 @@ def _pack(e: Emitter, ins: Instr, target: Operand, source: Vec, kind: str) -> No
 
 @opcode("cvta", "to global shared local const param shared::cta u32 u64", "int", operands=(2, 2))
 def convert_address(e: Emitter, ins: Instr) -> None:
-    """Generic <-> space: global and const are the identity, shared and local have windows."""
+    """Generic <-> space: global and const are the identity, the others have windows."""
     kind, c = ins.mods[-1], e.c
-    if kind != "u64" or "param" in ins.mods:
+    if kind != "u64":
         raise refuse(ins)
-    base = 0
-    if "shared" in ins.mods or "shared::cta" in ins.mods:
-        base = SHARED_WINDOW
-    elif "local" in ins.mods:
-        base = LOCAL_WINDOW
+    base = next((_WINDOWS[mod] for mod in ins.mods if mod in _WINDOWS), 0)
     value = e.src(ins.args[1], kind)
     if base:
         # A null pointer stays null in both directions only by accident of the program; PTX defines neither.
         value = c.sub(value, base) if "to" in ins.mods else c.add(value, base)
     e.dst(ins.args[0], value)
+
+
+@opcode("isspacep", "global shared shared::cta local const param", "int", operands=(2, 2))
+def in_space(e: Emitter, ins: Instr) -> None:
+    """Does a generic address lie in the window of a space? The global one holds the rest, parameters included."""
+    c = e.c
+    address = e.src(ins.args[1], "u64")
+    space = ins.mods[-1].split("::")[0]
+    inside = {name: c.icmp("ult", c.sub(address, base), size) for name, (base, size) in _SPANS.items()}
+    inside["global"] = c.not_(c.or_(c.or_(inside["shared"], inside["local"]), inside["const"]))
+    e.dst(ins.args[0], inside[space])
 
 
 @opcode("cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite {_ALL} e4m3x2 e5m2x2", "cvt", operands=(2, 3))

@@ -81,7 +81,6 @@ def load(e: Emitter, ins: Instr) -> None:
 def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
     """Where a parameter's bytes are: one place for all lanes (then True), or 32 packed lanes."""
     c = e.c
-    params = c.load("ptr", e.ctx, CTX["params"], 8)
     mem = ins.args[1]
     assert isinstance(mem, Mem)
     if isinstance(mem.base, Sym) or mem.base is None:
@@ -90,20 +89,14 @@ def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
             raise PtxError(
                 f"reads beyond the kernel's {e.param_bytes} bytes of parameters", line=ins.line, text=ins.text
             )
-        return c.at(params, at), True
+        return c.at(c.load("ptr", e.ctx, CTX["params"], 8), at), True
     offset = address(e, mem)
-    # Beyond the parameters there is nothing to read: clamp, the buffer is padded.
-    last = e.param_bytes - width
-    inside = c.icmp("ule", offset, last) if last >= 0 else c.icmp("ult", offset, 0)
-    offset = c.select(inside, offset, 0)
-    if not is_vec(offset.t):
-        return c.at(params, offset), True
-    places = c.var(offset.t, offset)
-    with c.times(32) as lane:
-        own = c.load("i64", V("ptr", places.name), c.shl(lane, 3), 8)
-        value = c.load(f"i{8 * width}", params, own)
-        c.store(value, c.at(e.warp, WARP_SCRATCH), c.mul(lane, width))
-    return c.at(e.warp, WARP_SCRATCH), False
+    active = e.active()
+    place = c.call("ptr", f"ld_param_{width}", e.ctx, e.warp, e.site(ins), e.vector(offset), active)
+    if is_vec(offset.t):
+        return place, False
+    lead = c.and_(c.intrinsic("cttz", active, False), 31)
+    return c.at(place, c.mul(c.zext(lead, "i64"), width)), True
 
 
 def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]:
@@ -143,7 +136,7 @@ def _uniform(e: Emitter, rec: V, addr: V, width: int) -> V:
     """One address for the warp: inline when it hits the remembered buffer and the sector read last."""
     c = e.c
     offset = c.sub(addr, c.load("i64", rec, REC["low"], 8))
-    good = c.icmp("ule", offset, c.load("i64", rec, REC["limit"], 8))
+    good = c.icmp("ult", offset, c.load("i64", rec, REC["limit"], 8))
     if width > 1:
         good = c.and_(good, c.icmp("eq", c.and_(addr, width - 1), 0))
     sector = c.load("i64", e.ctx, CTX["last_sector"], 8)

@@ -117,7 +117,7 @@ def _fill_cache(c: Code, rec: V, row: V, width: V) -> None:
     allowed = c.or_(c.icmp("ne", c.and_(flags, WRITABLE), 0), c.icmp("eq", c.arg(6), 0))
     with c.if_(c.and_(plain, allowed)):
         c.store(c.load("i64", row, ROW["low"], 8), rec, REC["low"], 8)
-        c.store(c.sub(c.load("i64", row, ROW["size"], 8), width), rec, REC["limit"], 8)
+        c.store(c.sub(c.load("i64", row, ROW["size"], 8), c.sub(width, 1)), rec, REC["limit"], 8)
         c.store(c.load("i64", row, ROW["delta"], 8), rec, REC["delta"], 8)
         c.store(row, rec, REC["row"], 8)
 

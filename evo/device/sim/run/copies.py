@@ -11,6 +11,7 @@ from evo.device.sim.layout import (
     QUEUE_LENGTH,
     QUEUE_MASK,
     QUEUE_SIZE,
+    REC,
     ROW,
     TRACKED,
     WARP,
@@ -87,9 +88,6 @@ def _partial(c: Code, width: int, mask: V) -> None:
     with c.if_(c.icmp("ne", whole, 0)):
         c.call("ptr", f"ld_global_{width}", context, w, rec, source, whole)
     # The remembered buffer was set for one-byte accesses: forget it.
-    from evo.device.sim.layout import NO_BUFFER, REC
-
-    c.store(const("i64", NO_BUFFER), rec, REC["low"], 8)
     c.store(const("i64", 0), rec, REC["limit"], 8)
     _deliver(c, width, packed, mask)
 

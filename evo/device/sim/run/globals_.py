@@ -22,7 +22,7 @@ def _global(m: re.Match[str]) -> Code:
     result = c.var("ptr", scratch)
     with c.if_(c.icmp("ne", mask, 0)):
         offset = c.sub(addr, c.splat(c.load("i64", rec, REC["low"], 8)))
-        good = c.icmp("ule", offset, c.splat(c.load("i64", rec, REC["limit"], 8)))
+        good = c.icmp("ult", offset, c.splat(c.load("i64", rec, REC["limit"], 8)))
         if width > 1:
             good = c.and_(good, c.icmp("eq", c.and_(addr, width - 1), 0))
         with c.if_else(all_of(c, good, mask), likely=True) as fast:
@@ -284,7 +284,7 @@ def _uniform_load(m: re.Match[str]) -> Code:
     result = c.var("ptr", scratch)
     lead = c.intrinsic("cttz", mask, True)
     offset = c.sub(address, c.load("i64", rec, REC["low"], 8))
-    good = c.icmp("ule", offset, c.load("i64", rec, REC["limit"], 8))
+    good = c.icmp("ult", offset, c.load("i64", rec, REC["limit"], 8))
     good = c.and_(good, c.icmp("eq", c.and_(address, width - 1), 0))
     with c.if_else(c.icmp("eq", mask, 0)) as nobody:
         c.store(const("i128", 0), scratch)

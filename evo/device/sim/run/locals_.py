@@ -54,6 +54,31 @@ def _local(m: re.Match[str]) -> Code:
     return c
 
 
+@runtime(r"ld_param_(\d+)")
+def _param(m: re.Match[str]) -> Code:
+    """Parameters at offsets that lanes have computed."""
+    width = int(m[1])
+    c = memory_code("ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch, place = c.at(w, WARP_SCRATCH), spill(c, addr, 256)
+    size, params = ctx(c, context, "param_size"), ctx(c, context, "params", "ptr")
+    t = f"i{8 * width}"
+    c.call("void", "llvm.memset.p0.i64", scratch, const("i8", 0), const("i64", 32 * width), V("i1", "false"))
+    with c.each_lane(mask) as lane:
+        offset = lane_of(c, place, lane)
+        room = c.and_(c.icmp("uge", size, width), c.icmp("ule", offset, c.sub(size, width)))
+        straight = c.icmp("eq", c.and_(offset, width - 1), 0)
+        with c.if_else(c.and_(room, straight), likely=True) as inside:
+            c.store(c.load(t, c.at(params, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
+            inside.otherwise()
+            with c.if_else(straight) as beyond:
+                report(c, "out_of_bounds", rec, w, lane, offset, extra=4, width=width)
+                beyond.otherwise()
+                report(c, "misaligned", rec, w, lane, offset, extra=4, width=width)
+    c.ret_(scratch)
+    return c
+
+
 def _count_interleaved(c: Code, width: int) -> None:
     """Local memory is interleaved by lane in hardware: one word of 32 lanes is a line, that of 8 lanes a sector."""
     rec, addr, mask = c.arg(2), c.arg(3), c.arg(4)

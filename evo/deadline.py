@@ -28,7 +28,7 @@ class Deadline:
 
     def __init__(self, seconds: float, *, memory_bytes: int | None = None) -> None:
         self._seconds = seconds
-        self._memory_bytes = memory_bytes or _memory_limit()
+        self._memory_bytes = memory_bytes or memory_limit()
         self._done = threading.Event()
         self._words = ""
         self._thread = 0
@@ -83,7 +83,7 @@ class Deadline:
         os._exit(_TASK_INVALID)
 
 
-def _memory_limit() -> int:
+def memory_limit() -> int:
     """What this process may grow to: four fifths of the machine, or of its container."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:

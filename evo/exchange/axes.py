@@ -60,7 +60,7 @@ def label(reduction: Reduction, cases: Mapping[str, Sizes], names: Mapping[str, 
         shapes=formulas,
         cases=full,
         bytes=_sum_of(formulas, sizes),
-        flop=_flop(tuple(shapes.flop for shapes in seen), columns, formulas),
+        flop=_flop(seen, columns, formulas),
     )
 
 
@@ -122,9 +122,18 @@ def _sum_of(shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> st
     return text if len(text) <= _LONGEST else ""
 
 
-def _flop(flops: Column, columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:
+def _flop(seen: Sequence[Shapes], columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:
+    """The operations that were counted as a formula, a product for each kind; None where one of them has none."""
+    kinds = dict.fromkeys(kind for found in seen for kind in found.flops)
+    parts = [_product_of(tuple(found.flops.get(kind, 0) for found in seen), columns, shapes) for kind in kinds]
+    known = [part for part in parts if part is not None]
+    text = " + ".join(known)
+    return text if known and len(known) == len(parts) and len(text) <= _LONGEST else None
+
+
+def _product_of(flops: Column, columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:
     """2 x elements of a tensor x some axes, where that is what was counted everywhere; None otherwise."""
-    if not flops[0]:
+    if not all(flops):
         return None
     for dims in list(shapes.values())[::-1]:
         elements = [math.prod(_values(dim, columns, i) for dim in dims) for i in range(len(flops))]

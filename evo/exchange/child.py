@@ -16,7 +16,6 @@ from typing import Any
 
 _POLL_S = 0.02
 _MANY = 8
-_MEMORY_BYTES = 24 * 2**30  # address space: what torch maps, and the tensors of a small case
 
 
 def main() -> int:
@@ -72,11 +71,13 @@ def _answer(job: dict[str, Any], writing: int) -> None:
 def _done(job: dict[str, Any]) -> dict[str, Any]:
     import resource
 
+    from evo.deadline import memory_limit
     from evo.errors import EvoError
     from evo.exchange.draft import write_task
     from evo.exchange.shapes import Refused
 
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    most = _mapped_bytes() + memory_limit() // 2
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     try:
         found = write_task(
             Path(job["file"]),
@@ -90,10 +91,21 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
         return {"refused": refused.reason, "hint": refused.hint}
     except EvoError as error:
         return {"refused": error.message, "hint": error.hint}
+    except MemoryError:
+        hint = "draw inputs with torch, whose large tensors are not allocated here, or lower the sizes in the file"
+        return {"refused": f"it needs more than {memory_limit() // 2 / 2**30:.0f} GiB of memory", "hint": hint}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code may raise anything
         what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         return {"refused": f"it could not be examined: {what}", "hint": "run the file by itself first"}
     return {"wrote": found.name, "cases": found.cases, "notes": found.notes}
+
+
+def _mapped_bytes() -> int:
+    """The address space in use: torch maps far more than it touches."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 16 * 2**30
 
 
 def _waited(child: int, end: float) -> int | None:

@@ -136,7 +136,7 @@ class _Draft:
             taken.add(name)
             return name
 
-        words = forward_names(self.problem, self.sizes.axes, len(self.own.arguments))
+        words = forward_names(self.problem, self.sizes.axes)
         arguments = {free(words[i]): i for i, array in enumerate(self.own.arguments) if array is not None}
         state = {free(key.replace(".", "_")): key for key in self.own.state}
         count = len(self.own.outputs)
@@ -178,7 +178,13 @@ class _Draft:
     def _is_a_function(self, reference: ModuleReference) -> None:
         sizes = self._cases()[-1]
         inputs = self._inputs(reference, sizes, _SEEDS[0])
+        others = reference.run(self._inputs(reference, sizes, _SEEDS[1]), sizes, torch.float64)
         first, again = (reference.run(inputs, sizes, torch.float64, seed=seed) for seed in _SEEDS)
+        if any(a.shape != b.shape for a, b in zip(first, others, strict=True)):
+            raise Refused(
+                "the shapes of its outputs depend on the values of its inputs (masks as indices, nonzero, unique)",
+                "return a tensor of a fixed shape, such as zeros where nothing was selected",
+            )
         if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(first, again, strict=True)):
             raise Refused(
                 "its results differ from run to run on the same inputs (dropout, or values drawn inside forward)",

@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import itertools
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
+from unittest.mock import patch
 
 import ml_dtypes
 import numpy as np
@@ -23,6 +25,7 @@ from numpy.typing import NDArray
 from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
+from evo.exchange.nested import flattened, holds_tensors, named_leaves, refilled
 from evo.exchange.sizes import Sizes, read_sizes
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -74,14 +77,24 @@ def to_torch(array: NDArray[np.generic], dtype: str) -> Any:
 
 
 class _Placed(TorchFunctionMode):  # type: ignore[misc]
-    """Every device that the problem names is the one that we want: files with device="cuda" run anywhere."""
+    """Every device that the problem names is the one that we want: files with device="cuda" run anywhere.
 
-    def __init__(self, device: str) -> None:
+    wide: so is its float32, which is then float64: x.float() is meant to add precision, not to take it away.
+    """
+
+    def __init__(self, device: str, wide: bool) -> None:
         super().__init__()
-        self.device = device
+        self.device, self.wide = device, wide
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if self.wide:
+            if func is torch.Tensor.float:
+                func = torch.Tensor.double
+            if func in (torch.Tensor.to, torch.Tensor.type):
+                args = tuple(torch.float64 if value is torch.float32 else value for value in args)
+            if kwargs.get("dtype") is torch.float32:
+                kwargs["dtype"] = torch.float64
         if kwargs.get("device") is not None:
             kwargs["device"] = self.device
         if self.device == "meta":
@@ -105,26 +118,46 @@ def placed(device: str, dtype: Any = None) -> Iterator[None]:
     if device == "meta":
         Distribution.set_default_validate_args(False)  # a check of parameters looks at values
     try:
-        with torch.no_grad(), torch.device(device), _Placed(device):
+        with torch.no_grad(), torch.device(device), _Placed(device, dtype is torch.float64):
             yield
     finally:
         torch.set_default_dtype(before)
         Distribution.set_default_validate_args(checked)
 
 
+_SEEDING: tuple[tuple[Any, str], ...] = (
+    (torch, "manual_seed"),
+    (torch, "seed"),
+    (torch.random, "manual_seed"),
+    (torch.cuda, "manual_seed"),
+    (torch.cuda, "manual_seed_all"),
+    (np.random, "seed"),
+    (random, "seed"),
+)
+
+
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """All generators that a problem may draw from, seeded, and as they were afterwards."""
+    """All generators that a problem may draw from, seeded, and as they were afterwards.
+
+    Its own seeding does nothing: its inputs would be the same for every seed of ours.
+    """
     states = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), ExitStack() as stack:
         torch.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed % 2**32)
+        for module, name in _SEEDING:
+            stack.enter_context(patch.object(module, name, _not_seeded))
         try:
             yield
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])
+
+
+def _not_seeded(*given: object, **named: object) -> Any:  # noqa: ARG001 - takes what any of them takes
+    return torch.default_generator
 
 
 class Problem:
@@ -135,23 +168,31 @@ class Problem:
         self._spaces: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
 
     def space(self, axes: Axes) -> dict[str, Any]:
-        """The names of the file, executed at these sizes."""
+        """The names of the file, executed at these sizes; tensors among them are drawn anew each time."""
         own = {name: axes.get(name, value) for name, value in self.sizes.axes.items()}
         key = tuple(own.items())
-        if key not in self._spaces:
-            if len(self._spaces) >= _KEPT:
-                self._spaces.pop(next(iter(self._spaces)))
-            module = ModuleType(f"evo_problem_{next(_number)}")
-            module.__file__ = str(self.sizes.path)
-            exec(self.sizes.code(own), module.__dict__)
-            self._spaces[key] = module.__dict__
+        if key in self._spaces and not holds_tensors(list(self._spaces[key].values())):
+            return self._spaces[key]
+        if len(self._spaces) >= _KEPT or key in self._spaces:
+            gone = self._spaces.pop(key if key in self._spaces else next(iter(self._spaces)))
+            sys.modules.pop(gone["__name__"], None)
+        module = ModuleType(f"evo_problem_{next(_number)}")
+        module.__file__ = str(self.sizes.path)
+        sys.modules[module.__name__] = module  # where dataclasses and torch look for a class's module
+        exec(self.sizes.code(own), module.__dict__)
+        self._spaces[key] = module.__dict__
         return self._spaces[key]
 
     def module(self, axes: Axes) -> Any:
         """A new module; tensors that it holds as plain attributes become buffers."""
         space = self.space(axes)
         given = space["get_init_inputs"]()
-        model = space["Model"](**given) if isinstance(given, dict) else space["Model"](*given)
+        if isinstance(given, dict):
+            model = space["Model"](**given)
+        elif len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict):
+            model = space["Model"](*given[0], **given[1])
+        else:
+            model = space["Model"](*given)
         for part in model.modules():
             for name, value in list(vars(part).items()):
                 if isinstance(value, torch.Tensor):
@@ -160,6 +201,7 @@ class Problem:
         return model
 
     def arguments(self, axes: Axes) -> list[Any]:
+        """What forward is called with; a list or dict among them may hold tensors."""
         given = self.space(axes)["get_inputs"]()
         return list(given) if isinstance(given, list | tuple) else [given]
 
@@ -167,14 +209,6 @@ class Problem:
 def state_of(model: Any) -> dict[str, Any]:
     """Parameters and buffers by their dotted names."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def flattened(result: Any) -> list[Any]:
-    """The tensors that forward returned, in order."""
-    if isinstance(result, torch.Tensor):
-        return [result]
-    values = result.values() if isinstance(result, dict) else result if isinstance(result, list | tuple) else ()
-    return [tensor for value in values for tensor in flattened(value)]
 
 
 def at_least_1d(tensor: Any) -> Any:
@@ -186,9 +220,9 @@ def at_least_1d(tensor: Any) -> Any:
 class ModuleReference:
     """inputs, expected, trusted and rivals of an imported task.
 
-    arguments: input tensors by the position of forward's argument. state: input tensors by the dotted name of the
-    parameter or buffer. outputs: names in the order in which forward returns them. Raises ValueError where problem.py
-    has changed since its import.
+    arguments: input tensors by their position among forward's arguments, where each tensor of a list counts. state:
+    input tensors by the dotted name of the parameter or buffer. outputs: names in the order in which forward returns
+    them. Raises ValueError where problem.py has changed since its import.
     """
 
     path: Path
@@ -214,7 +248,7 @@ class ModuleReference:
         """
         with seeded(int(rng.integers(2**63))), placed("cpu"):
             state = state_of(self.problem.module(case))
-            given = self.problem.arguments(case)
+            given = [leaf for _, leaf in named_leaves(self.problem.arguments(case))]
         own = all(case[axis] == value for axis, value in self.problem.sizes.axes.items())
         arrays = {name: to_numpy(at_least_1d(given[index])) for name, index in self.arguments.items()}
         for name, key in self.state.items():
@@ -245,13 +279,19 @@ class ModuleReference:
             if dtype is not None:
                 module = module.to(dtype)
             state = state_of(module)
-            shapes = self.fixed(case)
             named = {key: _like(inputs[name], state[key], dtype) for name, key in self.state.items()}
-            given = [
-                value if name is None else _like(inputs[name], value, dtype)
-                for value, name in zip(shapes, self._names(len(shapes)), strict=True)
-            ]
+            given = self.filled(case, lambda name, shape: _like(inputs[name], shape, dtype))
             return flattened(torch.func.functional_call(module, named, tuple(given)))
+
+    def filled(self, case: Axes, tensor: Callable[[str, Any], Any], other: Callable[[Any], Any] = lambda v: v) -> Any:
+        """forward's arguments: tensor(name, shape) for each input, other(value) for what is none."""
+        shapes = self.fixed(case)
+        names = {index: name for name, index in self.arguments.items()}
+        leaves = (
+            tensor(names[index], value) if index in names else other(value)
+            for index, (_, value) in enumerate(named_leaves(shapes))
+        )
+        return [refilled(value, leaves) for value in shapes]
 
     def fixed(self, case: Axes) -> list[Any]:
         """forward's arguments as shapes without values; what is no tensor is itself."""
@@ -265,12 +305,6 @@ class ModuleReference:
                     with placed("cpu"):
                         self._fixed[key] = self.problem.arguments(case)
         return self._fixed[key]
-
-    def _names(self, count: int) -> list[str | None]:
-        names: list[str | None] = [None] * count
-        for name, index in self.arguments.items():
-            names[index] = name
-        return names
 
     def _numbers(self, found: Sequence[Any]) -> Arrays:
         return {name: to_numpy(at_least_1d(value)) for name, value in zip(self.outputs, found, strict=True)}
@@ -316,13 +350,16 @@ class _Rival:
             state = state_of(module)
             for name, key in reference.state.items():
                 state[key].data = tensors[name].reshape(state[key].shape)  # the same memory: later values count
-        shapes = reference.fixed(case)
-        given = [
-            (value.to(device) if isinstance(value, torch.Tensor) else value)
-            if name is None
-            else tensors[name]
-            .view(value.dtype if value.dtype.itemsize == 1 else tensors[name].dtype)
-            .reshape(value.shape)
-            for value, name in zip(shapes, reference._names(len(shapes)), strict=True)
-        ]
+
+        def on_device(value: Any) -> Any:
+            return value.to(device) if isinstance(value, torch.Tensor) else value
+
+        def same_memory(name: str, shape: Any) -> Any:
+            return (
+                tensors[name]
+                .view(shape.dtype if shape.dtype.itemsize == 1 else tensors[name].dtype)
+                .reshape(shape.shape)
+            )
+
+        given = reference.filled(case, same_memory, on_device)
         return (torch.compile(module) if self.compiled else module), given

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from evo.exchange.module import DTYPES, Axes, Problem, flattened, placed, seeded, state_of
+from evo.exchange.module import DTYPES, Axes, Problem, placed, seeded, state_of
+from evo.exchange.nested import flattened, named_leaves
 
 _REAL_AT_MOST = 1 << 24  # elements that are run for real where the meta device cannot tell
 
@@ -44,12 +45,19 @@ class Array:
 
 @dataclass(frozen=True)
 class Shapes:
-    """All tensors at one set of sizes. flop: of matrix products, convolutions and attention; 0 where there are none."""
+    """All tensors at one set of sizes.
+
+    flops: of matrix products, convolutions and attention, by the operation; empty where there are none.
+    """
 
     arguments: tuple[Array | None, ...]
     state: dict[str, Array]
     outputs: tuple[Array, ...]
-    flop: int
+    flops: dict[str, int]
+
+    @property
+    def flop(self) -> int:
+        return sum(self.flops.values())
 
     @property
     def elements(self) -> int:
@@ -72,15 +80,16 @@ def shapes_of(problem: Problem, axes: Axes) -> Shapes:
     return _run(problem, axes, "cpu")
 
 
-def forward_names(problem: Problem, axes: Axes, count: int) -> list[str]:
-    """The names of forward's parameters, as many as there are arguments."""
+def forward_names(problem: Problem, axes: Axes) -> list[str]:
+    """What forward calls its arguments, each tensor of a list by itself."""
     names = list(inspect.signature(problem.space(axes)["Model"].forward).parameters)[1:]
-    return [names[i] if i < len(names) else f"x{i}" for i in range(count)]
+    with seeded(0), placed("meta"):
+        return [name for name, _ in named_leaves(problem.arguments(axes), names)]
 
 
 def _drawn(problem: Problem, axes: Axes) -> int:
     with seeded(0), placed("meta"):
-        return sum(value.numel() for value in problem.arguments(axes) if isinstance(value, torch.Tensor))
+        return sum(value.numel() for value in flattened(problem.arguments(axes)))
 
 
 def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
@@ -92,18 +101,15 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
     outputs = flattened(result)
     if not outputs:
         raise Refused(f"forward returns {type(result).__name__}, no tensor", "a task computes tensors")
-    arguments = tuple(_argument(value, number) for number, value in enumerate(given))
+    leaves = [value for _, value in named_leaves(given)]
+    arguments = tuple(
+        _array(value, f"input {number}") if isinstance(value, torch.Tensor) else None
+        for number, value in enumerate(leaves)
+    )
     state = {name: _array(value, name) for name, value in state_of(module).items()}
     found = tuple(_array(value, f"output {number}") for number, value in enumerate(outputs))
-    return Shapes(arguments, state, found, int(counter.get_total_flops()))
-
-
-def _argument(value: Any, number: int) -> Array | None:
-    if isinstance(value, torch.Tensor):
-        return _array(value, f"input {number}")
-    if isinstance(value, list | tuple | dict) and flattened(value):
-        raise Refused(f"input {number} is a {type(value).__name__} of tensors", "pass each tensor by itself")
-    return None
+    flops = {str(kind): int(count) for kind, count in counter.get_flop_counts().get("Global", {}).items() if count}
+    return Shapes(arguments, state, found, flops)
 
 
 def _array(tensor: Any, what: str) -> Array:

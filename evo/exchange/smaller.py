@@ -6,6 +6,7 @@ A size is reduced, tried, and put back where the module refuses. Sizes of filter
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from evo.exchange.module import Problem
@@ -51,8 +52,15 @@ class Reduction:
 
     def below(self, elements: int, flop: int, value_at: Callable[[int, int], int]) -> Sizes | None:
         """The largest sizes within both limits, or None; value_at(level, position) proposes one."""
+
+        def fits(level: int) -> bool:
+            shapes = self.shapes(self._reduced(level, value_at))
+            return shapes is not None and shapes.elements <= elements and shapes.flop <= flop
+
         best: Sizes | None = None
-        for level in _LEVELS:
+        # Larger sizes cost more to try, so the ends are halved; where even the smallest does not fit, all are tried.
+        first = bisect_left(_LEVELS, True, key=fits) if fits(_LEVELS[-1]) else 0
+        for level in _LEVELS[first:]:
             sizes = self._reduced(level, value_at)
             shapes = self.shapes(sizes)
             if shapes is not None and shapes.elements <= elements and shapes.flop <= flop:

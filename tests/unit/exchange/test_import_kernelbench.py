@@ -28,8 +28,49 @@ BAD = {
     "zero": (HEAD + "return x * 0\n" + FOOT.format(sizes="n, n"), "accept a kernel that writes zeros"),
     "complex": (HEAD + "return torch.fft.fft(x)\n" + FOOT.format(sizes="n, n"), "complex64"),
     "nothing": (HEAD + "return None\n" + FOOT.format(sizes="n, n"), "NoneType, no tensor"),
+    "picks": (HEAD + "return x[x > 0.5]\n" + FOOT.format(sizes="n, n"), "shapes of its outputs depend on the values"),
     "broken": (HEAD + "return x @ x\n" + FOOT.format(sizes="n, 2 * n"), "does not run at its own sizes"),
 }
+
+# Tensors in lists and dicts, a configuration class, arguments with their names, a seed of its own, a cast to float32.
+UNUSUAL = """
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+ROWS, COLS = 256, 96
+
+
+@dataclass
+class Scale:
+    factor: float
+
+
+class Model(nn.Module):
+    def __init__(self, width: int, scale: Scale) -> None:
+        super().__init__()
+        self.lines = nn.Linear(width, width)
+        self.scale = scale
+
+    def forward(self, parts, more):
+        first, second = parts
+        torch.manual_seed(0)
+        wide = first.float() * self.scale.factor + second
+        return {"sum": self.lines(wide), "large": wide.amax(1) - more["shift"]}
+
+
+def get_inputs():
+    torch.manual_seed(1234)
+    return [(torch.randn(ROWS, COLS), torch.randn(ROWS, COLS)), {"shift": torch.rand(ROWS), "unused": None}]
+
+
+def get_init_inputs():
+    return [[COLS], {"scale": Scale(0.5)}]
+"""
 
 
 def imported(root: Path, files: list[Path], **options: Any) -> dict[str, Answer]:
@@ -42,7 +83,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ans
     root = tmp_path_factory.mktemp("imported")
     for name, (text, _) in BAD.items():
         (root / f"{name}.py").write_text(text)
-    return root, imported(root, [*(PROBLEMS / f"{stem}.py" for stem in USUAL), *(root / f"{name}.py" for name in BAD)])
+    (root / "unusual.py").write_text(UNUSUAL)
+    files = [PROBLEMS / f"{stem}.py" for stem in USUAL]
+    return root, imported(root, [*files, root / "unusual.py", *(root / f"{name}.py" for name in BAD)])
 
 
 def original_at(task: Task, case: str) -> dict[str, Any]:
@@ -113,6 +156,21 @@ def test_shapes_work_and_domains_are_what_a_reader_expects(usual: tuple[Path, di
     product = load_task(root, "diagonal_matmul")
     case = product.check[1]
     assert product.work_of(case)["flop"] == 2 * case.axes["N"] ** 2 * case.axes["M"]
+
+
+def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    assert answers["unusual"].refused is None
+    task = load_task(root, "unusual")
+    assert [tensor.name for tensor in task.inputs][:3] == ["parts_0", "parts_1", "more_shift"]
+    assert task.work_of(task.check[0])["flop"] == 2 * task.check[0].axes["ROWS"] * task.check[0].axes["COLS"] ** 2
+    found, other = (load_reference(task).expectation(task.check[0], seed) for seed in (1, 2))
+    given = found.inputs
+    wide = given["parts_0"].astype(np.float64) * 0.5 + given["parts_1"]
+    weight, bias = (given[f"lines_{name}"].astype(np.float64) for name in ("weight", "bias"))
+    np.testing.assert_allclose(found.expected["y0"], wide @ weight.T + bias, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(found.expected["y1"], wide.max(1) - given["more_shift"], rtol=1e-13, atol=1e-14)
+    assert not np.array_equal(given["parts_0"], other.inputs["parts_0"])
 
 
 def test_parameters_vary_with_the_seed_and_come_back_with_it(usual: tuple[Path, dict[str, Answer]]) -> None:

@@ -36,7 +36,7 @@ _TRAILING = re.compile(r"\s{3,}.*$")  # three spaces open a remark at the end of
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _LAUNCH = re.compile(r"^(\w+)\s+grid\s*\((.*)\)\s*block\s*\((.*?)\)\s*(?:shared\s+(.+?))?(?:\s{3,}.*)?$")
 _SCRATCH = re.compile(r"^(\w+)\s+(\w+)\s*\[(.*)\]\s*(?:init\s*=\s*(\w+))?(?:\s{3,}.*)?$")
-_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+_COMMENT_OR_STRING = re.compile(r'//(?:\\\r?\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 
 LONGEST_TEXT = 1_000_000
 

@@ -8,12 +8,16 @@ that `derive` sets is one change of several knobs, since it was derived as one.
 from __future__ import annotations
 
 import hashlib
+import re
 
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Proposal
 from evo.source import Change, classify, split, tree_difference
 from evo.task import Task
 from evo.variant import Variant, parse_variant, read_variant
+
+_WORD = re.compile(r"\w+|\S")
+_DECLARED = re.compile(r"\b\w+[\s*&]+([A-Za-z_]\w*)\s*(?:=(?!=)|[;{\[])|#\s*define\s+(\w+)")
 
 
 def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> str | None:
@@ -64,12 +68,21 @@ def parts(parent: Variant, text: str) -> list[tuple[str, str]]:
 
 
 def edit_key(change: Change, parent: str) -> str:
-    """The same for the same edit of the same statements, wherever they stand and whatever else has changed."""
+    """The same for the same edit of the same statements, wherever they stand and whatever else has changed.
+
+    Blank space does not count, nor how the edit names what it declares.
+    """
     data = parent.encode()
+    old = set(_WORD.findall(parent))
+    declared = [name for r in change.regions for pair in _DECLARED.findall(r.after) for name in pair if name]
+    fresh = {name: f"${place}" for place, name in enumerate(dict.fromkeys(n for n in declared if n not in old))}
+
+    def words(text: str) -> str:
+        return " ".join(fresh.get(word, word) for word in _WORD.findall(text))
+
     lines = sorted(
-        " ".join(
-            f"{r.scope} {r.part} {data[r.statement.start : r.statement.end].decode()} | {r.before} | {r.after}".split()
-        )
+        f"{r.scope} {r.part} {words(data[r.statement.start : r.statement.end].decode())} | {words(r.before)}"
+        f" | {words(r.after)}"
         for r in change.regions
     )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

@@ -15,12 +15,15 @@ from evo.source.regions import Region
 from evo.source.spans import Edit, Span
 from evo.source.tree import Source
 
+_FLAG = re.compile(r"(?<=\s)-\S+")
 _SHOWN = 60  # characters of a text in a description
 _LISTED = 6
+_EVO = re.compile(r"//\s*evo:\s*(?:(launch|scratch)\b\s*(.*)|(\w*)\s*(.*?)(?:\s{3,}.*)?)$")  # three blanks: a remark
+# A comment goes on behind a backslash at the end of its line; a macro has parameters where no blank precedes a bracket.
 _TOKEN = re.compile(
-    r"""(?P<evo>//[ \t]*evo:[^\n]*)|(?P<comment>//[^\n]*|/\*.*?\*/)
-      |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*
-      |<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|::|\#\#|[^\s]""",
+    r"""(?P<evo>//[ \t]*evo:[^\n]*)|(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?\*/)
+      |(?P<macro>\#[ \t]*define[ \t]+\w+\()|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*
+      |\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*|<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|::|\#\#|[^\s]""",
     re.VERBOSE | re.DOTALL,
 )
 
@@ -92,10 +95,53 @@ def tree_difference(parent: str, child: str) -> Change:
 def split(parent: str, change: Change) -> list[tuple[str, str]]:
     """Each group of a change by itself: what it is in words, and the parent with nothing else changed."""
     source = Source(parent)
-    return [
-        (describe(group), source.replace([Edit(region.span, region.after) for region in group]))
-        for group in change.groups
-    ]
+    found = []
+    for group in change.groups:
+        for words, edits in _flag_edits(group) or [(describe(group), [_spaced(source.data, r) for r in group])]:
+            found.append((words, source.replace(edits)))
+    return found
+
+
+def _flag_edits(group: Sequence[Region]) -> list[tuple[str, list[Edit]]]:
+    """Each flag of a `flags` line that moves, by itself; none where one moves or other text is in the group."""
+    if len(group) != 1 or group[0].part != "evo flags" or _flags_moved(group) < 2:
+        return []
+    region = group[0]
+    before, after = (_FLAG.findall(text) for text in (region.before, region.after))
+    found = []
+    for stem in dict.fromkeys(flag.split("=")[0] for flag in [*before, *after] if (flag in before) != (flag in after)):
+        now = [flag for flag in before if flag.split("=")[0] != stem]
+        now += [flag for flag in after if flag.split("=")[0] == stem]
+        line = " ".join(["// evo: flags", *now]) if now else ""
+        words = f"line {region.parent_line}: {'move' if stem in ' '.join(before) else 'add'} {stem}"
+        found.append((words, [Edit(region.span, line if region.before else f"\n{line}")]))
+    return found
+
+
+def _spaced(data: bytes, region: Region) -> Edit:
+    """A region's edit with the blank space that it needs where it stands without the other regions."""
+    before, after = data[: region.span.start].decode(), data[region.span.end :].decode()
+    text = region.after
+    is_new = region.span.start == region.span.end
+    if is_new or (_is_line(text) and before.rpartition("\n")[2].strip()):
+        text = region.lead + text
+    gap = after[: len(after) - len(after.lstrip())]
+    if ("\n" in region.trail and _is_line(text) and "\n" not in gap) or (is_new and not gap):
+        text += region.trail
+    start = " " if _merge(before[-1:], text[:1] or after[:1]) else ""
+    end = " " if text and _merge(text[-1:], after[:1]) else ""
+    return Edit(region.span, f"{start}{text}{end}")
+
+
+def _is_line(text: str) -> bool:
+    """Whether it ends with what has a line to itself."""
+    return text.rpartition("\n")[2].lstrip().startswith(("#", "//"))
+
+
+def _merge(left: str, right: str) -> bool:
+    """Whether two characters side by side would be read as one token."""
+    both = left + right
+    return bool(re.fullmatch(r"\w\w|\+\+|--|&&|\|\||<<|>>|==|::|//|/\*|->", both))
 
 
 def describe(group: Sequence[Region]) -> str:
@@ -132,7 +178,7 @@ def _flags_moved(regions: Sequence[Region]) -> int:
     moved = 0
     for region in regions:
         if region.part == "evo flags":
-            before, after = (set(re.findall(r"(?<=\s)-\S+", text)) for text in (region.before, region.after))
+            before, after = (set(_FLAG.findall(text)) for text in (region.before, region.after))
             stems = {flag.split("=")[0] for flag in before ^ after}
             moved += len(stems)
     return moved
@@ -143,7 +189,11 @@ def _tokens(text: str) -> list[_Token]:
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "comment":
             continue
-        token = " ".join(match[0].split()) if match.lastgroup == "evo" else match[0]
+        token = match[0]
+        if match.lastgroup == "evo" and (line := _EVO.match(token)):
+            token = " ".join(["// evo:", *" ".join(filter(None, line.groups())).split()])
+        elif match.lastgroup is not None:
+            token = " ".join(token.split())
         found.append(_Token(token, match.start(), match.end()))
     return found
 
@@ -166,7 +216,18 @@ def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
         after=child.slice(spans[1]),
         statement=parent.enclosing_statement(spans[0]),
         span=spans[0],
+        lead=_gap(child, new[0], new[1] - 1),
+        trail=_gap(child, new[0], new[2] - 1),
     )
+
+
+def _gap(source: Source, tokens: list[_Token], place: int) -> str:
+    """The blank space behind a token, comments left out."""
+    start = tokens[place].end if place >= 0 else 0
+    end = tokens[place + 1].start if place + 1 < len(tokens) else len(source.text)
+    gap = source.text[start:end]
+    _, newline, indent = gap.rpartition("\n")
+    return newline + (indent if not indent.strip() else "") if newline else " " if gap else ""
 
 
 def _byte_span(source: Source, run: _Run) -> Span:

@@ -1,12 +1,15 @@
 """Which places of a difference belong together: the smallest changes that could be made one by one.
 
 Two places are one change where neither makes sense without the other: they share a name that comes or goes, the same
-replacement is made in both, one computes what the other reads, or a launch line moves with the threads it starts.
+replacement is made in both, one computes what the other reads, a call changes with the parameters of what it calls, or
+a launch line moves with the threads it starts. A new name for what is declared here, the same function in another form
+(`expf`, `__expf`) and a pragma each stand alone, whatever they are near to.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from evo.source.regions import Region
@@ -17,8 +20,17 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 _THREADS = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim|__shared__|__syncthreads|__syncwarp)\b")
 _DECLARED = re.compile(r"\b(?:int|float|unsigned|half|__half|bool|long|auto|double)\s*\*?\s*([A-Za-z_]\w*)")
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:[-+*/]|<<|>>)?=(?!=)")
+_TEXT = re.compile(r"\w+|\S")
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)]*)\)", re.MULTILINE)
+_FORM = re.compile(r"_r[nzud]$|f$|^f(?=max|min|sqrt|rsqrt|add|mul|sub)")
+_TYPE = re.compile(
+    r"^(?:u?int\w*|unsigned|signed|long|short|char|bool|auto|size_t|void|__?\w*half\w*|__nv_\w+|(?:float|double|half|dim)\d?)$"
+)
+_MOVED = 8  # tokens that have to be the same before two places of different functions are one move
 _WORDS = frozenset(
-    re.findall(r"\w+", "const int float if for return evo knob in require launch grid block shared define pragma")
+    re.findall(
+        r"\w+", "const int float if for return evo knob in require launch grid block shared define pragma unroll endif"
+    )
 )
 
 
@@ -53,7 +65,11 @@ class _Links:
         self._names = [set(_NAME.findall(f"{r.before} {r.after}")) for r in regions]
         tops = {function.name: parent.statements(function) for function in parent.functions}
         self._statements = [_around(tops.get(r.scope, ()), r) for r in regions]
-        self._open = [_is_open(region) for region in regions]
+        self._open = [_left_open(region) for region in regions]
+        self._renames = [_rename(parent, region, old, new) for region in regions]
+        self._forms = [_is_form(parent, region) for region in regions]
+        called = _called_otherwise(parent, child)
+        self._called = [_of_signature(parent, region) & called for region in regions]
         self._sets = [_defined(statement, region) for statement, region in zip(self._statements, regions, strict=True)]
         self._reads = [
             (set(statement.reads) if statement is not None else set()) | names
@@ -62,16 +78,28 @@ class _Links:
 
     def joins(self, one: int, other: int) -> bool:
         a, b = self._regions[one], self._regions[other]
-        if self._names[one] & self._names[other] & self._fresh:
+        rename = self._renames[one] or self._renames[other]
+        if rename is not None:
+            return rename <= self._names[one] and rename <= self._names[other]
+        if self._names[one] & self._names[other] & self._fresh or _moved(a, b):
             return True
+        if a.scope == b.scope and (_taken_up(a, b) or _taken_up(b, a)):
+            return True
+        if self._forms[one] or self._forms[other] or (_is_pragma(a) and _is_pragma(b)):
+            return _same_replacement(a, b) or (a.scope == b.scope and _exchanged(a, b))
+        if self._calls(one, other) or self._calls(other, one):
+            return True
+        halves = self._open[one].keys() & self._open[other].keys()
+        if not a.scope:
+            halves -= {"(", "["}  # those of a directive are closed in it
+        if a.scope == b.scope and any(self._open[one][half] * self._open[other][half] < 0 for half in halves):
+            return True  # brackets that are closed elsewhere
         if a.part == b.part == "signature" and a.scope == b.scope:
             return True
         if a.scope and b.scope and a.scope != b.scope:
             return _same_replacement(a, b)
         if not a.scope or not b.scope:
             return self._with_file(one, other)
-        if self._open[one] and self._open[other]:
-            return True  # brackets that are closed elsewhere
         if a.statement == b.statement or _same_replacement(a, b) or _exchanged(a, b):
             return True
         return bool(self._sets[one] & self._reads[other] or self._sets[other] & self._reads[one])
@@ -80,6 +108,10 @@ class _Links:
         """A line at file level, and another line or a place in a function."""
         a, b = self._regions[one], self._regions[other]
         if not a.scope and not b.scope:
+            if _exchanged(a, b) or (a.part == b.part == "define" and self._directive(a) == self._directive(b)):
+                return True
+            if a.statement == b.statement and a.statement.start < a.statement.end:
+                return True
             knobs = [r for r in (a, b) if r.part == "knob"]
             plans = [i for i in (one, other) if self._regions[i].part in ("evo launch", "evo require", "evo knob")]
             named = {name for knob in knobs for name in _NAME.findall(self._line(knob))}
@@ -91,6 +123,21 @@ class _Links:
             region = self._regions[inside]
             return region.part == "bounds" or bool(_THREADS.search(f"{text} {region.before} {region.after}"))
         return _same_replacement(a, b)
+
+    def _calls(self, one: int, other: int) -> bool:
+        """Whether one place changes the parameters of what is called in the statement of the other."""
+        if not self._called[one]:
+            return False
+        region = self._regions[other]
+        text = self._parent.slice(region.statement)
+        return any(re.search(rf"\b{name}\s*\(", text) for name in self._called[one])
+
+    def _directive(self, region: Region) -> int:
+        """Where the directive begins that a place stands in, over lines that go on."""
+        start = self._parent.line_start(region.span.start)
+        while self._parent.data[:start].rstrip(b"\r\n").endswith(b"\\"):
+            start = self._parent.line_start(start - 1)
+        return start
 
     def _line(self, region: Region) -> str:
         start = self._parent.line_start(region.span.start)
@@ -105,13 +152,82 @@ def _same_replacement(a: Region, b: Region) -> bool:
     return same and a.part != "pragma" and any(_NAME.search(text) for text in both[0])
 
 
-def _is_open(region: Region) -> bool:
-    """Whether brackets are left open or closed that were not."""
+def _rename(parent: Source, region: Region, old: set[str], new: set[str]) -> set[str] | None:
+    """The two names where a place has a new name for what the parent declares; None elsewhere."""
     before, after = region.before, region.after
-    return any(
-        before.count(left) - before.count(right) != after.count(left) - after.count(right)
-        for left, right in ("()", "{}", "[]")
+    if not (_NAME.fullmatch(before) and _NAME.fullmatch(after)) or before in new or after in old:
+        return None
+    if _TYPE.match(before) or _TYPE.match(after):
+        return None
+    declared = rf"\b(?!return\b|else\b)\w+[\s*&]+{before}\s*[=;,)\[{{:]|#\s*define\s+{before}\b"
+    is_own = any(function.name == before for function in parent.functions) or re.search(declared, parent.text)
+    return {before, after} if is_own else None
+
+
+def _is_form(parent: Source, region: Region) -> bool:
+    """Whether a call is of the same library function in another precision or rounding: `expf`, `__expf`."""
+    before, after = region.before, region.after
+    if not (_NAME.fullmatch(before) and _NAME.fullmatch(after)):
+        return False
+    is_called = parent.data[region.span.end :].lstrip().startswith(b"(")
+    return is_called and _stem(before) == _stem(after)
+
+
+def _is_pragma(region: Region) -> bool:
+    """Whether it is within one pragma, and no more than that."""
+    return region.part == "pragma" and not any(
+        mark in text for text in (region.before, region.after) for mark in "\n;{"
     )
+
+
+def _stem(name: str) -> str:
+    short = name.lstrip("_")
+    while (less := _FORM.sub("", short)) != short:
+        short = less
+    return short
+
+
+def _called_otherwise(parent: Source, child: Source) -> set[str]:
+    """Functions and macros that have another number of parameters in the child."""
+    old, new = (
+        {f.name: len(f.params) for f in source.functions}
+        | {name: len(params.split(",")) for name, params in _MACRO.findall(source.text)}
+        for source in (parent, child)
+    )
+    return {name for name in old if name in new and old[name] != new[name]}
+
+
+def _of_signature(parent: Source, region: Region) -> set[str]:
+    """The function or macro in whose head or definition a place stands."""
+    if region.part == "signature":
+        return {region.scope}
+    if region.part != "define":
+        return set()
+    end = parent.data.find(b"\n", region.span.start)
+    line = parent.data[parent.line_start(region.span.start) : end if end >= 0 else len(parent.data)].decode()
+    return {match[1] for match in _MACRO.finditer(line)}
+
+
+def _moved(a: Region, b: Region) -> bool:
+    """Whether a longer text leaves one place and comes to the other, wherever it was cut."""
+    left, come = (Counter(_TEXT.findall(f"{one} {two}")) for one, two in ((a.before, b.before), (a.after, b.after)))
+    return left == come and left.total() >= _MOVED
+
+
+def _taken_up(a: Region, b: Region) -> bool:
+    """Whether what one place loses is part of what another one gains: the same text, cut elsewhere."""
+    lost = Counter(_TEXT.findall(a.before))
+    return not a.after and bool(_NAME.search(a.before)) and lost < Counter(_TEXT.findall(b.after))
+
+
+def _left_open(region: Region) -> dict[str, int]:
+    """Brackets that a place opens (above 0) or closes (below) without its other half."""
+    before, after = region.before, region.after
+    counts = {
+        left: after.count(left) - after.count(right) - before.count(left) + before.count(right)
+        for left, right in (*("()", "{}", "[]"), ("#if", "#endif"))
+    }
+    return {left: count for left, count in counts.items() if count}
 
 
 def _exchanged(a: Region, b: Region) -> bool:

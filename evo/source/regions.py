@@ -22,3 +22,5 @@ class Region:
     after: str
     statement: Span  # in the parent; regions of one statement are one edit to a reader
     span: Span  # what is replaced, in the parent
+    lead: str = ""  # the blank space before and behind it in the child
+    trail: str = ""

@@ -159,6 +159,7 @@ class Context:
         for index, state in other.states.items():
             self.states[index] |= state
         self._set("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
+        self._set("heaviest", max(self.field("heaviest"), other.field("heaviest")))
 
     def publish_states(self) -> None:
         """Give the buffers the initialised bits of a private context."""
@@ -288,6 +289,7 @@ class Context:
     def collect(self, counters: Counters) -> None:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
+        counters.heaviest = self.field("heaviest")
         counters.fill(self.records, self.block_counts, self.touched)
 
 

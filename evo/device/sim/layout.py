@@ -43,6 +43,7 @@ _CTX = [
     "race",
     "barrier_count",
     "blocks_done",
+    "heaviest",  # warp instructions of the block that took most
     "dynamic_shared",
     "scratch",
     "shared_clear",

@@ -214,8 +214,7 @@ class Module:
         if ids.size and (ids.min() < 0 or ids.max() >= total):
             raise ValueError(f"block ids must lie in 0..{total - 1}")
         buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
-        if loaded.kernel.points_at_params:
-            buffers.append(_readable(params))
+        buffers += [_readable(params)] if loaded.kernel.points_at_params else []
 
         def make(ticket: NDArray[np.uint8] | None = None) -> Context:
             return Context(

@@ -67,10 +67,11 @@ def estimate(parts: Sequence[LaunchCounts], chip: Chip, *, footprint_bytes: int 
     total = 0.0
     for part in parts:
         clocks = _terms(part, chip, footprint_bytes, cold)
-        throughput = max(v for k, v in clocks.items() if k not in ("latency", "l2", "dram"))
+        throughput = max(v for k, v in clocks.items() if k not in ("latency", "l2", "dram", "block"))
         bounds = (throughput, clocks["latency"], clocks["l2"], clocks["dram"])
         top = max(bounds) or 1.0
         combined = top * sum((b / top) ** _P for b in bounds) ** (1 / _P)
+        combined = max(combined, clocks["block"])
         total += combined / chip.clock_hz * 1e6
         for name, value in clocks.items():
             terms[name] = terms.get(name, 0.0) + value / chip.clock_hz * 1e6
@@ -81,7 +82,7 @@ def estimate(parts: Sequence[LaunchCounts], chip: Chip, *, footprint_bytes: int 
         model_version=MODEL_VERSION,
         chip=chip.slug,
         calibration=CALIBRATION,
-        limiter=max(terms, key=lambda name: terms[name]),
+        limiter=max(terms, key=lambda name: terms[name] * (0.99 if name == "block" else 1)),  # a tie is the other's
         terms_us=terms,
         blocks_run=sum(p.blocks_run for p in parts),
         blocks_total=sum(p.blocks_total for p in parts),
@@ -97,7 +98,9 @@ def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[s
     per_block = {name: value / run for name, value in counts.items()}
     clocks = pipe_clocks(per_block, chip)
     clocks["issue"] += _expanded(part.counters) / run / _SCHEDULERS
+    alone = max(max(clocks.values()), _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
     clocks = {name: waves * value for name, value in clocks.items()}
+    clocks["block"] = part.counters.imbalance(run) * alone  # nothing ends before the block that has most to do
     threads = math.prod(part.block)
     resident = min(waves, occupancy(chip, threads, part.registers, part.shared_bytes))
     clocks["latency"] = math.ceil(waves / resident) * (_BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))

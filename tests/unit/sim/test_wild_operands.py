@@ -99,7 +99,8 @@ def test_generic_addresses_of_parameters_and_the_space_of_a_pointer() -> None:
     text = """struct P { int a[8]; }; __constant__ int c[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     extern "C" __global__ void k(const __grid_constant__ P p, int* y, int n) { __shared__ int s[32]; int l[2], i = threadIdx.x; l[i & 1] = i; l[~i & 1] = 0; s[i] = -i;
       const int* q = i % 5 == 0 ? p.a + (i & n) : i % 5 == 1 ? y + 32 + i : i % 5 == 2 ? s + i : i % 5 == 3 ? l + (i & 1) : c + (i & 7);
-      y[i] = *q * 32 + __isGlobal(q) + 2 * __isShared(q) + 4 * __isLocal(q) + 8 * __isConstant(q); }"""
+      int g; asm volatile("{ .reg .pred p; isspacep.global p, %1; selp.s32 %0, 1, 0, p; }" : "=r"(g) : "l"(q));
+      y[i] = *q * 32 + g + 2 * __isShared(q) + 4 * __isLocal(q) + 8 * __isConstant(q); }"""
     values = np.arange(10, 18, dtype=I32)
     whole = np.frombuffer(values.tobytes(), np.uint8)[None].view("V32")[0, 0]
     y = np.arange(64, dtype=I32)
@@ -111,8 +112,8 @@ def test_generic_addresses_of_parameters_and_the_space_of_a_pointer() -> None:
     ]
     assert out[1][:32].tolist() == expected
     _, result = run(text, "k", [whole, y, I32(31)])
-    assert (result.faults[0].kind, result.faults[0].thread) == ("out_of_bounds", (10, 0, 0))
-    assert "byte 40 of buffer of the parameters" in result.faults[0].message
+    assert (result.faults[0].kind, result.faults[0].thread) == ("out_of_bounds", (15, 0, 0))
+    assert "byte 60 of of the parameters" in result.faults[0].message
 
 
 FORMATS = [

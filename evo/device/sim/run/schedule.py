@@ -53,8 +53,12 @@ def _run_one(_: re.Match[str]) -> Code:
     block = c.load("i64", ctx(c, context, "block_ids", "ptr"), c.shl(index, 3), 8)
     c.store(index, context, CTX["slot"], 8)
     c.call("void", "prepare_block", context, block)
+    before = ctx(c, context, "budget")
     stalled = c.call("i64", "run_block", context)
     count_done(c, stalled)
+    spent = c.sub(before, ctx(c, context, "budget"))
+    heaviest = c.intrinsic("smax", ctx(c, context, "heaviest"), spent)
+    c.store(heaviest, context, CTX["heaviest"], 8)
     c.ret_(stalled)
     return c
 

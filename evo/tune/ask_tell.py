@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evo.errors import TaskInvalid
-from evo.tune.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, look_up
+from evo.tune.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, is_value, look_up
 from evo.tune.strategies import Strategy
 
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
@@ -83,6 +83,7 @@ class Protocol:
     def _whole(self, message: dict[str, Any], name: str, default: int) -> int:
         value = message.get(name, default)
         value = default if value is None else value
+        value = int(value) if isinstance(value, float) and value.is_integer() else value
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise self._invalid(f"`{name}` is {str(value)[:_SHOWN]}, not a whole number from 0")
         return value
@@ -92,8 +93,8 @@ class Protocol:
         values = row.get("values") if isinstance(row, dict) else None
         if not isinstance(name, str) or not isinstance(values, list) or not values:
             raise self._invalid(f"a knob is {{name, values}}: {str(row)[:_SHOWN]}")
-        if bad := [value for value in values if not isinstance(value, int | float | str)]:
-            raise self._invalid(f"knob {name}: {str(bad[0])[:_SHOWN]} is no number, word or truth value")
+        if bad := [value for value in values if not is_value(value)]:
+            raise self._invalid(f"knob {name}: {str(bad[0])[:_SHOWN]} is no finite number, word or truth value")
         return Knob(name, distinct(values))
 
     def _legal(self, given: object, knobs: tuple[Knob, ...]) -> Points | None:

@@ -21,12 +21,14 @@ from numpy.typing import NDArray
 from evo.disk import write_atomic
 from evo.errors import SyntaxInvalid
 from evo.tune.conditions import Condition, condition, listed
-from evo.tune.space import Knob, KnobValue, Measured, Points, Space, distinct
+from evo.tune.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value
 
 _CHUNK = 1 << 20
 _RESULTS = re.compile(r'"results"\s*:\s*\[')
 _RATE = re.compile(r"(flops?|gb|bytes|ops|items)\s*(/|_?per_?)\s*s|throughput|bandwidth|performance", re.IGNORECASE)
 _MOST_LEGAL = 20_000_000
+_LONGEST_VALUE = 64 * _CHUNK
+_LARGEST = 1e300  # a time above it is none
 _T4_HINT = 'a T4 file is {"results": [{"configuration": {...}, "invalidity": ..., "measurements": [...]}, ...]}'
 _T1_HINT = "a T1 file holds ConfigurationSpace with TuningParameters, each with Name and Values"
 
@@ -56,36 +58,41 @@ def read_results(path: Path, *, objective: str | None = None, maximise: bool | N
     tables: list[dict[tuple[str, Any], int]] = []
     values: list[list[KnobValue]] = []
     rows: dict[tuple[int, ...], float] = {}
-    unit = ""
+    unit, others = "", set[str]()
     for number, result in enumerate(_results(path), start=1):
         where = f"result {number}"
         configuration = _field(path, where, result, "configuration", dict)
         if names is None:
             names = list(configuration)
             tables, values = [{} for _ in names], [[] for _ in names]
-            objective = objective or _objective(result)
         if len(configuration) != len(names) or any(name not in configuration for name in names):
             raise SyntaxInvalid(path, None, f"{where}: other knobs than result 1 ({', '.join(names)})", hint=_T4_HINT)
-        if str(result.get("invalidity", "correct")) == "constraints":
+        validity = _validity(result)
+        if validity == "constraints":
             continue
         point = []
         for name, table, known in zip(names, tables, values, strict=True):
             value = configuration[name]
-            if not isinstance(value, int | float | str):
+            if not is_value(value):
                 raise SyntaxInvalid(path, None, f"{where}: {name} = {value!r} is no knob value", hint=_T4_HINT)
             index = table.setdefault((type(value).__name__, value), len(known))
             if index == len(known):
                 known.append(value)
             point.append(index)
-        value_, unit_ = _measured(result, str(objective))
-        unit = unit or unit_
+        value_ = math.nan
+        if validity == "correct":
+            objective = objective or _objective(result)
+            value_, unit_ = _measured(result, objective)
+            unit = unit or unit_
+            others |= _measurements(result).keys()
         before = rows.get(tuple(point), math.nan)
         rows[tuple(point)] = value_ if math.isnan(before) else before
     if names is None or not rows:
         raise SyntaxInvalid(path, None, "no results in it", hint=_T4_HINT)
     if all(math.isnan(value) for value in rows.values()):
+        problem = f"no result has a measurement `{objective}`" if objective else "every result failed"
         hint = "--objective NAME picks another measurement"
-        raise SyntaxInvalid(path, None, f"no result has a measurement `{objective}`", hint=hint)
+        raise SyntaxInvalid(path, None, problem, hint=f"{hint}: {', '.join(sorted(others))}" if others else hint)
     return _assembled(
         path,
         names,
@@ -120,24 +127,33 @@ def _assembled(
     return Measured(space, np.array(list(rows.values())), minimise=minimise, unit=unit)
 
 
+def _validity(result: Mapping[str, Any]) -> str:
+    found = result.get("invalidity")
+    return "correct" if found is None else str(found).lower()
+
+
+def _measurements(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """By name, those that have one."""
+    rows = result.get("measurements")
+    named = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return {row["name"]: row for row in named if isinstance(row.get("name"), str)}
+
+
 def _objective(result: Mapping[str, Any]) -> str:
-    named = result.get("objectives")
+    """What a result says is its objective; else its time, or the one measurement it has."""
+    named, found = result.get("objectives"), list(_measurements(result))
     if isinstance(named, list) and named and isinstance(named[0], str):
         return named[0]
-    return "time"
+    return found[0] if len(found) == 1 else "time"
 
 
 def _measured(result: Mapping[str, Any], objective: str) -> tuple[float, str]:
-    """The objective's value, NaN where the result failed or has none."""
-    if str(result.get("invalidity", "correct")) != "correct":
-        return math.nan, ""
-    for row in result.get("measurements") or ():
-        if isinstance(row, dict) and row.get("name") == objective:
-            value = row.get("value")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-                return math.nan, ""  # tuners write words or infinities for failures
-            return float(value), str(row.get("unit", ""))
-    return math.nan, ""
+    """The objective's value and unit, NaN where the result has none."""
+    row = _measurements(result).get(objective, {})
+    value = row.get("value")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LARGEST:
+        return math.nan, ""  # tuners write words, zeros or infinities for failures
+    return float(value), str(row.get("unit") or "")
 
 
 def _field(path: Path, where: str, result: object, name: str, kind: type) -> Any:
@@ -147,51 +163,75 @@ def _field(path: Path, where: str, result: object, name: str, kind: type) -> Any
     return found
 
 
-def _results(path: Path) -> Iterator[Any]:
-    """The members of the list `results`, decoded one by one."""
-    decoder = json.JSONDecoder()
-    with _opened(path) as file:
-        text, start = _upto_results(path, file)
+class _Stream:
+    """A JSON text that is decoded value by value and read only as far as that takes."""
+
+    def __init__(self, path: Path, file: TextIO) -> None:
+        self._path, self._file = path, file
+        self._decoder = json.JSONDecoder()
+        self._text, self._at = "", 0
+
+    def next(self) -> str:
+        """The next character that is no blank; empty at the end."""
         while True:
-            start = _skipped(text, start, " \t\r\n,")
-            if start < len(text) and text[start] == "]":
-                return
+            while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def skip(self, character: str) -> bool:
+        """Go past this character where it is the next."""
+        found = self.next() == character
+        self._at += found
+        return found
+
+    def value(self) -> Any:
+        self.next()
+        while True:
             try:
-                member, start = decoder.raw_decode(text, start)
-                if start > len(text) - 2 and (more := file.read(_CHUNK)):  # a number may go on
-                    text, start = text[start:] + more, 0
-                yield member
-                continue
-            except json.JSONDecodeError as error:
-                more = _read(path, file)
-                if not more:
-                    problem = f"ends in the middle of a result: {error.msg}"
-                    raise SyntaxInvalid(path, None, problem, hint=_T4_HINT) from None
-                text, start = text[start:] + more, 0
-                if len(text) > 64 * _CHUNK:
-                    raise SyntaxInvalid(path, None, f"not JSON: {error.msg}", hint=_T4_HINT) from None
+                found, end = self._decoder.raw_decode(self._text, self._at)
+                if end < len(self._text):
+                    self._at = end
+                    return found
+                if not self._more():  # otherwise a number may go on
+                    self._at = len(self._text)
+                    return found
+            except (ValueError, RecursionError) as error:
+                whole = not isinstance(error, RecursionError) and len(self._text) <= _LONGEST_VALUE
+                if whole and self._more():
+                    continue
+                problem = "ends in the middle of a value" if whole else "not JSON"
+                raise SyntaxInvalid(self._path, None, f"{problem}: {error}", hint=_T4_HINT) from None
+
+    def _more(self) -> bool:
+        more = _read(self._path, self._file, max(_CHUNK, len(self._text) - self._at))
+        self._text, self._at = self._text[self._at :] + more, 0
+        return bool(more)
 
 
-def _upto_results(path: Path, file: TextIO) -> tuple[str, int]:
-    text = ""
-    while more := _read(path, file):
-        text += more
-        if match := _RESULTS.search(text):
-            return text[match.end() :], 0
-        if len(text) > 16 * _CHUNK:
-            break
+def _results(path: Path) -> Iterator[Any]:
+    """The members of the list `results` at the top of the file, decoded one by one."""
+    with _opened(path) as file:
+        stream = _Stream(path, file)
+        if stream.skip("{"):
+            while stream.next() == '"':
+                name = stream.value()
+                stream.skip(":")
+                if name == "results" and stream.skip("["):
+                    while not stream.skip("]"):
+                        yield stream.value()
+                        stream.skip(",")
+                    return
+                stream.value()
+                stream.skip(",")
     raise SyntaxInvalid(path, None, "no list `results` in it", hint=_T4_HINT)
 
 
-def _skipped(text: str, start: int, blanks: str) -> int:
-    while start < len(text) and text[start] in blanks:
-        start += 1
-    return start
-
-
-def _read(path: Path, file: TextIO) -> str:
+def _read(path: Path, file: TextIO, count: int = _CHUNK) -> str:
     try:
-        return file.read(_CHUNK)
+        return file.read(count)
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise SyntaxInvalid(path, None, f"cannot be read: {error}", hint=_T4_HINT) from None
 
@@ -296,7 +336,7 @@ def _declared_knob(path: Path, row: object) -> Knob:
         values = listed(values, where=str(path))
     if not isinstance(values, list | tuple) or not values:
         raise SyntaxInvalid(path, None, f"knob {name}: no Values", hint=_T1_HINT)
-    if bad := [value for value in values if not isinstance(value, int | float | str)]:
+    if bad := [value for value in values if not is_value(value)]:
         raise SyntaxInvalid(path, None, f"knob {name}: {bad[0]!r} is no value", hint=_T1_HINT)
     return Knob(name, distinct(values))
 

@@ -6,6 +6,7 @@ known, and nothing is enumerated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -145,6 +146,11 @@ class Space:
             fresh = (rng.random(count) * np.array(self.sizes)[column]).astype(np.int16)
             base[np.arange(count), column] = fresh
         return base[self.are_legal(base)]
+
+
+def is_value(value: object) -> bool:
+    """Whether a knob can have it: a word, a truth value or a finite number."""
+    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def index_of(values: Sequence[KnobValue]) -> dict[tuple[str, Any], int]:

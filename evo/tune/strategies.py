@@ -129,9 +129,14 @@ class Annealing:
         self._stale += 1
         if cost is None:
             return
-        if cost <= self._cost or self._rng.random() < math.exp(-math.log(cost / self._cost) / self._temperature):
+        if cost <= self._cost or self._rng.random() < math.exp(-_worse(cost, self._cost) / self._temperature):
             self._stale = 0 if cost < self._cost else self._stale
             self._at, self._cost = point, cost
+
+
+def _worse(cost: float, least: float) -> float:
+    """By how much, in logarithms; as a share of the larger where one of them has no logarithm."""
+    return math.log(cost) - math.log(least) if least > 0 else (cost - least) / max(abs(cost), abs(least))
 
 
 _HOTTEST, _COOLING, _PATIENCE = 0.5, 0.98, 25

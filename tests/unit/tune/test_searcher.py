@@ -65,18 +65,24 @@ def test_evo_is_near_the_optimum_of_a_measured_space_soon(convolution: Measured)
     assert np.mean([run.loss for run in runs]) < 0.75 * np.mean([run.loss for run in plain])
 
 
-@pytest.mark.parametrize("times", ["all fail", "all equal", "negative", "tiny"])
-def test_odd_results_do_not_stop_a_search(times: str) -> None:
+@pytest.mark.parametrize("name", ["evo", "annealing", "genetic"])
+@pytest.mark.parametrize("times", ["all fail", "all equal", "negative", "zero or less", "tiny", "huge"])
+def test_odd_results_do_not_stop_a_search(times: str, name: str) -> None:
     space = small(tuple(range(8)), (1, 2, 4, 8), ("x", "y", "z"))
-    searcher, seen = Searcher(space, seed=0), set()
+    searcher, seen = strategy(name, space, seed=0), set()
     for number in range(24):
         point = searcher.ask()
         assert point is not None
         seen.add(point)
-        value = {"all fail": None, "all equal": 2.0, "negative": -float(number), "tiny": 1e-300 * (1 + sum(point))}[
-            times
-        ]
-        searcher.tell(point, value)
+        values = {
+            "all fail": None,
+            "all equal": 2.0,
+            "negative": -float(number),
+            "zero or less": float(-(number % 3)),
+            "tiny": 1e-300 * (1 + sum(point)),
+            "huge": (1 + number) * 1e297,
+        }
+        searcher.tell(point, values[times])
     assert len(seen) == 24
 
 

@@ -123,6 +123,28 @@ def test_results_of_any_size_and_kind_of_value(tmp_path: Path) -> None:
     assert measured.space.values(measured.space.legal[int(np.argmin(measured.times))])[0] == 1  # type: ignore[index]
 
 
+def test_results_are_those_at_the_top_wherever_they_stand(tmp_path: Path) -> None:
+    rows = [result({"n": n}, 1.0 + n) for n in range(3)]
+    head = {"schema_version": "1.0.0", "metadata": {"results": [1, {"results": []}], "n": 12}}
+    for number, data in enumerate(({**head, "results": rows}, {"results": rows, **head})):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(data, indent=number))
+        assert formats.read_results(path).times.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_what_is_measured_is_found_where_the_first_results_failed(tmp_path: Path) -> None:
+    failed = {"configuration": {"n": 0}, "invalidity": "compile"}
+    rate = [{"name": "GFLOP/s", "value": 2.0, "unit": ""}]
+    rows = [failed, {"configuration": {"n": 1}, "invalidity": None, "measurements": rate}]
+    measured = formats.read_results(write(tmp_path / "s.json", rows))
+    assert (measured.minimise, measured.optimum, measured.space.count) == (False, 0.5, 2)
+    with pytest.raises(SyntaxInvalid, match="every result failed"):
+        formats.read_results(write(tmp_path / "t.json", [failed]))
+    with pytest.raises(SyntaxInvalid) as caught:
+        formats.read_results(tmp_path / "s.json", objective="energy")
+    assert "GFLOP/s" in caught.value.hint
+
+
 def test_failures_rates_and_points_outside(tmp_path: Path) -> None:
     rows = [
         result({"n": 1}, 5.0),
@@ -154,7 +176,10 @@ def test_failures_rates_and_points_outside(tmp_path: Path) -> None:
         ('{"results": [{"configuration": {"a": [1]}, "measurements": []}]}', "knob value"),
         ('{"results": [{"configuration": {"a": 1}, "measurements": []}]}', "time"),
         ('{"results": [{"configuration": {"a": 1}, "measurements": []}, {"configuration": {"b": 1}}]}', "result 2"),
-        ('{"results": [nonsense]}', "result"),
+        ('{"results": [nonsense]}', "value"),
+        ('{"results": [' + "[" * 100_000, "recursion"),
+        ('{"metadata": {"results": [1]}}', "results"),
+        ('{"results": [{"configuration": {"a": NaN}, "measurements": []}]}', "knob value"),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:

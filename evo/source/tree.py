@@ -14,12 +14,14 @@ from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, 
 from evo.source.statements import Statement, names_in, statements_in
 from evo.source.syntax import Node, read
 from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of
+from evo.source.writes import hidden_writes
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
 _UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
 _UNROLL = re.compile(r"#\s*pragma\s+unroll\b\s*\(?\s*([^()\n]*?)\s*\)?\s*")
+_PRAGMA = re.compile(r"#\s*pragma\b|_Pragma\b")
 _COUNTED = re.compile(
-    r"for\s*\(\s*(?:const\s+)?(?:unsigned\s+int|unsigned|int|size_t|auto)\s+(\w+)\s*=\s*([^;]+);"
+    r"for\s*\(\s*(?:const\s+)?(?:unsigned\s+int|unsigned|int|size_t|u?int\d+_t|(?:unsigned\s+)?long(?:\s+long)?|auto)\s+(\w+)\s*=\s*([^;]+);"
     r"\s*\1\s*(<|<=)\s*([^;]+);\s*(?:\+\+\s*\1|\1\s*\+\+|\1\s*\+=\s*([^)]+?))\s*\)"
 )
 _INTEGER = re.compile(r"-?\d+")
@@ -172,6 +174,14 @@ class Source:
         node = self._node(function.body)
         return statements_in(node) if node is not None else ()
 
+    def hidden_writes(self, function: Function) -> frozenset[str]:
+        """Names that a function changes where its statements do not say so: by reference, method, address or macro."""
+        return self._hidden.get(function.name, frozenset())
+
+    @functools.cached_property
+    def _hidden(self) -> dict[str, frozenset[str]]:
+        return hidden_writes(self._root)
+
     def names(self, span: Span) -> tuple[tuple[str, Span], ...]:
         """Identifiers of variables, functions and macros within a span, in text order."""
         found = names_in(self._around(span))
@@ -249,6 +259,17 @@ class Source:
         node = self._root.smallest(span.start, span.end)
         simple = ("identifier", "number_literal", "call_expression", "subscript_expression", "field_expression")
         return span_of(node) == span and node.type in (*simple, "parenthesized_expression")
+
+    def above(self, span: Span) -> int | None:
+        """Where a line can be put in front of a statement and its pragma; None where it begins inside a line."""
+        node = self._node(span)
+        before = node.previous if node is not None else None
+        while before is not None and before.type == "comment":
+            before = before.previous
+        if before is not None and _PRAGMA.match(text_of(before)):
+            return self.line_start(before.start_byte)
+        start = self.line_start(span.start)
+        return start if not self.data[start : span.start].strip() else None
 
     def enclosing_statement(self, span: Span) -> Span:
         """The smallest statement, declaration or directive around a span; the span itself at file level."""

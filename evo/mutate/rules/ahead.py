@@ -42,7 +42,9 @@ def _find_prefetch(scene: Scene) -> Iterator[Application]:
                 first = scene.source.renamed(spans[0], {loop.variable: f"({start})"})
                 after = scene.source.renamed(spans[0], {loop.variable: f"({loop.variable} + {statement.step})"})
                 coming, now = fresh(scene, "coming"), fresh(scene, "current")
-                above = loop.pragma.start if loop.pragma is not None else scene.source.line_start(loop.span.start)
+                above = scene.source.above(loop.span)
+                if above is None:
+                    continue
                 test = f"{loop.variable} + {statement.step} {statement.relation} {limit}"
                 inner = f"const {kind} {now} = {coming};\n{loop.indent}    if ({test}) {coming} = {after};\n"
                 inner += f"{loop.indent}    "

@@ -95,7 +95,7 @@ def _find_distribute(scene: Scene) -> Iterator[Application]:
         inner = differences.get(Span(product.left.start + 1, product.left.end - 1))
         if product.operator != "*" or product.is_assignment or inner is None or product.right_type != "float":
             continue
-        if inner.left_type != "float" or inner.right_type != "float":
+        if inner.left_type != "float" or inner.right_type != "float" or not _is_constant(scene, product, inner):
             continue
         a, factor = scene.source.slice(inner.left), scene.source.slice(product.right)
         new = f"fmaf({a}, {factor}, -{_operand(scene, inner.right)} * {_operand(scene, product.right)})"
@@ -104,6 +104,20 @@ def _find_distribute(scene: Scene) -> Iterator[Application]:
             summary=f"{_place(scene, product.span, product.function)}: {scene.source.slice(product.span)} -> {new}",
             arguments={"function": product.function},
         )
+
+
+def _is_constant(scene: Scene, product: Binary, inner: Binary) -> bool:
+    """Whether `(a - b) * c` stands in a loop that changes a, and neither b nor c."""
+    source = scene.source
+    function = next(f for f in source.functions if f.name == product.function)
+    inside = [s for top in source.statements(function) for s in top.all() if s.kind == "for"]
+    loops = [s for s in inside if s.span.holds(product.span)]
+    if not loops:
+        return False
+    loop = min(loops, key=lambda s: s.span.end - s.span.start)
+    names = {name for span in (inner.right, product.right) for name, _ in source.names(span)}
+    changed = {s.name for s in loop.all() if s.name} | source.hidden_writes(function)
+    return not names & changed and bool({name for name, _ in source.names(inner.left)} & changed)
 
 
 _FEWER = {
@@ -168,10 +182,15 @@ RULES = (
     Rule(
         name="distribute",
         family="fma",
-        sentence="Writes `(a - b) * c` as `fmaf(a, c, -b * c)`, so that `b * c` can be computed once.",
+        sentence="Where a loop changes a alone, writes `(a - b) * c` as `fmaf(a, c, -b * c)`: one `b * c` for all.",
         find=_find_distribute,
-        examples=(Example("  o[0] = (x - y) * x;\n", "  o[0] = fmaf(x, x, -y * x);\n"),),
-        reason="where b and c do not change in the loop, b * c is computed once and each step is one instruction",
-        **_FUSED,
+        examples=(
+            Example(
+                "  for (int i = 0; i < n; ++i) o[i] = (a[i] - y) * x;\n",
+                "  for (int i = 0; i < n; ++i) o[i] = fmaf(a[i], x, -y * x);\n",
+            ),
+        ),
+        reason="b and c do not change in the loop: b * c is computed once and each step is one instruction",
+        **{**_FUSED, "risk": "b * c is rounded by itself: where a is near b, little but that rounding is left"},
     ),
 )

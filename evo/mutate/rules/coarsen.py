@@ -30,6 +30,7 @@ class _Repeater:
     places: str  # the array of indices
     varying: set[str] = field(default_factory=set)
     locals: set[str] = field(default_factory=set)
+    pointers: set[str] = field(default_factory=set)  # parameters
     arrays: set[str] = field(default_factory=set)  # of the thread's own
     inner: set[str] = field(default_factory=set)  # scalars declared inside a loop with a varying limit
     limits: set[str] = field(default_factory=set)  # varying scalars that end a loop
@@ -39,6 +40,7 @@ class _Repeater:
         """Find all names that depend on the index, through values and through what is done under a varying limit."""
         self.varying = {self.index.name}
         inside = [inner for statement in statements for inner in statement.all()]
+        self.pointers = {param.name for param in self.index.function.params if param.is_pointer}
         self.locals = {inner.name for inner in inside if inner.kind == "declare"}
         self.arrays = {inner.name for inner in inside if inner.kind == "declare" and inner.dims}
         before = -1
@@ -55,8 +57,11 @@ class _Repeater:
             self.varying.add(statement.name)
         if statement.kind == "assign" and statement.target is not None:
             base = statement.name or _base(self.source, statement.target)
-            if base in self.locals and (controlled or self._varies(statement.span)):
-                self.varying.add(base)
+            if controlled or self._varies(statement.span):
+                if base in self.locals:
+                    self.varying.add(base)
+                elif statement.name or base not in self.pointers:
+                    raise _Unfit  # declared in a way that is not understood
         head = statement.limit if statement.kind == "for" else statement.condition
         if statement.kind == "for" and head is not None and self._varies(head):
             self.inner |= {s.name for s in statement.all() if s.kind == "declare" and not s.dims}

@@ -114,10 +114,10 @@ class Trader:
 
     def begin(self, loop: Statement) -> int:
         """The first byte of a loop's pragma, or of its line."""
-        found = next((each for each in self.source.loops if each.span == loop.span), None)
-        if found is None:
+        above = self.source.above(loop.span)
+        if above is None:
             raise Unfit
-        return found.pragma.start if found.pragma is not None else self.source.line_start(loop.span.start)
+        return above
 
     def from_lane(self, name: str, of: str) -> str:
         """A declaration of what another lane has under a name."""

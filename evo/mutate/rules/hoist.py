@@ -22,15 +22,6 @@ def _written(loop: Statement) -> set[str]:
     return {s.name for s in loop.all() if s.name and s.kind in ("declare", "assign", "for")}
 
 
-def _line_start(scene: Scene, loop: Statement) -> int | None:
-    """Where a statement can be put in front of a loop and its pragma; None inside a line."""
-    known = next((each for each in scene.source.loops if each.span == loop.span), None)
-    if known is not None:
-        return known.pragma.start if known.pragma is not None else scene.source.line_start(loop.span.start)
-    start = scene.source.line_start(loop.span.start)
-    return start if not scene.source.data[start : loop.span.start].strip() else None
-
-
 def _declared_before(function: Function, statements: Sequence[Statement], name: str, at: int) -> bool:
     params = {param.name for param in function.params}
     return name in params or any(s.name == name and s.span.end <= at for s in statements if s.kind == "declare")
@@ -44,7 +35,7 @@ def _find_reciprocal(scene: Scene) -> Iterator[Application]:
     for function in scene.source.functions:
         statements = scene.source.statements(function)
         for loop in statements:
-            start = _line_start(scene, loop) if loop.kind == "for" else None
+            start = scene.source.above(loop.span) if loop.kind == "for" else None
             if start is None or loop.body_span is None:
                 continue
             found: dict[str, list[Span]] = {}
@@ -100,7 +91,7 @@ def _find_rescale(scene: Scene) -> Iterator[Application]:
     for function in scene.source.functions:
         statements = scene.source.statements(function)
         for loop in _loops(statements):
-            start = _line_start(scene, loop)
+            start = scene.source.above(loop.span)
             if start is None or loop.header is None or not loop.is_counted:
                 continue
             updates = [s for s in loop.all() if s.kind == "assign" and s.operator == "=" and s.target is not None]
@@ -133,7 +124,7 @@ def _find_rescale(scene: Scene) -> Iterator[Application]:
 def _find_pointer(scene: Scene) -> Iterator[Application]:
     for function in scene.source.functions:
         for loop in _loops(scene.source.statements(function)):
-            start = _line_start(scene, loop)
+            start = scene.source.above(loop.span)
             if start is None or loop.header is None or loop.body_span is None or loop.step != "1" or loop.start is None:
                 continue
             written = _written(loop)

@@ -175,8 +175,8 @@ def _assigned_before(statements: Sequence[Statement], loop: Statement, name: str
 
 def _before(source: Source, loop: Statement, text: str) -> Edit:
     """Before the loop and its pragma."""
-    known = next((each for each in source.loops if each.span == loop.span), None)
-    at = known.pragma.start if known is not None and known.pragma is not None else source.line_start(loop.span.start)
+    above = source.above(loop.span)
+    at = above if above is not None else loop.span.start
     return Edit(Span(at, at), text)
 
 

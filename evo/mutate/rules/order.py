@@ -86,7 +86,7 @@ def _find_swap(scene: Scene) -> Iterator[Application]:
 
 def _find_stride(scene: Scene) -> Iterator[Application]:
     source = scene.source
-    for index in thread_indices(scene):
+    for index in thread_indices(scene, whole=True):
         function, launch = index.function, index.launch
         body = source.slice(function.body)
         if len(launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:

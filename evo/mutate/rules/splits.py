@@ -107,7 +107,7 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
     line = line_span(scene, launch.line)
     match = _LAUNCH.fullmatch(source.slice(line))
     pointers = [param for param in function.params if param.is_pointer]
-    header = loop.header
+    header, above = loop.header, source.above(loop.span)
     if (
         match is None
         or len(launch.grid) > 2
@@ -115,6 +115,7 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
         or loop.limit is None
         or loop.start is None
         or header is None
+        or above is None
     ):
         return []
     splits, partial, chunk = fresh(scene, "SPLITS"), fresh(scene, "partial"), fresh(scene, f"{loop.name}_part")
@@ -124,8 +125,6 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
     start, limit, indent = source.slice(loop.start), source.slice(loop.limit), indent_of(source, loop.span.start)
     length = f"{limit} - ({start})" if start != "0" else limit
     begin = f"(int)blockIdx.z * {chunk}" if start == "0" else f"{start} + (int)blockIdx.z * {chunk}"
-    pragma = next((each.pragma for each in source.loops if each.span == loop.span), None)
-    above = pragma.start if pragma is not None else source.line_start(loop.span.start)
     last = pointers[-1].span.end
     second = re.sub(rf"\blaunch(\s+){function.name}\b", rf"launch\g<1>{combine}", match["head"])
     text = f"{match['head']}({grid}, {splits}){match['rest']}\n{second}({match['grid']}){match['rest']}"

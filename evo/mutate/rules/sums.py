@@ -29,7 +29,8 @@ def _counted(scene: Scene) -> Iterator[tuple[Loop, Statement, tuple[Statement, .
 
 
 def _above(scene: Scene, loop: Loop) -> int:
-    return loop.pragma.start if loop.pragma is not None else scene.source.line_start(loop.span.start)
+    above = scene.source.above(loop.span)
+    return above if above is not None else loop.span.start
 
 
 def _where(scene: Scene, loop: Loop) -> str:

@@ -57,14 +57,25 @@ def kernels(scene: Scene) -> Iterator[tuple[Function, LaunchLine]]:
             yield function, lines[0]
 
 
-def thread_indices(scene: Scene) -> Iterator[ThreadIndex]:
-    """The thread indices at the top of each kernel's body."""
+def thread_indices(scene: Scene, *, whole: bool = False) -> Iterator[ThreadIndex]:
+    """The thread indices at the top of each kernel's body; none where a variable is changed unseen.
+
+    whole: the edit leaves the body in one piece, so that nothing in it has to be seen.
+    """
     for function, launch in kernels(scene):
+        if not whole and scene.source.hidden_writes(function) & _own(scene.source, function):
+            continue
         for place, statement in enumerate(scene.source.statements(function)):
             if statement.kind == "declare" and statement.value is not None and not statement.dims:
                 index = _index(scene, function, launch, statement, place)
                 if index is not None:
                     yield index
+
+
+def _own(source: Source, function: Function) -> set[str]:
+    """A kernel's variables, and its parameters but the pointers, whose writes are stores."""
+    declared = {s.name for top in source.statements(function) for s in top.all() if s.kind in ("declare", "for")}
+    return declared | {param.name for param in function.params if not param.is_pointer}
 
 
 def _index(

@@ -109,8 +109,9 @@ def _edits(scene: Scene, walk: _Walk, value: int) -> Iterator[Edit]:
             yield Edit(top.span, f"const bool {inside} = {' && '.join(tests)};")
         elif top.kind == "assign" and not top.name:
             yield Edit(top.span, f"if ({inside}) {source.slice(top.span)}")
-    pragma = next((each.pragma for each in source.loops if each.span == loop.span), None)
-    above = pragma.start if pragma is not None else source.line_start(loop.span.start)
+    above = source.above(loop.span)
+    if above is None:
+        above = loop.span.start
     yield Edit(Span(above, loop.span.end), _loop(scene, walk, tile, start, at, above))
 
 

@@ -173,7 +173,8 @@ def _struct(kind: str, count: int) -> str:
 
 
 def _above(scene: Scene, loop: Loop) -> int:
-    return loop.pragma.start if loop.pragma is not None else scene.source.line_start(loop.span.start)
+    above = scene.source.above(loop.span)
+    return above if above is not None else loop.span.start
 
 
 def _body(scene: Scene, walk: _Walk, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:

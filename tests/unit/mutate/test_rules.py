@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -167,10 +169,31 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
     assert summaries("fma", parent) == [
         "row (line 28): sum * 0.5f + expf((s - top) * scale) -> fmaf(sum, 0.5f, expf((s - top) * scale))"
     ]
-    assert summaries("distribute", parent) == ["row (line 28): (s - top) * scale -> fmaf(s, scale, -top * scale)"]
+    assert not summaries("distribute", parent)  # top changes with s
     assert summaries("flag", parent) == ["add flag --use_fast_math", "remove flag -ftz=true"]
     assert "loop over i (line 25): unroll 4 -> 2" in summaries("unroll", parent)
     assert not any("over m" in summary for summary in summaries("unroll", parent))
+
+
+COARSE = next(rule.examples[0].before for rule in RULES if rule.name == "coarsen")
+_ADDER = "struct Adder {\n  float v = 0.0f;\n  __device__ void add(float x) { v += x; }\n};\n"
+
+
+def _summed(update: str, head: str) -> str:
+    """The example of `coarsen` with another way to add up, which its statements may not show."""
+    return COARSE.replace("sum += a[row] * b[i]", update).replace('extern "C"', f'{head}extern "C"')
+
+
+@pytest.mark.parametrize("kind", ["int", "long long", "unsigned long", "uint32_t", "size_t"])
+@pytest.mark.parametrize("name", ["split_k", "walk_pointer", "stage_tiles", "accumulators", "peel"])
+def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
+    (rule,) = [rule for rule in RULES if rule.name == name]
+    loop = re.compile(r"( *)for \(int i = 0|( *)for \(int j = 0")
+    text = loop.sub(lambda m: f"#pragma unroll 2\n{m[0].replace('int', kind)}", rule.examples[0].before)
+    variant = example_variant(text)
+    for _, child in children(rule, variant, next((e.axes for e in rule.examples if e.axes), ())):
+        lines = [line.strip() for line in child.text.splitlines()]
+        assert all(after.startswith(("for", "#")) for at, after in pairwise(lines) if at.startswith("#pragma unroll"))
 
 
 @pytest.mark.parametrize(
@@ -185,6 +208,8 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
         ("fma", "  int i = n * n + n;\n"),
         ("fma", "  o[0] = x + y;\n"),
         ("distribute", "  int i = (n - 1) * n;\n"),
+        ("distribute", "  o[0] = (x - y) * 2.0f;\n"),
+        ("distribute", "  for (int i = 0; i < n; ++i) { float d = a[i]; o[i] = (d - y) * (d - y); }\n"),
         ("unroll", "  while (n) n--;\n"),
         ("unroll", "#define U 4\n  #pragma unroll U\n  for (int i = 0; i < 8; ++i) o[i] = x;\n"),
         ("unroll", "  for (int i = n; i; i >>= 1) o[i] = x;\n"),
@@ -257,8 +282,16 @@ def test_places_found_in_the_kernel(parent: Variant) -> None:
         ("trade", ONLINE.replace("  float m =", "  o[row] = x[3];\n  float m =")),
         ("trade", ONLINE.replace("int j = 0; j < n", "int j = row; j < n")),
         ("coarsen", "  const int row = blockIdx.x * 32 + threadIdx.x;\n  o[row] = a[row];\n"),
+        ("coarsen", _summed("add(sum, a[row] * b[i])", "__device__ void add(float& s, float v) { s += v; }\n")),
+        ("coarsen", _summed("add(&sum, a[row] * b[i])", "__device__ void add(float* s, float v) { *s += v; }\n")),
+        ("coarsen", _summed("ADD(sum, a[row] * b[i])", "#define ADD(s, v) (s) += (v)\n")),
+        ("coarsen", _summed("o[row] = (sum += a[row] * b[i])", "")),
+        ("coarsen", _summed("sum += a[row] * last, last = b[i]", "").replace("sum =", "last = 0.0f, sum =")),
+        ("coarsen", _summed("{ sum += a[row] * last; last = a[row]; }", "").replace("sum =", "last = 0.0f, sum =")),
+        ("coarsen", _summed("one += a[row] * b[i]", "").replace("sum = 0.0f;", "sum = 0.0f;\n  float& one = sum;")),
+        ("coarsen", _summed("sum.add(a[row] * b[i])", _ADDER).replace("float sum = 0.0f", "Adder sum")),
     ],
-)
+)  # fmt: skip
 def test_rule_refuses_where_it_does_not_apply(rule: str, text: str) -> None:
     assert summaries(rule, example_variant(text)) == [] or rule == "flag"
     if rule == "flag":

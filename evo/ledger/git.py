@@ -70,6 +70,7 @@ class Git:
         self.top = Path(str(repo.working_tree_dir)).resolve()
         prefix = root.resolve().relative_to(self.top).as_posix()
         self.prefix = "" if prefix == "." else prefix
+        self._inherited: tuple[int, ...] = ()
 
     @classmethod
     def find(cls, root: Path) -> Git:
@@ -94,6 +95,11 @@ class Git:
 
     def close(self) -> None:
         self._repo.close()
+        self._inherited = ()
+
+    def share_lock(self, descriptor: int) -> None:
+        """Let every git command hold evo's lock too: if evo is killed, the next one waits for its last command."""
+        self._inherited = (descriptor,)
 
     def path(self, file: Path) -> str:
         """A file's name in git. Raises ValueError for one outside of the working tree."""
@@ -120,6 +126,7 @@ class Git:
                 as_process=True,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is for evo, which stops between steps
+                pass_fds=self._inherited,
             )
             out, err = handle.communicate(data)
         except OSError as error:

@@ -57,6 +57,7 @@ class Ledger:
         """Find the repository and lock it. Raises LedgerUnclean (none, bare, mid-merge, another evo at work)."""
         git = Git.find(root)
         lock = Lock(git.folder / "evo.lock")
+        git.share_lock(lock.descriptor)
         if operation := git.interrupted_operation():
             git.close()
             lock.release()

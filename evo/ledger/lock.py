@@ -23,7 +23,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
             raise disk_fault(error, path) from error
         try:
@@ -39,11 +39,11 @@ class Lock:
             raise
 
     def _take(self) -> bool:
-        # A child that a killed evo had just forked holds the lock until its exec, so the first refusal is not the last.
+        # The last git command of a killed evo holds the lock until its end, so the first refusal is not the last.
         started = time.monotonic()
         while True:
             try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 if time.monotonic() - started > (_GRACE_S if self._holder_lives() else _DEAD_GRACE_S):
                     return False
@@ -54,12 +54,12 @@ class Lock:
     def _sign(self) -> None:
         # The kernel releases the lock of a dead process, so what is written here is for people only.
         about = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode()
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, about, 0)
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, about, 0)
 
     def _holder(self) -> tuple[int, str] | None:
         try:
-            about = json.loads(os.pread(self._descriptor, 4096, 0))
+            about = json.loads(os.pread(self.descriptor, 4096, 0))
             return int(about["pid"]), str(about["host"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -82,6 +82,6 @@ class Lock:
 
     def release(self) -> None:
         """Let the next evo in; the file stays, as removing it would race with one that waits."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1

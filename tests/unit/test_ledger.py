@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import kill_driver
 import pytest
 from kill_driver import Killed, kill_and_recover, run_until
 from ledger_samples import (
@@ -470,6 +473,28 @@ def test_killed_before_any_step_nothing_is_lost_or_doubled(tmp_path: Path, monke
 
 def test_killed_by_the_system_at_random_instants(tmp_path: Path) -> None:
     kill_and_recover(repository(tmp_path), random.Random(3), kills=6)
+
+
+def test_a_git_command_that_outlives_a_killed_evo_is_waited_for(tmp_path: Path) -> None:
+    root, slow = repository(tmp_path / "repository"), tmp_path / "git"
+    mark, over = tmp_path / "reads", tmp_path / "has read"
+    real = shutil.which("git")
+    late = f'touch {mark}; sleep 1.5; {real} "$@"; touch "{over}"; exit'
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *read-tree*) {late};; esac\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    loop = subprocess.Popen(
+        [sys.executable, kill_driver.__file__, str(root), "1"], env=os.environ | {"PATH": f"{tmp_path}:{os.defpath}"}
+    )
+    while not mark.exists():
+        assert loop.poll() is None
+        time.sleep(0.01)
+    loop.kill()
+    loop.wait()
+    with Ledger.open(root, renderer(root)) as ledger:
+        assert over.exists()
+        assert ledger.recover(date=DATE)
+    assert problems(root) == []
+    assert len(load_records(root)) == 1
 
 
 @pytest.mark.parametrize("name", ["write", "fsync"])

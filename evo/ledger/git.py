@@ -128,7 +128,12 @@ class Git:
                 start_new_session=True,  # Ctrl-C is for evo, which stops between steps
                 pass_fds=self._inherited,
             )
-            out, err = handle.communicate(data)
+            try:
+                out, err = handle.communicate(data)
+            finally:
+                if handle.proc.poll() is None:  # it holds the lock
+                    handle.proc.kill()
+                    handle.proc.wait()
         except OSError as error:
             raise disk_fault(error, self.folder) from error
         if code := handle.proc.returncode:

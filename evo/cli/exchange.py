@@ -123,7 +123,7 @@ def import_(
     from evo.errors import UsageError
 
     if form == "kernel-tuner":
-        return _kernel_tuner(files, name, source)
+        return _kernel_tuner(files, name, source, limit)
     root = _root(context)
     if form == "gpumode":
         return _gpumode(root, files, name, {"limit_s": limit, "compiled": compiled, "only_small": only_small}, json)
@@ -188,20 +188,24 @@ def _gpumode(root: Path, folders: list[Path], name: str | None, options: dict[st
         return _kernelbench(root, files, name, options, json)
 
 
-def _kernel_tuner(files: list[Path], name: str | None, source: Path | None) -> int:
+def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limit_s: float) -> int:
     from evo.errors import UsageError
-    from evo.exchange.kernel_tuner import variant_text
+    from evo.exchange.kernel_tuner import variants_of
 
+    if scripts := sum(spec.suffix == ".py" for spec in files):
+        say(f"running foreign code: {scripts} script(s), each in a process of its own with {limit_s:g} s to end")
     for spec in files:
-        text, notes = variant_text(spec, source, name)
-        target = Path(f"{name or spec.stem}.cu")
-        if target.exists():
-            raise UsageError(f"{target} exists already", hint="pass --name NAME, or move that file away")
-        target.write_text(text, encoding="utf-8")
-        out(f"{paint('imported', 'green')}  {spec.name} -> {target}")
-        for note in notes:
-            out(f"          {note}")
-        out(f"next: evo check {target} --task TASK    # `evo new` writes a task that has none yet")
+        found = variants_of(spec, source, name, limit_s=limit_s)
+        for tuned in found:
+            stem = name or spec.stem
+            target = Path(f"{stem}.cu" if len(found) == 1 else f"{stem}_{tuned.kernel}.cu")
+            if target.exists():
+                raise UsageError(f"{target} exists already", hint="pass --name NAME, or move that file away")
+            target.write_text(tuned.text, encoding="utf-8")
+            out(f"{paint('imported', 'green')}  {spec.name} -> {target}")
+            for note in tuned.notes:
+                out(f"          {note}")
+            out(f"next: evo check {target} --task TASK    # `evo new` writes a task that has none yet")
     return 0
 
 

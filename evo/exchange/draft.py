@@ -161,18 +161,26 @@ class _Draft:
         return reference.inputs(sizes, np.random.default_rng(seed))
 
     def _without_idle(self, reference: ModuleReference) -> ModuleReference:
-        """Parameters and buffers that no output depends on (running statistics in training) are no inputs."""
+        """Tensors that no output depends on are no inputs: running statistics, memory that is to be written."""
         sizes = self._cases()[-1]
-        inputs = self._inputs(reference, sizes, _SEEDS[0])
-        before = reference.expected(inputs, sizes)
-        for name in list(self.state):
-            other = inputs[name].astype(np.float64) * 0.75 + 0.125
+        first, other = (self._inputs(reference, sizes, seed) for seed in _SEEDS)
+        before = reference.expected(first, sizes)
+
+        def moves(name: str, values: NDArray[np.generic]) -> bool:
             try:
-                after = reference.expected({**inputs, name: other.astype(inputs[name].dtype)}, sizes)
+                after = reference.expected({**first, name: values}, sizes)
             except (RuntimeError, ValueError, IndexError):
-                continue
-            if all(np.array_equal(before[out], after[out], equal_nan=True) for out in before):
+                return True
+            return not all(np.array_equal(before[out], after[out], equal_nan=True) for out in before)
+
+        for name in list(self.state):
+            if not moves(name, (first[name].astype(np.float64) * 0.75 + 0.125).astype(first[name].dtype)):
                 self.notes.append(f"{self.state.pop(name)} is left out: no output depends on it")
+        for name in list(self.arguments):
+            nothing = np.full_like(first[name], np.nan) if is_float(self._array(name)) else np.zeros_like(first[name])
+            if not moves(name, other[name]) and not moves(name, nothing):
+                del self.arguments[name]
+                self.notes.append(f"{name} is left out: no output depends on it")
         return self._reference()
 
     def _is_a_function(self, reference: ModuleReference) -> None:

@@ -1,7 +1,7 @@
 """GPU MODE problems as KernelBench ones: task.yml's sizes, reference.py's generate_input and ref_kernel.
 
-The folder's reference.py is kept word for word inside the problem file; what it imports from the contest's own modules
-(`task`, `utils`) is not needed and stands in as nothing.
+The folder's reference.py is kept inside the problem file as it is; what it imports from the contest's own modules
+(`task`, `utils`: types, comparisons, settings of cuDNN) is not needed, and nothing stands in for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from evo.errors import SyntaxInvalid
 from evo.fields import Fields
 
 _HINT = "a problem folder holds task.yml with tests or benchmarks, and reference.py with generate_input and ref_kernel"
-_OWN = ("task", "utils")
 
 
 def problem_text(folder: Path) -> tuple[str, str]:
@@ -35,7 +34,8 @@ def problem_text(folder: Path) -> tuple[str, str]:
     description = str(fields.data.get("description") or folder.name).strip().split("\n")[0]
     constants = "".join(f"{name} = {value!r}\n" for name, value in sizes.items() if name != "seed")
     passed = ", ".join(f"{name}=_SEED()" if name == "seed" else f"{name}={name}" for name in sizes)
-    return _TEXT.format(source=_cleaned(source, tree), constants=constants, passed=passed), description
+    text = _TEXT.format(source=_cleaned(source), constants=constants, passed=passed, **_called(tree))
+    return text, description
 
 
 def _without_tags(text: str) -> str:
@@ -51,28 +51,29 @@ def _sizes(spec: Path, fields: Fields) -> dict[str, Any]:
     raise SyntaxInvalid(spec, 1, "neither benchmarks nor tests", hint=_HINT)
 
 
-def _cleaned(source: str, tree: ast.Module) -> str:
-    """The text without the imports of the contest's own modules and what is made of them."""
-    lines = source.split("\n")
-    gone: set[str] = set()
-    for node in tree.body:
-        own = isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in _OWN
-        names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-        if own and isinstance(node, ast.ImportFrom):
-            gone |= {alias.asname or alias.name for alias in node.names}
-        if own or (isinstance(node, ast.Assign) and names & gone) or _is_check(node):
-            first, last = node.lineno - 1, node.end_lineno or node.lineno
-            lines[first:last] = ["" for _ in range(last - first)]
-    text = "\n".join(lines).replace("torch.Generator(", "_GENERATOR(")
+def _called(tree: ast.Module) -> dict[str, str]:
+    """forward's parameters and what it hands on, by the names that ref_kernel takes its data apart into."""
+    kernel = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "ref_kernel")
+    data = kernel.args.args[0].arg if kernel.args.args else "data"
+    for node in ast.walk(kernel):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=parts)], value=ast.Name(id=name)) if name == data:
+                names = [part.id for part in parts if isinstance(part, ast.Name)]
+                if len(names) == len(parts) == len({*names, "self"}) - 1:
+                    return {"parameters": ", ".join(names), "handed": f"({', '.join(names)},)"}
+    return {"parameters": "*data", "handed": "tuple(data) if len(data) > 1 else data[0]"}
+
+
+def _cleaned(source: str) -> str:
+    text = source.replace("torch.Generator(", "_GENERATOR(")
     return re.sub(r"^from __future__ import annotations$", "", text, flags=re.MULTILINE)
-
-
-def _is_check(node: ast.stmt) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name.startswith("check_implementation")
 
 
 _TEXT = '''\
 from __future__ import annotations
+
+import sys as _sys
+import types as _types
 
 import torch
 from torch import nn
@@ -89,13 +90,51 @@ def _SEED():
     return torch.initial_seed() % 2**31
 
 
+class _Nothing:
+    """What the contest's own modules hold: a context, a decorator's result, a type."""
+
+    def __init__(self, *given, **named):
+        pass
+
+    def __call__(self, *given, **named):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        return None
+
+    def __class_getitem__(cls, item):
+        return cls
+
+
+class _Contest(_types.ModuleType):
+    __all__ = (
+        "DeterministicContext", "TestSpec", "clear_l2_cache", "get_device", "input_t", "make_match_reference",
+        "match_reference", "output_t", "set_seed", "verbose_allclose", "verbose_allequal",
+    )
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Nothing
+
+
+_before = {{_name: _sys.modules.get(_name) for _name in ("task", "utils")}}
+_sys.modules.update({{_name: _Contest(_name) for _name in _before}})
+
 {source}
+
+for _name, _module in _before.items():
+    _sys.modules.pop(_name)
+    if _module is not None:
+        _sys.modules[_name] = _module
 
 
 class Model(nn.Module):
-    def forward(self, *data):
-        result = ref_kernel(tuple(data) if len(data) > 1 else data[0])
-        return result
+    def forward(self, {parameters}):
+        return ref_kernel({handed})
 
 
 {constants}

@@ -1,69 +1,233 @@
-"""A Kernel Tuner problem (a T1 file and its CUDA source) as a variant: parameters become knobs, conditions `require`s.
+"""Kernel Tuner problems as variants: parameters become knobs, conditions `require`s, the launch a `launch` line.
 
-The launch is taken from the specification. What a task computes is not in such a file: `evo new` writes that part.
+From a T1 file and its CUDA source, or from a Python script that calls tune_kernel(). What a task computes is in
+neither: `evo new` writes that part.
 """
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evo.errors import SyntaxInvalid
+from evo.errors import EvoError, SyntaxInvalid
 from evo.expr import parse
-from evo.tune.formats import Declared, read_declaration
+from evo.tune.formats import read_declaration
 from evo.variant import parse_variant
 
+LIMIT_S = 120.0
 _SYMBOLS = (("&&", " and "), ("||", " or "))
 _HINT = "a T1 file has KernelSpecification with KernelName, KernelFile, LocalSize and GlobalSize"
+_SCRIPT_HINT = "a script calls tune_kernel(name, source, problem_size, arguments, tune_params, ...) when it is run"
+_WORD = re.compile(r"-?\d{1,19}|[A-Za-z_]\w*")
+_MOST_TRIED = 50_000
+_LEAST_AXIS = 2  # an argument of 0 or 1 that equals a length is one by chance
+_GLOBAL = re.compile(r"__global__([^;{]*)")
+_BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
 
 
-def variant_text(spec: Path, source: Path | None, task: str | None) -> tuple[str, list[str]]:
-    """The text of a variant, and notes on what is left to do. Raises SyntaxInvalid naming the file."""
+@dataclass(kw_only=True)
+class _Kernel:
+    """What either kind of file says of one kernel; sizes and conditions as texts."""
+
+    name: str
+    source: str
+    where: Path
+    knobs: Mapping[str, Sequence[object]]
+    conditions: Sequence[str]
+    grid: list[str]
+    block: list[str]
+    shared: str = "0"
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One kernel as a variant, and what is left to do."""
+
+    kernel: str
+    text: str
+    notes: list[str]
+
+
+def variants_of(spec: Path, source: Path | None, task: str | None, *, limit_s: float = LIMIT_S) -> list[Tuned]:
+    """A variant for each kernel of a T1 file or a script. Raises SyntaxInvalid naming the file."""
+    kernels = _from_script(spec, source, limit_s) if spec.suffix == ".py" else [_from_t1(spec, source)]
+    return [_tuned(kernel, spec, task) for kernel in kernels]
+
+
+def _tuned(kernel: _Kernel, spec: Path, task: str | None) -> Tuned:
+    known = dict.fromkeys(name for _, name in _kernels(_without_comments(kernel.source)))
+    if kernel.name not in known:
+        hint = f"kernels in it: {', '.join(known) or 'none'}; one from a template needs a name of its own"
+        raise SyntaxInvalid(kernel.where, None, f"no kernel {kernel.name!r} in it", hint=hint)
+    lines = [f"// {kernel.name}, from a Kernel Tuner specification: {spec.name}."]
+    lines += [f"// evo: task   {task}"] if task else []
+    lines += _knobs(kernel)
+    requires = list(_requires(kernel, spec))
+    lines += [f"// evo: require {text}" for text in requires]
+    grid, block = (_trimmed([_expression(spec, text) for text in sizes]) for sizes in (kernel.grid, kernel.block))
+    shape = f"grid ({', '.join(grid)}) block ({', '.join(block)})"
+    lines.append(f"// evo: launch {kernel.name} {shape} shared {_expression(spec, kernel.shared)}")
+    values = _legal(_defaults(kernel.source, kernel.knobs), kernel.knobs, requires)
+    defines = [f"#define {name} {value}" for name, value in values.items()]
+    cleaned, added = _with_c_linkage(_without_defaults(kernel.source, set(values)), kernel.name)
+    if added:
+        kernel.notes.append('`extern "C"` was added in front of the kernel')
+    found = "\n".join([*lines, *defines, "", cleaned])
+    parse_variant(found, path=kernel.where)
+    kernel.notes.append("parameters must be the task's tensors in order, then its axes: compare with its skeleton.cu")
+    return Tuned(kernel.name, found, kernel.notes)
+
+
+def _knobs(kernel: _Kernel) -> Iterator[str]:
+    for name, domain in kernel.knobs.items():
+        words = [str(_plain(value)) for value in domain]
+        if all(_WORD.fullmatch(word) for word in words):
+            yield f"// evo: knob   {name} in {', '.join(words)}"
+        else:
+            kernel.notes.append(f"{name} is no knob: {', '.join(words[:4])} are not integers or words")
+
+
+def _requires(kernel: _Kernel, spec: Path) -> Iterator[str]:
+    for text in kernel.conditions:
+        try:
+            yield _expression(spec, text)
+        except EvoError as error:
+            kernel.notes.append(f"a condition is not carried over, write it as `// evo: require`: {error.message}")
+
+
+def _legal(
+    wished: dict[str, object], knobs: Mapping[str, Sequence[object]], requires: Sequence[str]
+) -> dict[str, object]:
+    """The first values that the conditions allow, the wished ones before others; the wished ones where none is found.
+
+    A condition that reads more than knobs (an axis, the chip) is left to the launch.
+    """
+    binding = [expression for expression in map(parse, requires) if expression.names <= set(knobs)]
+    ordered = [dict.fromkeys([wished[name], *map(_plain, values)]) for name, values in knobs.items()]
+    for values in itertools.islice(itertools.product(*ordered), _MOST_TRIED):
+        chosen = dict(zip(knobs, values, strict=True))
+        try:
+            if all(expression.value(chosen) for expression in binding):  # type: ignore[arg-type]
+                return chosen
+        except (EvoError, TypeError):  # a word in arithmetic
+            return wished
+    return wished
+
+
+# --- T1
+
+
+def _from_t1(spec: Path, source: Path | None) -> _Kernel:
     declared = read_declaration(spec)
     body = json.loads(spec.read_text(encoding="utf-8")).get("KernelSpecification")
     if not isinstance(body, dict):
         raise SyntaxInvalid(spec, None, "no KernelSpecification", hint=_HINT)
     path = source or spec.parent / str(body.get("KernelFile", f"{spec.stem}.cu"))
+    block, grid = _sizes(spec, body, "LocalSize"), _sizes(spec, body, "GlobalSize")
+    if str(body.get("GlobalSizeType", "CUDA")).upper() == "OPENCL":  # in threads, not in blocks
+        grid = [_tiles(whole, part) for whole, part in zip(grid, block, strict=False)]
+    return _Kernel(
+        name=str(body.get("KernelName") or ""),
+        source=_read(path),
+        where=path,
+        knobs={knob.name: knob.values for knob in declared.knobs},
+        conditions=[condition.text for condition in declared.conditions],
+        grid=grid,
+        block=block,
+        shared=str(body.get("SharedMemory") or 0),
+    )
+
+
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SyntaxInvalid(path, None, f"cannot be read: {error}", hint="pass --source FILE.cu") from None
-    kernel = str(body.get("KernelName") or "")
-    if not re.search(rf"\b{re.escape(kernel)}\s*\(", text) or not kernel:
-        raise SyntaxInvalid(path, None, f"no kernel {kernel!r} in it", hint=_HINT)
-    notes: list[str] = []
-    lines = [f"// {kernel}, from a Kernel Tuner specification: {spec.name}."]
-    lines += [f"// evo: task   {task}"] if task else []
-    values = _defaults(text, declared)
-    for knob in declared.knobs:
-        domain = ", ".join(str(_plain(value)) for value in knob.values)
-        lines.append(f"// evo: knob   {knob.name} in {domain}")
-    lines += [f"// evo: require {_expression(spec, condition.text)}" for condition in declared.conditions]
-    lines.append(_launch(spec, kernel, body))
-    defines = [f"#define {name} {value}" for name, value in values.items()]
-    cleaned = _without_defaults(text, set(values))
-    if 'extern "C"' not in cleaned:
-        cleaned = re.sub(r"(?m)^(\s*)(?=(?:template\b.*)?__global__)", r'\1extern "C" ', cleaned, count=1)
-        notes.append('`extern "C"` was added in front of the kernel')
-    found = "\n".join([*lines, *defines, "", cleaned])
-    parse_variant(found, path=path)
-    notes.append("parameters must be the task's tensors in order, then its axes: compare with its skeleton.cu")
-    return found, notes
+
+
+def _sizes(spec: Path, body: dict[str, Any], key: str) -> list[str]:
+    given = body.get(key)
+    if not isinstance(given, dict) or "X" not in given:
+        raise SyntaxInvalid(spec, None, f"KernelSpecification has no {key} with X, Y, Z", hint=_HINT)
+    texts = [str(given[axis]) for axis in "XYZ" if given.get(axis) not in (None, "")]
+    return [re.sub(r"(?<!/)/(?!/)", "//", text) for text in texts]  # of integers, as in C
+
+
+# --- scripts
+
+
+def _from_script(spec: Path, source: Path | None, limit_s: float) -> list[_Kernel]:
+    """What the script calls tune_kernel() with, from a process of its own. Raises SyntaxInvalid."""
+    if not spec.is_file():
+        raise SyntaxInvalid(spec, None, "no such file", hint=_SCRIPT_HINT)
+    command = [sys.executable, "-m", "evo.exchange.tuner_script", str(spec.resolve())]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
+        said: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise SyntaxInvalid(spec, None, f"not done within {limit_s:g} s", hint="lower its sizes, or --limit") from None
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
+        raise SyntaxInvalid(spec, None, f"its process ended early: {last}", hint=_SCRIPT_HINT) from None
+    if "refused" in said:
+        raise SyntaxInvalid(spec, None, said["refused"], hint=_SCRIPT_HINT)
+    return [_from_call(spec, call, source) for call in said["kernels"]]
+
+
+def _from_call(spec: Path, call: dict[str, Any], source: Path | None) -> _Kernel:
+    text = _read(source) if source is not None else call["source"]
+    names = _axis_names(text, call["kernel"], call["integers"])
+    sizes = [names.get(size, size) for size in call["size"]]
+    notes = list(call["notes"])
+    if fixed := [number for size in sizes for number in re.findall(r"\b\d{2,}\b", size)]:
+        notes.append(f"the grid is for the sizes {', '.join(fixed)}: put the task's axes in their place")
+    grid = [_tiles(size, divisor) for size, divisor in zip(sizes, call["divisors"], strict=True)]
+    return _Kernel(
+        name=call["kernel"],
+        source=text,
+        where=source or spec,
+        knobs=call["parameters"],
+        conditions=call["conditions"],
+        grid=grid,
+        block=call["block"],
+        shared=call["shared"],
+        notes=notes,
+    )
+
+
+def _axis_names(source: str, kernel: str, integers: Sequence[int | None]) -> dict[str, str]:
+    """Lengths by the name of the kernel's parameter that is given this very number."""
+    match = re.search(rf"\b{re.escape(kernel)}\s*\(([^)]*)\)", _without_comments(source))
+    parameters = (
+        [part.strip().split()[-1].lstrip("*&") for part in match[1].split(",") if part.strip()] if match else []
+    )
+    pairs = zip(parameters, integers, strict=False)
+    return {str(value): name for name, value in pairs if value is not None and value >= _LEAST_AXIS}
+
+
+# --- texts
 
 
 def _plain(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-def _defaults(text: str, declared: Declared) -> dict[str, object]:
+def _defaults(text: str, knobs: Mapping[str, Sequence[object]]) -> dict[str, object]:
     """The values in the source where they are in the domain, else the first of each domain."""
     found: dict[str, object] = {}
-    for knob in declared.knobs:
-        match = re.search(rf"(?m)^\s*#\s*define\s+{re.escape(knob.name)}\s+(\S+)\s*$", text)
-        domain = {str(_plain(value)): _plain(value) for value in knob.values}
-        found[knob.name] = domain.get(match[1] if match else "", next(iter(domain.values())))
+    for name, values in knobs.items():
+        match = re.search(rf"(?m)^\s*#\s*define\s+{re.escape(name)}\s+(\S+)\s*$", text)
+        domain = {str(_plain(value)): _plain(value) for value in values}
+        found[name] = domain.get(match[1] if match else "", next(iter(domain.values())))
     return found
 
 
@@ -76,27 +240,79 @@ def _without_defaults(text: str, names: set[str]) -> str:
     return text
 
 
+def _without_comments(text: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+
+
+def _kernels(text: str) -> Iterator[tuple[int, str]]:
+    """Where each `__global__` stands, and the name of its kernel."""
+    for match in _GLOBAL.finditer(text):
+        if named := re.search(r"(\w+)\s*\(", _BOUNDS.sub(" ", match[1])):
+            yield match.start(), named[1]
+
+
+def _with_c_linkage(text: str, kernel: str) -> tuple[str, bool]:
+    """`extern "C"` in front of this kernel, where the source has none at all."""
+    if 'extern "C"' in text:
+        return text, False
+    for at, name in _kernels(text):
+        if name == kernel:
+            return f'{text[:at]}extern "C" {text[at:]}', True
+    return text, False
+
+
+def _tiles(whole: str, part: str) -> str:
+    return whole if "1" in (whole, part) else f"ceil_div({whole}, {part})"
+
+
+def _trimmed(sizes: list[str]) -> list[str]:
+    while len(sizes) > 1 and sizes[-1] == "1":
+        sizes = sizes[:-1]
+    return sizes
+
+
 def _expression(spec: Path, text: str) -> str:
+    """A text of Python or C as an expression of evo's. Raises SyntaxInvalid."""
     for symbol, word in _SYMBOLS:
         text = text.replace(symbol, word)
-    text = re.sub(r"!(?!=)", " not ", text)
-    return parse(" ".join(text.split()), path=spec).text
+    text = " ".join(re.sub(r"!(?!=)", " not ", text).split())
+    try:
+        plainer = _Plainer()
+        tree = plainer.visit(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        return parse(text, path=spec).text  # which says what is wrong with it
+    return parse(ast.unparse(tree) if plainer.changed else text, path=spec).text
 
 
-def _launch(spec: Path, kernel: str, body: dict[str, Any]) -> str:
-    block = _sizes(spec, body, "LocalSize")
-    grid = _sizes(spec, body, "GlobalSize")
-    if str(body.get("GlobalSizeType", "CUDA")).upper() == "OPENCL":  # in threads, not in blocks
-        grid = [f"ceil_div({whole}, {part})" for whole, part in zip(grid, block, strict=False)]
-    shared = str(body.get("SharedMemory") or 0)
-    return f"// evo: launch {kernel} grid ({', '.join(grid)}) block ({', '.join(block)}) shared {shared}"
+class _Plainer(ast.NodeTransformer):
+    """`x in (1, 2)` as comparisons, and powers of numbers as numbers: what evo's expressions have no sign for."""
 
+    changed = False
 
-def _sizes(spec: Path, body: dict[str, Any], key: str) -> list[str]:
-    given = body.get(key)
-    if not isinstance(given, dict) or "X" not in given:
-        raise SyntaxInvalid(spec, None, f"KernelSpecification has no {key} with X, Y, Z", hint=_HINT)
-    found = [_expression(spec, str(given[axis])) for axis in "XYZ" if given.get(axis) not in (None, "")]
-    while len(found) > 1 and found[-1] == "1":
-        found.pop()
-    return found
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if isinstance(node.value, bool):
+            self.changed = True
+            return ast.Constant(int(node.value))
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.Compare(
+                left=left, ops=[ast.In() | ast.NotIn() as sign], comparators=[ast.List() | ast.Tuple() as among]
+            ):
+                self.changed = True
+                equal: list[ast.expr] = [ast.Compare(left, [ast.Eq()], [choice]) for choice in among.elts]
+                chosen: ast.expr = ast.BoolOp(ast.Or(), equal) if len(equal) > 1 else equal[0]
+                return ast.UnaryOp(ast.Not(), chosen) if isinstance(sign, ast.NotIn) else chosen
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        match node:
+            case ast.BinOp(left=ast.Constant(value=int(a)), op=ast.Pow(), right=ast.Constant(value=int(b))) if (
+                0 <= b < 64
+            ):
+                self.changed = True
+                return ast.Constant(a**b)
+        return node

@@ -76,18 +76,24 @@ def to_torch(array: NDArray[np.generic], dtype: str) -> Any:
     )
 
 
+_READING = (torch.Tensor.item, torch.Tensor.__float__, torch.Tensor.__int__)
+
+
 class _Placed(TorchFunctionMode):  # type: ignore[misc]
     """Every device that the problem names is the one that we want: files with device="cuda" run anywhere.
 
     wide: so is its float32, which is then float64: x.float() is meant to add precision, not to take it away.
+    drawing: a number that is read from a tensor without values is one, so that inputs scaled by it have shapes.
     """
 
-    def __init__(self, device: str, wide: bool) -> None:
+    def __init__(self, device: str, *, wide: bool, drawing: bool) -> None:
         super().__init__()
-        self.device, self.wide = device, wide
+        self.device, self.wide, self.drawing = device, wide, drawing
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
+        if self.drawing and func in _READING and args[0].is_meta and args[0].numel() == 1:
+            return 1.0 if args[0].is_floating_point() else 1
         if self.wide:
             if func is torch.Tensor.float:
                 func = torch.Tensor.double
@@ -111,14 +117,15 @@ def _names_device(value: object) -> bool:
 
 
 @contextmanager
-def placed(device: str, dtype: Any = None) -> Iterator[None]:
-    """New tensors on this device, and of this floating type where none is named."""
+def placed(device: str, dtype: Any = None, *, drawing: bool = False) -> Iterator[None]:
+    """New tensors on this device, and of this floating type where none is named. drawing: get_inputs() is running."""
     before, checked = torch.get_default_dtype(), Distribution._validate_args
     torch.set_default_dtype(dtype or before)
     if device == "meta":
         Distribution.set_default_validate_args(False)  # a check of parameters looks at values
     try:
-        with torch.no_grad(), torch.device(device), _Placed(device, dtype is torch.float64):
+        mode = _Placed(device, wide=dtype is torch.float64, drawing=drawing)
+        with torch.no_grad(), torch.device(device), mode:
             yield
     finally:
         torch.set_default_dtype(before)
@@ -280,11 +287,17 @@ class ModuleReference:
                 module = module.to(dtype)
             state = state_of(module)
             named = {key: _like(inputs[name], state[key], dtype) for name, key in self.state.items()}
-            given = self.filled(case, lambda name, shape: _like(inputs[name], shape, dtype))
+            given = self.filled(case, lambda name, shape: _like(inputs[name], shape, dtype), "cpu", dtype)
             return flattened(torch.func.functional_call(module, named, tuple(given)))
 
-    def filled(self, case: Axes, tensor: Callable[[str, Any], Any], other: Callable[[Any], Any] = lambda v: v) -> Any:
-        """forward's arguments: tensor(name, shape) for each input, other(value) for what is none."""
+    def filled(self, case: Axes, tensor: Callable[[str, Any], Any], device: str, dtype: Any = None) -> Any:
+        """forward's arguments: tensor(name, shape) for each input; tensors that are no input are zeros."""
+
+        def other(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return value
+            return torch.zeros(value.shape, dtype=(value.is_floating_point() and dtype) or value.dtype, device=device)
+
         shapes = self.fixed(case)
         names = {index: name for name, index in self.arguments.items()}
         leaves = (
@@ -299,7 +312,7 @@ class ModuleReference:
         if key not in self._fixed:
             with seeded(0):
                 try:
-                    with placed("meta"):
+                    with placed("meta", drawing=True):
                         self._fixed[key] = self.problem.arguments(case)
                 except (RuntimeError, NotImplementedError):  # it looks at values; then there must be some
                     with placed("cpu"):
@@ -351,9 +364,6 @@ class _Rival:
             for name, key in reference.state.items():
                 state[key].data = tensors[name].reshape(state[key].shape)  # the same memory: later values count
 
-        def on_device(value: Any) -> Any:
-            return value.to(device) if isinstance(value, torch.Tensor) else value
-
         def same_memory(name: str, shape: Any) -> Any:
             return (
                 tensors[name]
@@ -361,5 +371,5 @@ class _Rival:
                 .reshape(shape.shape)
             )
 
-        given = reference.filled(case, same_memory, on_device)
+        given = reference.filled(case, same_memory, device)
         return (torch.compile(module) if self.compiled else module), given

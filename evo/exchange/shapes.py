@@ -83,20 +83,22 @@ def shapes_of(problem: Problem, axes: Axes) -> Shapes:
 def forward_names(problem: Problem, axes: Axes) -> list[str]:
     """What forward calls its arguments, each tensor of a list by itself."""
     names = list(inspect.signature(problem.space(axes)["Model"].forward).parameters)[1:]
-    with seeded(0), placed("meta"):
+    with seeded(0), placed("meta", drawing=True):
         return [name for name, _ in named_leaves(problem.arguments(axes), names)]
 
 
 def _drawn(problem: Problem, axes: Axes) -> int:
-    with seeded(0), placed("meta"):
+    with seeded(0), placed("meta", drawing=True):
         return sum(value.numel() for value in flattened(problem.arguments(axes)))
 
 
 def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
-    with seeded(0), placed(device):
-        module = problem.module(axes)
-        given = problem.arguments(axes)
-        with FlopCounterMode(display=False) as counter:
+    with seeded(0):
+        with placed(device, drawing=True):
+            given = problem.arguments(axes)
+        with placed(device):
+            module = problem.module(axes)
+        with placed(device), FlopCounterMode(display=False) as counter:
             result = module(*given)
     outputs = flattened(result)
     if not outputs:

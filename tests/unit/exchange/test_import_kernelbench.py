@@ -13,6 +13,7 @@ import pytest
 
 from evo.errors import SyntaxInvalid, UsageError
 from evo.exchange import child
+from evo.exchange.gpumode import problem_text as gpumode_text
 from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
 from evo.exchange.module import placed
 from evo.exchange.sizes import read_sizes
@@ -84,8 +85,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ans
     for name, (text, _) in BAD.items():
         (root / f"{name}.py").write_text(text)
     (root / "unusual.py").write_text(UNUSUAL)
-    files = [PROBLEMS / f"{stem}.py" for stem in USUAL]
-    return root, imported(root, [*files, root / "unusual.py", *(root / f"{name}.py" for name in BAD)])
+    (root / "add_halves.py").write_text(gpumode_text(PROBLEMS.parent / "gpumode" / "add_halves")[0])
+    files = [*(PROBLEMS / f"{stem}.py" for stem in USUAL), root / "unusual.py", root / "add_halves.py"]
+    return root, imported(root, [*files, *(root / f"{name}.py" for name in BAD)])
 
 
 def original_at(task: Task, case: str) -> dict[str, Any]:
@@ -171,6 +173,17 @@ def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path
     np.testing.assert_allclose(found.expected["y0"], wide @ weight.T + bias, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(found.expected["y1"], wide.max(1) - given["more_shift"], rtol=1e-13, atol=1e-14)
     assert not np.array_equal(given["parts_0"], other.inputs["parts_0"])
+
+
+def test_memory_that_a_gpu_mode_problem_is_given_to_write_is_no_input(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    assert answers["add_halves"].notes == ("out is left out: no output depends on it",)
+    task = load_task(root, "add_halves")
+    assert [tensor.name for tensor in task.tensors] == ["left", "right", "y"]
+    found = load_reference(task).expectation(task.check[0], 3)
+    wide = {name: values.astype(np.float64) for name, values in found.inputs.items()}
+    np.testing.assert_array_equal(found.expected["y"], wide["left"] + wide["right"])
+    assert np.abs(wide["left"]).max() > 0
 
 
 def test_parameters_vary_with_the_seed_and_come_back_with_it(usual: tuple[Path, dict[str, Answer]]) -> None:

@@ -11,7 +11,7 @@ from tiny import evo
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.exchange.blank import Form, problem_text, read_axes, read_formulas, read_tensor, write_new
 from evo.exchange.gpumode import problem_text as gpumode_text
-from evo.exchange.kernel_tuner import variant_text
+from evo.exchange.kernel_tuner import variants_of
 from evo.exchange.sizes import read_sizes
 from evo.reference import load_reference
 from evo.task import load_task
@@ -87,13 +87,49 @@ def test_a_module_with_example_inputs_is_a_problem_file(tmp_path: Path) -> None:
 
 
 def test_kernel_tuner_parameters_become_knobs() -> None:
-    text, _ = variant_text(DATA / "kernel_tuner" / "add.json", None, "add")
-    variant = parse_variant(text)
+    (tuned,) = variants_of(DATA / "kernel_tuner" / "add.json", None, "add")
+    variant = parse_variant(tuned.text)
     assert variant.integer_knobs == {"block_size_x": 128, "per_thread": 1}
     assert [require.text for require in variant.requires] == ["block_size_x * per_thread <= 1024 and per_thread != 3"]
     assert variant.launches[0].grid[0].value({"N": 1000, **variant.integer_knobs}) == 8
     with pytest.raises(SyntaxInvalid, match="cannot be read"):
-        variant_text(DATA / "kernel_tuner" / "add.json", Path("elsewhere.cu"), None)
+        variants_of(DATA / "kernel_tuner" / "add.json", Path("elsewhere.cu"), None)
+
+
+def test_a_kernel_tuner_script_is_run_for_what_it_would_tune(tmp_path: Path) -> None:
+    script = tmp_path / "tune_both.py"
+    script.write_bytes((DATA / "kernel_tuner" / "tune_both.py").read_bytes())
+    first, second = variants_of(script, None, "scale")
+    assert list(tmp_path.iterdir()) == [script]  # what the script would write is written nowhere
+    variant = parse_variant(first.text)
+    assert variant.integer_knobs == {"bx": 4, "by": 16, "rows": 1, "fast": 1}  # the first that the conditions allow
+    legal = [{**variant.integer_knobs, "bx": x, "rows": rows} for x in (4, 64) for rows in (1, 2, 4)]
+    holds = [all(require.value(values) for require in variant.requires) for values in legal]
+    assert holds == [True, False, False, False, False, False]  # 64 * 16 threads are too many; rows 4 must not be fast
+    launch = variant.launches[0]
+    sizes = {"width": 1000, "height": 500, **variant.integer_knobs}
+    assert [part.value(sizes) for part in (*launch.grid, *launch.block)] == [250, 32, 4, 16]
+    assert 'extern "C" __global__ void\n__launch_bounds__' in first.text
+    assert 'extern "C" __global__ void clear' not in first.text
+    assert [e.text for e in parse_variant(second.text).launches[0].grid] == ["4096 // step"]
+    assert any("not carried over" in note and "p.values()" in note for note in second.notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("print('nothing to tune')", "never called"),
+        ("import kernel_tuner as kt\nkt.tune_kernel('k', 'gone.cu', 8, [], {'block_size_x': [32]})", "gone.cu"),
+        (
+            "import kernel_tuner as kt\nkt.tune_kernel('k', '__global__ void j() {\\n}', 8, [], {'x': [1]})",
+            "no kernel 'k'",
+        ),
+    ],
+)
+def test_a_script_that_tunes_nothing_is_refused_with_the_reason(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "script.py").write_text(text)
+    with pytest.raises(SyntaxInvalid, match=words):
+        variants_of(tmp_path / "script.py", None, None)
 
 
 def test_a_gpu_mode_problem_is_a_problem_file(tmp_path: Path) -> None:

@@ -1,0 +1,202 @@
+"""The process that runs a Kernel Tuner script: `python -m evo.exchange.tuner_script FILE`, one JSON answer on stdout.
+
+The script is run with a `kernel_tuner` that only takes down what tune_kernel() is called with; nothing is compiled or
+tuned. Packages that are not installed here are stood in for.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.abc
+import importlib.machinery
+import inspect
+import io
+import json
+import os
+import runpy
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock
+
+from evo.exchange.callables import Unreadable, text_of
+
+_MAIN = "kernel_tuner"
+_BLOCKS = ("block_size_x", "block_size_y", "block_size_z")
+_GIVEN = ("kernel_name", "kernel_source", "problem_size", "arguments", "tune_params", "grid_div_x", "grid_div_y")
+_GIVEN += ("grid_div_z", "restrictions")  # type: ignore[assignment]
+
+
+class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports of kernel_tuner, and of whatever is not installed."""
+
+    def __init__(self, only: str | None) -> None:
+        self.only = only
+
+    def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002
+        if self.only is not None and name.split(".", maxsplit=1)[0] != self.only:
+            return None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to execute."""
+
+
+class _StandIn(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return {"tune_kernel": _tune_kernel, "run_kernel": _run_kernel}.get(name) or MagicMock(name=name)
+
+
+_calls: list[dict[str, Any]] = []
+
+
+def _tune_kernel(*given: Any, **named: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Take the call down; answer with one result, so that the script goes on to its next kernel."""
+    call = {**dict(zip(_GIVEN, given, strict=False)), **named}
+    _calls.append(call)
+    return [{name: next(iter(values)) for name, values in call["tune_params"].items()} | {"time": 1.0}], {}
+
+
+def _run_kernel(*given: Any, **named: Any) -> Any:
+    return named.get("arguments") or (given[3] if len(given) > 3 else [])
+
+
+def main() -> int:
+    path = Path(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a script prints is no answer
+    found = _ran(path)
+    answers.write(json.dumps(found))
+    answers.flush()
+    return 0
+
+
+def _ran(path: Path) -> dict[str, Any]:
+    sys.meta_path.insert(0, _StandIns(_MAIN))
+    sys.meta_path.append(_StandIns(None))
+    os.chdir(path.parent)
+    sys.path.insert(0, str(path.parent))
+    sys.argv = [str(path)]
+    failure = _failure_of(lambda: _run(path))
+    if not _calls:
+        return {"refused": failure or "tune_kernel() was never called"}
+    try:
+        return {"kernels": [_described(call) for call in _calls]}
+    except (Unreadable, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+        return {"refused": f"{type(error).__name__}: {error}" if not isinstance(error, Unreadable) else str(error)}
+
+
+def _run(path: Path) -> None:
+    """Run it as a script. What it would write goes nowhere: its results are no results."""
+    opened = io.open
+
+    def read_only(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
+        return opened(os.devnull if set(mode) & set("wax+") else file, mode.replace("x", "w"), *given, **named)
+
+    io.open = builtins.open = read_only
+    space = runpy.run_path(str(path), run_name="__main__")
+    functions = [value for name, value in space.items() if name.startswith("tune") and inspect.isfunction(value)]
+    for function in functions if not _calls else ():
+        if all(p.default is not p.empty for p in inspect.signature(function).parameters.values()):
+            function()
+
+
+def _failure_of(run: Callable[[], None]) -> str | None:
+    """What ended it; a script that wants to draw its results may well fail after it has called tune_kernel()."""
+    try:
+        run()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code may raise anything
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return None
+
+
+def _described(call: Mapping[str, Any]) -> dict[str, Any]:
+    """One kernel: its source, parameters, conditions and launch as texts."""
+    parameters = {str(name): [_plain(value) for value in values] for name, values in call["tune_params"].items()}
+    source, notes = _source(call["kernel_source"], parameters)
+    size = _components(call["problem_size"], parameters)
+    names = [str(name) for name in call.get("block_size_names") or _BLOCKS]
+    block = [name if name in parameters else "" for name in (*names, *_BLOCKS[len(names) :])]
+    divisors = [_divisor(call.get(f"grid_div_{axis}"), block[i], parameters) for i, axis in enumerate("xyz")]
+    shared = (call.get("smem_args") or {}).get("size", 0)
+    conditions = []
+    for given in _several(call.get("restrictions")):
+        try:
+            conditions.append(text_of(given, parameters))
+        except Unreadable as error:
+            notes.append(f"a restriction is not carried over, write it as `// evo: require`: {error}")
+    return {
+        "kernel": str(call["kernel_name"]),
+        "source": source,
+        "parameters": parameters,
+        "conditions": conditions,
+        "size": size,
+        "divisors": divisors[: len(size)],
+        "block": [name or "1" for name in block],
+        "shared": text_of(shared, parameters) if callable(shared) else str(_plain(shared)),
+        "integers": _integers(call.get("arguments")),
+        "notes": notes,
+    }
+
+
+def _source(given: Any, parameters: Mapping[str, Sequence[Any]]) -> tuple[str, list[str]]:
+    notes: list[str] = []
+    if isinstance(given, list | tuple):
+        notes += [
+            f"{Path(str(other)).name} belongs to the source: put it into the task's folder" for other in given[1:]
+        ]
+        given = given[0]
+    if callable(given):
+        given = given({name: values[0] for name, values in parameters.items()})
+        notes.append("the source is made by a function; this is what it makes of the first values")
+    text = str(given)
+    if "\n" not in text and "{" not in text:
+        text = Path(text).read_text(encoding="utf-8")
+    return text, notes
+
+
+def _components(given: Any, parameters: Mapping[str, Sequence[Any]]) -> list[str]:
+    """The problem's size by dimension, as numbers or expressions."""
+    if callable(given):
+        return text_of(given, parameters, several=True).split(" ; ")
+    parts = given if isinstance(given, list | tuple) else [given]
+    return [str(_plain(part)) for part in parts]
+
+
+def _divisor(given: Any, default: str, parameters: Mapping[str, Sequence[Any]]) -> str:
+    if given is None:
+        return default or "1"
+    if callable(given):
+        return text_of(given, parameters)
+    parts = [str(_plain(part)) for part in _several(given)]
+    return " * ".join(part if part.isidentifier() or part.isdigit() else f"({part})" for part in parts) or "1"
+
+
+def _several(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _integers(arguments: Any) -> list[int | None]:
+    """The kernel's arguments: the value of an integer, None for anything else."""
+    found: list[int | None] = []
+    for value in _several(arguments):
+        plain = _plain(value) if getattr(value, "shape", ()) == () else None
+        found.append(plain if isinstance(plain, int) and not isinstance(plain, bool) else None)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

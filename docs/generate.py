@@ -98,7 +98,9 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "import": (
         ("evo import kernelbench problems/*.py", "each file becomes a task"),
-        ("evo import kernel-tuner add.json --source add.cu --name add", "parameters become knobs"),
+        ("evo import gpumode problems/grayscale", "a folder with task.yml and reference.py"),
+        ("evo import kernel-tuner tune_matmul.py --name matmul", "a script: its parameters become knobs"),
+        ("evo import kernel-tuner add.json --source add.cu --name add", "the same from a T1 file"),
     ),
     "export": (
         ("evo export attention --out attention_op", "a package with a torch operator"),

@@ -58,8 +58,9 @@ def new(
     formulas = blank.read_formulas(
         compute or [_asked(f"{tensor.name} in NumPy", "--compute") for tensor in outputs], outputs
     )
-    blank.write_new(root, blank.Form(name, axes, inputs, outputs, formulas))
+    counted = blank.write_new(root, blank.Form(name, axes, inputs, outputs, formulas))
     out(f"wrote kernels/{name}: task.yaml, reference.py, skeleton.cu; it loads and passes its self-test")
+    out(counted)
     next_steps(name)
     return 0
 
@@ -116,7 +117,9 @@ def import_(
     only_small: Annotated[
         bool, typer.Option("--small", help="Leave out sizes that are too large for the simulator.")
     ] = False,
-    source: Annotated[Path | None, typer.Option("--source", metavar="FILE.cu", help="Of kernel-tuner's spec.")] = None,
+    source: Annotated[
+        Path | None, typer.Option("--source", metavar="FILE.cu", help="With kernel-tuner: the CUDA source.")
+    ] = None,
     json: AsJson = False,
 ) -> int:
     """Turn a problem of another benchmark into a task. It is foreign code: it runs in a process of its own."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
 from evo.exchange.folder import TensorLine, Text, ToleranceLine
+from evo.exchange.operations import Uncounted, work_of
 from evo.expr import parse
 from evo.gate import check_task
 from evo.reference import load_reference
@@ -122,21 +123,35 @@ def _torch_draw(tensor: TensorLine) -> str:
     return f"torch.randn({shape}).to(torch.{tensor.dtype})"
 
 
-def write_new(root: Path, form: Form) -> Path:
-    """Write `kernels/<name>/`. Raises UsageError where it exists, TaskInvalid where its gate would be none."""
+def write_new(root: Path, form: Form) -> str:
+    """Write `kernels/<name>/` and say what became of its `work`.
+
+    Raises UsageError where it exists, TaskInvalid where its gate would be none.
+    """
     target = root / "kernels" / form.name
     if target.exists():
         raise UsageError(f"kernels/{form.name} exists already", hint="take another name, or move that folder away")
     with tempfile.TemporaryDirectory(prefix="evo-new-") as scratch:
         folder = Path(scratch) / form.name
-        _text(form, _atol(form)).write(folder, _reference(form), {})
+        work, said = _work(form)
+        _text(form, _atol(form), work).write(folder, _reference(form), {})
         try:
             task = read_task(folder)
             check_task(task, load_reference(task))
         except TaskInvalid as error:
             raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=error.hint) from None
         shutil.copytree(folder, target)
-    return target
+    return said
+
+
+def _work(form: Form) -> tuple[dict[str, str], str]:
+    try:
+        work = work_of(form.formulas.values(), form.inputs, list(form.axes))
+    except Uncounted as error:
+        hint = "add it to task.yaml, a formula over the axes, for `evo limits`"
+        return {}, f"its operations were not counted ({error}), so `work` has no flop: {hint}"
+    counted = ", ".join(f"{name} {text}" for name, text in work.items())
+    return work, f"operations as the formula has them: {counted} (`work` in task.yaml)"
 
 
 def _cases(form: Form) -> dict[str, dict[str, int]]:
@@ -172,7 +187,7 @@ def _atol(form: Form) -> float:
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
 
 
-def _text(form: Form, atol: float) -> Text:
+def _text(form: Form, atol: float, work: dict[str, str]) -> Text:
     kinds = [tensor.dtype for tensor in form.outputs]
     rtol = max(
         _TOLERANCES.get(kind, (0.05, 0.01))[0] if kind.startswith(("float", "bfloat")) else 0.0 for kind in kinds
@@ -189,7 +204,7 @@ def _text(form: Form, atol: float) -> Text:
         tolerance=ToleranceLine(rtol, atol, f"{', '.join(kinds)} outputs; twice the error of the formula in float32."),
         check=_cases(form),
         bench={"main": form.axes},
-        work={"bytes": " + ".join(parts)},
+        work={**work, "bytes": " + ".join(parts)},
     )
 
 

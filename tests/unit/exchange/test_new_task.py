@@ -10,8 +10,10 @@ from tiny import evo
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.exchange.blank import Form, problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.exchange.folder import TensorLine
 from evo.exchange.gpumode import problem_text as gpumode_text
 from evo.exchange.kernel_tuner import variants_of
+from evo.exchange.operations import Uncounted, work_of
 from evo.exchange.sizes import read_sizes
 from evo.reference import load_reference
 from evo.task import load_task
@@ -45,13 +47,13 @@ def form(name: str, axes: str, inputs: list[str], outputs: list[str], formulas: 
 def test_a_formula_becomes_a_task(
     tmp_path: Path, axes: str, inputs: list[str], outputs: list[str], formulas: list[str]
 ) -> None:
-    folder = write_new(tmp_path, form("mine", axes, inputs, outputs, formulas))
+    write_new(tmp_path, form("mine", axes, inputs, outputs, formulas))
     task = load_task(tmp_path, "mine")
     case = task.check[1]
     assert len(set(case.axes.values())) == len(case.axes)  # no axis can be taken for another
     found = load_reference(task).expectation(case, 3)
     assert all(np.isfinite(found.expected[tensor.name]).all() for tensor in task.outputs)
-    assert read_variant(folder / "skeleton.cu").task == "mine"
+    assert read_variant(tmp_path / "kernels" / "mine" / "skeleton.cu").task == "mine"
 
 
 def test_a_task_without_a_gate_is_refused_and_not_written(tmp_path: Path) -> None:
@@ -113,6 +115,27 @@ def test_a_kernel_tuner_script_is_run_for_what_it_would_tune(tmp_path: Path) -> 
     assert 'extern "C" __global__ void clear' not in first.text
     assert [e.text for e in parse_variant(second.text).launches[0].grid] == ["4096 // step"]
     assert any("not carried over" in note and "p.values()" in note for note in second.notes)
+
+
+@pytest.mark.parametrize(
+    ("formula", "work"),
+    [
+        ("x * s[:, None] + 1", {"flop": "2 * C * R"}),
+        ("np.maximum(x @ x.T, 0)", {"flop": "2 * C * R * R + R * R"}),
+        ("np.einsum('rc,r->c', x, s)", {"flop": "2 * C * R"}),
+        ("np.exp(x - x.max(1, keepdims=True))", {"flop": "2 * C * R", "exp": "C * R"}),
+        ("x.T", {"flop": "0"}),
+    ],
+)
+def test_the_arithmetic_of_a_formula_is_counted(formula: str, work: dict[str, str]) -> None:
+    inputs = [TensorLine("x", "in", "float32", ["R", "C"]), TensorLine("s", "in", "float32", ["R"])]
+    assert work_of([formula], inputs, ["R", "C"]) == work
+
+
+@pytest.mark.parametrize("formula", ["np.sort(x)", "np.fft.fft(x).real", "x.reshape(-1, 4).sum(1)"])
+def test_what_cannot_be_counted_is_said_and_left_out(formula: str) -> None:
+    with pytest.raises(Uncounted):
+        work_of([formula], [TensorLine("x", "in", "float32", ["N"])], ["N"])
 
 
 @pytest.mark.parametrize(

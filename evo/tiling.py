@@ -237,6 +237,8 @@ def _shared(section: _Section) -> Iterable[SharedTile]:
         reads = entry.get("reads", [])
         if not isinstance(reads, list) or any(read not in READS for read in reads):
             raise fields.invalid((*at, "reads"), f"unknown access in {reads!r}", f"a list of {', '.join(READS)}")
+        if "fragment" in reads and DTYPES[entry["dtype"]] > 4:
+            raise fields.invalid((*at, "reads"), f"fragments of {entry['dtype']}", "a fragment's words have 4 bytes")
         yield SharedTile(
             name=str(entry["name"]),
             rows=section.expression(entry["rows"], (*at, "rows")),

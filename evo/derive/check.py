@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evo.derive.layout import Layout, Proof, by_formula, prove, strided
+from evo.derive.layout import WORD, Layout, Proof, by_formula, prove, strided
 from evo.errors import SyntaxInvalid
 from evo.expr import Expression, Number, parse
 from evo.source import Source
@@ -119,6 +119,9 @@ def _stated(line: str, number: int, path: str, names: Mapping[str, Number], vect
     reads = tuple(word.strip() for word in (match["read"] or "").split(",") if word.strip())
     if unknown := [read for read in reads if read not in READS]:
         raise invalid(f"unknown access {unknown[0]!r}, one of {', '.join(READS)}")
+
+    if "fragment" in reads and DTYPES[dtype] > WORD:
+        raise invalid(f"fragments are read as words of {WORD} bytes, elements of {dtype} are wider")
 
     def number_of(text: str) -> int:
         return int(parse(text, path=path, line=number).value(names))

@@ -130,7 +130,7 @@ def by_formula(
     offsets = np.array(
         [[int(formula.value({**names, "row": r, "col": c})) for c in range(cols)] for r in range(rows)], np.int64
     ).reshape(rows, cols)
-    room = allocated if allocated is not None else int(offsets.max()) + 1
+    room = allocated if allocated is not None else max(0, int(offsets.max()) + 1)
     return Layout(name=name, how=formula.text, itemsize=DTYPES[dtype], offsets=offsets, allocated=room)
 
 

@@ -174,7 +174,7 @@ def test_the_scalar_kernel_of_512_threads_is_refused_once_compiled() -> None:
 @pytest.mark.parametrize(
     "line",
     ["k 64", "k 64 x 64 half at row * 64", "k 64 x 64 float16 at row * what", "k 64 x 64 float16 at row read never",
-     "k 0 x 64 float16 at row"],
+     "k 0 x 64 float16 at row", "k 8 x 8 float64 at row * 8 + col read fragment"],
 )  # fmt: skip
 def test_a_layout_line_that_cannot_be_read_names_its_place(line: str) -> None:
     with pytest.raises(SyntaxInvalid, match=r"f\.cu:2: "):

@@ -13,7 +13,9 @@ _SUBJECT_WIDTH = 72
 def kept_message(record: Record) -> str:
     """The message of the commit that keeps this trial, without the trailer that the ledger adds."""
     chip, arch, loaded = record.place
-    subject = " ".join(f"{record.task}: {record.summary}".split())
+    # A change of the kernel's function begins with its name, which is often the task's.
+    named = record.summary.startswith(f"{record.task}:")
+    subject = " ".join((record.summary if named else f"{record.task}: {record.summary}").split())
     parts = [textwrap.shorten(subject, _SUBJECT_WIDTH, placeholder=" ..."), _paragraph(record.reason)]
     parts.append(_paragraph(f"Effect: {effect(record)}."))
     decision = record.evaluation.get("decision")
@@ -26,6 +28,8 @@ def kept_message(record: Record) -> str:
     ]
     if record.parent is not None:
         facts.append(f"Parent: {record.parent}")
+    if isinstance(rival := record.arguments.get("rival"), str):
+        facts.append(f"Held against: {rival}")
     parts.append("\n".join(facts))
     return "\n\n".join(part for part in parts if part)
 

@@ -31,13 +31,17 @@ def climb_section(story: Story, room: Room) -> str:
         "95 % interval of the gain over the parent at this case, as a time. Measured and modelled times never share "
         "an axis, nor do times of unlike environments.</p>"
     ]
-    for climb in story.climbs:
+    titles = [climb.title for climb in story.climbs]
+    for number, climb in enumerate(story.climbs):
         name = room.new_id("climb")
-        parts.append(f'<h3 id="{name}">{clean(climb.title)}</h3>')
+        title = climb.title
+        if (of := titles.count(title)) > 1:  # the caption says what each environment is
+            title += f", environment {titles[: number + 1].count(title)} of {of}"
+        parts.append(f'<h3 id="{name}">{clean(title)}</h3>')
         drawn = climb_svg(climb, f"{name}-svg")
         model = f", model version {climb.model}" if climb.model else ""
         parts.append(
-            f"<figure>{region(drawn, f'Drawing: climb of {climb.title}')}<figcaption>{clean(climb_words(climb))} "
+            f"<figure>{region(drawn, f'Drawing: climb of {title}')}<figcaption>{clean(climb_words(climb))} "
             f"{clean(climb.environment + model)}.</figcaption></figure>"
         )
     return "".join(parts)
@@ -72,7 +76,11 @@ def roofline_section(story: Story, room: Room) -> str:
         if not any(one.role == "rival" for one in roof.taken):
             parts.append(f"<p class='soft'>{_no_rivals(roof)}</p>")
     if not story.rooflines:
-        parts.append("<p>There is no champion whose chip has a row in the table of chips.</p>")
+        parts.append(
+            "<p>There is no champion whose chip has a row in the table of chips.</p>"
+            if story.board
+            else "<p>There is no champion yet.</p>"
+        )
     return "".join(parts)
 
 

@@ -7,7 +7,7 @@ from evo.report.drawing import SHAPES, STYLE
 CSS = (
     """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1c2430;--soft:#566170;--grid:#dfe4ea;--panel:#f5f7f9;--link:#0b5394;
---good:#0b6e4f;--bad:#a8480f;--add:#dcf4e6;--del:#fde7dc;--heat:232,110,20;--k:#7a3d8f;--t:#0b5fa5;--s:#3d7a2a;
+--good:#0b6e4f;--bad:#a8480f;--add:#dcf4e6;--del:#fde7dc;--heat:232,110,20;--k:#7a3d8f;--t:#0b5fa5;--s:#2f6a1f;
 --n:#9a3412;--c:#5d6875;--p:#7a5b00}
 @media(prefers-color-scheme:dark){:root{--paper:#14181e;--ink:#e8ecf1;--soft:#a9b4c2;--grid:#313a46;--panel:#1c222b;
 --link:#8cc4ff;--good:#5fd3a5;--bad:#f2a270;--add:#12382a;--del:#44241a;--heat:240,140,50;--k:#d3a3e6;--t:#7cb9f2;

@@ -130,6 +130,8 @@ def test_the_message_of_a_kept_trial_says_what_why_and_how_much() -> None:
     assert "fewer branches" in message
     assert "Effect: 1.310x measured on l4, 95 % interval 1.260x to 1.360x" in " ".join(message.split())
     assert "modelled on sim-l4" in effect(record(2, parent=text_of(1)))
+    named = record(2, parent=text_of(1), summary="attention: 8 lanes have a slice each")  # the function's own name
+    assert kept_message(named).splitlines()[0] == "attention: 8 lanes have a slice each"
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

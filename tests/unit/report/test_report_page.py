@@ -132,7 +132,9 @@ def test_times_of_unlike_environments_are_apart() -> None:
     first, second = climbing(3), climbing(3, run="20260102T093000-cd34")
     for trial in second:
         trial.environment["detail"] = {"driver": "590"}
-    assert len(told(first + second).climbs) == 2
+    apart = told(first + second)
+    assert len(apart.climbs) == 2
+    assert "measured times, environment 2 of 2</h3>" in page(apart)
     assert len(told(first + climbing(3, run="20260103T093000-cd34")).climbs) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -70,6 +71,8 @@ def tune(
     json: AsJson = False,
 ) -> int:
     """Search a knob space for the fastest configuration. On a device, by replay of a measured space, or by ask-tell."""
+    if file is None:
+        _use_one_thread()
     from evo.tune.strategies import known_strategy
 
     if (file is not None) + (space is not None) + ask_tell != 1:
@@ -82,6 +85,12 @@ def tune(
         return _replay(space, strategy, budget or _BUDGET, seed, runs, objective, maximise, json)
     assert file is not None
     return _tuned(context, file, task, case, device, arch, strategy, budget, seed, save, json)
+
+
+def _use_one_thread() -> None:
+    """Before numpy is there: its matrices are small here, and searches run side by side."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
 
 
 # --- ask-tell

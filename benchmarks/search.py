@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from held_out_spaces import HELD_OUT
 from plain_gp import PlainGp
 from report import ROOT, run, say, table, verdict, write_json
 from synthetic_spaces import SYNTHETIC
@@ -40,9 +41,9 @@ HERE = Path(__file__).parent
 RECORDED = HERE / "spaces" / "kernel_tuner.json"
 REFERENCE = "adaptive_tabu_greywolf"
 MARKDOWN = ROOT / "docs" / "tune.md"
-Reference = dict[str, float]  # mean loss, and its standard error over seeds
+Reference = dict[str, float]  # mean loss, its standard error over seeds, and how many those were
 MAKERS: dict[str, Any] = {**STRATEGIES, "gp": PlainGp}
-_BEGIN, _END = "<!-- bench-search -->", "<!-- /bench-search -->"
+FORMULAS = {**SYNTHETIC, **HELD_OUT}
 _LARGE = 150_000  # a product of knobs from which on Kernel Tuner takes minutes to list the space
 _UNREFERENCED = ("hotspot1-large",)
 
@@ -53,6 +54,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--budget", type=int, default=BUDGET, metavar="N", help="evaluations of a run")
     made.add_argument("--strategies", default="evo,random,gp", metavar="NAMES", help="of evo, gp, random, genetic, ...")
     made.add_argument("--spaces", nargs="*", type=Path, default=[], metavar="FILE", help="T4 files to add")
+    made.add_argument("--held-out", action="store_true", help="the spaces that the search was not built on, instead")
     made.add_argument("--only", default="", metavar="NAMES", help="only these spaces")
     made.add_argument("--kernel-tuner", default=sys.executable, metavar="PYTHON", help="an interpreter that has it")
     made.add_argument("--record", action="store_true", help="keep Kernel Tuner's losses as the recorded reference")
@@ -66,9 +68,10 @@ def spaces(args: argparse.Namespace) -> tuple[dict[str, Measured], dict[str, Pat
     """The shipped spaces and those of the command line, by name; and the files of those that have one."""
     given = [*sorted((HERE / "spaces").glob("*_T4.json.gz")), *args.spaces]
     files = {path.name.split(".")[0].removesuffix("_T4"): path for path in given}
-    chosen = [name for name in args.only.split(",") if name] or [*files, *SYNTHETIC]
-    if missing := [name for name in chosen if name not in files and name not in SYNTHETIC]:
-        raise UsageError(f"--only: no space {missing[0]}", hint=f"one of {', '.join([*files, *SYNTHETIC])}")
+    usual = list(HELD_OUT) if args.held_out else [*files, *SYNTHETIC]
+    chosen = [name for name in args.only.split(",") if name] or usual
+    if missing := [name for name in chosen if name not in files and name not in FORMULAS]:
+        raise UsageError(f"--only: no space {missing[0]}", hint=f"one of {', '.join([*files, *FORMULAS])}")
     return {name: _space(name, files.get(name)) for name in chosen}, files
 
 
@@ -112,8 +115,9 @@ def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dic
     at_hand = args.kernel_tuner != sys.executable or importlib.util.find_spec("kernel_tuner") is not None
     if not at_hand:
         losses = recorded["losses"] if args.budget == BUDGET else {}
-        note = f"recorded {recorded.get('date')}, Kernel Tuner {recorded.get('version')}, {recorded.get('seeds')} seeds"
-        return losses, note
+        seeds = sorted({int(losses[name]["seeds"]) for name in found if name in losses})
+        version = f"Kernel Tuner {recorded.get('version')}, {' or '.join(map(str, seeds))} seeds"
+        return losses, f"recorded {recorded.get('date')}, {version}"
     losses: dict[str, Reference] = {}
     version = ""
     for name, measured in found.items():
@@ -122,11 +126,11 @@ def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dic
         started = time.monotonic()
         version, summary = kernel_tuner(args.kernel_tuner, measured, REFERENCE, args.seeds, args.budget)
         error = float(summary.losses.std() / max(len(summary.runs) - 1, 1) ** 0.5)
-        losses[name] = {"loss": round(summary.loss, 4), "error": round(error, 4)}
+        losses[name] = {"loss": round(summary.loss, 4), "error": round(error, 4), "seeds": args.seeds}
         say(f"{name}: {REFERENCE} {summary.loss:.4f} ({time.monotonic() - started:.0f} s)")
     if args.record:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        kept = {"strategy": REFERENCE, "version": version, "date": today, "seeds": args.seeds, "budget": args.budget}
+        kept = {"strategy": REFERENCE, "version": version, "date": today, "budget": args.budget}
         RECORDED.write_text(json.dumps({**kept, "losses": {**recorded["losses"], **losses}}, indent=1) + "\n")
     return losses, f"run here, Kernel Tuner {version}, {args.seeds} seeds"
 
@@ -147,7 +151,7 @@ class Part:
 
 @functools.lru_cache(maxsize=2)
 def _space(name: str, path: Path | None) -> Measured:
-    return SYNTHETIC[name]() if path is None else formats.read_results(path)
+    return FORMULAS[name]() if path is None else formats.read_results(path)
 
 
 def _replayed(part: Part) -> tuple[Part, list[Run], float]:
@@ -267,10 +271,12 @@ def main(words: Sequence[str] | None) -> int:
             )
         )
     if args.markdown:
+        mark = "bench-search-held-out" if args.held_out else "bench-search"
         text = MARKDOWN.read_text(encoding="utf-8")
-        before, _, rest = text.partition(_BEGIN)
-        after = rest.partition(_END)[2]
-        MARKDOWN.write_text(f"{before}{_BEGIN}\n{markdown(head, body, lines)}\n{_END}{after}", encoding="utf-8")
+        before, begin, rest = text.partition(f"<!-- {mark} -->\n")
+        end = f"<!-- /{mark} -->"
+        after = rest.partition(end)[2]
+        MARKDOWN.write_text(f"{before}{begin}{markdown(head, body, lines)}\n{end}{after}", encoding="utf-8")
     write_json(
         args.json,
         {

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import search  # noqa: E402
+from held_out_spaces import HELD_OUT  # noqa: E402
 from plain_gp import PlainGp  # noqa: E402
 from synthetic_spaces import SYNTHETIC  # noqa: E402
 
@@ -32,9 +33,10 @@ def test_the_script_compares_with_the_recorded_reference(tmp_path: Path, capsys:
     assert low < ratio < high
 
 
-@pytest.mark.parametrize("name", ["convolution1", "rough1", "transposition1"])
+@pytest.mark.parametrize("name", ["convolution1", "rough1", "transposition1", *HELD_OUT])
 def test_a_made_up_space_is_a_function_of_its_seed(name: str) -> None:
-    first, again = SYNTHETIC[name](), SYNTHETIC[name]()
+    made = {**SYNTHETIC, **HELD_OUT}[name]
+    first, again = made(), made()
     assert np.array_equal(first.times, again.times, equal_nan=True)
     assert first.space.legal is not None
     assert len(np.unique(first.space.keys(first.space.legal))) == first.space.count

@@ -18,7 +18,7 @@ header,main,footer,nav{max-width:76rem;margin:0 auto;padding:0 1.25rem}header{pa
 h1{font-size:1.7rem;line-height:1.2;margin:.2rem 0 .6rem}h2{font-size:1.3rem;margin:2.6rem 0 .6rem;padding-top:.8rem;
 border-top:1px solid var(--grid)}h3{font-size:1.05rem;margin:1.6rem 0 .4rem}h4{font-size:1rem;margin:1rem 0 .3rem}
 p{margin:.4rem 0 .8rem;max-width:52rem}h1,h2,h3,h4,p,li,dd,summary,caption,td.long{overflow-wrap:anywhere}
-td{overflow-wrap:break-word}
+td{overflow-wrap:break-word}details td{overflow-wrap:anywhere}
 .soft,figcaption{color:var(--soft);font-size:.92rem}a{color:var(--link)}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px;border-radius:2px}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:1rem;background:var(--paper);padding:.5rem 1rem;z-index:2}

@@ -76,6 +76,10 @@ def test_chromium_opens_it_without_complaint(evolved: Path, tmp_path: Path) -> N
         assert 0 < browser.evaluate(shown) < every
         browser.evaluate("document.querySelectorAll('summary')[0].click()")
         assert browser.evaluate("document.querySelectorAll('details[open]').length") == 1
+        browser.open(path, width=390)
+        browser.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+        assert browser.evaluate(_CONTRAST) == []
 
 
 # Texts whose colour is too near to their background: WCAG AA, 4.5 to 1, of opaque colours.

@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from evo.errors import HarnessFault, UsageError
@@ -22,6 +24,7 @@ from evo.llm.endpoint import Completion, Exhausted, Refused, Request
 RETRIES = 5
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 60.0
+_LONGEST_WORD = 40  # of what a server says for `finish`
 _SHORTEST_SECRET = 6  # a shorter "key" is a placeholder for a server that wants none
 _GARBLED = (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError)
 _PARAMETERS = ("stream_options", "seed", "max_tokens", "stream")
@@ -139,7 +142,7 @@ class Client:
         choice, usage = answer.choices[0], answer.usage
         return Completion(
             text=self._scrub(choice.message.content or ""),
-            finish=str(choice.finish_reason or "stop"),
+            finish=self._word(choice.finish_reason),
             prompt_tokens=_count(usage, "prompt_tokens"),
             completion_tokens=_count(usage, "completion_tokens"),
         )
@@ -157,7 +160,7 @@ class Client:
         choice, usage = body["choices"][0], body.get("usage") or {}
         return Completion(
             text=self._scrub(str(choice["message"].get("content") or "")),
-            finish=str(choice.get("finish_reason") or "stop"),
+            finish=self._word(choice.get("finish_reason")),
             prompt_tokens=_whole_number(usage.get("prompt_tokens")),
             completion_tokens=_whole_number(usage.get("completion_tokens")),
         )
@@ -201,7 +204,7 @@ class Client:
             raise ValueError("the stream broke off")
         return Completion(
             text=self._scrub("".join(parts)),
-            finish=finish or "stop",
+            finish=self._word(finish),
             prompt_tokens=_count(usage, "prompt_tokens"),
             completion_tokens=_count(usage, "completion_tokens"),
         )
@@ -214,6 +217,9 @@ class Client:
         if isinstance(code, str) and code not in words:
             words = f"{words} ({code})"
         return self._scrub(one_line(f"{error.status_code}: {words}"))
+
+    def _word(self, finish: object) -> str:
+        return self._scrub(one_line(str(finish or "stop"), _LONGEST_WORD))
 
     def _scrub(self, text: str) -> str:
         key = self._server.key
@@ -243,4 +249,9 @@ def _retry_after(headers: Any) -> float | None:
             continue
         if value >= 0:
             return value
-    return None
+    try:  # the other form: the time, by the server's clock where it tells it
+        until = parsedate_to_datetime(headers.get("retry-after", ""))
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return max(0.0, (until - now).total_seconds())
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -116,6 +116,7 @@ def read_reply(text: str) -> Reply:
 
 
 def _block(search: Sequence[str], replace: Sequence[str]) -> Block:
+    search, replace = _unfenced(search), _unfenced(replace)
     for line in replace:
         if bad := _NO_TEXT.search(line.replace("\t", " ")):
             raise Unusable(f"the replacement holds the character {bad[0]!a}, which is no text of a kernel")
@@ -124,6 +125,13 @@ def _block(search: Sequence[str], replace: Sequence[str]) -> Block:
     if not any(line.strip() for line in search):
         raise Unusable("a SEARCH part is empty; quote the lines beside the place, and repeat them in REPLACE")
     return Block(tuple(search), tuple(replace))
+
+
+def _unfenced(lines: Sequence[str]) -> Sequence[str]:
+    """The lines without a code fence around them, which no kernel has."""
+    first = 1 if lines and lines[0].lstrip().startswith("```") else 0
+    last = len(lines) - (1 if len(lines) > first and lines[-1].strip() == "```" else 0)
+    return lines[first:last]
 
 
 def apply_edits(text: str, blocks: Sequence[Block]) -> str:

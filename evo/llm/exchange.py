@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from evo.errors import EvoError
 from evo.llm.cost import Budget, Price, Usage, guess_tokens
 from evo.llm.edits import Edited, Reply, Unusable, edit, read_reply
-from evo.llm.elites import Elite
 from evo.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request
 from evo.llm.traverse import repair
+from evo.population.elites import Elite
 from evo.prepare import Failed, Prepared
 from evo.variant import Variant
 
 _LONGEST_PROBLEM = 3000  # characters of a compiler's words
 _FINAL = ("length",)
+_LONGEST_TOKEN = 256  # bytes; a text cannot have fewer tokens
+_SLACK = 8  # times the careful guess; it cannot have more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +136,22 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
 
 
 def used(request: Request, completion: Completion) -> Usage:
-    """What one reply cost; a careful guess where the server told no counts."""
-    asked, written = completion.prompt_tokens, completion.completion_tokens
+    """What one reply cost; a careful guess where the server told no counts, or none that can be."""
+    asked = _believed(completion.prompt_tokens, request.text, guess_tokens(request.text))
+    longest = max(request.max_tokens, guess_tokens(completion.text))  # what is thought and not said counts too
+    written = _believed(completion.completion_tokens, completion.text, longest)
     return Usage(
         calls=1,
         prompt_tokens=asked if asked is not None else guess_tokens(request.text),
         completion_tokens=written if written is not None else guess_tokens(completion.text),
         estimated=int(asked is None or written is None),
     )
+
+
+def _believed(told: int | None, text: str, most: int) -> int | None:
+    """A count as the server told it; None where a text of this length cannot have so few or so many tokens."""
+    least = len(text.encode("utf-8", "replace")) // _LONGEST_TOKEN
+    return told if told is not None and least <= told <= _SLACK * most else None
 
 
 def _read(completion: Completion) -> Reply:

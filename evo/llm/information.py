@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from evo.hardware import Chip
 from evo.insights import summarise, unsuccessful
 from evo.llm.edits import one_line
-from evo.llm.elites import Elite, row_us
 from evo.llm.endpoint import data
 from evo.population import Record, effect
+from evo.population.elites import Elite, row_us
 from evo.result import Json, Status
 from evo.task import Task
 from evo.variant import Variant

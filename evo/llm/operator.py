@@ -17,7 +17,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from evo.errors import EvoError, HarnessFault
-from evo.llm import elites
 from evo.llm.cost import Account, Budget, Usage, guess_tokens
 from evo.llm.edits import Edited, Unusable, edit, one_line
 from evo.llm.endpoint import Completion, Endpoint, Request
@@ -28,7 +27,7 @@ from evo.llm.settings import LlmSettings
 from evo.llm.transcript import Replay, Transcript, transcript_file
 from evo.llm.traverse import STRATEGIES, Guidance, prompt
 from evo.mutate import Context, Proposal
-from evo.population import Record
+from evo.population import Record, elites
 from evo.prepare import Failed, Prepared
 from evo.result import Json, drop_absent
 from evo.task import Task

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evo.llm import elites
 from evo.llm.edits import MOST_LINES
-from evo.llm.elites import Elite
 from evo.llm.endpoint import Message, data, joined
 from evo.mutate import INVERT_BELOW, STALLED_AFTER
-from evo.population import Record
+from evo.population import Record, elites
+from evo.population.elites import Elite
 from evo.task import Task
 
 Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]

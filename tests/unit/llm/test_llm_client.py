@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from evo.llm import LlmSettings
 from evo.llm.client import Client, Server
 from evo.llm.cost import Budget
 from evo.llm.endpoint import Completion, Exhausted, Message, Refused, Request
+from evo.llm.exchange import used
 from evo.llm.transcript import Replay, Transcript
 
 OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))
@@ -79,6 +82,36 @@ def test_a_server_may_ask_for_a_pause() -> None:
         asked.complete(ASKED)
         assert time.monotonic() - started >= 0.2
     assert "again in 0.2 s" in notes[0]
+
+
+def test_a_pause_may_be_given_as_a_time() -> None:
+    for seconds in (2, -(10**9)):
+        until = format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
+        with client(first(Act(status=429, headers={"retry-after": until}))) as (asked, _, notes):
+            started = time.monotonic()
+            asked.complete(ASKED)
+            assert (time.monotonic() - started >= 0.9) == (seconds > 0)
+        assert ("again in 0.0 s" in notes[0]) == (seconds < 0)
+
+
+def test_no_word_of_a_server_carries_the_key_or_is_long() -> None:
+    for act in (Act(text="x", finish=f"{KEY} {'stop ' * 90}"), Act(text="x", finish=KEY, whole=True)):
+        with client(lambda body, number, act=act: act) as (asked, _, _notes):  # type: ignore[misc]
+            found = asked.complete(ASKED)
+        assert KEY not in found.finish
+        assert len(found.finish) <= 40
+
+
+@pytest.mark.parametrize(
+    ("told", "believed"),
+    [((300, 40), True), ((0, 40), False), ((300, 0), False), ((10**18, 40), False), ((300, 10**18), False)],
+)
+def test_counts_that_cannot_be_are_guessed_instead(told: tuple[int, int], believed: bool) -> None:
+    request = Request(exchange=1, attempt=1, messages=(Message("user", "a b " * 300),), max_tokens=500, seed=0)
+    asked, written = told
+    found = used(request, Completion(text="c d " * 100, prompt_tokens=asked, completion_tokens=written))
+    assert (found.estimated == 0) == believed
+    assert 1 <= found.tokens < 5000
 
 
 def test_a_server_without_streams_is_understood() -> None:

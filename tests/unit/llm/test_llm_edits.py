@@ -41,6 +41,12 @@ def test_words_around_an_edit_do_not_matter(around: str) -> None:
     assert edited(around.format(block(LOOP, ADD))) == SLOW.replace(LOOP, ADD)
 
 
+def test_a_fence_inside_the_parts_of_an_edit_is_no_code() -> None:
+    plain = read_reply("<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n")
+    fenced = read_reply("<<<<<<< SEARCH\n```cuda\na\n```\n=======\n```\nb\n```\n>>>>>>> REPLACE\n")
+    assert fenced.blocks == plain.blocks
+
+
 def test_what_the_model_says_of_its_edit_is_kept_as_plain_lines() -> None:
     reply = read_reply(block(LOOP, ADD, summary="add\x1b[31m \u202eall", reason="r" * 900) + "SUMMARY: second")
     assert reply.words["SUMMARY"] == "add [31m all"

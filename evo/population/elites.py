@@ -17,7 +17,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.errors import EvoError
-from evo.population import Record, rebuild_text
+from evo.population.record import Record
+from evo.population.store import rebuild_text
 from evo.result import Json
 from evo.task import Task
 from evo.variant import parse_variant

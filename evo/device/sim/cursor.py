@@ -94,7 +94,10 @@ class Cursor:
         return sign * integer_of(self.take())
 
     def skip_statement(self) -> None:
-        while self.take() != ";":
+        self.skip_to(";")
+
+    def skip_to(self, end: str) -> None:
+        while self.take() != end:
             pass
 
     # Operands -----------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ class Cursor:
                 return Reg(resolved)
             if text[1:].split(".")[0] in _SPECIAL:
                 return Special(text[1:])
-            if text.startswith(("%pm", "%envreg")):
+            if text.startswith(("%pm", "%envreg", "%reserved_smem")):
                 return Special(text[1:])
             self.at -= 1
             if re.search(r"\.[bh][0-7]+$", text):

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _FAR = 1 << 36  # bytes from a buffer within which an address is named by its distance
 _UNSIGNED = (1 << 64) - 1
+_SHARED, _LOCAL, _PARAM = 2, 3, 4  # in the extra of a fault of memory: which offset its address is
 
 
 def decode_faults(
@@ -76,7 +77,7 @@ def _decode(
         source_line=ins.loc or None,
         block=place,
         thread=thread,
-        address=values["address"] & _UNSIGNED if located else None,
+        address=_address(values) if located else None,
     )
 
 
@@ -94,9 +95,10 @@ def _action(ins: Instr) -> str:
 
 
 def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, block: tuple[int, int, int]) -> str:
-    width, address = values["width"], values["address"] & _UNSIGNED
+    width, address = values["width"], _address(values)
     what = f"{width}-byte {_action(ins)}" if width else _action(ins)
-    place = _place(address, values["extra"], ins, context)
+    near = kind in ("race", "pending") and address < WINDOW_SIZE  # only shared memory has such offsets
+    place = _place(address, _SHARED if near else values["extra"], ins, context)
     sentences = {
         "out_of_bounds": f"{what} outside its memory: {place}",
         "misaligned": f"{what} at address {address:#x} is not a multiple of its width: {place}",
@@ -107,16 +109,25 @@ def _sentence(values: dict[str, int], kind: str, context: Context, ins: Instr, b
         "stack_overflow": f"calls are nested deeper than the stack of a thread allows ({STACK_BYTES} bytes)",
         "budget": "the instruction budget is used up: an endless loop, or too much work",
         "barrier": _barrier(values, ins, block),
-        "deadlock": _deadlock(values["address"], ins),
+        "deadlock": _deadlock(values, ins),
         "warp_sync": _warp_sync(values, ins, block),
         "race": _race(values, what, place, context, block),
     }
     return sentences.get(kind, kind)
 
 
-def _deadlock(address: int, ins: Instr) -> str:
-    if address >= 0:
-        return f"every live warp waits; this one at barrier {address}, which the others never reach"
+def _address(values: dict[str, int]) -> int:
+    """As a person reads it: an offset within shared, local or parameter memory has a sign, an address has none."""
+    address = values["address"]
+    if values["extra"] == _SHARED and address >= 1 << 31:
+        return address - (1 << 32)
+    return address if values["extra"] in (_SHARED, _LOCAL, _PARAM) else address & _UNSIGNED
+
+
+def _deadlock(values: dict[str, int], ins: Instr) -> str:
+    if values["address"] >= 0:
+        wanted = f" for {values['extra']} threads" if values["extra"] else ""
+        return f"every live warp waits; this one{wanted} at barrier {values['address']}, which the others never reach"
     return f"every live warp waits; this one turns in a loop around {ins.spelling} for what no other will change"
 
 
@@ -180,12 +191,12 @@ def _race(values: dict[str, int], what: str, place: str, context: Context, block
 
 def _place(address: int, extra: int, ins: Instr, context: Context) -> str:
     spaces = [m.split("::")[0] for m in ins.mods]
-    if extra == 2 or ("shared" in spaces and address < WINDOW_SIZE):
+    if extra == _SHARED or ("shared" in spaces and address < WINDOW_SIZE):
         static = context.shared - context.dynamic
         return f"shared offset {address} of {context.shared} bytes ({static} static, {context.dynamic} dynamic)"
-    if extra == 4:
+    if extra == _PARAM:
         return f"parameter offset {address} of {context.field('param_size')} bytes"
-    if extra == 3 or ("local" in spaces and address < WINDOW_SIZE):
+    if extra == _LOCAL or ("local" in spaces and address < WINDOW_SIZE):
         return f"local offset {address} of {context.field('local_size')} bytes per thread"
     return _global_place(address, context.buffers)
 

@@ -9,6 +9,7 @@ from evo.device.sim.indirect import candidates
 from evo.device.sim.program import (
     WIDTH,
     Function,
+    Imm,
     Instr,
     Label,
     Mem,
@@ -76,6 +77,8 @@ class _Inliner:
                 self.variables[moved.name] = moved
         for name, kind in function.registers.items():
             self.registers.setdefault(prefix + name, kind)
+        if prefix:
+            out += self._in_memory(function, prefix)
         for name, labels in function.tables.items():
             self.tables[prefix + name] = [prefix + label for label in labels]
         for item in function.body:
@@ -91,7 +94,32 @@ class _Inliner:
             elif _param_access(item, own):
                 out += self._access(item, rename)
             else:
-                out.append(_moved(item, item.name, item.mods, tuple(rename(arg) for arg in item.args), rename))
+                mods = tuple("local" if mod == "param" else mod for mod in item.mods) if prefix else item.mods
+                out.append(_moved(item, item.name, mods, tuple(rename(arg) for arg in item.args), rename))
+        return out
+
+    def _in_memory(self, function: Function, prefix: str) -> list[Instr | Label]:
+        """Parameters whose address a device function takes: local variables, filled from the slots on entry."""
+        taken = {
+            arg.name
+            for item in function.body
+            if isinstance(item, Instr) and item.name == "mov"
+            for arg in item.args[1:]
+            if isinstance(arg, Sym)
+        }
+        out: list[Instr | Label] = []
+        for param in function.params:
+            if param.register or param.name not in taken:
+                continue
+            place = Variable(prefix + param.name, "local", max(param.align, 8), param.size)
+            if self.inside is not None:
+                self.inside.place(place)
+            else:
+                self.variables[place.name] = place
+            for (name, offset), width in self.slots.items():
+                if name == place.name:
+                    pair = (Mem(Sym(name), offset), Reg(f"{name}+{offset}"))
+                    out.append(Instr("st", ("local", f"b{width}"), pair, function.line))
         return out
 
     def _any_call(self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
@@ -203,10 +231,10 @@ class _Inliner:
         return out
 
     def _note_slots(self, function: Function, prefix: str) -> None:
-        """The widths in which a function reads its parameters and writes its results, before its body is written."""
-        formal = {p.name for p in (*function.params, *function.results)}
+        """The widths in which a function writes its results, before its body is written."""
+        formal = {p.name for p in function.results}
         for item in function.body:
-            if isinstance(item, Instr) and _param_access(item, formal):
+            if isinstance(item, Instr) and item.name == "st" and _param_access(item, formal):
                 self._access(item, _Renamer(function, prefix))
 
     def bodies(self) -> list[Instr | Label]:
@@ -263,14 +291,35 @@ class _Inliner:
         parts = value.items if isinstance(value, Vec) else (value,)
         out: list[Instr | Label] = []
         for index, part in enumerate(parts):
-            slot = self._slot(item, base.name, memory.offset + index * width // 8, width)
-            pair: tuple[Operand, ...] = (rename(part), slot) if item.name == "ld" else (slot, rename(part))
-            # The register may be wider than the parameter: sub-word loads extend, as ld does.
-            move = _moved(item, "mov" if width >= 32 else "cvt", (f"b{width}",), pair, rename)
-            if width < 32:
-                move.name, move.mods = "mov", (f"b{width}",)
-            out.append(move)
+            at = memory.offset + index * width // 8
+            if item.name == "st":
+                pair = (self._slot(item, base.name, at, width), rename(part))
+                out.append(_moved(item, "mov", (f"b{width}",), pair, rename))
+                continue
+            code, held = self._read(item, base.name, at, width, rename)
+            out += code
+            out.append(_moved(item, *_extended(kind, held, rename(part)), rename))
         return out
+
+    def _read(
+        self, item: Instr, name: str, at: int, width: int, rename: _Renamer
+    ) -> tuple[list[Instr | Label], Operand]:
+        """A parameter as it is read: the slot itself, a part of a wider one, or several put together."""
+        known = {offset: bits for (slot, offset), bits in self.slots.items() if slot == name}
+        around = [o for o, bits in known.items() if o <= at and at + width // 8 <= o + bits // 8 and bits > width]
+        inside = sorted(o for o in known if at <= o < at + width // 8)
+        if (at not in known and around) or known.get(at, width) > width:
+            whole = known[around[0]]
+            part, shift = f"{name}+{at}.{width}", 8 * (at - around[0])
+            self.registers[part] = f"b{whole}"
+            pair = (Reg(part), Reg(f"{name}+{around[0]}"), Imm(shift))
+            return [_moved(item, "shr", (f"b{whole}",), pair, rename)], Reg(part)
+        if len(inside) > 1 and {known[o] for o in inside} == {width // len(inside)}:
+            whole_name = f"{name}+{at}.{width}"
+            self.registers[whole_name] = f"b{width}"
+            pieces = Vec(tuple(Reg(f"{name}+{o}") for o in inside))
+            return [_moved(item, "mov", (f"b{width}",), (Reg(whole_name), pieces), rename)], Reg(whole_name)
+        return [], self._slot(item, name, at, width)
 
 
 class _Renamer:
@@ -308,6 +357,13 @@ class _Renamer:
 def _moved(item: Instr, name: str, mods: tuple[str, ...], args: tuple[Operand, ...], rename: _Renamer) -> Instr:
     guard = rename.reg(item.guard) if item.guard is not None else None
     return Instr(name, mods, args, item.line, item.loc, item.text, guard, item.negated)
+
+
+def _extended(kind: str, held: Operand, to: Operand) -> tuple[str, tuple[str, ...], tuple[Operand, ...]]:
+    """The move of a value of this type from a register that may be wider; ld extends what is narrower."""
+    if kind[0] == "s" and WIDTH[kind] < 32:
+        return "mov", (kind,), (to, held)
+    return "mov", (f"b{WIDTH[kind]}",), (to, held)
 
 
 def _copied(call: Instr, formal: Param, to: Operand, source: Operand) -> Instr:

@@ -113,6 +113,7 @@ def _known(key: str, directory: Path | None) -> bytes | None:
 def _translate(text: str, opt_level: int, machine: Any) -> bytes:
     try:
         module = binding.parse_assembly(text + _PROFILE)
+        module.verify()  # what is not well typed would end the process in a pass
     except RuntimeError as error:
         raise PtxError(f"the generated code was rejected: {error}") from error
     optimise(module, machine, opt_level)

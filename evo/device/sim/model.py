@@ -98,7 +98,7 @@ def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[s
     per_block = {name: value / run for name, value in counts.items()}
     clocks = pipe_clocks(per_block, chip)
     clocks["issue"] += _expanded(part.counters) / run / _SCHEDULERS
-    alone = max(max(clocks.values()), _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
+    alone = max(*clocks.values(), _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
     clocks = {name: waves * value for name, value in clocks.items()}
     clocks["block"] = part.counters.imbalance(run) * alone  # nothing ends before the block that has most to do
     threads = math.prod(part.block)

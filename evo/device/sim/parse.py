@@ -46,10 +46,8 @@ class Parser(Cursor):
             self.integer()
 
     def _section(self) -> None:
-        while self.take() != "{":
-            pass
-        while self.take() != "}":
-            pass
+        self.skip_to("{")
+        self.skip_to("}")
 
     def _declaration(self) -> None:
         extern = False
@@ -75,6 +73,8 @@ class Parser(Cursor):
                 element = word
             elif word == "ptr":
                 continue
+            elif word == "attribute":
+                self.skip_to(")")  # managed and unified memory is memory like any other here
             else:
                 raise self.fail(f"unknown variable attribute .{word}")
         if not element:
@@ -126,6 +126,11 @@ class Parser(Cursor):
             values.append(float_of(self.take(), element).value)
         elif self.kind == "int" or self.peek == "-":
             values.append(self.integer())
+            if self.accept("("):  # one byte of an address; the eight of them come in order
+                first = values.pop() == 0xFF
+                self._initialiser(values, "b64")
+                self.expect(")")
+                values[-1] = values[-1] if first else 0
         elif self.kind == "id":
             name = self.take()
             if name == "generic":
@@ -218,10 +223,10 @@ def _pack(values: list[int | tuple[str, int]], element: str) -> tuple[bytes, lis
     patches = []
     for value in values:
         if isinstance(value, tuple):
-            if width != 8:
+            if width not in (1, 8):
                 raise PtxError(f"the address of {value[0]} needs a 64-bit element")
             patches.append((len(out), value[0], value[1]))
-            out += bytes(8)
+            out += bytes(width)
         else:
             out += (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
     return bytes(out), patches

@@ -116,7 +116,7 @@ class Recursion:
         for item in kernel.body:
             if isinstance(item, Instr) and item.name in ("@save", "@restore"):
                 number = _number(item)
-                out += _frame(item, self.callers[number][0], sorted(alive[number]), registers)
+                out += _frame(item, self.callers[number], sorted(alive[number]), registers)
             else:
                 out.append(item)
         kernel.body = out
@@ -180,8 +180,11 @@ def _place_operands(body: Body, item: Instr) -> None:
         item.args = (*item.args[:index], moved, *item.args[index + 1 :])
 
 
-def _frame(mark: Instr, caller: Body | None, names: list[str], registers: dict[str, str]) -> list[Instr | Label]:
+def _frame(
+    mark: Instr, call: tuple[Body | None, Body], names: list[str], registers: dict[str, str]
+) -> list[Instr | Label]:
     """Push or pop what an activation keeps: its variables stay where they are, below the saved registers."""
+    caller, callee = call
     at = (caller.frame + _ALIGN - 1) // _ALIGN * _ALIGN if caller is not None else 0
     places: list[tuple[str, int]] = []
     for name in names:
@@ -196,7 +199,9 @@ def _frame(mark: Instr, caller: Body | None, names: list[str], registers: dict[s
             out += _load(mark, name, registers[name], Mem(pointer, offset))
         return out
     # The base of the stack is not known here: an address beyond it is one beyond all local memory of the thread.
-    out.append(_like(mark, "setp", ("gt", "u64"), (flag, pointer, Sym(_STACK, STACK_BYTES - step.value - 64))))
+    room = STACK_BYTES - step.value - callee.frame - 64
+    beyond = (flag, pointer, Sym(_STACK, max(room, 0)))
+    out.append(_like(mark, "setp", ("gt" if room >= 0 else "ge", "u64"), beyond))
     trap = _like(mark, "trap", ("@stack",), ())
     trap.guard = flag
     out.append(trap)

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Case:
-    """expected: argument index -> the array that the kernel must leave there."""
+    """expected: argument index -> the array that the kernel must leave there; scratch: what else it writes."""
 
     args: list[Any]
     grid: tuple[int, ...]
@@ -26,6 +26,7 @@ class Case:
     expected: dict[int, Array]
     tolerance: float = 0.0
     arrange: dict[int, Callable[[Array], Array]] = field(default_factory=dict)  # before comparing: order does not count
+    scratch: tuple[int, ...] = ()
 
 
 def rng(name: str) -> np.random.Generator:
@@ -240,9 +241,157 @@ def _waiting() -> dict[str, Case]:
     }
 
 
+def _signed(value: int, bits: int) -> int:
+    return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
+
+
+def _pointers() -> dict[str, Case]:
+    """Lanes of one access in different places, and what is called through pointers."""
+    n, t = 96, np.arange(96)
+    x, y, z = (whole(name, n).astype(F) for name in ("places", "of", "lanes"))
+    local = np.choose(t & 3, [t + 1, t + 2, np.full(n, 3), np.full(n, 4)])
+    seen = np.choose(t % 5, [x, y, t // 2, local, z]).astype(F)
+    after = seen + 1 + t // 2 + (t % 5 == 2) + local + (t % 5 == 3)
+    v, w = whole("vectors", n, 4), whole("in buffers", n, 4)
+    rows = np.choose((t % 3)[:, None], [v, w, v + np.array([1, 0, 0, 0])]) * [1, 2, 1, 1]
+    sums = [int((t + 1)[t % 3 == k].sum()) for k in range(3)]
+    chain = [(3**m - 1) // 2 % 2**32 for m in (48, 24, 24)]
+    pairs = [np.array([a, b], np.uint32) for a, b in zip(sums, chain, strict=True)]
+    full = np.arange(128)
+    a, b = np.where(full % 2, -full, full * 7)[:n], np.where(full % 2, full * 7, -full)[:n]
+    chosen = np.choose(t & 3, [a[1 + t // 2], b[2 + t // 2], b[t // 2], a[t // 2]])
+    answers = np.choose(t % 3, [chosen + b, chosen * b, chosen - b])
+    two = np.zeros(2, np.uint32)
+    places = [x, y, z, zeros(x), zeros(x)]
+    return {
+        "lanes_in_buffers": Case(places, (1,), (n,), {3: seen, 4: after.astype(F)}, scratch=(0, 1, 2)),
+        "vectors_in_buffers": Case([v, w, zeros(v)], (1,), (n,), {2: rows.astype(I32)}, scratch=(0, 1)),
+        "atomics_in_spaces": Case([two, two, two], (1,), (n,), dict(enumerate(pairs))),
+        "pointers_in_constant": Case([np.zeros(n, I32)], (1,), (n,), {0: answers.astype(I32)}),
+    }
+
+
+def _calls() -> dict[str, Case]:
+    numbers = whole("narrow", 64, low=-300, high=300)
+
+    def narrow(i: int, v: int) -> int:
+        byte, low = _signed(v, 8), v % 256
+        total = byte * 3 + low * 5 + _signed(v, 16) * 7 + (v & 1) * 11 + v % 65536 * 13 + v + byte * 17
+        total += _signed(i * 1000, 16) + (i % 3 == 0) * 5
+        return total + _signed(byte - i, 8) + (low + i) % 256 + _signed(_signed(v, 16) * i, 16) + 1 - (v & 1)
+
+    def deep(a: list[int], c: int, n: int) -> int:
+        if n == 0:
+            return a[c & 3]
+        a = [value + n * (j == n % 8) for j, value in enumerate(a)]
+        return deep(a, c + 1, n - 1) + a[n % 7]
+
+    tables = [[j * i for j in range(8)] for i in range(64)]
+    picked = [7 + i % 8 * i + _signed(i % 5 - i, 8) for i in range(64)]
+    deeper = [deep(tables[i], _signed(-i, 8), i % 6) for i in range(64)]
+    expected = [narrow(i, int(v)) for i, v in enumerate(numbers)]
+    return {
+        "calls_narrow": Case([numbers, zeros(numbers)], (1,), (64,), {1: np.array(expected, I32)}),
+        "calls_indexed": Case([np.zeros(128, I32)], (1,), (64,), {0: np.array(picked + deeper, I32)}),
+    }
+
+
+def _left_early(i: int, x: int) -> int:
+    s = 0
+    for j in range(i % 7 + 1):
+        if x % (j + 2) == 0:
+            if j == 3:
+                return -100 - s
+            s += j * x
+            continue
+        m = j
+        while True:
+            s, m = s + 1, m - 2
+            if m <= 0 or s % 5 == 0:
+                break
+        if s > 40:
+            return s
+    return s + 1000
+
+
+def _warps() -> dict[str, Case]:
+    a, t = whole("warps", 256), np.arange(256)
+    left = [_left_early(i, int(v) + 100) for i, v in enumerate(a)]
+    turns = np.repeat(((np.abs(a) % 23 + 2) // 3 + 1).reshape(8, 32).max(1), 32) + 300 + 10000 * (t & 3)
+    wide = rng("wide").integers(-(2**60), 2**60, 32)
+    double, i = normal("wide doubles", 32, dtype=np.float64), np.arange(32)
+    long = wide[i ^ 5] + wide[np.where(i % 8, i - 1, i)]
+    moved = double[np.where(i < 29, i + 3, i)] + double[i ^ 1]
+    halves = np.stack([(i ^ 16) + 7, -(i ^ 16) - 7], 1).astype(H)
+    few = whole("halves", 64)
+    lane, base = np.arange(64) & 31, np.arange(64) & 32
+    met = np.where(lane < 16, few[base + ((lane + 3 & 15) ^ 1)], 2 * few[base + 31 - (lane + 5 & 15)])
+    keys = rng("radix").integers(0, 2**32, 256, dtype=np.uint64).astype(np.uint32)
+    x = whole("one word", 1280)
+    one_word = [x, zeros(x), np.zeros(20, np.uint64), np.zeros(1, I32)]
+    wide_args = [wide, double, zeros(wide), zeros(double), zeros(halves)]
+    return {
+        "nested_divergence": Case([a, zeros(a)], (1,), (256,), {1: np.array(left, I32)}),
+        "vote_loops": Case([a, zeros(a)], (1,), (256,), {1: turns.astype(I32)}),
+        "shuffle_wide": Case(wide_args, (1,), (32,), {2: long, 3: moved, 4: halves}),
+        "syncwarp_halves": Case([few, zeros(few)], (1,), (64,), {1: met}),
+        "sort_radix": Case([keys], (1,), (256,), {0: np.sort(keys)}),
+        "scan_one_word": Case(one_word, (20,), (64,), {1: np.cumsum(x).astype(I32)}, scratch=(2, 3)),
+    }
+
+
+def _words() -> dict[str, Case]:
+    """Copies, inline PTX, bits."""
+    tiles, some = normal("tiles", 6, 128), normal("some", 80)
+    padded = np.concatenate([some, np.zeros(48, F)]).reshape(32, 4)[::-1].copy()
+    q = rng("scopes").integers(0, 2**32, (32, 4), dtype=np.int64)
+    mixed = np.stack(
+        [q[:, 0], q[:, 1], q[:, 3] >> 16 | (q[:, 2] & 0xFFFF) << 16, q[:, 2] >> 16 | (q[:, 3] & 0xFFFF) << 16], 1
+    )
+    low = np.where(q[:, 1] > q[:, 0], q[:, 1] + 5, q[:, 1] - 5) ^ (q[:, 0] + 77)
+    signal = normal("signal", 64, 2)
+    spectrum = np.fft.fft(signal.astype(np.float64).view(np.complex128), axis=0)
+    a, b = rng("mma a").integers(0, 256, (16, 32)).astype(U8), rng("mma b").integers(-128, 128, (32, 8)).astype(np.int8)
+    c = rng("mma c").choice([2**31 - 5, 5 - 2**31, 0], (16, 8))
+    clamped = np.clip(a.astype(np.int64) @ b + c, -(2**31), 2**31 - 1).astype(I32)
+    upper = (a[:8, :16].astype(np.int64) @ b[:16] + c[:8]).astype(np.uint64).astype(np.uint32).view(I32)
+    x = normal("bits", 128)
+    bits = x.view(np.uint32).astype(np.int64) ^ 1 << 23
+    n = np.arange(128)
+    parts = (bits >> 8 * (n & 3) & 255) + ((bits ^ 0x11 << 8 * (n + 1 & 3)) >> 3)
+    fields = [_signed(i, 5) + i * 7 % 2048 + (_signed(i << 33, 40) >> 30) + (i & 1) - i for i in range(128)]
+    v = rng("extremes").integers(-(2**62), 2**62, 128)
+    w = v.view(np.uint64)
+    ends = [
+        v.min(),
+        v.max(),
+        w.min().view(np.int64),
+        w.max().view(np.int64),
+        np.bitwise_and.reduce(v),
+        v[:64].min(),
+        v[64:].min(),
+    ]
+    start = np.array([2**63 - 1, -(2**63), -1, 0, -1, 0, 0])
+    return {
+        "copies_by_one_warp": Case([tiles, np.zeros(128, F), I32(6)], (1,), (160,), {1: tiles.sum(0)}, 1e-5),
+        "copy_ignored": Case([some, np.ones((32, 4), F), I32(20)], (1,), (32,), {1: padded}),
+        "scopes_of_ptx": Case(
+            [q.astype(np.uint32), np.zeros((32, 4), np.uint32), np.zeros(32, np.uint32)], (1,), (32,),
+            {1: mixed.astype(np.uint32), 2: low.astype(np.uint32)},
+        ),
+        "transform_fourier": Case([signal, zeros(signal)], (1,), (64,), {1: spectrum.view(np.float64)}, 1e-4),
+        "mma_saturated": Case([a, b, c.astype(I32), zeros(clamped), zeros(upper)], (1,), (32,), {3: clamped, 4: upper}),
+        "bits_in_unions": Case(
+            [x, np.zeros(256, I32), np.zeros(128 * 24, U8)], (1,), (128,),
+            {1: np.concatenate([parts, fields]).astype(np.uint64).astype(np.uint32).view(I32)}, scratch=(2,),
+        ),
+        "extremes_64": Case([v, start], (2,), (64,), {1: np.array(ends)}),
+    }  # fmt: skip
+
+
 CASES: dict[str, Case] = {
     **_reductions(), **_scans(), **_histograms(), **_neighbours(), **_transposes(), **_products(), **_rows(),
-    **_orders(), **_sparse_and_others(), **_waiting(),
+    **_orders(), **_sparse_and_others(), **_waiting(), **_pointers(), **_calls(), **_warps(), **_words(),
 }  # fmt: skip
 
 

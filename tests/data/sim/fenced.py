@@ -18,6 +18,7 @@ from evo.device.sim import memory, pages
 _FIRST, _STEP = 0x1000_0000_0000, 1 << 30  # far from where the system places mappings
 _PAGE = mmap.PAGESIZE
 _NO_REPLACE = 0x100000  # MAP_FIXED_NOREPLACE
+_TRIES = 1000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
@@ -33,11 +34,14 @@ def zeros(shape: Any, dtype: Any = float) -> Any:
     if not size:
         return np.zeros(shape, dtype)
     length = -(-size // _PAGE) * _PAGE
-    place = _FIRST + _next
-    _next = (_next + (length // _STEP + 2) * _STEP) % (1 << 45)
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_REPLACE
-    base = _libc.mmap(place, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-    if base != place:
+    for _ in range(_TRIES):  # after a while the places begin anew, and some are still in use
+        place = _FIRST + _next
+        _next = (_next + (length // _STEP + 2) * _STEP) % (1 << 45)
+        base = _libc.mmap(place, length, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
+        if base == place:
+            break
+    else:
         raise MemoryError(f"no fenced mapping of {length} bytes: error {ctypes.get_errno()}")
     raw = (ctypes.c_uint8 * size).from_address(base + length - size)
     array = np.frombuffer(raw, kind).reshape(shape)

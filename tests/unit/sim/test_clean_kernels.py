@@ -20,11 +20,22 @@ def test_every_file_has_a_case() -> None:
     assert len(CASES) >= 40
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
+# Not in the default suite, which is short.
+LONG = {
+    "bits_in_unions", "copies_by_one_warp", "copy_ignored", "extremes_64", "scan_one_word", "shuffle_wide",
+    "sort_radix", "syncwarp_halves", "transform_fourier",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in sorted(CASES)]
+)
 def test_clean(name: str) -> None:
     case = CASES[name]
     text = (CLEAN / f"{name}.cu").read_text()
-    inputs = tuple(i for i, a in enumerate(case.args) if isinstance(a, np.ndarray) and i not in case.expected)
+    inputs = tuple(
+        i for i, a in enumerate(case.args) if isinstance(a, np.ndarray) and i not in (*case.expected, *case.scratch)
+    )
     written = {"reduce_last_block", "scan_lookback", "spin_lock", "grid_barrier", "chain_of_blocks"}
     for threads in (1, 2):
         outputs, result = run(

@@ -113,7 +113,7 @@ def test_generic_addresses_of_parameters_and_the_space_of_a_pointer() -> None:
     assert out[1][:32].tolist() == expected
     _, result = run(text, "k", [whole, y, I32(31)])
     assert (result.faults[0].kind, result.faults[0].thread) == ("out_of_bounds", (15, 0, 0))
-    assert "byte 60 of of the parameters" in result.faults[0].message
+    assert "byte 60 of buffer of the parameters" in result.faults[0].message
 
 
 FORMATS = [

@@ -48,7 +48,7 @@ def move(e: Emitter, ins: Instr) -> None:
     elif isinstance(source, Sym):
         e.dst(target, const(f"i{WIDTH[kind]}", _symbol(e, source)))
     else:
-        e.dst(target, e.src(source, kind if kind not in ("f16", "bf16") else "b16"))
+        e.dst(target, e.src(source, kind if kind not in ("f16", "bf16") else "b16"), signed=kind[0] == "s")
 
 
 def _symbol(e: Emitter, source: Sym) -> int:
@@ -102,8 +102,37 @@ def in_space(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], inside[space])
 
 
-@opcode("cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite {_ALL} e4m3x2 e5m2x2", "cvt", operands=(2, 3))
+def _pack_saturated(e: Emitter, ins: Instr) -> None:
+    """cvt.pack: two integers clamped, the first above the second; bytes go below the low half of a third operand."""
+    c = e.c
+    kinds = ins.mods[2:]
+    narrow, short = ("s16", "u16"), ("s8", "u8")
+    if ins.mods[:2] != ("pack", "sat") or kinds[1:] != (("s32",) if kinds[0] in narrow else ("s32", "b32")):
+        raise refuse(ins)
+    if kinds[0] not in (*narrow, *short) or len(ins.args) != (3 if kinds[0] in narrow else 4):
+        raise refuse(ins)
+    width = WIDTH[kinds[0]]
+    low = -(1 << width - 1) if kinds[0][0] == "s" else 0
+    parts = []
+    for arg in ins.args[1:3]:
+        value = e.src(arg, "s32")
+        value = c.intrinsic(
+            "smin", c.intrinsic("smax", value, const(value.t, low)), const(value.t, low + (1 << width) - 1)
+        )
+        parts.append(c.and_(value, (1 << width) - 1))
+    total = c.or_(*c.same(c.shl(parts[0], width), parts[1]))
+    if kinds[0] in short:
+        total = c.or_(*c.same(c.shl(e.src(ins.args[3], "b32"), 2 * width), total))
+    e.dst(ins.args[0], total)
+
+
+@opcode(
+    "cvt", f"rn rz rm rp rna rni rzi rmi rpi ftz sat relu satfinite pack {_ALL} e4m3x2 e5m2x2", "cvt", operands=(2, 4)
+)
 def convert(e: Emitter, ins: Instr) -> None:
+    if "pack" in ins.mods:
+        _pack_saturated(e, ins)
+        return
     types = [m for m in ins.mods if m in WIDTH]
     if len(types) == 1 and len(ins.args) == 2 and types[0][0] == "b":
         e.dst(ins.args[0], e.src(ins.args[1], types[0]))

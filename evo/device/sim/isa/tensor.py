@@ -8,7 +8,7 @@ from evo.device.sim.ir import const
 from evo.device.sim.isa.memory import shared_address
 from evo.device.sim.isa.table import opcode, refuse
 from evo.device.sim.layout import WARP_SCRATCH
-from evo.device.sim.program import Instr, Operand, Vec
+from evo.device.sim.program import Imm, Instr, Operand, Vec
 from evo.device.sim.run.base import report
 from evo.device.sim.run.tensor import MMA_A, MMA_B, MMA_C
 
@@ -73,33 +73,39 @@ _MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # A and B may differ within one of th
 
 @opcode(
     "mma",
-    "sync aligned m8n8k4 m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32 satfinite",
+    "sync aligned m8n8k4 m8n8k16 m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col satfinite "
+    "f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32",
     "mma",
     uniform="never",
     operands=(4, 4),
 )
 def multiply(e: Emitter, ins: Instr) -> None:
-    """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c"""
+    """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c; m8n8k16 is the upper half of m16n8k16."""
     types = ins.mods[-4:]
-    head = ("sync", "aligned", ins.mods[2], "row", "col")
+    saturates = ins.mods[5] == "satfinite" and types[0] == "s32"
+    head = ("sync", "aligned", ins.mods[2], "row", "col", *(("satfinite",) if saturates else ()))
     if ins.mods[:-4] == ("sync", "aligned", "m8n8k4", "row", "col") and set(types) == {"f64"}:
         _multiply_f64(e, ins)
         return
     if ins.mods[:-4] != head or ins.mods[2] == "m8n8k4":
         raise refuse(ins)
     d, a, b, acc = types
-    depth = int(ins.mods[2].removeprefix("m16n8k"))
+    upper = ins.mods[2] == "m8n8k16"
+    depth = int(ins.mods[2].split("k")[1])
     if a not in _DEPTH or b not in _DEPTH or depth % _DEPTH[a] or depth // _DEPTH[a] not in (1, 2) or d != acc:
         raise refuse(ins)
     blocks = depth // _DEPTH[a]
     if d not in _ACCUMULATORS[a] or (a != b and not any({a, b} <= family for family in _MIXED)):
         raise refuse(ins)
-    outs = _items(ins, 0, 2 if d == "f16" else 4)
-    _put(e, _items(ins, 1, 2 * blocks), MMA_A)
+    if upper and d != "s32":
+        raise refuse(ins)
+    nothing = (Imm(0),)
+    outs = _items(ins, 0, 2 if d == "f16" or upper else 4)
+    _put(e, (*_items(ins, 1, 1), *nothing) if upper else _items(ins, 1, 2 * blocks), MMA_A)
     _put(e, _items(ins, 2, blocks), MMA_B)
-    _put(e, _items(ins, 3, len(outs)), MMA_C)
+    _put(e, (*_items(ins, 3, len(outs)), *(nothing * 2 if upper else ())), MMA_C)
     demand_warp(e, ins)
-    e.c.call("void", f"mma_{a}_{b}_{blocks}_{d}", e.warp)
+    e.c.call("void", f"mma_{a}_{b}_{blocks}_{d}{'_sat' if saturates else ''}", e.warp)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load("<32 x i32>", e.warp, MMA_C + 128 * index, 64))
 

@@ -100,6 +100,8 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
         with c.if_(c.icmp("ne", c.and_(old, need), need), likely=False):
             report(c, "uninitialised", rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
+        with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+            c.call("void", "race_at", context, w, rec, address, lane, const("i64", width), const("i32", 0))
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
         with c.if_else(straight) as beyond:

@@ -21,9 +21,13 @@ def own_clocks(c: Code, context: V, me: V) -> V:
     return c.at(ctx(c, context, "clocks", "ptr"), c.mul(me, ROW))
 
 
-@runtime(r"race_(ld|st)")
+@runtime(r"race_(ld|st|at)")
 def _race(m: re.Match[str]) -> Code:
-    """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already."""
+    """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already.
+
+    An atomic must come after plain stores, such as the one that clears a counter. It leaves no trace: who reads a word
+    before a compare-and-swap, or resets a lock, need not be ordered with the atomics of others.
+    """
     names = ["ctx", "w", "rec", "address", "lane", "size", "same"]
     types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i32"]
     c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
@@ -44,7 +48,7 @@ def _race(m: re.Match[str]) -> Code:
         if m[1] == "st":
             settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
         with c.if_(c.not_(settled)):
-            _demand_order(c, last, mine, me)
+            _demand_order(c, last, mine, me, atomic=m[1] == "at")
             _demand_warp_step(c, m[1], last, clock, site)
             if m[1] == "st":
                 _demand_own_reads(c, c.load("i32", own_reads), clock)
@@ -52,7 +56,7 @@ def _race(m: re.Match[str]) -> Code:
         if m[1] == "st":
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
-        else:
+        elif m[1] == "ld":
             # A flag that is polled may be set at any time: such a read is no end of a race.
             with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
                 c.store(c.or_(c.shl(clock, 5), lane), own_reads)
@@ -65,14 +69,16 @@ def _reads_of(c: Code, context: V, warp: V) -> V:
     return c.at(ctx(c, context, "reader", "ptr"), c.mul(warp, ctx(c, context, "reader_stride")))
 
 
-def _demand_order(c: Code, last: V, mine: V, me: V) -> None:
-    """The last write by another warp happens before this access."""
+def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
+    """The last write by another warp happens before this access; an atomic may meet a synchronising store."""
     _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
     other = c.and_(c.lshr(last, 8), 255)
     seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
     unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
     # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
     unordered = c.and_(unordered, c.icmp("eq", same, 0))
+    if atomic:
+        unordered = c.and_(unordered, c.icmp("ne", c.and_(c.lshr(last, 16), 0xFFFF), STRONG_SITE))
     with c.if_(unordered, likely=False):
         who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
         report(c, "race", rec, w, lane, address, extra=who, width=4)

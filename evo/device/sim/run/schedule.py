@@ -227,7 +227,8 @@ def _deadlock(_: re.Match[str]) -> Code:
                 live = c.trunc(c.load("i64", w, WARP["live" if state == WAITING else "pending"], 8), "i32")
                 site = c.load("ptr", w, WARP["barrier_site"], 8)
                 barrier = c.load("i64", w, WARP["barrier_id"], 8) if state == WAITING else const("i64", -1)
-                report(c, "deadlock", site, w, c.intrinsic("cttz", live, False), barrier)
+                wanted = c.load("i64", w, WARP["barrier_count"], 8) if state == WAITING else 0
+                report(c, "deadlock", site, w, c.intrinsic("cttz", live, False), barrier, extra=wanted)
     c.ret_()
     return c
 

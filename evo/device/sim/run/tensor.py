@@ -76,7 +76,7 @@ def eight_bit(c: Code, raw: V, kind: str) -> V:
     return c.select(nan, c.bits(const(c.bits(value, "i32").t, 0x7FFFFFFF), "float"), value)
 
 
-@runtime(rf"mma_({_KINDS})_({_KINDS})_(1|2)_(f32|f16|s32)")
+@runtime(rf"mma_({_KINDS})_({_KINDS})_(1|2)_(f32|f16|s32)(_sat)?")
 def _mma(m: re.Match[str]) -> Code:
     """D = A B + C for one m16n8 tile; `m[3]` blocks along k."""
     a_kind, b_kind, blocks, d_kind = m[1], m[2], int(m[3]), m[4]
@@ -95,7 +95,8 @@ def _mma(m: re.Match[str]) -> Code:
             b_rows.append(c.shuffle(block, None, [n * columns + k for n in range(8)]))
     outs: list[V] = []
     for half in range(2):
-        rows = _initial_rows(c, w, half, d_kind)
+        addends = _initial_rows(c, w, half, d_kind)
+        rows = [const(row.t, 0) for row in addends] if m[5] else list(addends)
         for k, b_row in enumerate(b_rows):
             index, column = 2 * (k // columns) + half, k % columns
             for r in range(8):
@@ -109,7 +110,7 @@ def _mma(m: re.Match[str]) -> Code:
                     operands = ", ".join(f"<8 x float> {x.s}" for x in (wide, b_row, rows[r]))
                     call = f"call <8 x float> @llvm.fma.v8f32({operands})"
                     rows[r] = c.op("<8 x float>", call)
-        outs += rows
+        outs += [c.call(x.t, "llvm.sadd.sat.v8i32", x, y) for x, y in zip(rows, addends, strict=True)] if m[5] else rows
     _finish(c, w, outs, d_kind)
     c.ret_()
     return c

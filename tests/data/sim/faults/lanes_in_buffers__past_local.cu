@@ -1,0 +1,16 @@
+// The lanes that read their own array leave it.
+// fault: out_of_bounds
+// like: clean/lanes_in_buffers.cu
+extern "C" __global__ void k(float* x, float* y, float* z, float* o, float* q) {
+  __shared__ float s[128];
+  int i = threadIdx.x;
+  float l[4] = {1.f + i, 2.f + i, 3.f, 4.f};
+  s[i] = i / 2;
+  __syncthreads();
+  float* p = i % 5 == 0 ? x + i : i % 5 == 1 ? y + i : i % 5 == 2 ? s + i : i % 5 == 3 ? l + (i & 7) : z + i;
+  float v = *p;  // FAULT
+  *p = v + 1;
+  __syncthreads();
+  o[i] = v;
+  q[i] = *p + s[i] + l[i & 3];
+}

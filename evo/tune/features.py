@@ -23,6 +23,7 @@ _THREADS = re.compile(r"^(threads?|block_?size|num_?threads|threads_?per_?block|
 _WARPS = re.compile(r"^(num_?|n_?)?warps?(_[a-z])?$", re.I)
 _WORK = re.compile(r"^(tile_?(size)?_?[xyz]|work_?per_?thread_?[xyz]?|wpt_?[xyz]?|items_?per_?thread)$", re.I)
 _MOST_PRODUCTS = 400
+_CELLS = 512  # that a knob of more values is seen in: tables are quadratic
 _LONG = 6  # values from which on a knob may hold powers of two among others
 
 
@@ -35,6 +36,7 @@ class Coordinate:
     knobs: tuple[int, ...]
     products: Floats | None = None  # sorted distinct products; None where the code is the knob's own index
     categorical: bool = False
+    cells: NDArray[np.int32] | None = None  # where several values share a code: the code of each
 
 
 def numeric(knob: Knob) -> Floats | None:
@@ -79,6 +81,16 @@ def positions_of(knob: Knob) -> tuple[Floats, bool]:
     return np.stack(columns, axis=1), False
 
 
+def in_cells(knob: Knob, positions: Floats) -> tuple[Floats, NDArray[np.int32]]:
+    """Cells of equally many values that follow one another: where they lie, and the cell of each value."""
+    values = numeric(knob)
+    order = np.arange(len(positions)) if values is None else np.argsort(values, kind="stable")
+    cells = np.empty(len(positions), np.int32)
+    cells[order] = np.arange(len(positions)) * _CELLS // len(positions)
+    sums = np.stack([np.bincount(cells, weights=part, minlength=_CELLS) for part in positions.T], axis=1)
+    return sums / np.bincount(cells, minlength=_CELLS)[:, None], cells
+
+
 def group(space: Space, pattern: re.Pattern[str]) -> tuple[int, ...]:
     """The numeric knobs whose names match."""
     found = []
@@ -118,7 +130,10 @@ def coordinates(space: Space) -> list[Coordinate]:
     for index, knob in enumerate(space.knobs):
         if len(knob.values) > 1:
             positions, categorical = positions_of(knob)
-            found.append(Coordinate(knob.name, positions, (index,), categorical=categorical))
+            cells = None
+            if len(positions) > _CELLS:
+                positions, cells = in_cells(knob, positions)
+            found.append(Coordinate(knob.name, positions, (index,), categorical=categorical, cells=cells))
     for name, group_ in (
         ("threads", block_group(space)),
         ("warps", warp_group(space)),
@@ -130,7 +145,7 @@ def coordinates(space: Space) -> list[Coordinate]:
             for index in varied:
                 values = numeric(space.knobs[index])
                 assert values is not None
-                products = np.unique(np.outer(products, values))
+                products = np.unique(np.outer(products[: _MOST_PRODUCTS + 1], values))
             if len(products) <= _MOST_PRODUCTS:
                 positions = scaled(np.log2(products))[:, None]
                 found.append(Coordinate(name, positions, varied, products=products))
@@ -142,7 +157,8 @@ def codes(space: Space, coordinates_: Sequence[Coordinate], points: Points) -> N
     columns = []
     for coordinate in coordinates_:
         if coordinate.products is None:
-            columns.append(points[:, coordinate.knobs[0]].astype(np.int32))
+            column = points[:, coordinate.knobs[0]]
+            columns.append(column.astype(np.int32) if coordinate.cells is None else coordinate.cells[column])
         else:
             product = product_of(space, coordinate.knobs, points)
             columns.append(np.searchsorted(coordinate.products, product).astype(np.int32))

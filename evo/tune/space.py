@@ -43,7 +43,7 @@ class Space:
     legal: Points | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        hint = "a space has at least one knob, and every knob distinct values"
+        hint = f"a space has at least one knob, and every knob 1 to {MOST_VALUES:,} distinct values"
         if not self.knobs:
             raise TaskInvalid(f"{self.name}: no knobs", hint=hint)
         names = [knob.name for knob in self.knobs]

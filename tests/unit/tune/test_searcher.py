@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -182,3 +183,23 @@ def test_a_run_is_counted_as_the_measure_says() -> None:
     assert summary.share_within(0.05, 1) == pytest.approx(1 / 3)
     ratio, low, high = ratio_interval([np.array([0.1, 0.1]), np.array([0.4, 0.4])], [(0.2, 0.0), (0.2, 0.0)])
     assert (ratio, low, high) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def searched(space: Space, cost: Callable[[Point], float], budget: int) -> list[Point]:
+    searcher, asked = Searcher(space, seed=0), []
+    for _ in range(budget):
+        point = searcher.ask()
+        assert point is not None
+        asked.append(point)
+        searcher.tell(point, cost(point))
+    return asked
+
+
+@pytest.mark.parametrize("values", [tuple(range(30_000, 0, -1)), tuple(f"w{n}" for n in range(2_000))])
+def test_a_knob_of_very_many_values_takes_no_memory_for_their_pairs(values: tuple[KnobValue, ...]) -> None:
+    space = small(values, (1, 2), legal=False)
+    one = coordinates(space)[0]
+    assert len(one.positions) < 1000
+    assert (np.diff(one.positions[:, 0]) > 0).all()
+    asked = searched(space, lambda point: abs(math.log(20_000 / (1 + point[0]))) + 0.5 + 0.1 * point[1], 12)
+    assert len(set(asked)) == 12

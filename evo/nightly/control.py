@@ -16,11 +16,15 @@ _LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """What it showed. problem: why times of this task may not be compared tonight; None where they may."""
+    """What it showed. problem: why times of this task may not be compared tonight; None where they may.
+
+    broken: the program itself does not run, which says nothing of the machine.
+    """
 
     task: str
     text: str
     problem: str | None = None
+    broken: bool = False
     floor: dict[str, Json] | None = None
 
 
@@ -30,6 +34,10 @@ def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float
     Never raises for what it finds: a control that does not stand is the finding.
     """
     try:
+        prepared = bench.prepare(task, text)
+        if isinstance(prepared, Failed):
+            said = f"none, since it does not run: {prepared.reason}"
+            return Control(task=task.name, text=said, problem=said, broken=True)
         return _modelled(bench, task, text, seed) if bench.modelled else _measured(bench, task, text, seed, margin)
     except EvoError as error:
         return Control(task=task.name, text=error.message, problem=error.message)

@@ -116,7 +116,7 @@ class Night:
         elif self.standings:
             parts.append(f"{_plural(len(self.standings), 'champion')} reviewed, none lost")
         else:
-            parts.append("no champion to review")
+            parts.append("no champion to review" if self.of("champions") else "ended before the champions")
         if won := [check for check in self.of("redteam") if check.state == "failed"]:
             parts.append(f"{_plural(len(won), 'attack')} did not lose")
         if faults := sum(check.state == "fault" for check in self.checks):

@@ -92,7 +92,7 @@ class _Shift:
         self.names = plan.tasks or names
         self.night = Night(
             device=str(plan.device),
-            chip=plan.device.which,
+            chip=f"sim-{plan.device.which}" if plan.device.kind == "sim" else str(plan.device),  # until it is opened
             arch=plan.arch,
             timing="modelled" if plan.device.kind == "sim" else "measured",
             began=_now(),
@@ -103,9 +103,9 @@ class _Shift:
 
     def run(self) -> Night:
         night, began = self.night, self.hooks.clock()
-        self.hooks.tell("the machine")
-        night.checks += self.hooks.machine()
         try:
+            self.hooks.tell("the machine")
+            night.checks += self.hooks.machine()
             if not self._stopped_by("doctor") and self._ledger():
                 self._reviews()
                 self._iterate()
@@ -195,7 +195,7 @@ class _Shift:
             except EvoError as error:
                 seen = Control(task=name, text=error.message, problem=error.message)
             controls[path] = seen
-            state = "fault" if seen.problem else "passed"
+            state = "skipped" if seen.broken else "fault" if seen.problem else "passed"
             self._check("control", f"{name} {path.stem}", state, seen.text, since=since)
         if not subjects:
             self._check("control", "A/A control", "skipped", "no task here", since=self.hooks.clock())

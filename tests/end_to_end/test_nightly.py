@@ -100,6 +100,31 @@ def test_a_wrong_edit_makes_room_for_the_last_right_one(root: Path) -> None:
     assert champion(root).read_text() == kept
 
 
+def test_a_champion_that_does_not_compile_is_no_fault_of_the_machine(root: Path) -> None:
+    guilty = edit(root, "y[i] =", "y[i] = nonsense +", "a slip")
+    found = night(root)
+    (one,) = found.standings
+    assert (one.state, one.note.partition(":")[0]) == (State.DEMOTED, "uncompiled")
+    assert one.cause is not None
+    assert one.cause.bad.commit == guilty
+    assert [check.state for check in found.of("control")] == ["skipped"]
+    assert found.verdict == "1 of 1 champion did not hold, 1 demoted"
+
+
+def test_a_night_that_ends_early_says_so_in_its_own_words(root: Path) -> None:
+    (root / "leaderboard.json").write_text('{"version": 1, "entries": [')
+    commit_all(root, "a slip")
+    found = night(root)
+    assert found.verdict == "ended before the champions; 1 fault of the machine or of evo"
+    assert (found.chip, found.exit_code) == ("sim-l4", 5)
+    broken = night_shift(Plan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder()))
+    assert "no permission" in broken.of("night")[0].text
+
+
+def _no_machine() -> list[Check]:
+    raise PermissionError("no permission")
+
+
 def test_a_changed_task_is_named_where_no_champion_passes_any_more(root: Path) -> None:
     before = champion(root).read_text()
     reference = root / "kernels" / "scale" / "reference.py"

@@ -28,7 +28,23 @@ wide lo hi rn rz ftz sat approx add sub mul mad fma div rem shl shr and or xor m
 ret bar atom red shfl vote match popc bfe prmt cp async commit_group wait_group ldmatrix mma m16n8k16 row col ex2 sqrt
 exit trap call
 """.split()  # noqa: SIM905 a list of words reads best as words
-NUMBERS = ("0", "1", "-1", "31", "32", "33", "255", "65535", "2147483647", "4294967295", "-2147483648", "0f7F800000")
+NUMBERS = (
+    "0",
+    "1",
+    "-1",
+    "31",
+    "32",
+    "33",
+    "255",
+    "65535",
+    "2147483647",
+    "4294967295",
+    "-2147483648",
+    "0f7F800000",
+    "-9223372036854775807",
+    "9223372036854775808",
+    "123145302310912",
+)
 
 
 def mutate(text: str, rng: random.Random) -> str:
@@ -64,12 +80,13 @@ def mutate(text: str, rng: random.Random) -> str:
     return text
 
 
-def setup(name: str) -> tuple[sim.Memory, list[Any]]:
+def setup(name: str, offset: int = 0) -> tuple[sim.Memory, list[Any]]:
+    """Buffers with the inputs of a case, each so many bytes beyond an aligned address."""
     memory = sim.Memory()
     args: list[Any] = []
     for value in CASES[name].args:
         if isinstance(value, np.ndarray):
-            buffer = memory.allocate(value.nbytes, f"arg{len(args)}", fill=b"\0")
+            buffer = memory.allocate(value.nbytes, f"arg{len(args)}", fill=b"\0", offset=offset)
             memory.write(buffer, value)
             buffer.data[:SLACK] = buffer.data[-SLACK:] = CANARY
             args.append(buffer)
@@ -102,7 +119,7 @@ def odd(rng: random.Random) -> int:
 
 
 def mutated_launch(name: str, module: sim.Module, rng: random.Random) -> None:
-    memory, args = setup(name)
+    memory, args = setup(name, rng.choice((0, 0, 0, 4, 8, 16, 36)))
     case = CASES[name]
     how: dict[str, Any] = {
         "grid": case.grid,

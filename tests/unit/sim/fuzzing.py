@@ -14,7 +14,8 @@ DATA = Path(__file__).parents[2] / "data" / "sim"
 NAMES = (
     "histogram_global", "stencil_global", "csr_scalar", "sort_warp", "compact_atomic", "async_own", "transpose_half",
     "local_array", "reduce_shuffle", "named_barriers", "mbarrier_stages", "lock_in_warp", "warp_apart", "grid_barrier",
-    "recursive_sort", "sums_by_key",
+    "recursive_sort", "sums_by_key", "lanes_in_buffers", "vectors_in_buffers", "atomics_in_spaces", "calls_indexed",
+    "pointers_in_constant", "copy_ignored",
 )  # fmt: skip
 
 

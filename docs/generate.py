@@ -244,7 +244,7 @@ def _rows(command: typer.core.TyperCommand, context: typer.Context, kind: str) -
             continue
         shown = record[0]
         if kind == "argument":
-            shown = re.sub(r"[\[\]{}]", "", str(param.metavar or shown.split()[0]))
+            shown = re.sub(r"[\[\]{}]", "", str(param.metavar or shown.split()[0])) + "..." * (param.nargs == -1)
         text, notes = re.fullmatch(r"(.*?)(?:\s*\[([^\[\]]*)\])?", record[1], re.DOTALL).groups()  # type: ignore[union-attr]
         kept = [note for note in (notes or "").split("; ") if note.startswith(("default:", "env var:", "required"))]
         more = f" ({', '.join(_note(note) for note in kept)})" if kept else ""

@@ -110,7 +110,7 @@ def _from_module(
 def import_(
     context: typer.Context,
     form: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="What to import.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What to import.")],
     name: TaskName = None,
     limit: Annotated[float, typer.Option("--limit", metavar="S", min=1, help="Seconds for each file.")] = 120.0,
     compiled: Annotated[bool, typer.Option("--compiled", help="Also the torch.compile'd module as a rival.")] = False,

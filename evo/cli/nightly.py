@@ -39,7 +39,7 @@ _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 Tasks = Annotated[
-    list[str] | None, typer.Argument(metavar="[TASK]...", show_default=False, help="Only these (default: all).")
+    list[str] | None, typer.Argument(metavar="TASK", show_default=False, help="Only these (default: all).")
 ]
 LoopTime = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="Time for the loop, over all tasks: 90s, 30m, 1h30m.")

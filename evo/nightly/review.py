@@ -254,20 +254,8 @@ class _Review:
 
         lost = f"takes {gain.ratio:.2f}x as long as {winner.variant.id}"
         cause = self._cause(line, bisect(line, is_bad), lost)
-        standing = self.standing
-        standing.state, standing.cause, standing.restored = State.DEMOTED, cause, winner.variant.id
-        standing.note = f"{winner.variant.id} is {found.decision.reason}"
-        standing.commit = put_back(
-            self.notebook,
-            self.subject.path,
-            lost=self.head,
-            winner=winner,
-            evaluation=found,
-            lost_evaluation=standing.evaluation,
-            why=f"{self.head.variant.id} no longer holds: {standing.note}. {cause.text}.",
-            arguments={"demoted": self.head.variant.id, "cause": cause.to_json(), **self._rung(winner)},
-        )
-        return standing
+        self.standing.note = f"{winner.variant.id} is {found.decision.reason}"
+        return self._replace(winner, found, cause, rung=self._rung(winner))
 
     # --- a champion that does not pass its gate -----------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.prepare import Failed, Prepared, simpler, spills
-from evo.result import CaseBench, Check, Decision, Evaluation, Fault, Status
+from evo.result import CaseBench, Check, Decision, Evaluation, Fault, Status, Verdict
 from evo.task import Task
 from evo.workbench import Workbench
 
@@ -275,24 +275,63 @@ def _modelled(
     if isinstance(ours, Fault):
         return replace(base, status=gate.fault_status(ours), reason=f"while estimating: {gate.fault_reason(ours)}")
     decision: Decision | None = None
+    theirs: tuple[CaseBench, ...] = ()
     if rival is not None:
-        theirs = bench.estimates(job.task, rival, job.seed)
-        if isinstance(theirs, Fault):
+        estimated = bench.estimates(job.task, rival, job.seed)
+        if isinstance(estimated, Fault):
             raise UsageError(
-                f"the variant to compare with faults: {gate.fault_reason(theirs)}", hint="compare with another"
+                f"the variant to compare with faults: {gate.fault_reason(estimated)}", hint="compare with another"
             )
-        margin = job.margin if job.margin is not None else MODELLED_MARGIN
-        less = simpler(rival, prepared) if job.neutral else None
-        decision = decide_modelled(
-            theirs,
-            ours,
-            job.task.score,
-            margin,
-            neutral=job.neutral,
-            simpler=less,
-            unseen=spills(rival, prepared),
-        )
-    return replace(base, bench=ours, decision=decision)
+        theirs = estimated
+        decision = _decided(job, prepared, rival, theirs, ours)
+    found = replace(base, bench=ours, decision=decision)
+    if decision is not None and not _kept(decision):
+        return found
+    return _looked_at_again(job, bench, prepared, found, rival, theirs)
+
+
+def _decided(
+    job: Job, prepared: Prepared, rival: Prepared, theirs: tuple[CaseBench, ...], ours: tuple[CaseBench, ...]
+) -> Decision:
+    return decide_modelled(
+        theirs,
+        ours,
+        job.task.score,
+        job.margin if job.margin is not None else MODELLED_MARGIN,
+        neutral=job.neutral,
+        simpler=simpler(rival, prepared) if job.neutral else None,
+        unseen=spills(rival, prepared),
+    )
+
+
+def _kept(decision: Decision) -> bool:
+    return decision.verdict in KEPT
+
+
+def _looked_at_again(
+    job: Job,
+    bench: Workbench,
+    prepared: Prepared,
+    found: Evaluation,
+    rival: Prepared | None,
+    theirs: tuple[CaseBench, ...],
+) -> Evaluation:
+    """Numbers, races and times of every timed size on blocks that the variant could not foresee; all have to hold."""
+    bench.on_stage("verify")
+    seen = bench.timed_sizes(job.task, prepared, job.seed)
+    if seen.status is not Status.CORRECT:
+        faults = (seen.fault,) if seen.fault is not None else ()
+        assert found.check is not None
+        check = replace(found.check, status=seen.status, reason=seen.reason, faults=faults)
+        return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
+    if found.decision is None or rival is None:
+        return found
+    if seen.unseen is not None:
+        return replace(found, decision=replace(found.decision, verdict=Verdict.REVERT, reason=seen.unseen))
+    again = _decided(job, prepared, rival, theirs, seen.rows)
+    if not _kept(again):
+        return replace(found, decision=replace(again, reason=f"on other blocks of the grids: {again.reason}"))
+    return found
 
 
 def _measured(

@@ -201,6 +201,11 @@ class Reference:
         """The float64 outputs for inputs of the caller's own. Raises TaskInvalid."""
         return self._outputs("expected", inputs, case)
 
+    def expectation_of(self, inputs: Arrays, case: Case) -> Expectation:
+        """The expectation for inputs of the caller's own, not kept. Raises TaskInvalid."""
+        trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+        return Expectation(inputs, self._outputs("expected", inputs, case), trusted)
+
     def literal(self) -> tuple[dict[str, int], Arrays, Arrays] | None:
         """The hand-computed case of the module, where it has one: axes, inputs, outputs."""
         if not hasattr(self.module, "literal"):

@@ -21,7 +21,7 @@ from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
-from evo.gate import Sanitized, check_task
+from evo.gate import Sanitized, TimedSizes, check_task, timed_sizes
 from evo.hardware import Chip, chip
 from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare
@@ -85,6 +85,7 @@ class Workbench:
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
         self._references: dict[str, Reference] = {}
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
+        self._timed: dict[tuple[str, str, int], TimedSizes] = {}
 
     def __enter__(self) -> Workbench:
         return self
@@ -143,6 +144,13 @@ class Workbench:
                 return found
             self._estimates[key] = found
         return self._estimates[key]
+
+    def timed_sizes(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes:
+        """A last look at all bench cases on the simulator, kept by variant."""
+        key = (task.hash, prepared.variant.id, seed)
+        if key not in self._timed:
+            self._timed[key] = timed_sizes(task, prepared.programs, self.reference(task), self.worker, seed)
+        return self._timed[key]
 
     def screen(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
         """Quick modelled gains over the parent, from a few blocks: only to choose what to try, never recorded.

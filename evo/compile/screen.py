@@ -49,6 +49,8 @@ _FLAG = re.compile(
 _DEFINE = re.compile(r"-D([A-Za-z_]\w*)(?:=(.*))?")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _MACRO_VALUE = re.compile(r"[\w.+\-*/() ]*")
+# Characters that turn the direction of what follows or end a line for a reader and for no compiler.
+_UNSEEN = re.compile("[\u0085\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]")
 _LOCAL_NAME = re.compile(r"\w[\w-]*(\.\w+)*(/\w[\w-]*(\.\w+)*)*")
 _BANNED = ("__has_include", "__has_include_next", "__has_embed", "_Pragma", "__pragma")
 _CLOCKS = ("__TIME__", "__DATE__", "__TIMESTAMP__")
@@ -172,6 +174,8 @@ def _check_characters(text: str) -> None:
         body = line.removesuffix("\r")
         if any((ord(c) < 32 and c != "\t") or ord(c) == 127 for c in body):
             raise _Refusal(number, "control character in the text")
+        if hidden := _UNSEEN.search(body):
+            raise _Refusal(number, f"invisible U+{ord(hidden[0]):04X}: the text would read otherwise than it compiles")
         if "??/" in body or "??=" in body:
             raise _Refusal(number, "trigraphs are not allowed")
         if body.endswith((" ", "\t")) and body.rstrip().endswith("\\"):

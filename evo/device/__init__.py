@@ -73,7 +73,8 @@ class RunRequest:
 
     offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). For the simulator: blocks limits a
     run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
-    warp instructions that a launch may execute.
+    warp instructions that a launch may execute. draw: seeds the sample.
+    first_whole: only the last launch is sampled, so that what it reads is what it would read.
     """
 
     program: Program
@@ -84,6 +85,8 @@ class RunRequest:
     check_races: bool = True
     blocks: int | None = None
     budget: int | None = None
+    draw: int | None = None
+    first_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,22 @@ class BenchCase:
     inputs: Arrays
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondLook:
+    """One more run of a bench case, on other blocks than its estimate: a fault, or its row and what was written.
+
+    places: per output, the flat indices of the elements that were, in rising order; values: theirs. share: of the
+    outputs, over what the blocks that ran were due. whole: all blocks ran.
+    """
+
+    whole: bool
+    fault: Fault | None = None
+    row: CaseBench | None = None
+    places: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    values: Arrays = field(default_factory=dict)
+    share: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceName:
     """A parsed device: `gpu:0` or `sim:l4`."""
@@ -147,6 +166,8 @@ class EstimatingDevice(Device, Protocol):
     """A device whose times are modelled."""
 
     def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault: ...
+
+    def look_again(self, case: BenchCase, draw: int, whole: bool) -> SecondLook: ...
 
 
 def parse_device(text: str) -> DeviceName:

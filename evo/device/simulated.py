@@ -12,17 +12,20 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evo.device import (
     Array,
     Arrays,
     BenchCase,
     BoundLaunch,
+    Buffer,
     DeviceName,
     LaunchCounters,
     Program,
     RunRequest,
     RunResult,
+    SecondLook,
     sim,
 )
 from evo.dtypes import NUMPY
@@ -34,6 +37,8 @@ _WHOLE = 160  # a launch of up to this many blocks is executed whole for an esti
 _QUICK = 8
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _SECOND_LOOK = 200_000_000  # warp instructions
+_LOOK = 24  # blocks of a look whose races are watched
+_FAIR_SHARE = 0.5  # of the outputs that a sample of blocks is due to write; below, it does not stand for the others
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 
 
@@ -82,15 +87,17 @@ class SimDevice:
 
         A Fault is the variant's: one that passed the gate may still fault at a size that the gate did not run.
         """
-        return self._all(cases, whole=_WHOLE, sample=_SAMPLE)
+        return self._all(cases, whole=_WHOLE, sample=_SAMPLE, fair=_FAIR_SHARE)
 
-    def _all(self, cases: list[BenchCase], *, whole: int, sample: int) -> tuple[CaseBench, ...] | Fault:
+    def _all(
+        self, cases: list[BenchCase], *, whole: int, sample: int, fair: float = 0.0
+    ) -> tuple[CaseBench, ...] | Fault:
         rows: list[CaseBench] = []
         for case in cases:
-            row = self._estimate(case, whole, sample)
-            if isinstance(row, Fault):
-                return row
-            rows.append(row)
+            run = self._representative(case, whole, sample, fair)
+            if isinstance(run, Fault):
+                return run
+            rows.append(self._modelled(run))
         return tuple(rows)
 
     def screen(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
@@ -100,16 +107,57 @@ class SimDevice:
         except sim.PtxError as refusal:
             return _refused(cases[0].program, refusal)
 
-    def _estimate(self, case: BenchCase, whole: int, sample: int) -> CaseBench | Fault:
+    def look_again(self, case: BenchCase, draw: int, whole: bool) -> SecondLook:
+        """Run one case for its numbers: the whole grid, or blocks drawn by `draw`, with races checked."""
         program = case.program
-        largest = max(bound.launch.blocks for bound in program.launches)
-        blocks = None if largest <= whole else sample
-        request = RunRequest(program=program, inputs=case.inputs, check_races=False, blocks=blocks)
+        forced, whole = whole, whole or max(bound.launch.blocks for bound in program.launches) <= _LOOK
+        request = RunRequest(
+            program=program,
+            inputs=case.inputs,
+            check_races=not forced,
+            blocks=None if whole else _LOOK,
+            draw=draw,
+            budget=_SECOND_LOOK if forced else None,
+        )
         run = _Run(self._module(program), request)
         if faults := run.execute():
+            return SecondLook(fault=faults[0], whole=whole)
+        places = {output.name: run.written(output) for output in program.outputs}
+        values = {name: array.reshape(-1)[places[name]] for name, array in run.outputs().items()}
+        return SecondLook(row=self._modelled(run), places=places, values=values, share=run.share(), whole=whole)
+
+    def _representative(self, case: BenchCase, whole: int, sample: int, fair: float) -> _Run | Fault:
+        """An execution whose counts stand for the whole grid: of all blocks, or of a sample that wrote its fair share.
+
+        A sample that writes less may be the luck of the draw (a last block that writes for all), or few blocks may do
+        the work of all, or none of them any: the whole grid is run before one of these is believed.
+        """
+        program, module = case.program, self._module(case.program)
+        blocks = None if max(bound.launch.blocks for bound in program.launches) <= whole else sample
+        request = RunRequest(
+            program=program, inputs=case.inputs, check_races=False, blocks=blocks, first_whole=fair > 0
+        )
+        run = _Run(module, request)
+        faults = run.execute()
+        if faults and faults[0].kind == "budget" and len(program.launches) > 1 and request.first_whole:
+            run = _Run(module, replace(request, first_whole=False))  # too much: a sample of every launch
+            faults = run.execute()
+        if faults:
             return faults[0]
-        if unwritten := self._unwritten(run, request):
-            return unwritten
+        if blocks is not None and (run.without_a_byte() or run.share() < fair):
+            again = _Run(module, replace(request, blocks=None, budget=_SECOND_LOOK))
+            if faults := again.execute():
+                if not fair:
+                    return run  # a quick look: one that counts comes later
+                return _unrepresentative(program, run.share()) if faults[0].kind == "budget" else faults[0]
+            run = again
+        if names := run.without_a_byte():
+            message = f"case {program.case}: not one byte of output {names[0]} is written"
+            return Fault(kind="uninitialised", kernel=program.launches[-1].launch.kernel, message=message)
+        return run
+
+    def _modelled(self, run: _Run) -> CaseBench:
+        program = run.program
         reports = {report.name: report for report in program.binary.kernels}
         parts = [
             sim.LaunchCounts(
@@ -126,29 +174,19 @@ class SimDevice:
         estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
         return CaseBench(name=program.case, estimate=estimate)
 
-    def _unwritten(self, run: _Run, request: RunRequest) -> Fault | None:
-        """The fault of a variant that leaves an output out at this size: its time would be that of doing nothing.
-
-        A sample that writes nothing may be the luck of the draw (a last block that writes for all), so the whole grid
-        is run before it is believed.
-        """
-        names = run.without_a_byte()
-        if names and request.blocks is not None:
-            again = _Run(self._module(request.program), replace(request, blocks=None, budget=_SECOND_LOOK))
-            if again.execute():
-                return None  # more than a second look is worth; the gate judges faults
-            names = again.without_a_byte()
-        if not names:
-            return None
-        case, kernels = request.program.case, run.program.launches[-1].launch.kernel
-        message = f"case {case}: not one byte of output {names[0]} is written"
-        return Fault(kind="uninitialised", kernel=kernels, message=message)
-
     def _module(self, program: Program) -> sim.Module:
         key = program.binary.key
         if key not in self._modules:
             self._modules[key] = sim.load(program.binary.ptx, chip=self.chip)
         return self._modules[key]
+
+
+def _unrepresentative(program: Program, share: float) -> Fault:
+    message = (
+        f"case {program.case}: a sample of the blocks writes {share:.0%} of its share of the outputs, so that it says "
+        f"nothing of the time, and the whole grid takes more than {_SECOND_LOOK // 10**6} million warp instructions"
+    )
+    return Fault(kind="unsupported", kernel=program.launches[-1].launch.kernel, message=message)
 
 
 def _refused(program: Program, refusal: sim.PtxError) -> Fault:
@@ -192,8 +230,11 @@ class _Run:
         self.buffers[name].bytes[:] = self.request.poison
 
     def execute(self) -> tuple[Fault, ...]:
+        last = self.program.launches[-1]
+        first = _SECOND_LOOK if self.request.draw is not None else _SECOND_LOOK // 4
         for bound in self.program.launches:
             launch = bound.launch
+            sampled = bound is last or not self.request.first_whole
             result = self.module.launch(
                 launch.kernel,
                 grid=launch.grid,
@@ -201,9 +242,9 @@ class _Run:
                 shared_bytes=launch.shared_bytes,
                 args=[self._value(bound, index) for index in range(len(bound.arguments))],
                 memory=self.memory,
-                blocks=_sample(launch, self.request.blocks),
-                race=self.request.check_races,
-                budget=self.request.budget or sim.DEFAULT_BUDGET,
+                blocks=_sample(launch, self.request.blocks, self.request.draw) if sampled else None,
+                race=self.request.check_races and sampled,
+                budget=self.request.budget or (sim.DEFAULT_BUDGET if sampled else first),
                 threads=_THREADS,
             )
             self.results.append(result)
@@ -220,15 +261,42 @@ class _Run:
                 _add(self.by_line.setdefault(line, {}), row)
             if result.faults:
                 return tuple(result.faults)
-            if result.blocks_run < result.blocks_total:  # left out blocks write what the next launch reads
-                for space in self.program.scratch:
-                    self.buffers[space.name].state = None
+            if result.blocks_run < result.blocks_total and bound is not last:
+                # Blocks that were left out write what the next launch reads.
+                for name in (*(s.name for s in self.program.scratch), *(o.name for o in self.program.outputs)):
+                    self.buffers[name].state = None
         return ()
 
     def without_a_byte(self) -> list[str]:
         """Outputs that no block wrote to."""
         states = {output.name: self.buffers[output.name].state for output in self.program.outputs}
         return [name for name, state in states.items() if state is not None and not state.any()]
+
+    def written(self, output: Buffer) -> NDArray[np.int64]:
+        """Flat indices of the elements of an output that hold a written byte."""
+        buffer, size = self.buffers[output.name], NUMPY[output.dtype].itemsize
+        count = buffer.size_bytes // size
+        if buffer.state is None:
+            return np.arange(count, dtype=np.int64)
+        words = np.flatnonzero(buffer.state & 15)
+        if size >= 4:
+            found = words // (size // 4)
+        else:
+            bits = np.unpackbits(buffer.state[words][:, None], axis=1, bitorder="little")[:, :4]
+            which, part = np.nonzero(bits.reshape(len(words), 4 // size, size).any(axis=2))
+            found = words[which] * (4 // size) + part
+        found = np.unique(found) if size > 4 else found
+        return np.asarray(found[found < count], np.int64)
+
+    def share(self) -> float:
+        """What the blocks that ran wrote of the outputs over what they were due; 1 is a fair share."""
+        part = min(result.blocks_run / max(1, result.blocks_total) for result in self.results)
+        sizes = words = 0
+        for output in self.program.outputs:
+            buffer = self.buffers[output.name]
+            sizes += buffer.size_bytes
+            words += buffer.size_bytes // 4 if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
+        return min(1.0, 4 * words / sizes) / part
 
     def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
         argument = bound.arguments[index]
@@ -243,13 +311,13 @@ class _Run:
         return found
 
 
-def _sample(launch: Launch, count: int | None) -> Sequence[int] | None:
-    """One block id from each of `count` equal strata, the same on every run; None for the whole grid."""
+def _sample(launch: Launch, count: int | None, draw: int | None) -> Sequence[int] | None:
+    """One block id from each of `count` equal strata, the same on every run or by `draw`; None for the whole grid."""
     total = launch.blocks
     if count is None or total <= count:
         return None
-    # A plain stride would alias with the grid's own period, so the place within each stratum is drawn (fixed seed).
-    rng = random.Random(total)
+    # A plain stride would alias with the grid's own period, so the place within each stratum is drawn.
+    rng = random.Random(total if draw is None else f"{draw} {total}")
     edges = [index * total // count for index in range(count + 1)]
     return [rng.randrange(low, high) for low, high in pairwise(edges)]
 

@@ -2,7 +2,8 @@
 
 Order is cost: `rules` reads the text and `ptx` what the compiler made of it; `cases` runs every check case, as drawn
 and under other distributions, with two poisons and the memory checks of simulator and GPU; `compare` holds the numbers
-to the float64 reference; `sanitize` asks the GPU's own checkers before a first keep. `selftest` refuses a task for
+to the float64 reference; `sanitize` asks the GPU's own checkers before a first keep, and `timed` looks at the timed
+sizes again where times are modelled. `selftest` refuses a task for
 which all that would let a lazy kernel pass.
 """
 
@@ -14,11 +15,13 @@ from evo.gate.ptx import ptx_problem
 from evo.gate.rules import StaticProblem, static_problem
 from evo.gate.sanitize import Sanitized, sanitize
 from evo.gate.selftest import check_task
+from evo.gate.timed import TimedSizes, timed_sizes
 
 __all__ = [
     "Places",
     "Sanitized",
     "StaticProblem",
+    "TimedSizes",
     "check_task",
     "compare",
     "fault_reason",
@@ -28,4 +31,5 @@ __all__ = [
     "run_gate",
     "sanitize",
     "static_problem",
+    "timed_sizes",
 ]

@@ -1,0 +1,226 @@
+"""The last look at a variant whose times are modelled: every timed size once more, on blocks that nobody can foresee.
+
+The gate runs the check cases and the headline whole; at other timed sizes an estimate runs a fixed sample of blocks.
+Here a secret sample of each is run with races watched, its numbers are held to the reference, and its times handed
+back to be decided on again. Large references are cut along an axis whose places do not depend on one another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device import Arrays, BenchCase, Program, SecondLook
+from evo.device.worker import Crashed, TimedOut, Worker
+from evo.errors import TaskInvalid
+from evo.gate.cases import fault_reason, fault_status
+from evo.gate.compare import compare
+from evo.reference import Expectation, Reference
+from evo.result import CaseBench, CaseCheck, Fault, Status
+from evo.task import Case, Task
+
+Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis
+
+_LIMIT_S = 120.0
+_SHARE = 0.95  # below, the sample has not written what it is due, and the whole grid is looked at
+_ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made for
+_TRIED = 3  # check cases on which an axis has to prove that it can be cut
+_FLAT_INDEX = re.compile(r"\b(?P<name>\w+)\[(?P<number>\d+)\]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedSizes:
+    """status: CORRECT, or how a timed size failed. rows: modelled times of the secret samples.
+
+    unseen: what could not be looked at, in words: then nothing is known against the variant, and nothing for it.
+    """
+
+    status: Status
+    reason: str | None = None
+    fault: Fault | None = None
+    rows: tuple[CaseBench, ...] = ()
+    unseen: str | None = None
+
+
+def timed_sizes(
+    task: Task, programs: Mapping[str, Program], reference: Reference, worker: Worker, seed: int
+) -> TimedSizes:
+    """Look at every bench case again. Raises EvoError for the harness only."""
+    axis = _cut_axis(task, reference)
+    rows: list[CaseBench] = []
+    for case in task.bench:
+        bench = BenchCase(program=programs[case.name], inputs=reference.inputs(case, seed))
+        found = _Look(task, case, reference, axis, seed, bench, worker).judge()
+        if found.status is not Status.CORRECT or found.unseen is not None:
+            return found
+        rows += found.rows
+    return TimedSizes(status=Status.CORRECT, rows=tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One bench case under way."""
+
+    task: Task
+    case: Case
+    reference: Reference
+    axis: str | None
+    seed: int
+    bench: BenchCase
+    worker: Worker
+
+    def judge(self) -> TimedSizes:
+        """A sample first; what is wrong with it, or missing, is asked of the whole grid before it is believed."""
+        found = self._run(whole=False)
+        if isinstance(found, SecondLook):
+            row = self._compared(found)
+            if not found.whole and (found.fault is not None or found.share < _SHARE or row is not None):
+                # A part of the grid may well be wrong by itself: a block that adds to others' sums, or waits for them.
+                found = self._run(whole=True)
+                row = self._compared(found) if isinstance(found, SecondLook) else None
+        if not isinstance(found, SecondLook):
+            return self._unseen(found)
+        if found.fault is not None and found.fault.kind == "budget":
+            return self._unseen("the whole grid takes more instructions than the simulator runs for one look")
+        if found.fault is not None:
+            reason = f"at a timed size: case {self.case.name}: {fault_reason(found.fault)}"
+            return TimedSizes(status=fault_status(found.fault), reason=reason, fault=found.fault)
+        if row is not None:
+            return TimedSizes(status=row.status, reason=f"at a timed size: case {self.case.name}: {row.reason}")
+        assert found.row is not None
+        return TimedSizes(status=Status.CORRECT, rows=(found.row,))
+
+    def _run(self, *, whole: bool) -> SecondLook | str:
+        try:
+            found: SecondLook = self.worker.call("look_again", self.bench, self.seed, whole, time_limit_s=_LIMIT_S)
+        except TimedOut as late:
+            return f"it was still running after {late.seconds:g} s"
+        except Crashed as crash:
+            return str(crash)
+        return found
+
+    def _unseen(self, why: str) -> TimedSizes:
+        return TimedSizes(status=Status.CORRECT, unseen=f"case {self.case.name} cannot be verified: {why}")
+
+    def _compared(self, found: SecondLook) -> CaseCheck | None:
+        """What is wrong with the numbers that were written; None if nothing."""
+        if found.fault is not None:
+            return None
+        sizes = {t.name: math.prod(t.dims(self.case)) for t in self.task.outputs}
+        if found.whole and (missing := self._unwritten(found, sizes)) is not None:
+            return CaseCheck(name=self.case.name, status=Status.WRONG, reason=missing)
+        where, truth = self._truth(found.places, sizes)
+        outputs: Arrays = {}
+        expected: Arrays = {}
+        trusted: Arrays | None = {} if truth.trusted is not None else None
+        looked_at: dict[str, Places] = {}
+        for name, places in found.places.items():
+            mine, within = self._within(places, sizes[name], where)
+            outputs[name], looked_at[name] = found.values[name][mine], places[mine]
+            if not len(within):  # nothing of this output lies in what is looked at: take one element as it should be
+                within = looked_at[name] = np.zeros(1, np.int64)
+                with np.errstate(all="ignore"):
+                    outputs[name] = truth.expected[name].reshape(-1)[:1].astype(found.values[name].dtype)
+            expected[name] = truth.expected[name].reshape(-1)[within]
+            if trusted is not None and truth.trusted is not None:
+                trusted[name] = truth.trusted[name].reshape(-1)[within]
+        row = compare(self.task, self.case.name, outputs, Expectation({}, expected, trusted))
+        if row.status is Status.CORRECT:
+            return None
+        return replace(row, reason=self._placed(row.reason or "", looked_at))
+
+    def _unwritten(self, found: SecondLook, sizes: dict[str, int]) -> str | None:
+        for name, places in found.places.items():
+            if len(places) < sizes[name]:
+                first = np.searchsorted(places - np.arange(len(places)), 1)  # where the rising places leave one out
+                return f"unwritten: {self._element(name, first)} ({sizes[name] - len(places)} elements)"
+        return None
+
+    def _truth(self, written: dict[str, Places], sizes: dict[str, int]) -> tuple[Places | None, Expectation]:
+        """The reference at those places along the axis where most was written (None: everywhere)."""
+        if self.axis is None:
+            return None, self.reference.expectation(self.case, self.seed)
+        length = self.case.axes[self.axis]
+        led = [t for t in self.task.tensors if t.shape and t.shape[0].text == self.axis]
+        count = max(1, min(length, _ELEMENTS // max(1, sum(math.prod(t.dims(self.case)[1:]) for t in led))))
+        if count == length:
+            return None, self.reference.expectation(self.case, self.seed)
+        share = np.zeros(length)
+        for name, places in written.items():
+            each = sizes[name] // length
+            share += np.bincount(places // each, minlength=length) / each
+        order = np.random.default_rng(self.seed).permutation(length)
+        where = np.sort(order[np.argsort(-share[order], kind="stable")[:count]])
+        return where, _cut(self.task, self.reference, self.case, self.bench.inputs, self.axis, where)
+
+    def _within(self, places: Places, size: int, where: Places | None) -> tuple[Places, Places]:
+        """Which of the places lie at these places along the axis, and their flat indices in what was cut out."""
+        if where is None:
+            return np.arange(len(places)), places
+        assert self.axis is not None
+        each = size // self.case.axes[self.axis]
+        lead = places // each
+        at = np.minimum(np.searchsorted(where, lead), len(where) - 1)
+        mine = np.flatnonzero(where[at] == lead)
+        return mine, at[mine] * each + places[mine] % each
+
+    def _placed(self, reason: str, looked_at: dict[str, Places]) -> str:
+        """The reason with the element's index in its tensor instead of its number among those looked at."""
+        match = _FLAT_INDEX.search(reason)
+        if match is None or match["name"] not in looked_at:
+            return reason
+        element = self._element(match["name"], looked_at[match["name"]][int(match["number"])])
+        return f"{reason[: match.start()]}{element}{reason[match.end() :]}"
+
+    def _element(self, name: str, place: np.int64) -> str:
+        dims = next(tensor.dims(self.case) for tensor in self.task.outputs if tensor.name == name)
+        return f"{name}{[int(i) for i in np.unravel_index(int(place), dims)]}"
+
+
+def _cut(task: Task, reference: Reference, case: Case, inputs: Arrays, axis: str, where: Places) -> Expectation:
+    """The expectation for some places along an axis."""
+    part = Case(name=case.name, axes={**case.axes, axis: len(where)})
+    led = {t.name for t in task.inputs if t.shape and t.shape[0].text == axis}
+    given = {name: np.ascontiguousarray(a[where]) if name in led else a for name, a in inputs.items()}
+    return reference.expectation_of(given, part)
+
+
+def _cut_axis(task: Task, reference: Reference) -> str | None:
+    """An axis that leads every output and whose places do not depend on one another, as check cases show; or None."""
+    for axis in task.axes:
+        if _leads(task, axis) and _is_independent(task, reference, axis):
+            return axis
+    return None
+
+
+def _leads(task: Task, axis: str) -> bool:
+    def first(shape: tuple[str, ...]) -> bool:
+        return bool(shape) and shape[0] == axis
+
+    for tensor in task.tensors:
+        led = first(tuple(dim.text for dim in tensor.shape))
+        others = tensor.shape[1:] if led else tensor.shape
+        if any(axis in dim.names for dim in others) or (tensor.role == "out" and not led):
+            return False
+    return not any(axis in scalar.value.names for scalar in task.scalars)
+
+
+def _is_independent(task: Task, reference: Reference, axis: str) -> bool:
+    cases = [case for case in task.check if case.axes[axis] > 1][:_TRIED]
+    try:
+        for case in cases:
+            whole = reference.expectation(case, 0)
+            length = case.axes[axis]
+            where = np.unique([0, length // 2, length - 1])[1:]
+            part = _cut(task, reference, case, whole.inputs, axis, where)
+            for name, values in part.expected.items():
+                if not np.allclose(values, whole.expected[name][where], rtol=1e-9, atol=1e-12, equal_nan=True):
+                    return False
+    except TaskInvalid:  # it holds its inputs to a condition that a part of them breaks
+        return False
+    return bool(cases)

@@ -131,6 +131,13 @@ def operators(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in known if name not in before.split(",")]
 
 
+def export_formats() -> list[str]:
+    """What champions can be written as."""
+    from evo.exchange.export import FORMATS
+
+    return list(FORMATS)
+
+
 def strategies() -> list[str]:
     """What a language model can be shown."""
     from evo.llm import STRATEGIES

@@ -109,7 +109,10 @@ def _from_module(
 
 def import_(
     context: typer.Context,
-    form: Annotated[str, typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.")],
+    form: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.", autocompletion=lambda: list(FORMATS)),
+    ],
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What to import.")],
     name: TaskName = None,
     limit: Annotated[float, typer.Option("--limit", metavar="S", min=1, help="Seconds for each file.")] = 120.0,
@@ -225,7 +228,13 @@ def export(
     task: Annotated[str, typer.Argument(metavar="TASK", autocompletion=completion.tasks)],
     into: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")],
     form: Annotated[
-        str, typer.Option("--format", metavar="FORMAT", help="torch, kernelbench, cu, ptx or cubin.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="torch, kernelbench, cu, ptx or cubin.",
+            autocompletion=completion.export_formats,
+        ),
     ] = "torch",
     given: Annotated[
         Path | None, typer.Option("--from", metavar="FILE", help="This kernel, not the champions.")

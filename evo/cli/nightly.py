@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli import completion
 from evo.cli.loop import Branch, Operators, operator_names, stoppable
 from evo.cli.options import (
     DEFAULT_ARCH,
@@ -39,7 +40,10 @@ _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
 Tasks = Annotated[
-    list[str] | None, typer.Argument(metavar="TASK", show_default=False, help="Only these (default: all).")
+    list[str] | None,
+    typer.Argument(
+        metavar="TASK", show_default=False, help="Only these (default: all).", autocompletion=completion.tasks
+    ),
 ]
 LoopTime = Annotated[
     str, typer.Option("--budget", metavar="TIME", help="Time for the loop, over all tasks: 90s, 30m, 1h30m.")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
+from collections.abc import Callable
 
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.program import Function, Imm, Mem, Not, Operand, Pair, Program, Reg, Sink, Special, Sym, Vec
@@ -20,6 +22,12 @@ _SPECIAL = {"tid", "ntid", "ctaid", "nctaid", "laneid", "warpid", "nwarpid", "sm
             "lanemask_le", "lanemask_gt", "lanemask_ge", "dynamic_smem_size", "total_smem_size",
             "aggr_smem_size", "reserved_smem_offset_begin", "is_explicit_cluster", "clusterid", "nclusterid",
             "cluster_ctaid", "cluster_nctaid", "cluster_ctarank", "cluster_nctarank", "envreg0"}  # fmt: skip
+
+
+_OPERATORS: tuple[dict[str, Callable[[int, int], int]], ...] = (
+    {"|": operator.or_}, {"&": operator.and_}, {"<": operator.lshift, ">": operator.rshift},
+    {"+": operator.add, "-": operator.sub}, {"*": operator.mul},
+)  # fmt: skip
 
 
 class Cursor:
@@ -93,6 +101,32 @@ class Cursor:
             raise self.fail(f"expected an integer, found {self.peek!r}")
         return sign * integer_of(self.take())
 
+    def expression(self, level: int = 0) -> int:
+        """A constant expression of integers: the operators of C that have a token here, loosest first."""
+        if level == len(_OPERATORS):
+            return self._term()
+        value = self.expression(level + 1)
+        while self.kind == "p" and self.peek in _OPERATORS[level]:
+            sign = self.take()
+            if sign in "<>":
+                self.expect(sign)  # a shift
+            right = self.expression(level + 1)
+            if sign in "<>" and not 0 <= right < 64:
+                raise self.fail(f"a shift by {right}")
+            value = _OPERATORS[level][sign](value, right)
+        return value
+
+    def _term(self) -> int:
+        if self.accept("-"):
+            return -self._term()
+        if self.accept("~"):
+            return ~self._term()
+        if self.accept("("):
+            value = self.expression()
+            self.expect(")")
+            return value
+        return self.integer()
+
     def skip_statement(self) -> None:
         self.skip_to(";")
 
@@ -131,10 +165,13 @@ class Cursor:
             if not isinstance(inner, Reg):
                 raise self.fail("only a predicate register can be negated")
             return Not(inner)
-        if kind == "int" or (text == "-" and kind == "p"):
-            if text == "-" and self.tokens[self.at + 1][0] == "flt":
-                raise self.fail("unexpected sign before a float literal")
-            return Imm(self.integer())
+        if text == "-" and kind == "p" and self.tokens[self.at + 1][0] == "flt":
+            self.at += 1
+            value = self._simple()
+            assert isinstance(value, Imm)
+            return Imm(value.value ^ 1 << (63 if value.kind == "f64" else 31), value.kind)
+        if kind == "int" or (kind == "p" and text in ("-", "(", "~")):
+            return Imm(self.expression())
         if kind == "flt":
             self.at += 1
             return float_of(text, "f64" if "." in text else "f32" if text[1] in "fF" else "f64")

@@ -6,6 +6,8 @@ Registers that live across blocks have a slot in the warp structure; within a bl
 
 from __future__ import annotations
 
+import struct
+
 from evo.device.sim.cfg import Block
 from evo.device.sim.errors import PtxError, UnsupportedInstruction
 from evo.device.sim.ir import IOTA32, Code, V, const, elem, is_vec, vec
@@ -212,10 +214,12 @@ class Emitter:
                 # An integer literal where a float is expected stands for its bit pattern only in .b types.
                 raise self.refuse("integer literal as a float operand")
             return const(e, arg.value)
-        bits = 64 if arg.kind == "f64" else 32
+        bits, number = 64 if arg.kind == "f64" else 32, arg.value
         if bits != width:
-            raise self.refuse("float literal of another width")
-        value = const(f"i{width}", arg.value)
+            if e not in ("float", "double"):
+                raise self.refuse("float literal of another width")
+            number = _rounded(number, bits)
+        value = const(f"i{width}", number)
         if e == f"i{width}":
             return value
         return self.c.op(e, f"bitcast {value.t} {value.s} to {e}")
@@ -289,6 +293,16 @@ class Emitter:
         if name == "total_smem_size":
             return c.load("i32", self.ctx, CTX["shared_size"], 8)
         raise self.refuse(f"%{name}")
+
+
+def _rounded(pattern: int, bits: int) -> int:
+    """The bits of a float literal in the other width: a double rounds to the nearest single, a single is exact."""
+    own, other = ("<d", "<f") if bits == 64 else ("<f", "<d")
+    (value,) = struct.unpack(own, pattern.to_bytes(bits // 8, "little"))
+    try:
+        return int.from_bytes(struct.pack(other, value), "little")
+    except OverflowError:
+        return 0xFF800000 if value < 0 else 0x7F800000
 
 
 def special_uniform(name: str) -> bool:

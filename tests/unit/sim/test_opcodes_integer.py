@@ -256,3 +256,20 @@ def test_carry_chains_cross_blocks_and_lanes() -> None:
         one("mad.lo.cc.u32 %t, %a, %b, %a; madc.hi.u32 %o, %a, %b, 0;", "u32", ("u32", a), ("u32", b))
         == ((a.astype(object) * b + a) >> 32).astype(np.uint64)
     ).all()
+
+
+@pytest.mark.parametrize("kind", ["u8", "s8", "u16", "s16"])
+def test_pack_with_saturation(kind: str) -> None:
+    rng = np.random.default_rng(8)
+    a, b = (rng.integers(-70_000, 70_000, 96).astype(np.int32) // k for k in (1, 300))
+    c = rng.integers(0, 1 << 32, 96, dtype=np.uint64).astype(np.uint32)
+    width = int(kind[1:])
+    low = -(1 << width - 1) if kind[0] == "s" else 0
+    high, low_part = (np.clip(v.astype(np.int64), low, low + (1 << width) - 1) & ((1 << width) - 1) for v in (a, b))
+    expected = high << width | low_part
+    if width == 8:
+        got = one(f"cvt.pack.sat.{kind}.s32.b32 %o, %a, %b, %c;", "b32", ("s32", a), ("s32", b), ("b32", c))
+        expected |= c.astype(np.int64) << 16 & 0xFFFFFFFF
+    else:
+        got = one(f"cvt.pack.sat.{kind}.s32 %o, %a, %b;", "b32", ("s32", a), ("s32", b))
+    assert (got == expected).all()

@@ -268,3 +268,57 @@ def test_operands_of_their_own_do_not_hide_the_name(line: str, name: str) -> Non
     text = HEAD + f".visible .entry k(.param .u64 a) {{ .reg .b32 %r<8>; .reg .b64 %d<4>; {line} ret; }}"
     with pytest.raises(sim.UnsupportedInstruction, match=name.replace(".", r"\.")):
         sim.load(text)
+
+
+LANES = np.arange(32)
+GETS = ".func (.param .b32 o) {name} (.param .b32 a) {{ .reg .b32 %r<3>; ld.param.b32 %r1, [a]; {how} %r1, %r1, {by}; st.param.b32 [o], %r1; ret; }}"
+BODIES: dict[str, tuple[str, str, Any]] = {
+    "decimal floats": ("", "mov.f32 %f1, 1.5; add.f32 %f1, %f1, -2.5; mul.f32 %f1, %f1, 1.0e1; cvt.rzi.s32.f32 %r2, %f1;", -10),
+    "a double literal as a single": ("", "mov.f32 %f1, 0d3FF8000000000000; cvt.rpi.s32.f32 %r2, %f1;", 2),
+    "constant expressions": ("", "mov.u32 %r2, (3 + 4) * 2 | 1 << 6; sub.u32 %r2, %r2, -(-5) & ~1;", 78 - 4),
+    "octal and binary": ("", "mov.u32 %r2, 010; add.u32 %r2, %r2, 0b101; add.u32 %r2, %r2, WARP_SZ;", 45),
+    "offsets with a sign": ("", "add.u64 %d3, %d2, 16; st.global.u32 [%d3 + -16], 9; ld.global.u32 %r2, [%d3-16];", 9),
+    "no result wanted": (".func (.reg .b32 o) f (.reg .b32 a) { add.u32 o, a, 1; ret; }", "call (_), f, (%r1); mov.u32 %r2, %r1;", LANES),
+    "no arguments": (".func f () .noreturn { trap; }", "setp.gt.u32 %p1, %r1, 40; @%p1 bra B; mov.u32 %r2, 3; bra C; B: { call.uni f, (); } trap; C:", 3),
+    "a prototype": (
+        GETS.format(name="f", how="add.u32", by=1) + GETS.format(name="g", how="mul.lo.u32", by=10),
+        "mov.u64 %d3, f; setp.eq.u32 %p1, %r1, 3; mov.u64 %d4, g; selp.b64 %d3, %d4, %d3, %p1; { .param .b32 p1; st.param.b32 [p1+0], %r1; .param .b32 r; "
+        "proto: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %d3, (p1), proto; ld.param.b32 %r2, [r+0]; }",
+        np.where(LANES == 3, 30, LANES + 1),
+    ),
+    "a result read in halves": (
+        ".func (.param .align 8 .b8 o[16]) f (.param .b64 a) { .reg .b64 %x; ld.param.b64 %x, [a]; st.param.b64 [o+0], %x; st.param.b64 [o+8], %x; ret; }",
+        "mov.b64 %d3, {%r1, 7}; { .param .b64 p1; st.param.b64 [p1], %d3; .param .align 8 .b8 r[16]; call (r), f, (p1); ld.param.b32 %r2, [r+4]; ld.param.s8 %r3, [r+8]; } add.u32 %r2, %r2, %r3;",
+        LANES + 7,
+    ),
+    "an argument put together": (
+        GETS.format(name="f", how="shr.u32", by=4),
+        "cvt.u16.u32 %h1, %r1; { .param .b32 p1; st.param.b16 [p1], %h1; st.param.b16 [p1+2], 1; .param .b32 r; call (r), f, (p1); ld.param.b32 %r2, [r]; }",
+        (LANES | 1 << 16) >> 4,
+    ),
+    "discarded lanes of a vector": ("", ".shared .align 16 .b8 sm[16]; setp.eq.u32 %p1, %r1, 0; @%p1 st.shared.v4.u32 [sm], {1, 2, 3, 4}; bar.sync 0; ld.shared.v4.u32 {_, %r2, _, %r3}, [sm]; add.u32 %r2, %r2, %r3;", 6),
+    "pairs of predicates": ("", "setp.lt.u32 %p1, %r1, 9; setp.ge.or.s32 %p2|%p3, %r1, 20, !%p1; selp.u32 %r2, 1, 0, %p2; selp.u32 %r3, 2, 0, %p3; add.u32 %r2, %r2, %r3;", np.where(LANES < 9, 2, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_people_write(name: str) -> None:
+    functions, body, expected = BODIES[name]
+    declared = ".reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<9>; .reg .f32 %f<4>; .reg .b64 %d<9>; ld.param.u64 %d1, [p0]; mov.u32 %r1, %tid.x; mad.wide.u32 %d2, %r1, 4, %d1;"
+    text = (
+        f"{HEAD}{functions}\n.visible .entry k(.param .u64 p0) {{ {declared}\n{body}\nst.global.u32 [%d2], %r2; ret; }}"
+    )
+    out, result = run(sim.load(text, opt_level=0), "k", [np.zeros(32, I32)])
+    assert result.faults == ()
+    assert out[0].tolist() == np.broadcast_to(expected, 32).tolist()
+
+
+def test_packed_structures_and_managed_variables() -> None:
+    text = """struct __attribute__((packed)) P { char a; const char* p; short s; int* q; }; __device__ int z[4] = {1, 2, 3, 4};
+    __device__ P t[2] = {{1, "abc", 5, z + 1}, {2, "de", 6, z + 2}}; __constant__ P c = {3, "xyz", 7, z}; __managed__ int m = 11;
+    extern "C" __global__ void k(int* o) { int i = threadIdx.x; o[i] = t[i & 1].p[i & 1] + *t[i & 1].q * 1000 + c.p[2] * 10000 + *c.q + t[i & 1].s + c.a + m; }"""
+    out, result = run(text, "k", [np.zeros(32, I32)])
+    assert result.faults == ()
+    assert out[0].tolist() == [
+        (b"ae"[i & 1]) + (2 + (i & 1)) * 1000 + 1_220_000 + 1 + 5 + (i & 1) + 3 + 11 for i in range(32)
+    ]

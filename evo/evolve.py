@@ -5,8 +5,10 @@ What happens is told through events (`Event`), so that a terminal, a JSON stream
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from evo.attempt import trial_job
@@ -14,10 +16,11 @@ from evo.cluster import Fleet
 from evo.errors import TaskInvalid
 from evo.evaluate import Job, Workbench, evaluate
 from evo.flight import Flights, open_bench
+from evo.lines import Lines
 from evo.llm import Llm
 from evo.mutate import Proposal, first_rung, not_one_change, start_proposal
 from evo.notebook import Notebook, open_notebook
-from evo.population import Record
+from evo.population import Record, rebuild_text
 from evo.prepare import Failed
 from evo.proposer import DUPLICATES, Proposer
 from evo.result import Evaluation, Json, Status, Verdict, drop_absent
@@ -95,6 +98,7 @@ class _Loop:
         self.kept = 0
         self.proposer = Proposer(task, settings, bench, notebook.root, llm, self._screen)
         self.since_kept = 0
+        self.lines = self._lines() if settings.search == "bandit" and fleet is None else None
         self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
@@ -163,13 +167,28 @@ class _Loop:
             self.notebook.go_on(last.run)
         self.proposer.forget(last.run)
         for place, record in enumerate(last.trials):
-            if record in again and not self.proposer.draws(record.variant, self._ask):  # other operators, another evo
-                again = ()
+            if record in again:
+                past = functools.partial(self._past, record)
+                if self.proposer.draws(record.variant, functools.partial(self._next, past)):
+                    self._tell_lines(record)
+                else:  # other operators, another evo
+                    again = ()
             if place >= len(last.settled):
                 self.proposer.recall([record])
             self.proposer.search.tell(record.operator, gain_of(record), status=record.status)
             self.trials += 1
         self.since_kept = len(last.since)
+
+    def _past(self, before: Record) -> list[Record]:
+        at = (before.run, before.number)
+        return [record for record in self.notebook.past() if (record.run, record.number) < at]
+
+    def _tell_lines(self, record: Record) -> None:
+        if self.lines is not None:
+            variant = parse_variant(rebuild_text(self.notebook.past(), record.trial))
+            ratio = record.gain["ratio"] if record.gain is not None else None
+            found = float(ratio) if isinstance(ratio, int | float) else None
+            self.lines.tell(variant, found, passed=record.status.passed, kept=record.kept)
 
     def _foresee(self) -> None:
         """Draw inputs from --seed where no text of this run can have been made for them; else nobody knows the seed."""
@@ -210,7 +229,7 @@ class _Loop:
                 return False
             proposal, evaluation = evaluated
         else:
-            asked = self._ask()
+            asked = self._next(self.notebook.past)
             if asked is None:
                 return False
             self.trials += 1
@@ -220,7 +239,22 @@ class _Loop:
         gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
         self.proposer.search.tell(proposal.operator, gain, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
+        if self.lines is not None:
+            ratio = decision.gain.ratio if decision is not None and decision.gain is not None else None
+            self.lines.tell(parse_variant(proposal.text), ratio, passed=evaluation.status.passed, kept=kept)
         return True
+
+    def _next(self, past: Callable[[], Sequence[Record]]) -> Proposal | None:
+        """The next proposal, from another line where one is due or nothing is left here."""
+        if self.lines is None:
+            return self._ask()
+        if self.lines.is_due():
+            self.lines.begin(self.champion, past())
+        while (asked := self._ask()) is None:
+            self.lines.end()
+            if not self.lines.begin(self.champion, past()):
+                return None
+        return asked
 
     def _land(self, flights: Flights) -> tuple[Proposal, Evaluation] | None:
         """Send what there is room for, then take the verdict whose turn it is."""
@@ -242,7 +276,14 @@ class _Loop:
         """What the next proposal changes: the champion, or for best-of-n where the run began."""
         if self.root is None:
             self.root = self.champion
+        if self.lines is not None:
+            return self.lines.parent(self.champion)
         return self.root if self.settings.search == "best-of-n" else self.champion
+
+    def _lines(self) -> Lines:
+        margin = self.settings.margin if self.settings.margin is not None else self.bench.default_margin
+        places = (self.bench.chip_slug, self.bench.arch)
+        return Lines(self.task, places, margin, lambda text: self.watch(Event(kind="note", text=text)))
 
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""
@@ -272,6 +313,8 @@ class _Loop:
     def _try(self, proposal: Proposal, parent: Variant | None, judged: Evaluation | None = None) -> Evaluation:
         """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""
         variant = parse_variant(proposal.text)
+        if parent is not None and parent.id != self.champion.id:
+            proposal = replace(proposal, arguments={**proposal.arguments, "rival": self.champion.id})
         trial = self.notebook.begin(self.path, proposal, variant, parent)
         start: dict[str, Json] = {
             "trial": trial.number,

@@ -195,5 +195,7 @@ def _unsuccessful(record: Record) -> Unsuccessful:
 
 
 def _ratio(record: Record) -> float | None:
+    if "rival" in record.arguments:
+        return None  # held against another than its parent: the ratio is not what the change has brought
     ratio = record.gain["ratio"] if record.gain is not None else None
     return float(ratio) if isinstance(ratio, int | float) else None

@@ -34,7 +34,7 @@ class Memory:
             if record.kind == "start" or record.kept:
                 continue
             gain = record.gain["ratio"] if record.gain is not None else None
-            ratio = float(gain) if isinstance(gain, int | float) else None
+            ratio = float(gain) if isinstance(gain, int | float) and "rival" not in record.arguments else None
             self._note(record.arguments, record.trial, _lost(ratio, passed=record.status.passed))
 
     def recognise(self, proposal: Proposal, parent: Variant) -> tuple[Proposal, bool]:
@@ -55,6 +55,8 @@ class Memory:
         if parent is not None and not kept:
             decision = evaluation.decision
             ratio = decision.gain.ratio if decision is not None and decision.gain is not None else None
+            if "rival" in proposal.arguments:
+                ratio = None  # held against another than its parent
             self._note(proposal.arguments, trial, _lost(ratio, passed=evaluation.status.passed))
 
     def _note(self, arguments: dict[str, Json], trial: str, lost: bool) -> None:

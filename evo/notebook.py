@@ -114,6 +114,10 @@ class Notebook:
         """Commit the records that no keep has committed."""
         self._ledger.finish(date=_now())
 
+    def past(self) -> list[Record]:
+        """All records of the task so far."""
+        return load_records(self.root, self.task.name)
+
     def descent(self, path: Path, variant: Variant) -> Descent:
         """The line of descent of the champion that stands in `path`, back to its start."""
         place = path.stem

@@ -100,8 +100,8 @@ class Search:
         self._search = search
         self._eager = eager
         self._needed = 1 / (1 - margin)
-        self._parent = ""
-        self._screened: dict[str, tuple[float, Proposal]] = {}  # by variant id, for this parent
+        self._looks: dict[str, dict[str, tuple[float, Proposal]]] = {}  # parent -> what was screened, by variant
+        self._screened: dict[str, tuple[float, Proposal]] = {}  # for this parent
 
     def ask(self, parent: Variant, context: Context, screen: Screen | None = None) -> Proposal | None:
         """The next proposal, or None when no operator has one left."""
@@ -125,6 +125,8 @@ class Search:
 
     def tell(self, operator: str, gain: float | None, *, status: Status = Status.CORRECT) -> None:
         """Record what a proposal of this operator brought: its gain ratio if kept, else None, and how far it got."""
+        if gain is not None:
+            self._looks.clear()
         for arm in self._arms:
             if arm.operator.name == operator:
                 arm.trials += 1
@@ -146,9 +148,8 @@ class Search:
         self, arms: Sequence[Arm], parent: Variant, context: Context, screen: Screen
     ) -> tuple[float, Proposal] | None:
         """Draw and estimate small edits, many at first sight of a parent; the best of all that were not tried."""
-        is_new = parent.id != self._parent
-        if is_new:
-            self._parent, self._screened = parent.id, {}
+        is_new = parent.id not in self._looks
+        self._screened = self._looks.setdefault(parent.id, {})
         best = self._best_left(context)
         if best is not None and best[0] > self._needed:
             return best  # what was found promising is tried before more is looked for

@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("evaluate", "screening", "telling", "llm"),
     ("attempt", "report", "cluster"),
     ("settings",),
-    ("flight", "proposer"),
+    ("flight", "lines", "proposer"),
     ("evolve", "redteam", "sweep", "exchange"),
     ("mcp", "nightly"),
     ("cli",),

@@ -29,7 +29,7 @@ def kept_message(record: Record) -> str:
     if record.parent is not None:
         facts.append(f"Parent: {record.parent}")
     if isinstance(rival := record.arguments.get("rival"), str):
-        facts.append(f"Held against: {rival}")
+        facts.append(f"Replaces: {rival}, which it was held against")
     parts.append("\n".join(facts))
     return "\n\n".join(part for part in parts if part)
 

@@ -98,6 +98,37 @@ def test_a_seed_repeats_a_run_and_so_does_going_on_with_it(tmp_path: Path) -> No
 
 
 @pytest.mark.long
+def test_a_restart_finds_what_no_edit_of_the_champion_is_and_is_gone_on_with_alike(tmp_path: Path) -> None:
+    found = []
+    for name, steps in (("whole", [11]), ("in parts", [9, 11])):
+        root = tmp_path / name
+        root.mkdir()
+        git(root, "init", "-q")
+        assert evo("init", cwd=root).code == 0
+        task = root / "kernels/matmul/task.yaml"
+        text = re.sub(r"(?m)^  (square[124]k|tall): .*\n", "", task.read_text())
+        task.write_text(re.sub(r"(?m)^score: .*", "score: {square512: 1}", text))
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "tasks")
+        for iterations in steps:
+            words = ("--operators", "rules", "--seed", "1", "--json", "--iterations", iterations)
+            more = ("--resume",) if iterations != steps[0] else ()
+            ran = evo("iterate", "matmul", "--device", "sim:l4", *words, *more, cwd=root)
+            assert ran.code == 0, ran.err
+        assert "nothing kept for a while" in ran.err
+        records = load_records(root, "matmul", settled=True)
+        found.append([(r.number, r.variant, r.parent, r.summary, r.verdict, r.gain) for r in records])
+        kept = [record for record in records if record.kept and "rival" in record.arguments]
+        for record in kept:  # its parent was not kept, its rival was the champion
+            (parent,) = [other for other in records if other.variant == record.parent]
+            assert not parent.kept
+            assert record.arguments["rival"] in {other.variant for other in records if other.kept}
+            assert f"Replaces: {record.arguments['rival']}" in git(root, "log", "--format=%B")
+        assert kept
+    assert found[0] == found[1]
+
+
+@pytest.mark.long
 def test_hybrid_turns_to_the_hardware_when_it_stalls_far_from_its_target(tmp_path: Path) -> None:
     root = tmp_path / "repository"
     root.mkdir()

@@ -1,0 +1,105 @@
+"""Restarts: where nothing is kept at the champion any more, the search goes on from other elites for a while.
+
+A line begins at an elite of another niche, the fastest first, then at earlier champions, the latest first. Its
+proposals change the line's parent, one change each, and are judged against the champion like all others, so what is
+kept has beaten the champion. What only beats its own parent past the margin becomes the line's next parent, without a
+commit. A line that does not get on ends, and after another look at the champion the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from evo.errors import EvoError
+from evo.population import Record, rebuild_text
+from evo.population.elites import Elite, elites, niche_of, score_us
+from evo.task import Task
+from evo.variant import Variant, parse_variant
+
+AFTER = 8  # trials at the champion without a keep, before the first line
+BETWEEN = 3  # and between two lines
+LENGTH = 5  # trials of a line that do not get on, before it ends
+
+
+class Lines:
+    """What the next proposal changes: the champion or, while a line is on, its parent.
+
+    margin: what a gain has to pass. gain: of the line's parent over the champion, 1 at the champion.
+    """
+
+    def __init__(self, task: Task, places: tuple[str, str], margin: float, note: Callable[[str], None]) -> None:
+        self._task, self._places, self._note = task, places, note
+        self._needed = 1 / (1 - margin)
+        self._parent: Variant | None = None
+        self._gain = 1.0
+        self._idle = 0
+        self._wait = AFTER
+        self._used: set[str] = set()
+
+    @property
+    def gain(self) -> float:
+        return self._gain if self._parent is not None else 1.0
+
+    def parent(self, champion: Variant) -> Variant:
+        return self._parent or champion
+
+    def is_due(self) -> bool:
+        """Whether a line should begin."""
+        return self._parent is None and self._idle >= self._wait
+
+    def begin(self, champion: Variant, records: Sequence[Record]) -> bool:
+        """Begin a line; False where there is nobody left to begin from, and the champion is all there is."""
+        self._idle, self._wait = 0, AFTER
+        found = next((elite for elite in self._candidates(champion, records) if elite.variant not in self._used), None)
+        own = _best_us(records, self._task, self._places, champion.id)
+        if found is None or own is None:
+            return False
+        self._used.add(found.variant)
+        self._parent, self._gain = parse_variant(found.text, path=champion.path), own / found.time_us
+        speed = f"{self._gain:.2f}x the champion's speed"
+        self._note(f"nothing kept for a while: on from {found.variant} ({found.summary}), {speed}")
+        return True
+
+    def end(self) -> None:
+        """Back to the champion."""
+        if self._parent is not None:
+            self._parent, self._idle, self._wait = None, 0, BETWEEN
+
+    def tell(self, variant: Variant, ratio: float | None, *, passed: bool, kept: bool) -> None:
+        """What became of a trial: its gain ratio over the champion, where it was timed."""
+        if kept:
+            self._parent, self._idle, self._wait = None, 0, AFTER
+            self._used.clear()
+        elif self._parent is not None and passed and ratio is not None and ratio > self._gain * self._needed:
+            self._parent, self._gain, self._idle = variant, ratio, 0
+        else:
+            self._idle += 1
+            if self._idle >= LENGTH:
+                self.end()
+
+    def _candidates(self, champion: Variant, records: Sequence[Record]) -> list[Elite]:
+        """Elites of other niches, the fastest first, then earlier champions, the latest first."""
+        around = elites(records, self._task, self._places, champion.id)
+        own = next((r for r in reversed(records) if r.variant == champion.id), None)
+        niche = niche_of(own, champion.text) if own is not None else ()
+        found = [elite for elite in around if elite.niche != niche]
+        for record in reversed(records):
+            if record.task != self._task.name or record.place[:2] != self._places or record.variant == champion.id:
+                continue
+            time_us = score_us(record.bench, self._task.score) if record.kept and record.proposed else None
+            if time_us is None or record.environment.get("task_hash") != self._task.hash:
+                continue
+            try:
+                text = rebuild_text(records, record.trial)
+            except EvoError:
+                continue
+            found.append(
+                Elite(variant=record.variant, text=text, summary=record.summary, time_us=time_us, timing=record.timing)
+            )
+        return found
+
+
+def _best_us(records: Sequence[Record], task: Task, places: tuple[str, str], variant: str) -> float | None:
+    """The score of a variant's last record here."""
+    rows = [r for r in records if r.variant == variant and r.task == task.name and r.place[:2] == places]
+    return score_us(rows[-1].bench, task.score) if rows else None

@@ -1,0 +1,111 @@
+"""Restarts: when a line begins, from whom, what moves it on, and what ends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tiny import write_task
+from unit.ledger_samples import record
+
+from evo.insights import summarise
+from evo.lines import AFTER, BETWEEN, LENGTH, Lines
+from evo.population import Record, kept_message
+from evo.result import Verdict
+from evo.task import Task, load_task
+from evo.variant import Variant, parse_variant
+
+PLACES = ("sim-l4", "sm_89")
+PLAIN = "// evo: launch k grid (1) block (32) shared 0\n#define N {}\nvoid k() {{}}\n"
+SHARED = PLAIN.replace("shared 0", "shared (1024)")
+TILED = "// evo: knob TILE in 16, 32\n#define TILE 16\n" + PLAIN
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    write_task(tmp_path)
+    return replace(load_task(tmp_path, "scale"), name="attention", score={"b2": 1.0})
+
+
+def shown(number: int, text: str, time_us: float, task: Task, verdict: Verdict = Verdict.REVERT) -> Record:
+    found = record(number, parent=None, text=text.format(number), verdict=verdict, time_us=time_us)
+    environment = {**found.environment, "task_hash": task.hash}
+    return replace(found, evaluation={**found.evaluation, "environment": environment})
+
+
+def opened(task: Task, notes: list[str] | None = None) -> Lines:
+    return Lines(task, PLACES, 0.1, (notes if notes is not None else []).append)
+
+
+def champion_and_others(task: Task) -> tuple[Variant, list[Record]]:
+    records = [
+        shown(1, SHARED, 20.0, task),
+        shown(2, TILED, 12.5, task),
+        shown(3, PLAIN, 11.0, task),
+        shown(4, PLAIN, 10.0, task, Verdict.KEEP),
+    ]
+    return parse_variant(PLAIN.format(4)), records
+
+
+def idle(lines: Lines, champion: Variant, times: int) -> None:
+    for _ in range(times):
+        lines.tell(champion, 1.0, passed=True, kept=False)
+
+
+def test_a_line_is_due_after_a_while_and_begins_at_the_fastest_of_another_niche(task: Task) -> None:
+    champion, records = champion_and_others(task)
+    notes: list[str] = []
+    lines = opened(task, notes)
+    idle(lines, champion, AFTER - 1)
+    assert not lines.is_due()
+    assert lines.parent(champion) is champion
+    idle(lines, champion, 1)
+    assert lines.is_due()
+    assert lines.begin(champion, records)
+    assert lines.parent(champion).text == TILED.format(2)
+    assert lines.gain == pytest.approx(0.8)
+    assert "0.80x the champion's speed" in notes[0]
+
+
+def test_a_line_moves_on_with_what_beats_its_parent_and_ends_where_nothing_does(task: Task) -> None:
+    champion, records = champion_and_others(task)
+    lines = opened(task)
+    lines.begin(champion, records)
+    better, worse = parse_variant(PLAIN.format(8)), parse_variant(PLAIN.format(9))
+    lines.tell(worse, 0.85, passed=True, kept=False)  # past its parent's 0.8, not past the margin
+    assert lines.parent(champion).id != worse.id
+    lines.tell(better, 0.95, passed=True, kept=False)
+    assert (lines.parent(champion).id, lines.gain) == (better.id, 0.95)
+    for _ in range(LENGTH):
+        lines.tell(worse, None, passed=False, kept=False)
+    assert lines.parent(champion) is champion
+    idle(lines, champion, BETWEEN)
+    assert lines.is_due()
+    assert lines.begin(champion, records)
+    assert lines.parent(champion).text == SHARED.format(1)
+    lines.end()
+    assert not lines.begin(champion, records)  # each elite once
+    assert lines.parent(champion) is champion
+
+
+def test_a_keep_ends_a_line_and_a_neighbour_begins_none(task: Task) -> None:
+    champion, records = champion_and_others(task)
+    lines = opened(task)
+    lines.begin(champion, records)
+    crowned = parse_variant(PLAIN.format(5))
+    lines.tell(crowned, 1.2, passed=True, kept=True)
+    assert lines.parent(crowned) is crowned
+    own = shown(5, PLAIN, 8.0, task, Verdict.KEEP)
+    assert not opened(task).begin(crowned, [own])  # nobody else is known
+    assert not opened(task).begin(crowned, [shown(2, PLAIN, 9.0, task), own])
+
+
+def test_what_was_held_against_another_than_its_parent_says_so_and_is_no_insight(task: Task) -> None:
+    del task
+    kept = record(2, parent="0" * 12, ratio=1.5)
+    side = replace(kept, arguments={**kept.arguments, "rival": "1" * 12})
+    assert f"Replaces: {'1' * 12}" in kept_message(side)
+    assert "Replaces" not in kept_message(kept)
+    assert [insight.timed for insight in summarise([kept])] == [1]
+    assert [insight.timed for insight in summarise([side])] == [0]

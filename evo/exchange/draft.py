@@ -280,8 +280,9 @@ class _Draft:
         work = {}
         if labelled.flop is not None:
             work["flop"] = labelled.flop
-        elif self.own.flop:
-            self.notes.append("no formula for the operations was found: add `flop` to `work` in task.yaml")
+        else:
+            why = "no formula for its operations was found" if self.own.flop else "no product or convolution to count"
+            self.notes.append(f"{why}: `evo limits` needs `flop` in `work` of task.yaml")
         if labelled.bytes:
             work["bytes"] = labelled.bytes
         return work

@@ -17,7 +17,7 @@ import runpy
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -30,13 +30,18 @@ _GIVEN += ("grid_div_z", "restrictions")  # type: ignore[assignment]
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports of kernel_tuner, and of whatever is not installed."""
+    """Imports of kernel_tuner, and of whatever the script and its neighbours import and is not installed.
 
-    def __init__(self, only: str | None) -> None:
-        self.only = only
+    What a library looks for and does not find is no business of ours: it has its own way on.
+    """
+
+    def __init__(self, *, only: str | None = None, folder: Path | None = None) -> None:
+        self.only, self.folder = only, folder
 
     def find_spec(self, name: str, path: object, target: object = None) -> importlib.machinery.ModuleSpec | None:  # noqa: ARG002
         if self.only is not None and name.split(".", maxsplit=1)[0] != self.only:
+            return None
+        if self.folder is not None and not _importer().is_relative_to(self.folder):
             return None
         return importlib.machinery.ModuleSpec(name, self, is_package=True)
 
@@ -45,6 +50,14 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing to execute."""
+
+
+def _importer() -> Path:
+    """The file with the import statement that is under way."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        frame = frame.f_back
+    return Path(frame.f_code.co_filename if frame is not None else "")
 
 
 class _StandIn(ModuleType):
@@ -79,8 +92,8 @@ def main() -> int:
 
 
 def _ran(path: Path) -> dict[str, Any]:
-    sys.meta_path.insert(0, _StandIns(_MAIN))
-    sys.meta_path.append(_StandIns(None))
+    sys.meta_path.insert(0, _StandIns(only=_MAIN))
+    sys.meta_path.append(_StandIns(folder=path.parent))
     os.chdir(path.parent)
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]

@@ -1,5 +1,7 @@
 """Two kernels tuned by one script: parameters from a function, conditions as functions and texts, a missing package."""
 
+import multiprocessing.connection  # looks for a module of another system itself
+
 import numpy as np
 import some_plotting_package as plt
 from kernel_tuner import tune_kernel

@@ -98,7 +98,8 @@ class _Loop:
         self.kept = 0
         self.proposer = Proposer(task, settings, bench, notebook.root, llm, self._screen)
         self.since_kept = 0
-        self.lines = self._lines() if settings.search == "bandit" and fleet is None else None
+        restarts = settings.search == "bandit" and settings.is_closed and fleet is None
+        self.lines = self._lines() if restarts else None
         self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant

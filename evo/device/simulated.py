@@ -147,9 +147,8 @@ class SimDevice:
         if blocks is not None and (run.without_a_byte() or run.share() < fair):
             again = _Run(module, replace(request, blocks=None, budget=_SECOND_LOOK))
             if faults := again.execute():
-                if not fair:
-                    return run  # a quick look: one that counts comes later
-                return _unrepresentative(program, run.share()) if faults[0].kind == "budget" else faults[0]
+                # Too much to run: what is to be kept is looked at again, and not kept where that cannot be either.
+                return run if not fair or faults[0].kind == "budget" else faults[0]
             run = again
         if names := run.without_a_byte():
             message = f"case {program.case}: not one byte of output {names[0]} is written"
@@ -179,14 +178,6 @@ class SimDevice:
         if key not in self._modules:
             self._modules[key] = sim.load(program.binary.ptx, chip=self.chip)
         return self._modules[key]
-
-
-def _unrepresentative(program: Program, share: float) -> Fault:
-    message = (
-        f"case {program.case}: a sample of the blocks writes {share:.0%} of its share of the outputs, so that it says "
-        f"nothing of the time, and the whole grid takes more than {_SECOND_LOOK // 10**6} million warp instructions"
-    )
-    return Fault(kind="unsupported", kernel=program.launches[-1].launch.kernel, message=message)
 
 
 def _refused(program: Program, refusal: sim.PtxError) -> Fault:

@@ -29,6 +29,7 @@ Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis
 _LIMIT_S = 120.0
 _SHARE = 0.95  # below, the sample has not written what it is due, and the whole grid is looked at
 _ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made for
+_OF_A_PART = ("budget", "deadlock", "uninitialised")  # faults of blocks that wait for others, or read from them
 _TRIED = 3  # check cases on which an axis has to prove that it can be cut
 _FLAT_INDEX = re.compile(r"\b(?P<name>\w+)\[(?P<number>\d+)\]")
 
@@ -79,14 +80,15 @@ class _Look:
         found = self._run(whole=False)
         if isinstance(found, SecondLook):
             row = self._compared(found)
-            if not found.whole and (found.fault is not None or found.share < _SHARE or row is not None):
+            alone = found.fault is not None and found.fault.kind in _OF_A_PART
+            if not found.whole and (alone or row is not None or (found.fault is None and found.share < _SHARE)):
                 # A part of the grid may well be wrong by itself: a block that adds to others' sums, or waits for them.
                 found = self._run(whole=True)
                 row = self._compared(found) if isinstance(found, SecondLook) else None
         if not isinstance(found, SecondLook):
             return self._unseen(found)
         if found.fault is not None and found.fault.kind == "budget":
-            return self._unseen("the whole grid takes more instructions than the simulator runs for one look")
+            return self._unseen("its blocks need one another, and all of them take more instructions than one look has")
         if found.fault is not None:
             reason = f"at a timed size: case {self.case.name}: {fault_reason(found.fault)}"
             return TimedSizes(status=fault_status(found.fault), reason=reason, fault=found.fault)
@@ -105,7 +107,9 @@ class _Look:
         return found
 
     def _unseen(self, why: str) -> TimedSizes:
-        return TimedSizes(status=Status.CORRECT, unseen=f"case {self.case.name} cannot be verified: {why}")
+        return TimedSizes(
+            status=Status.CORRECT, unseen=f"case {self.case.name} cannot be verified on the simulator: {why}"
+        )
 
     def _compared(self, found: SecondLook) -> CaseCheck | None:
         """What is wrong with the numbers that were written; None if nothing."""

@@ -183,6 +183,7 @@ HOSTILE_TEXTS = {
     "comment first": (2, '/* a\n*/ # include "/etc/passwd"\n'),
     "digraph": (1, '%:include "/etc/passwd"\n'),
     "trigraph": (1, '??=include "/etc/passwd"\n'),
+    "turned text": (2, "int a;\n// \u202e b\n"),
     "trigraph splice": (1, '// a ??/\n#include "/etc/passwd"\n'),
     "comment ends": (2, '// a \\\n#include </etc/passwd>\n/* */ #include "/etc/passwd"\n'),
     "blank after backslash": (1, '// a \\ \n#include "/etc/passwd"\n'),

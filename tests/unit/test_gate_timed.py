@@ -1,0 +1,108 @@
+"""The last look at timed sizes on the simulator: what only shows there, and what a part of a grid cannot show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tiny import FAST, REFERENCE, SLOW, TASK_YAML
+
+from evo.device import DeviceName
+from evo.evaluate import Job, Workbench, evaluate
+from evo.result import Evaluation, Status, Verdict
+from evo.task import Task, read_task
+
+HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("timed") / "scale"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(
+        TASK_YAML.replace("  small: {N: 131072}", "  small: {N: 131072}\n  large: {N: 524288}\nheadline: small")
+    )
+    (folder / "reference.py").write_text(REFERENCE)
+    return read_task(folder)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Workbench]:
+    with Workbench(DeviceName("sim", "l4")) as workbench:
+        yield workbench
+
+
+def judged(task: Task, bench: Workbench, body: str, *, head: str = "") -> Evaluation:
+    text = FAST.replace(HONEST, body).replace("// evo: launch", head + "// evo: launch")
+    assert body in text
+    return evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("    if (i < n) y[i] = (n > 131072 ? 2.1f : 2.0f) * x[i];", Status.WRONG, "case large: allclose: y["),
+        (
+            "    if (i < n && (n <= 131072 || blockIdx.x % 3)) y[i] = 2.0f * x[i];",
+            Status.WRONG,
+            "case large: unwritten: y[0] (",
+        ),
+        (
+            "    __shared__ float s[THREADS];\n    s[threadIdx.x] = 0.0f;\n    __syncthreads();\n"
+            "    const float other = s[(threadIdx.x + 32) % THREADS];\n    if (n <= 131072) __syncthreads();\n"
+            "    s[threadIdx.x] = 1.0f;\n    __syncthreads();\n"
+            "    if (i < n) y[i] = (other > 9.0f ? 1.0f : 2.0f) * s[(threadIdx.x + 32) % THREADS] * x[i];",
+            Status.UNSAFE,
+            "case large: line ",
+        ),
+    ],
+    ids=["other values", "blocks left out", "a barrier left out"],
+)
+def test_what_is_wrong_at_a_timed_size_alone_is_seen(task, bench, body, status, words):
+    found = judged(task, bench, body)
+    assert found.status is status, (found.reason, found.decision)
+    assert found.reason.startswith("at a timed size: ")
+    assert words in found.reason
+    assert found.decision is None
+    assert not found.bench
+
+
+def test_an_honest_kernel_is_kept(task, bench):
+    found = judged(task, bench, HONEST)
+    assert found.decision.verdict is Verdict.KEEP, found.decision.reason
+
+
+def test_one_block_that_does_the_work_of_all_takes_its_time(task, bench):
+    body = (
+        "    if (n > 131072 && blockIdx.x != 11) return;\n"
+        "    const int first = n > 131072 ? threadIdx.x : i, step = n > 131072 ? THREADS : n;\n"
+        "    for (int j = first; j < n; j += step) y[j] = 2.0f * x[j];"
+    )
+    found = judged(task, bench, body)
+    assert found.decision.verdict is Verdict.REVERT
+    assert "case large gets slower" in found.decision.reason
+    (large,) = (row.estimate for row in found.bench if row.name == "large")
+    assert large.limiter == "block"
+    assert large.blocks_run == large.blocks_total  # a sample would have shown blocks that do nothing
+
+
+def test_blocks_that_finish_one_anothers_work_are_honest(task, bench):
+    """The block that arrives last writes for its pair: a sample of blocks writes less than its share."""
+    body = (
+        "    __shared__ int before;\n"
+        "    if (i < n) half[i] = x[i];\n"
+        "    __threadfence();\n    __syncthreads();\n"
+        "    if (threadIdx.x == 0) before = atomicAdd(&arrived[blockIdx.x / 2], 1);\n    __syncthreads();\n"
+        "    if (before == (blockIdx.x + 1 < gridDim.x || blockIdx.x % 2 ? 1 : 0)) {\n"
+        "        __threadfence();\n"
+        "        const int first = blockIdx.x / 2 * 2 * THREADS + threadIdx.x;\n"
+        "        if (first < n) y[first] = 2.0f * half[first];\n"
+        "        if (first + THREADS < n) y[first + THREADS] = 2.0f * half[first + THREADS];\n"
+        "    }"
+    )
+    head = "// evo: scratch half float32 [N]\n// evo: scratch arrived int32 [ceil_div(N, 256)] init=zero\n"
+    text = FAST.replace(HONEST, body).replace("// evo: launch", head + "// evo: launch")
+    text = text.replace("float* y, int n", "float* y, float* half, int* arrived, int n")
+    found = evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
+    assert found.status is Status.CORRECT, found.reason
+    assert found.decision.verdict is Verdict.KEEP, found.decision.reason

@@ -128,9 +128,12 @@ def _model_new(task: Task) -> str:
     if not (task.folder / "problem.py").is_file() or source is None:
         hint = "--format torch exports any task"
         raise UsageError(f"{task.name} was not imported from a KernelBench problem", hint=hint)
+    own = next((case for case in task.bench if case.name == "original"), task.bench[-1])
+    if source.takes_nested(own.axes):
+        hint = "--format torch exports any task"
+        raise UsageError(f"{task.name}: forward takes tensors in a list or dict, which ModelNew's does not", hint=hint)
     given = [f"given[{index}]" for index in source.arguments.values()]
     given += [f'state["{key}"]' for key in source.state.values()]
-    own = next((case for case in task.bench if case.name == "original"), task.bench[-1])
     given += [str(own.axes[axis]) for axis in _free_axes(task)]
     return MODEL_NEW.format(name=f"evo_{task.name}", task=task.name, arguments=", ".join(given))
 

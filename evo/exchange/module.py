@@ -319,6 +319,10 @@ class ModuleReference:
                         self._fixed[key] = self.problem.arguments(case)
         return self._fixed[key]
 
+    def takes_nested(self, case: Axes) -> bool:
+        """Whether one of forward's arguments is a list or dict of tensors."""
+        return any(map(holds_tensors, self.fixed(case)))
+
     def _numbers(self, found: Sequence[Any]) -> Arrays:
         return {name: to_numpy(at_least_1d(value)) for name, value in zip(self.outputs, found, strict=True)}
 

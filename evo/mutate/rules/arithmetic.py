@@ -103,6 +103,7 @@ def _find_distribute(scene: Scene) -> Iterator[Application]:
             edits=(Edit(product.span, new),),
             summary=f"{_place(scene, product.span, product.function)}: {scene.source.slice(product.span)} -> {new}",
             arguments={"function": product.function},
+            rank=1,
         )
 
 

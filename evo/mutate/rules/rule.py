@@ -92,7 +92,7 @@ class Rule:
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None where the edit would not leave a readable, different variant behind."""
         source = source_of(variant.text)
-        text = source.replace(application.edits)
+        text = source.replace(_with_line_ends_of(variant.text, application.edits))
         try:
             child = parse_variant(text, path=variant.path)
         except SyntaxInvalid:
@@ -100,6 +100,13 @@ class Rule:
         if child.id == variant.id or len(syntax_errors(text)) > len(source.problems):
             return None
         return child
+
+
+def _with_line_ends_of(text: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The edits, their lines ended as those of the text are."""
+    if not 0 < text.count("\n") == text.count("\r\n"):
+        return edits
+    return tuple(Edit(edit.span, edit.text.replace("\r\n", "\n").replace("\n", "\r\n")) for edit in edits)
 
 
 class RuleOperator:

@@ -142,6 +142,13 @@ def test_children_are_single_readable_changes(rule: Rule, parent: Variant) -> No
         assert rest == data[at:]
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_lines_end_as_those_of_the_file(rule: Rule, parent: Variant) -> None:
+    windows = parse_variant(parent.text.replace("\n", "\r\n"))
+    for _, child in children(rule, windows):
+        assert child.text.count("\n") == child.text.count("\r\n")
+
+
 def summaries(name: str, variant: Variant) -> list[str]:
     (rule,) = [rule for rule in RULES if rule.name == name]
     axes = next((example.axes for example in rule.examples if example.axes), ())

@@ -1,0 +1,39 @@
+"""Every rule on kernels in other styles than ours: templates, macros, methods, lambdas, CRLF, walking pointers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_rules_on_rungs import ROOT, children
+
+from evo.device import DeviceName
+from evo.evaluate import Job, Workbench, evaluate
+from evo.mutate import RULES
+from evo.result import Status
+from evo.source import syntax_errors
+from evo.task import load_task
+from evo.variant import read_variant
+
+pytestmark = pytest.mark.long
+FILES = sorted((ROOT / "tests" / "data" / "kernels_of_others").glob("*.cu"))
+# What it says of its own risk comes true where a row is constant: nothing is left of a - b but a rounding.
+RISKY = {("add_layernorm_vec.cu", "distribute")}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_first_proposals_leave_a_correct_kernel(path: Path) -> None:
+    parent = read_variant(path)
+    assert parent.task is not None
+    task = load_task(ROOT, parent.task)
+    wrong, found = [], 0
+    with Workbench(DeviceName("sim", "l4")) as bench:
+        for rule in RULES:
+            for summary, child in children(rule, task, parent, most=1):
+                found += 1
+                assert len(syntax_errors(child.text)) <= len(syntax_errors(parent.text)), summary
+                judged = evaluate(Job(task=task, text=child.text, upto="check"), bench)
+                if judged.status is not Status.CORRECT and (path.name, rule.name) not in RISKY:
+                    wrong.append(f"{rule.name}: {summary}: {judged.status.value}, {judged.reason}")
+    assert found >= 5
+    assert not wrong, "\n".join(wrong)

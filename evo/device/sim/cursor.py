@@ -227,6 +227,8 @@ class Cursor:
             offset += sign * self.integer()
         if not self.accept("]"):
             raise self.fail(f"expected ']', found {self.peek!r}")
+        if not -(1 << 31) <= offset < 1 << 32:
+            raise self.fail(f"offset {offset} does not fit 32 bits")
         return Mem(base, offset)
 
 

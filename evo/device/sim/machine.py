@@ -270,7 +270,7 @@ def _mentioned(function: Function) -> set[str]:
 def _readable(params: NDArray[np.uint8]) -> Buffer:
     """The parameters of a launch as memory that generic addresses reach."""
     memory = Memory(PARAM_WINDOW)
-    buffer = memory.allocate(params.size, "of the parameters", writable=False)
+    buffer = memory.allocate(max(1, params.size), "of the parameters", writable=False)
     memory.write(buffer, params)
     return buffer
 

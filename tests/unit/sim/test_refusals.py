@@ -40,6 +40,8 @@ REFUSED = [
     ("ld.param.u32 %r1, [p+-4];", "8 bytes of parameters"),
     ("ld.param.u32 %r1, [p+4000000000];", "8 bytes of parameters"),
     ("ld.param.u32 %r1, [4000000000];", "8 bytes of parameters"),
+    ("st.global.u32 [%d1+4294967296], %r1;", "does not fit 32 bits"),
+    ("bar.sync 16;", "barrier operand 16"),
 ]
 
 

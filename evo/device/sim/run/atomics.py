@@ -35,11 +35,11 @@ def _atomic(m: re.Match[str]) -> Code:
         if space == "global":
             _global_host(c, host, address, lane, width, rows)
         elif space == "shared":
-            _shared_host(c, host, address, lane, width)
+            _shared_host(c, host, address, lane, width, op)
         else:
             near = c.sub(address, SHARED_WINDOW)
             with c.if_else(c.icmp("ult", near, WINDOW_SIZE)) as window:
-                _shared_host(c, host, near, lane, width)
+                _shared_host(c, host, near, lane, width, op)
                 window.otherwise()
                 _global_host(c, host, address, lane, width, rows)
         with c.if_(c.icmp("ne", host.get(), 0)):
@@ -83,7 +83,7 @@ def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V) -
         host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
 
 
-def _shared_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
+def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -> None:
     context, w, rec = (c.arg(i) for i in range(3))
     total = ctx(c, context, "shared_size")
     room = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
@@ -101,7 +101,8 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int) -> None:
             report(c, "uninitialised", rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
         with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-            c.call("void", "race_at", context, w, rec, address, lane, const("i64", width), const("i32", 0))
+            how = "race_add" if op in ("add", "inc", "dec") else "race_at"
+            c.call("void", how, context, w, rec, address, lane, const("i64", width), const("i32", 0))
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
         with c.if_else(straight) as beyond:

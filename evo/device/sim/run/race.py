@@ -15,18 +15,20 @@ from evo.device.sim.run.base import ctx, report
 from evo.device.sim.run.registry import runtime
 
 ROW = 4 * MAX_WARPS
+_STRONG_READ = 1 << 31
 
 
 def own_clocks(c: Code, context: V, me: V) -> V:
     return c.at(ctx(c, context, "clocks", "ptr"), c.mul(me, ROW))
 
 
-@runtime(r"race_(ld|st|at)")
+@runtime(r"race_(ld|st|at|add)")
 def _race(m: re.Match[str]) -> Code:
     """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already.
 
-    An atomic must come after plain stores, such as the one that clears a counter. It leaves no trace: who reads a word
-    before a compare-and-swap, or resets a lock, need not be ordered with the atomics of others.
+    An atomic must come after plain stores, such as the one that clears a counter, and one that adds also after plain
+    reads of other warps, unless those go on to an atomic of their own. It leaves no trace: who looks before a
+    compare-and-swap or a maximum, or resets a lock, need not be ordered with the atomics of others.
     """
     names = ["ctx", "w", "rec", "address", "lane", "size", "same"]
     types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i32"]
@@ -45,24 +47,32 @@ def _race(m: re.Match[str]) -> Code:
         last, read = c.load("i64", writer, 0, 8), c.load("i32", newest)
         safe = c.load("i64", w, WARP["safe_clock"], 8)
         settled = c.icmp("ule", c.lshr(last, 32), safe)
-        if m[1] == "st":
+        if m[1] in ("st", "add"):
             settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
         with c.if_(c.not_(settled)):
-            _demand_order(c, last, mine, me, atomic=m[1] == "at")
+            _demand_order(c, last, mine, me, atomic=m[1] in ("at", "add"))
             _demand_warp_step(c, m[1], last, clock, site)
             if m[1] == "st":
                 _demand_own_reads(c, c.load("i32", own_reads), clock)
-                _demand_reads(c, word, mine, me)
+            if m[1] in ("st", "add"):
+                _demand_reads(c, word, mine, me, atomic=m[1] == "add")
         if m[1] == "st":
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
         elif m[1] == "ld":
             # A flag that is polled may be set at any time: such a read is no end of a race.
             with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
-                c.store(c.or_(c.shl(clock, 5), lane), own_reads)
+                c.store(c.or_(c.or_(c.shl(clock, 5), lane), _strong_read(c, rec)), own_reads)
                 c.store(c.intrinsic("umax", read, clock), newest)
+        else:
+            c.store(const("i32", 0), own_reads)
     c.ret_()
     return c
+
+
+def _strong_read(c: Code, rec: V) -> V:
+    """The top bit of a read's stamp: it was a synchronising one."""
+    return c.select(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 0), const("i32", _STRONG_READ), 0)
 
 
 def _reads_of(c: Code, context: V, warp: V) -> V:
@@ -84,12 +94,14 @@ def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
         report(c, "race", rec, w, lane, address, extra=who, width=4)
 
 
-def _demand_reads(c: Code, word: V, mine: V, me: V) -> None:
-    """Every other warp's last read happens before this store."""
+def _demand_reads(c: Code, word: V, mine: V, me: V, *, atomic: bool) -> None:
+    """Every other warp's last read happens before this store; an atomic may meet synchronising reads."""
     context, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
     with c.if_(c.icmp("eq", same, 0)), c.times(ctx(c, context, "warp_count")) as reader:
         read = c.load("i32", _reads_of(c, context, reader), c.shl(word, 2))
-        late = c.icmp("ugt", c.lshr(read, 5), c.load("i32", mine, c.shl(reader, 2)))
+        late = c.icmp("ugt", c.lshr(c.and_(read, _STRONG_READ - 1), 5), c.load("i32", mine, c.shl(reader, 2)))
+        if atomic:
+            late = c.and_(late, c.icmp("ult", read, _STRONG_READ))
         with c.if_(c.and_(late, c.icmp("ne", reader, me)), likely=False):
             who = c.or_(c.or_(c.shl(reader, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
             report(c, "race", rec, w, lane, address, extra=who, width=4)
@@ -126,7 +138,8 @@ def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
 def _demand_own_reads(c: Code, read: V, clock: V) -> None:
     """A store over what another lane of the warp has read since the last *_sync: that lane may yet read it again."""
     _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
-    hazard = c.and_(c.icmp("eq", c.lshr(read, 5), clock), c.icmp("ne", c.and_(read, 31), lane))
+    then = c.lshr(c.and_(read, _STRONG_READ - 1), 5)
+    hazard = c.and_(c.icmp("eq", then, clock), c.icmp("ne", c.and_(read, 31), lane))
     hazard = c.and_(hazard, c.icmp("eq", same, 0))
     hazard = c.and_(hazard, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
     with c.if_(hazard, likely=False):
@@ -210,7 +223,8 @@ def _note_run(c: Code, kind: str) -> None:
             c.store(stamps, c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
         else:
             place = c.shl(word, 2)
-            c.store(c.or_(c.splat(c.shl(clock, 5)), lanes), c.at(_reads_of(c, context, me), place), 0, 4)
+            reads = c.or_(c.splat(c.or_(c.shl(clock, 5), _strong_read(c, rec))), lanes)
+            c.store(reads, c.at(_reads_of(c, context, me), place), 0, 4)
             newest = c.at(ctx(c, context, "newest", "ptr"), place)
             c.store(c.intrinsic("umax", c.load("<32 x i32>", newest, 0, 4), c.splat(clock)), newest, 0, 4)
 

@@ -68,14 +68,18 @@ def thread_indices(scene: Scene, *, whole: bool = False) -> Iterator[ThreadIndex
         for place, statement in enumerate(scene.source.statements(function)):
             if statement.kind == "declare" and statement.value is not None and not statement.dims:
                 index = _index(scene, function, launch, statement, place)
-                if index is not None:
+                if index is not None and _declared(scene.source, function).count(index.name) == 1:
                     yield index
+
+
+def _declared(source: Source, function: Function) -> list[str]:
+    """The names of a kernel's variables, one that hides another once more."""
+    return [s.name for top in source.statements(function) for s in top.all() if s.kind in ("declare", "for")]
 
 
 def _own(source: Source, function: Function) -> set[str]:
     """A kernel's variables, and its parameters but the pointers, whose writes are stores."""
-    declared = {s.name for top in source.statements(function) for s in top.all() if s.kind in ("declare", "for")}
-    return declared | {param.name for param in function.params if not param.is_pointer}
+    return set(_declared(source, function)) | {param.name for param in function.params if not param.is_pointer}
 
 
 def _index(

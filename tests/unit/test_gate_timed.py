@@ -106,3 +106,13 @@ def test_blocks_that_finish_one_anothers_work_are_honest(task, bench):
     found = evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
     assert found.status is Status.CORRECT, found.reason
     assert found.decision.verdict is Verdict.KEEP, found.decision.reason
+
+
+def test_warps_that_idle_make_no_block_quicker(task, bench):
+    """The time of an average warp would fall with each one that does nothing."""
+    idle = SLOW.replace("block (THREADS)", "block (1024)").replace(
+        "    const int first", "    if (threadIdx.x >= THREADS) return;\n    const int first"
+    )
+    times = [evaluate(Job(task=task, text=text, seed=7), bench).bench for text in (SLOW, idle)]
+    for before, after in zip(*times, strict=True):
+        assert after.time_us > 0.98 * before.time_us

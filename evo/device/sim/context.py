@@ -159,7 +159,8 @@ class Context:
         for index, state in other.states.items():
             self.states[index] |= state
         self._set("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
-        self._set("heaviest", max(self.field("heaviest"), other.field("heaviest")))
+        for name in ("heaviest", "longest"):
+            self._set(name, max(self.field(name), other.field(name)))
 
     def publish_states(self) -> None:
         """Give the buffers the initialised bits of a private context."""
@@ -289,7 +290,7 @@ class Context:
     def collect(self, counters: Counters) -> None:
         """Copy what was counted."""
         counters.warps = self.field("blocks_done") * self.field("warp_count")
-        counters.heaviest = self.field("heaviest")
+        counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
         counters.fill(self.records, self.block_counts, self.touched)
 
 

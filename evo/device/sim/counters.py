@@ -77,6 +77,7 @@ class Counters:
         self.kernel = kernel
         self.warps = 0  # that ran
         self.heaviest = 0  # warp instructions of the block that took most; 0 where blocks waited for one another
+        self.longest = 0  # ... and of the warp
         self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
         self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
         self.lanes = np.zeros(len(kernel.blocks), np.int64)
@@ -97,10 +98,15 @@ class Counters:
             for name in ("sectors", "lines"):
                 self.records[name][site] = self.records["requests"][site]
 
-    def imbalance(self, blocks: int) -> float:
-        """The work of the heaviest of so many blocks over that of an average one, in warp instructions; at least 1."""
+    def imbalance(self, blocks: int) -> tuple[float, float]:
+        """The work of the heaviest of so many blocks over that of an average one; of the longest warp likewise.
+
+        In warp instructions; each at least 1.
+        """
         work = sum(int(n) * (len(b.code) + 1) for b, n in zip(self.kernel.blocks, self.executions, strict=True))
-        return max(1.0, self.heaviest * blocks / work) if work else 1.0
+        if not work:
+            return 1.0, 1.0
+        return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work)
 
     def by_instruction(self) -> list[dict[str, Any]]:
         """Per memory instruction: PTX line, source line, spelling and its counts."""

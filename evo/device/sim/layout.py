@@ -44,6 +44,7 @@ _CTX = [
     "barrier_count",
     "blocks_done",
     "heaviest",  # warp instructions of the block that took most
+    "longest",  # ... and of the warp
     "dynamic_shared",
     "scratch",
     "shared_clear",
@@ -153,6 +154,7 @@ _WARP = [
     "arrived",
     "ahead",
     "turns",
+    "spent",  # instructions so far
 ]
 WARP: dict[str, int] = {name: 8 * index for index, name in enumerate(_WARP)}
 WARP_TID = 192  # three <32 x i32>

@@ -100,10 +100,12 @@ def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[s
     clocks["issue"] += _expanded(part.counters) / run / _SCHEDULERS
     alone = max(*clocks.values(), _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
     clocks = {name: waves * value for name, value in clocks.items()}
-    clocks["block"] = part.counters.imbalance(run) * alone  # nothing ends before the block that has most to do
+    block, warp = part.counters.imbalance(run)
     threads = math.prod(part.block)
     resident = min(waves, occupancy(chip, threads, part.registers, part.shared_bytes))
     clocks["latency"] = math.ceil(waves / resident) * (_BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
+    # Nothing ends before the block that has most to do, and no block before its longest warp.
+    clocks["block"] = max(block * alone, max(1.0, warp / block) * clocks["latency"])
     scale = part.blocks_total / run
     l2_bytes = 32 * (counts.get("l2_sectors", 0) + counts.get("local_sectors", 0)) * scale
     clocks["l2"] = l2_bytes / chip.l2_bytes_per_clock

@@ -108,6 +108,7 @@ def _prepare(_: re.Match[str]) -> Code:
             "arrived",
             "ahead",
             "turns",
+            "spent",
         )
         for name in names:
             c.store(const("i64", 0), w, WARP[name], 8)
@@ -173,7 +174,9 @@ def _run_block(_: re.Match[str]) -> Code:
             state = c.load("i64", w, WARP["state"], 8)
             runs = c.and_(c.icmp("eq", state, READY), c.icmp("sge", ctx(c, context, "budget"), 0))
             with c.if_(runs):
+                before = ctx(c, context, "budget")
                 code = c.call("i32", "kernel", context, w)
+                _note_spent(c, w, before)
                 ready.set(c.add(ready.get(), 1))
                 waits, yields = c.icmp("eq", code, 1), c.icmp("eq", code, 3)
                 turned.set(c.add(turned.get(), c.zext(yields, "i64")))
@@ -193,6 +196,14 @@ def _run_block(_: re.Match[str]) -> Code:
             _note_idle(c, c.and_(only, c.icmp("ne", ready.get(), 0)), ready.get(), stalled, on)
     c.ret_(stalled.get())
     return c
+
+
+def _note_spent(c: Code, w: V, before: V) -> None:
+    """Add the turn that a warp has taken to what it took before; the longest warp is kept."""
+    context = c.arg(0)
+    spent = c.add(c.load("i64", w, WARP["spent"], 8), c.sub(before, ctx(c, context, "budget")))
+    c.store(spent, w, WARP["spent"], 8)
+    c.store(c.intrinsic("smax", ctx(c, context, "longest"), spent), context, CTX["longest"], 8)
 
 
 def _note_idle(c: Code, idle: V, turns: V, stalled: Var, on: Var) -> None:

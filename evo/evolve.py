@@ -234,7 +234,8 @@ class _Loop:
             if asked is None:
                 return False
             self.trials += 1
-            proposal, evaluation = asked, self._try(asked, self._parent())
+            is_rung = self.lines is not None and asked.kind == "rung"  # a rung is no edit of a line's parent
+            proposal, evaluation = asked, self._try(asked, self.champion if is_rung else self._parent())
         decision = evaluation.decision
         kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
         gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None

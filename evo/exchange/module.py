@@ -101,7 +101,8 @@ class _Placed(TorchFunctionMode):  # type: ignore[misc]
                 args = tuple(torch.float64 if value is torch.float32 else value for value in args)
             if kwargs.get("dtype") is torch.float32:
                 kwargs["dtype"] = torch.float64
-        if kwargs.get("device") is not None:
+        sized = func is torch.normal and ("size" in kwargs or len(args) > 2)  # which torch.device() does not place
+        if kwargs.get("device") is not None or sized:
             kwargs["device"] = self.device
         if self.device == "meta":
             kwargs.pop("generator", None)  # there are no values to draw
@@ -212,6 +213,14 @@ class Problem:
         given = self.space(axes)["get_inputs"]()
         return list(given) if isinstance(given, list | tuple) else [given]
 
+    def arguments_on(self, device: str, axes: Axes) -> list[Any]:
+        """The same, drawn on a device; a few of torch's functions draw on the CPU wherever they are."""
+        with placed(device, drawing=True):
+            given = self.arguments(axes)
+            leaves = [v.to(device) if isinstance(v, torch.Tensor) else v for _, v in named_leaves(given)]
+        rest = iter(leaves)
+        return [refilled(value, rest) for value in given]
+
 
 def state_of(model: Any) -> dict[str, Any]:
     """Parameters and buffers by their dotted names."""
@@ -312,8 +321,7 @@ class ModuleReference:
         if key not in self._fixed:
             with seeded(0):
                 try:
-                    with placed("meta", drawing=True):
-                        self._fixed[key] = self.problem.arguments(case)
+                    self._fixed[key] = self.problem.arguments_on("meta", case)
                 except (RuntimeError, NotImplementedError):  # it looks at values; then there must be some
                     with placed("cpu"):
                         self._fixed[key] = self.problem.arguments(case)

@@ -72,10 +72,11 @@ def shapes_of(problem: Problem, axes: Axes) -> Shapes:
     except (RuntimeError, NotImplementedError, ValueError) as error:
         if "meta" not in str(error).lower() and not isinstance(error, NotImplementedError):
             raise
+        said = " ".join(str(error).split())[:200]
     if _drawn(problem, axes) > _REAL_AT_MOST:
         raise Refused(
-            "forward looks at values (item(), data-dependent shapes), and the tensors are too large to run here",
-            "lower the sizes in the file",
+            f"its shapes are not known without values, and its tensors are too large to run here: {said}",
+            "lower the sizes in the file, or leave out what looks at values (item(), data-dependent shapes)",
         )
     return _run(problem, axes, "cpu")
 
@@ -94,10 +95,9 @@ def _drawn(problem: Problem, axes: Axes) -> int:
 
 def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
     with seeded(0):
-        with placed(device, drawing=True):
-            given = problem.arguments(axes)
+        given = problem.arguments_on(device, axes)
         with placed(device):
-            module = problem.module(axes)
+            module = problem.module(axes).to(device)
         with placed(device), FlopCounterMode(display=False) as counter:
             result = module(*given)
     outputs = flattened(result)

@@ -163,12 +163,21 @@ def _constants(tree: ast.Module, reached: set[str]) -> Iterator[tuple[str, ast.e
     for name, value in _assigned(tree):
         if name not in reached or names.count(name) > 1:  # which one counts is not seen from here
             continue
-        if _integer(value) is not None:
-            yield name, value
-        elif isinstance(value, ast.Tuple | ast.List):
-            several = [element for element in value.elts if _integer(element) is not None]
-            for number, element in enumerate(several):
-                yield (f"{name}_{number}" if len(several) > 1 else name), element
+        yield from _integers_in(name, value)
+
+
+def _integers_in(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """The integers of a constant: itself, or those of a tuple, a list or a dict by their place."""
+    if _integer(value) is not None:
+        yield name, value
+    elif isinstance(value, ast.Tuple | ast.List):
+        several = [element for element in value.elts if _integer(element) is not None]
+        for number, element in enumerate(several):
+            yield (f"{name}_{number}" if len(several) > 1 else name), element
+    elif isinstance(value, ast.Dict):
+        for key, inner in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                yield from _integers_in(f"{name}_{key.value}", inner)
 
 
 def _literals(functions: Mapping[str, ast.FunctionDef], parameters: list[str]) -> Iterator[tuple[str, ast.expr]]:

@@ -66,7 +66,8 @@ class Model(nn.Module):
 
 def get_inputs():
     torch.manual_seed(1234)
-    return [(torch.randn(ROWS, COLS), torch.randn(ROWS, COLS)), {"shift": torch.rand(ROWS), "unused": None}]
+    shift = torch.normal(0.5, 0.1, size=(ROWS,))
+    return [(torch.randn(ROWS, COLS), torch.randn(ROWS, COLS)), {"shift": shift, "unused": None}]
 
 
 def get_init_inputs():
@@ -228,12 +229,14 @@ def test_sizes_are_found_where_they_stand_and_replaced_there(tmp_path: Path) -> 
     file = tmp_path / "problem.py"
     file.write_text(
         "import torch\nn, m = 2 ** 4, 3\nshape = (n, 7)\nunused = 9\ndim = 1\neps = 1e-5\n"
+        "more = {'a': 40, 'b': (50, 2)}\n"
         "class Model(torch.nn.Module):\n    def __init__(self, width, dim): pass\n"
-        "def get_inputs():\n    return [torch.rand(*shape, m, 128)]\n"
+        "def get_inputs():\n    return [torch.rand(*shape, m, 128), torch.rand(more['a'], *more['b'])]\n"
         "def get_init_inputs():\n    return [64, dim]\n"
     )
     sizes = read_sizes(file)
-    assert sizes.axes == {"N": 16, "M": 3, "SHAPE": 7, "SIZE_0": 128, "WIDTH": 64}
+    more = {"MORE_A": 40, "MORE_B_0": 50, "MORE_B_1": 2}
+    assert sizes.axes == {"N": 16, "M": 3, "SHAPE": 7, **more, "SIZE_0": 128, "WIDTH": 64}
     space: dict[str, Any] = {}
     exec(sizes.code({**sizes.axes, "N": 5, "WIDTH": 6, "SIZE_0": 2}), space)
     assert space["get_inputs"]()[0].shape == (5, 7, 3, 2)

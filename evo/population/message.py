@@ -18,6 +18,12 @@ def kept_message(record: Record) -> str:
     subject = " ".join((record.summary if named else f"{record.task}: {record.summary}").split())
     parts = [textwrap.shorten(subject, _SUBJECT_WIDTH, placeholder=" ..."), _paragraph(record.reason)]
     parts.append(_paragraph(f"Effect: {effect(record)}."))
+    rival = record.arguments.get("rival")
+    if isinstance(rival, str):
+        beside = (
+            f"The change was made to {record.parent}, an elite beside the champion; what led to that one comes along."
+        )
+        parts.append(_paragraph(beside))
     decision = record.evaluation.get("decision")
     if isinstance(decision, dict):
         parts.append(_paragraph(f"Decision: {decision['verdict']}: {decision['reason']}"))
@@ -28,7 +34,7 @@ def kept_message(record: Record) -> str:
     ]
     if record.parent is not None:
         facts.append(f"Parent: {record.parent}")
-    if isinstance(rival := record.arguments.get("rival"), str):
+    if isinstance(rival, str):
         facts.append(f"Replaces: {rival}, which it was held against")
     parts.append("\n".join(facts))
     return "\n\n".join(part for part in parts if part)

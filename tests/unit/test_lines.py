@@ -106,7 +106,7 @@ def test_what_was_held_against_another_than_its_parent_says_so_and_is_no_insight
     kept = record(2, parent="0" * 12, ratio=1.5)
     side = replace(kept, arguments={**kept.arguments, "rival": "1" * 12})
     assert f"Replaces: {'1' * 12}" in kept_message(side)
-    assert f"The change was made to {'0' * 12}, an elite beside" in " ".join(kept_message(side).split())
+    assert f"The change was made to {kept.parent}, an elite beside" in " ".join(kept_message(side).split())
     assert "Replaces" not in kept_message(kept)
     assert [insight.timed for insight in summarise([kept])] == [1]
     assert [insight.timed for insight in summarise([side])] == [0]

@@ -119,7 +119,11 @@ class SimDevice:
             draw=draw,
             budget=_SECOND_LOOK if forced else None,
         )
-        run = _Run(self._module(program), request)
+        try:
+            module = self._module(program)
+        except sim.PtxError as refusal:  # a binary that the gate's cases do not need
+            return SecondLook(fault=_refused(program, refusal), whole=True)
+        run = _Run(module, request)
         if faults := run.execute():
             return SecondLook(fault=faults[0], whole=whole)
         places = {output.name: run.written(output) for output in program.outputs}

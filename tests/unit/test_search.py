@@ -128,6 +128,23 @@ def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
     assert found.text == moved(A=4)
 
 
+def test_a_parent_that_is_gone_back_to_is_not_looked_at_anew(context: Context) -> None:
+    looks: list[Sequence[str]] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(texts)
+        return [1.5 + len(looks) + place for place, _ in enumerate(texts)]
+
+    search = Search([Always("rules.knob", [moved(A=2), moved(A=4), moved(B=2)])], random.Random(0), margin=0.03)
+    first = search.ask(PARENT, context, screen)
+    search.ask(parse_variant(moved(B=4)), context, screen)
+    assert search.ask(PARENT, context, screen) == first
+    assert len(looks) == 2
+    search.tell("rules.knob", 1.2)  # another champion: what was seen of this one is old
+    search.ask(PARENT, context, screen)
+    assert len(looks) == 3
+
+
 @pytest.mark.parametrize("eager", [True, False])
 def test_where_looks_are_dear_the_bandit_chooses_first(eager: bool, context: Context) -> None:
     looks: list[Sequence[str]] = []

@@ -7,6 +7,8 @@ from task_folders import task_folder
 from evo import distributions
 from evo.distributions import DERIVED, SPECIAL
 from evo.dtypes import NUMPY, ROUNDOFF
+from evo.reference import load_reference
+from evo.task import read_task
 
 RNG = np.random.default_rng(5)
 
@@ -113,3 +115,26 @@ def test_the_seed_decides_the_values(tmp_path):
     again = type(reference)(task, reference.module).derived(case, 1, "normal").inputs["x"]
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_inputs_that_make_an_integer_of_nan_are_not_drawn(tmp_path):
+    """A row of zeros divided by its largest: what a cast makes of 0 / 0 is nobody's right answer."""
+    task, reference = task_folder(
+        tmp_path / "quotients", "np.rint(9 * x / np.abs(x).max(axis=1, keepdims=True)).astype(np.int8)"
+    )
+    text = (task.folder / "task.yaml").read_text()
+    lines = [line.replace("float16", "int8") if "name: y" in line else line for line in text.splitlines()]
+    more = "\n  - {name: z, role: out, dtype: float16, shape: [N, M]}"
+    lines = [line + more if "name: y" in line else line for line in lines]
+    (task.folder / "task.yaml").write_text("\n".join(lines))
+    module = (task.folder / "reference.py").read_text()
+    (task.folder / "reference.py").write_text(module.replace("'y': ", "'z': 2 * x, 'y': "))
+    task = read_task(task.folder)
+    reference = load_reference(task)
+    case = max(task.check, key=lambda case: case.axes["N"])
+    for seed in range(4):
+        for distribution in ("outliers", "positive"):
+            found = reference.derived(case, seed, distribution)
+            zeros = found is not None and bool((found.inputs["x"] == 0).all(axis=1).any())
+            assert not zeros
+    assert reference.derived(case, 0, "positive") is not None

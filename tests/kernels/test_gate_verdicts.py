@@ -17,6 +17,21 @@ TASKS = {name: load_task(ROOT, name) for name in task_names(ROOT)}
 RUNGS = [(name, path) for name, task in TASKS.items() for path in task.ladder()]
 WRONG = [(name, path) for name, task in TASKS.items() for path in task.wrong()]
 EXPECT = re.compile(r"^// expect: (\w+), (.+)$")
+# Seconds of compiling each, and near relations of theirs stay in the default suite.
+LONG = {
+    "attention": {"20_cp_async", "30_vector", "50_wide", "transposed_k", "race_ring"},
+    "conv2d": {"misaligned"},
+    "matmul": {"40_warp_tile", "50_raster", "70_sized", "truncated", "wrong_fragment", "uninitialised"},
+}
+
+
+def _cases(pairs):
+    return [
+        pytest.param(
+            name, path, marks=pytest.mark.long if path.stem in LONG.get(name, ()) else (), id=f"{name}-{path.stem}"
+        )
+        for name, path in pairs
+    ]
 
 
 @pytest.fixture(scope="module", params=["sim:l4", pytest.param("gpu:0", marks=pytest.mark.gpu)])
@@ -29,17 +44,13 @@ def check(bench: Workbench, task: str, path: Path) -> Evaluation:
     return evaluate(Job(task=TASKS[task], text=path.read_text(), path=str(path), seed=11, upto="check"), bench)
 
 
-def label(value: object) -> str:
-    return value.stem if isinstance(value, Path) else str(value)
-
-
-@pytest.mark.parametrize(("task", "path"), RUNGS, ids=label)
+@pytest.mark.parametrize(("task", "path"), _cases(RUNGS))
 def test_a_rung_passes(bench, task, path):
     evaluation = check(bench, task, path)
     assert evaluation.status.passed, evaluation.reason
 
 
-@pytest.mark.parametrize(("task", "path"), WRONG, ids=label)
+@pytest.mark.parametrize(("task", "path"), _cases(WRONG))
 def test_a_wrong_kernel_is_refused_for_its_reason(bench, task, path):
     status, phrase = EXPECT.match(path.read_text().splitlines()[0]).groups()
     evaluation = check(bench, task, path)

@@ -83,7 +83,7 @@ def test_the_naive_harness_takes_it_and_evo_does_not(judges, name):
     assert outcome.behind is None or not outcome.behind.kept
 
 
-@pytest.mark.parametrize("name", ["replay_scratch_large", "remembered_values"])
+@pytest.mark.parametrize("name", [pytest.param("replay_scratch_large", marks=pytest.mark.long), "remembered_values"])
 def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
     attack = ATTACKS[name]  # it behaves at the check cases, which are all that the simulator runs before a GPU does

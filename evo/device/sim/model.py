@@ -1,4 +1,4 @@
-"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-1`, uncalibrated.
+"""Modelled latency from counters: a sum of bounds, never a measurement. Version `sim-2`, uncalibrated.
 
 Throughput, latency, L2 and DRAM terms are computed apart and combined by a p-norm, because they overlap. Every rate
 is the chip row's; the constants below are the model's own assumptions and are not fitted to any kernel.
@@ -19,7 +19,7 @@ from evo.hardware import Chip
 from evo.metrics import pipe_clocks
 from evo.result import Estimate
 
-MODEL_VERSION = "sim-1"
+MODEL_VERSION = "sim-2"
 CALIBRATION = "uncalibrated"
 _P = 4.0
 _SCHEDULERS = 4

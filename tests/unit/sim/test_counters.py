@@ -303,7 +303,7 @@ def test_estimate_names_its_limiter_and_scales_with_blocks() -> None:
             source, "k", [np.ones(size, F), np.ones(size, F)], grid=(grid,), block=(128,), options=("--use_fast_math",)
         )
         estimate = sim.estimate([part(result)], CHIPS["l4"])
-        assert estimate.model_version == "sim-1"
+        assert estimate.model_version == "sim-2"
         assert estimate.calibration == "uncalibrated"
         assert estimate.limiter in estimate.terms_us
         times.append(estimate.modelled_us)

@@ -275,7 +275,8 @@ def _unsafe_where_timed(job: Job, bench: Workbench, prepared: Prepared, stages: 
     bench.on_stage("verify")
     with stages.time("verify"):
         reference = bench.reference(job.task)
-        seen = gate.timed_sizes(job.task, prepared.programs, reference, bench.checker, job.seed)
+        programs = prepared.programs
+        seen = gate.timed_sizes(job.task, programs, reference, bench.checker, job.seed, numbers=False)
     return seen if seen.status is Status.UNSAFE else None
 
 

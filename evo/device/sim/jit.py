@@ -18,6 +18,9 @@ from llvmlite import binding
 from evo.device.sim.errors import PtxError
 
 _CHECK = 32  # bytes of checksum before the contents of a cache file
+# Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and run
+# for less, so a third of the first is worth twice the second. Not without end, since its stack frame is larger too.
+_QUICK = range(1_000_000, 30_000_000)
 _LOCK = threading.RLock()
 _READY = False
 _CACHE: dict[str, Compiled] = {}
@@ -117,7 +120,8 @@ def _translate(text: str, opt_level: int, machine: Any) -> bytes:
     except RuntimeError as error:
         raise PtxError(f"the generated code was rejected: {error}") from error
     optimise(module, machine, opt_level)
-    return bytes(machine.emit_object(module))
+    quick = opt_level == 1 and len(text) in _QUICK
+    return bytes((_machine(0) if quick else machine).emit_object(module))
 
 
 def _machine(opt_level: int) -> Any:

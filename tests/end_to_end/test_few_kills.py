@@ -21,7 +21,9 @@ def test_two_kills_of_a_real_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("child", ["evo.device.child", "compile/worker.py"])
-@pytest.mark.parametrize("delay_s", [0.0, 0.4], ids=["starting", "at work"])
+@pytest.mark.parametrize(
+    "delay_s", [pytest.param(0.0, id="starting", marks=pytest.mark.long), pytest.param(0.4, id="at work")]
+)
 def test_the_death_of_a_child_costs_no_trial(tmp_path: Path, child: str, delay_s: float) -> None:
     root = new_repository(tmp_path / "mine")
     for rung in (root / "kernels" / "scale" / "ladder").glob("*.cu"):

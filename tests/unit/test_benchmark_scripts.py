@@ -92,6 +92,7 @@ def met(figures: dict[str, Any]) -> dict[str, bool | None]:
     return {row["aim"]: row["met"] for row in figures["aims"]}
 
 
+@pytest.mark.long
 def test_an_honest_sampler_meets_every_aim(capsys: pytest.CaptureFixture[str]) -> None:
     sampler = SimulatedSampler()
     figures, good = run(sampler)

@@ -95,6 +95,7 @@ def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch)
     assert "never written" in (found.reason or "")
 
 
+@pytest.mark.long
 def test_an_honest_kernel_is_no_attack(judges, tmp_path):
     # The same header over a correct kernel that is compared with a much slower one: evo keeps it, and the row says so.
     (tmp_path / "rmsnorm").mkdir()

@@ -18,8 +18,8 @@ from llvmlite import binding
 from evo.device.sim.errors import PtxError
 
 _CHECK = 32  # bytes of checksum before the contents of a cache file
-# Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and run
-# for less, so a third of the first is worth twice the second. Not without end, since its stack frame is larger too.
+# Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and
+# run for less, so a third of the first is worth twice the second. Not without end, since its stack frame is larger too.
 _QUICK = range(1_000_000, 30_000_000)
 _LOCK = threading.RLock()
 _READY = False

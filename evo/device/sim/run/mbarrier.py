@@ -26,7 +26,7 @@ from evo.device.sim.layout import (
     WARP_SCRATCH,
 )
 from evo.device.sim.run.base import ctx, lane_of, report, spill
-from evo.device.sim.run.race import own_clocks
+from evo.device.sim.run.race import move_on, own_clocks
 from evo.device.sim.run.registry import runtime
 
 CLOCKS = f"<{MAX_WARPS} x i32>"
@@ -139,17 +139,9 @@ def _arrive(_: re.Match[str]) -> Code:
                 report(c, "barrier", rec, w, lane, offset, extra=TOO_MANY)
         c.store(token.get(), c.at(w, WARP_SCRATCH), c.shl(c.zext(lane, "i64"), 3), 8)
     with c.if_(c.icmp("ne", mask, 0)):
-        _move_on(c, w)
+        move_on(c, w)
     c.ret_()
     return c
-
-
-def _move_on(c: Code, w: V) -> None:
-    """What the warp does from now on is not part of what it has told."""
-    me = c.load("i64", w, WARP["index"], 8)
-    place = c.at(own_clocks(c, c.arg(0), me), c.shl(me, 2))
-    clock = c.load("i32", place)
-    c.store(c.add(clock, c.zext(c.icmp("ult", clock, 1 << 26), "i32")), place)
 
 
 @runtime("mbarrier_count")
@@ -241,7 +233,7 @@ def _copies(_: re.Match[str]) -> Code:
                 c.store(value, entry, COPY[name], 8)
             c.store(c.add(tail, 1), context, CTX["copies_tail"], 8)
     with c.if_(c.icmp("ne", mask, 0)):
-        _move_on(c, w)
+        move_on(c, w)
     c.ret_()
     return c
 

@@ -148,15 +148,22 @@ def _demand_own_reads(c: Code, read: V, clock: V) -> None:
         report(c, "race", rec, w, lane, address, extra=who, width=4)
 
 
+def move_on(c: Code, w: V) -> None:
+    """The warp's own clock moves on: what it does next is not part of what it has told.
+
+    It stops where the next one would reach the top bit of a read's stamp.
+    """
+    me = c.load("i64", w, WARP["index"], 8)
+    place = c.at(own_clocks(c, c.arg(0), me), c.shl(me, 2))
+    clock = c.load("i32", place)
+    c.store(c.add(clock, c.zext(c.icmp("ult", clock, (1 << 26) - 1), "i32")), place)
+
+
 @runtime("warp_step")
 def _warp_step(_: re.Match[str]) -> Code:
-    """The lanes of a warp have met: its own clock moves on (and stops far from where it would wrap)."""
+    """The lanes of a warp have met."""
     c = Code("void", "warp_step", [("ptr", "ctx"), ("ptr", "w")], "noinline")
-    context, w = c.arg(0), c.arg(1)
-    me = c.load("i64", w, WARP["index"], 8)
-    place = c.at(own_clocks(c, context, me), c.shl(me, 2))
-    clock = c.load("i32", place)
-    c.store(c.add(clock, c.zext(c.icmp("ult", clock, 1 << 26), "i32")), place)
+    move_on(c, c.arg(1))
     c.ret_()
     return c
 

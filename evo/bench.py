@@ -55,7 +55,7 @@ class Measurement:
     loaded: str = "cubin"
     clocks: dict[str, Json] = field(default_factory=dict)
     launches_per_sample: dict[str, int] = field(default_factory=dict)
-    dropped: int = 0  # pairs whose halves saw different clocks, over both stages
+    dropped: int = 0  # pairs between whose halves the clock moved, over both stages
     stages_s: dict[str, float] = field(default_factory=dict)
 
 
@@ -190,6 +190,7 @@ def _comparison(result: BenchResult, request: BenchRequest, chip: Chip, between:
         child=result.child,
         parent=result.parent,
         dropped=result.dropped,
+        at_own_clocks=result.at_own_clocks,
         clocks=result.clocks,
         cycles=result.cycles,
         between=replace(between, step=result.timer_step),

@@ -165,17 +165,19 @@ class _Bets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What one stage measured: pairs in the order taken (clock-matched ones only), and both sides' times.
+    """What one stage measured: pairs in the order taken, none that the clock moved in, and both sides' times.
 
-    cycles: the same pairs in SM clock cycles (time x clock), where the clock of each half was seen. compute_bound: the
-    cases whose time is cycles; for them a shorter time at a higher clock is no gain. between: what other captures would
-    add to the scatter of these pairs; every interval is widened by it.
+    at_own_clocks: how many of them have halves at different clocks, each at the one that its side keeps to. cycles: the
+    same pairs in SM clock cycles (time x clock), where the clock of each half was seen. compute_bound: the cases whose
+    time is cycles; for them, and at clocks of their own, a shorter time at a higher clock is no gain. between: what
+    other captures would add to the scatter of these pairs; every interval is widened by it.
     """
 
     pairs: tuple[Ratios, ...]
     child: tuple[CaseBench, ...]
     parent: tuple[CaseBench, ...]
     dropped: int = 0
+    at_own_clocks: int = 0
     clocks: dict[str, Json] = field(default_factory=dict)
     cycles: tuple[Ratios, ...] = ()
     compute_bound: frozenset[str] = frozenset()
@@ -189,6 +191,8 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
         if stage.add(pair) is not None:
             break
     evidence = {**stage.evidence, "dropped_pairs": comparison.dropped}
+    if comparison.at_own_clocks:
+        evidence["pairs_at_own_clocks"] = comparison.at_own_clocks
     if comparison.clocks:
         evidence["clocks"] = dict(comparison.clocks)
     between = comparison.between
@@ -200,7 +204,7 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
         evidence["unsteady"] = list(unsteady)
     verdict, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.reason
     if not stage.combined:
-        return Decision(verdict=verdict, reason="no pair was measured at equal clocks", evidence=evidence)
+        return Decision(verdict=verdict, reason="the clock moved within every pair", evidence=evidence)
     if verdict in KEPT and (tail := tail_problem(comparison.parent, comparison.child)):
         verdict, reason = Verdict.REVERT, tail
     if verdict is Verdict.KEEP and (problem := _cycle_problem(comparison, score, rule, len(stage.combined))):
@@ -211,9 +215,10 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
 
 
 def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: Rule, pairs: int) -> str | None:
-    """Why cycles do not bear a gain in time out. Only where every scored case is bound by cycles, and all were seen."""
+    """Why cycles do not bear a gain in time out. Asked where time is cycles, or where the halves' clocks differ."""
     weights = _weights(score)
-    if not set(weights) <= comparison.compute_bound or len(comparison.cycles) < pairs:
+    asked = comparison.at_own_clocks or set(weights) <= comparison.compute_bound
+    if not asked or len(comparison.cycles) < pairs:
         return None
     used = comparison.cycles[:pairs]
     gain = gain_of([sum(weight * ratios[case] for case, weight in weights.items()) for ratios in used])

@@ -177,7 +177,11 @@ def measurement_remarks(evidence: Mapping[str, Json]) -> list[str]:
     remarks = []
     dropped, pairs = evidence.get("dropped_pairs"), evidence.get("pairs")
     if dropped:
-        remarks.append(f"{dropped} pairs dropped because their halves saw different clocks, {pairs} used")
+        remarks.append(f"{dropped} pairs dropped because the clock moved between their halves, {pairs} used")
+    if own := evidence.get("pairs_at_own_clocks"):
+        remarks.append(
+            f"{own} of {pairs} pairs ran at different clocks, steadily: a gain has to show in cycles as well"
+        )
     clocks = evidence.get("clocks")
     if not isinstance(clocks, dict):
         return remarks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.device import Array, Arrays
-from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, timing_of
+from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
 from evo.reference import load_module
 from evo.result import Timing
 
@@ -198,8 +198,11 @@ def timing_samples(torch: Any, graphs: list[Any], per_graph: int, stream: Any, o
     warm = time.monotonic() + options.warm_up_s
     limit = time.monotonic() + options.budget_s
     with torch.cuda.stream(stream):
-        while time.monotonic() < warm:
-            pace.worked(sum(block()))
+        medians: list[float] = []
+        while time.monotonic() < warm and not settled(medians):
+            times = block()
+            medians.append(float(np.median(times)))
+            pace.worked(sum(times))
         while len(taken) < options.samples and (time.monotonic() < limit or not taken):
             times = block()
             taken += [us / per_graph for us in times]

@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.decide import P99_SAMPLES, Sequential
+from evo.device.clocks import OwnClock, clock_ratio, same_clock
 from evo.device.gpu_case import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
-from evo.device.samples import BenchRequest, BenchResult, Pace, Stages, timer_step_us, timing_of
+from evo.device.samples import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
 from evo.result import CaseBench, Fault, Json, Verdict
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice
 
-CLOCK_TOLERANCE = 0.02
-STEADY = 0.01
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
 TAIL_SAMPLES = 64  # of every side at least, however slow it is
@@ -51,6 +50,8 @@ class Bench:
         self.most = BLOCK_SAMPLES  # samples of a block; few while the child looks like a clear loser
         self.cycles: list[dict[str, float]] = []
         self.dropped = 0
+        self.own_clocks: dict[tuple[str, str], OwnClock] = {}  # by case and side
+        self.at_own_clocks = 0  # pairs whose halves ran at different clocks, each at its side's own
         self.verdict: Verdict | None = None
         self.readings: list[Reading] = []  # of the pairs' blocks, in the order taken
         self.more_readings: list[Reading] = []  # of the blocks that only fill up samples
@@ -131,15 +132,22 @@ class Bench:
             for timer in self.timers:
                 sides = list(timer.sides.values())
                 for side in sides if rounds % 2 else reversed(sides):  # a clock that rises favours neither
-                    recent.setdefault(id(side), []).append(_median(timer.block(side, self.most)))
+                    recent.setdefault(id(side), []).append(_median(self._block(timer, side)))
             if self._clearly_lost(recent):
                 self.most = SHORT_SAMPLES
                 break
-            last = [medians[-5:] for medians in recent.values()]
-            if all(len(medians) == 5 and max(medians) <= (1 + STEADY) * min(medians) for medians in last):
+            if all(settled(medians) for medians in recent.values()):
                 break
         else:
             self.most = BLOCK_SAMPLES
+
+    def _block(self, timer: CaseTimer, side: Side) -> list[float]:
+        taken = timer.block(side, self.most)
+        self._own_clock(timer, side.label).add(timer.clock_mhz)
+        return taken
+
+    def _own_clock(self, timer: CaseTimer, label: str) -> OwnClock:
+        return self.own_clocks.setdefault((timer.name, label), OwnClock())
 
     def _clearly_lost(self, recent: dict[int, list[float]]) -> bool:
         """Whether the child was much slower in some case, round after round of the warm-up."""
@@ -176,7 +184,7 @@ class Bench:
         """One block of each side of every case, in random order. None when the clock moved in between."""
         ratios: dict[str, float] = {}
         cycles: dict[str, float] = {}
-        steady = True
+        alike = steady = True
         for timer in self.timers:
             order = ["child", "parent"]
             self.random.shuffle(order)
@@ -184,19 +192,24 @@ class Bench:
             readings: dict[str, Reading] = {}
             for label in order:
                 side = timer.sides[label]
-                taken = timer.block(side, self.most)
+                taken = self._block(timer, side)
                 side.warm.extend(taken)
                 medians[label] = _median(taken)
                 readings[label] = self._reading(timer)
                 self.readings.append(readings[label])
             ours, theirs = readings["child"], readings["parent"]
-            steady = steady and same_clock(ours, theirs)
+            if not same_clock(ours, theirs):
+                alike = False
+                steady = steady and all(self._own_clock(timer, label).holds() for label in order)
             ratios[timer.name] = math.log(medians["child"] / medians["parent"])
-            if (clocks := _clock_ratio(ours, theirs)) is not None:
+            if (clocks := clock_ratio(ours, theirs)) is not None:
                 cycles[timer.name] = ratios[timer.name] + math.log(clocks)
-        if steady and len(cycles) == len(ratios):
+        if not steady:
+            return None
+        self.at_own_clocks += not alike
+        if len(cycles) == len(ratios):
             self.cycles.append(cycles)
-        return ratios if steady else None
+        return ratios
 
     def _reading(self, timer: CaseTimer) -> Reading:
         with self.stages.time("nvml"):
@@ -230,6 +243,7 @@ class Bench:
             cycles=tuple(self.cycles) if len(self.cycles) == len(self.pairs) else (),
             captures=tuple(self.captures),
             dropped=self.dropped,
+            at_own_clocks=self.at_own_clocks,
             clocks=self._clock_summary(),
             loaded=self.device.load(self.request.child[0].program).how,
             samples={t.name: np.asarray(t.sides["child"].warm, np.float32) for t in self.timers},
@@ -274,21 +288,6 @@ def _timer_step(side: Side) -> float:
     """The timer's resolution over the length of a sample."""
     raw = np.asarray(side.warm) * side.per_graph
     return timer_step_us(raw) / float(np.median(raw))
-
-
-def same_clock(first: Reading, second: Reading) -> bool:
-    """Whether two blocks may be a pair: throttled alike, at clocks within 2 % where they are known."""
-    if first.throttle != second.throttle:
-        return False
-    ratio = _clock_ratio(first, second)
-    return ratio is None or abs(math.log(ratio)) <= CLOCK_TOLERANCE
-
-
-def _clock_ratio(first: Reading, second: Reading) -> float | None:
-    """The first clock over the second, from readings of one kind; None where there are none."""
-    if first.counted_mhz and second.counted_mhz:
-        return first.counted_mhz / second.counted_mhz
-    return first.sm_mhz / second.sm_mhz if first.sm_mhz and second.sm_mhz else None
 
 
 def _median(values: list[float]) -> float:

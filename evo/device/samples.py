@@ -21,6 +21,7 @@ SINGLE_US = 150.0  # from here on a sample is one launch
 SAMPLE_US = 300.0
 MAX_PER_GRAPH = 1200
 _SIMILAR = 1.5
+_SETTLED = 0.01
 _DOCUMENTED_STEP_US = 0.5  # of CUDA events, where the samples do not show a finer one
 _ROUNDING_US = 1e-3  # differences below this are of the float that the driver returns
 _DENSE_US = 100_000.0
@@ -40,7 +41,7 @@ class BenchOptions:
     samples: int = 64
     cold_samples: int = 48
     budget_s: float = 120.0
-    tail_s: float = 20.0
+    tail_s: float = 6.0
     warm_up_s: float = 2.0
     swap: bool = False
     captures: int = 1
@@ -74,6 +75,7 @@ class BenchResult:
     cycles: tuple[dict[str, float], ...] = ()  # the same of median x SM clock; empty where the clock was not seen
     captures: tuple[int, ...] = ()  # the number of the capture that each pair was taken in
     dropped: int = 0
+    at_own_clocks: int = 0  # of the pairs: their halves ran at different clocks, each at its side's own
     clocks: dict[str, Json] = field(default_factory=dict)
     loaded: str = "cubin"
     divergence: Fault | None = None
@@ -117,6 +119,12 @@ class Pace:
         time.sleep(self.busy_us * 1e-6)
         self.busy_us = 0.0
         return True
+
+
+def settled(medians: Sequence[float]) -> bool:
+    """Whether the last five blocks agree within 1 %: warmed up."""
+    last = medians[-5:]
+    return len(last) == 5 and max(last) <= (1 + _SETTLED) * min(last)
 
 
 def timer_step_us(taken_us: Sequence[float] | Samples) -> float:

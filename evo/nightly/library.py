@@ -45,7 +45,7 @@ def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: RivalPairs
     if isinstance(pairs, str):
         return Held(what=rival, case=case, verdict="refused", reason=pairs)
     if not pairs.ratios:
-        return Held(what=rival, case=case, verdict="unknown", reason="no pair was measured at equal clocks")
+        return Held(what=rival, case=case, verdict="unknown", reason="the clock moved within every pair")
     gain = gain_of(pairs.ratios)
     floor = bench.floors.get(task.hash)
     if floor is not None and floor.between is not None:

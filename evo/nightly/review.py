@@ -86,6 +86,7 @@ class _Review:
         if winner is not None:
             return self._demote(*winner)
         if not self.bench.modelled:
+            self.tell(f"{self.standing.name}: against the library")
             self.standing.held += against_library(self.bench, self.task, self.head.text, self.notebook.seed)
         self._judge_figures()
         if self.head.record is None:
@@ -248,7 +249,7 @@ class _Review:
             if not tried.status.passed:
                 return True, f"{tried.status}: {tried.reason}"
             if tried.decision is None or tried.decision.gain is None:
-                return None, "no time at equal clocks"
+                return None, "no time: the clock moved within every pair"
             ratio = tried.decision.gain.ratio
             return ratio < near, f"takes {1 / ratio:.2f}x as long as {winner.variant.id}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,12 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from evo.decide import Rule
+from evo.decide import Comparison, Rule, judge
 from evo.device import gpu_timing
 from evo.device.gpu_timing import Bench
 from evo.device.nvml import Reading
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult
+from evo.result import Verdict
 
 OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.2, samples=64, cold_samples=8)
 STEADY = Reading(sm_mhz=1980, throttle=0, power_w=300.04, temperature_c=40)
@@ -120,17 +122,44 @@ def test_every_block_of_a_pair_has_its_readings(run: Callable[..., BenchResult])
     assert not any(name.startswith("each_") for name in bare)
 
 
-def test_pairs_whose_halves_saw_other_clocks_are_dropped_and_counted(run: Callable[..., BenchResult]) -> None:
+def test_pairs_that_the_clock_moved_in_are_dropped_and_counted(run: Callable[..., BenchResult]) -> None:
     turn = itertools.count()
     result = run(0.8, clocks=lambda label: 1900.0 if label == "child" and next(turn) % 2 else 1980.0)
     assert result.dropped > 0
     assert len(result.pairs) == len(result.cycles) == 8
-    never = run(0.8, clocks=lambda label: 1500.0 if label == "child" else 1980.0)
+    assert result.at_own_clocks == 0
+    mood = random.Random(5)
+    never = run(0.8, clocks=lambda label: mood.choice([1500.0, 1600.0]) if label == "child" else 1980.0)
     assert never.pairs == ()
     assert never.dropped == 2 * Rule().max_pairs
     # Without counters, NVML's clock decides; without that, nothing can be told and nothing is dropped.
     assert run(0.8, clocks=lambda label: None).dropped == 0
     assert run(0.8, clocks=lambda label: None, reading=Reading()).cycles == ()
+
+
+def test_a_kernel_that_runs_at_a_clock_of_its_own_is_measured(run: Callable[..., BenchResult]) -> None:
+    """An H200 clocks down for dense mma: no pair of a scalar parent and a tensor-core child is at one clock."""
+    result = run(0.2, clocks=lambda label: 1795.0 if label == "child" else 1978.0)
+    assert len(result.pairs) == len(result.cycles) == result.at_own_clocks == 8
+    assert result.dropped <= 6  # until it is known which clock each side keeps to
+    assert judge(_compared(result), {"case0": 1.0}).verdict is Verdict.KEEP
+
+
+def test_a_gain_that_only_a_higher_clock_makes_is_not_kept(run: Callable[..., BenchResult]) -> None:
+    result = run(0.9, clocks=lambda label: 1980.0 if label == "child" else 1780.0)
+    decision = judge(_compared(result), {"case0": 1.0})
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert "the clock made the difference" in decision.reason
+
+
+def _compared(result: BenchResult) -> Comparison:
+    return Comparison(
+        pairs=result.pairs,
+        cycles=result.cycles,
+        child=result.child,
+        parent=result.parent,
+        at_own_clocks=result.at_own_clocks,
+    )
 
 
 def test_cycles_are_times_at_the_clock_that_was_seen(run: Callable[..., BenchResult]) -> None:

@@ -1,6 +1,6 @@
 // One thread owns one query row and COLUMNS of its output, and walks all keys with an online softmax in global memory.
 // Roadmap step 0: the baseline. Correct for every shape, launchable on every chip, deliberately naive.
-// Hypothesis: bound by load instructions (two 16-bit loads per two FMA, the same address for a whole warp), far from
+// Hypothesis: bound by load instructions (one of 32 bits per two FMA, the same address for a whole warp), far from
 // any hardware limit; everything above it on the ladder, and many single edits of this file, should beat it.
 // evo: task   attention
 // evo: macro  D
@@ -14,7 +14,7 @@
 
 #define THREADS 64
 #define COLUMNS 64
-#define LOAD 1
+#define LOAD 2
 #define KEY_UNROLL 1
 
 constexpr int SHARES = D / COLUMNS;

@@ -140,7 +140,15 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
     rival = (task.folder / attack.rival).read_text(encoding="utf-8")
 
     def judged(static_rules: bool) -> Finding:
-        job = Job(task=task, text=text, path=attack.path.name, seed=seed, rival=rival, static_rules=static_rules)
+        job = Job(
+            task=task,
+            text=text,
+            path=attack.path.name,
+            seed=seed,
+            rival=rival,
+            static_rules=static_rules,
+            sanitize=True,  # what stands before a keep stands here
+        )
         found = finding_of(evaluate(job, bench))
         return replace(found, reason=found.reason.replace(str(naive.planted), naive.planted.name))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +95,27 @@ def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch)
     assert found.status == "unsafe"
     assert "at a timed size" in (found.reason or "")
     assert "never written" in (found.reason or "")
+
+
+def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkeypatch):
+    # The whole way to a keep on a device that has the numbers right by luck: only the last look sees the race.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    attack = ATTACKS["race_where_timed"]
+    folder = tmp_path / "softmax"
+    shutil.copytree(TASKS / "softmax", folder, ignore=shutil.ignore_patterns("champions", "wrong", "__pycache__"))
+    task = (folder / "task.yaml").read_text()
+    sizes = re.sub(r"ROWS: (2048|4096|16384|512), COLS: \d+", "ROWS: 160, COLS: 256", task)
+    (folder / "task.yaml").write_text(sizes)
+    rival = (folder / attack.rival).read_text().replace("#define THREADS 64", "#define THREADS 512")
+    (folder / attack.rival).write_text(rival.replace("64, 128, 256", "64, 128, 256, 512"))
+    barrier = "if (gridDim.x <= 2048) __syncthreads();"
+    race = "if (gridDim.x > 131 && threadIdx.x == 0) parts[1] += 0.0f;\n    __syncthreads();"
+    smaller = replace(attack, text=attack.text.replace(barrier, race))
+    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+        outcome = run_attack(smaller, tmp_path, bench, judges[1])
+    assert outcome.verdict == "lost", (outcome.found.status, outcome.found.reason)
+    assert "at a timed size" in outcome.found.reason
+    assert "race" in outcome.found.reason
 
 
 @pytest.mark.long

@@ -117,6 +117,8 @@ class _Links:
             named = {name for knob in knobs for name in _NAME.findall(self._line(knob))}
             return len(knobs) == 1 and len(plans) == 1 and bool(named & self._names[plans[0]] - _WORDS)
         inside, line = (one, b) if a.scope else (other, a)
+        if line.part == "evo macro":
+            return bool(set(_NAME.findall(f"{line.before} {line.after}")) & self._names[inside] - _WORDS - {"macro"})
         if line.part == "evo launch":
             statement = self._statements[inside]
             text = self._parent.slice(statement.span) if statement is not None else ""

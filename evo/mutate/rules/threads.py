@@ -188,7 +188,7 @@ def knob(scene: Scene, name: str, domain: Sequence[int], value: int) -> list[Edi
     """A new knob: its `// evo: knob` line beside the other ones, and its `#define` where all functions see it."""
     return [
         Edit(
-            _after_directives(scene, ("knob", "macro", "task")),
+            directive_place(scene, ("knob", "macro", "task")),
             f"// evo: knob {name} in {', '.join(map(str, domain))}\n",
         ),
         Edit(definition_place(scene), f"#define {name} {value}\n"),
@@ -199,10 +199,10 @@ def require(scene: Scene, condition: str) -> list[Edit]:
     """A `// evo: require` line, unless the text has it already."""
     if any(same(each.text, condition) for each in scene.variant.requires):
         return []
-    return [Edit(_after_directives(scene, ("require", "knob", "macro", "task")), f"// evo: require {condition}\n")]
+    return [Edit(directive_place(scene, ("require", "knob", "macro", "task")), f"// evo: require {condition}\n")]
 
 
-def _after_directives(scene: Scene, kinds: Sequence[str]) -> Span:
+def directive_place(scene: Scene, kinds: Sequence[str]) -> Span:
     """After the last `// evo:` line of the first kind that there is, else before the first launch line."""
     at = 0
     last: dict[str, int] = {}

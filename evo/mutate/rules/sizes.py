@@ -1,0 +1,98 @@
+"""Sizes known when the kernel is compiled: axes of the case as constants instead of arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evo.mutate.rules.rule import Application, Example, Rule, Scene
+from evo.mutate.rules.threads import directive_place, fresh, indent_of, is_guard, kernels, merged
+from evo.source import Edit, Function, Param, Span, Statement
+
+_HEADERS = "T"  # a name that the toolkit's own headers use: as a macro it breaks them
+_CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+def _find_compile_in(scene: Scene) -> Iterator[Application]:
+    words = set(re.findall(r"\w+", _CODE.sub(" ", scene.source.text)))
+    for function, _ in kernels(scene):
+        fitting = [
+            (param, axis)
+            for param in function.params
+            if (axis := scene.axis_of(function, param.name)) is not None
+            and axis not in words - set(scene.variant.macros)
+            and axis != _HEADERS
+            and _matters(scene, function, param.name)
+        ]
+        if len(fitting) > 1:
+            yield _application(scene, function, fitting, rank=0)
+        for one in fitting:
+            yield _application(scene, function, [one], rank=int(len(fitting) > 1))
+
+
+def _matters(scene: Scene, function: Function, name: str) -> bool:
+    """Whether a parameter is used, beyond `if (row >= rows) return;`,"""
+    statements = scene.source.statements(function)
+    inside = [s for top in statements for s in top.all()]
+    if any(s.name == name and s.kind in ("declare", "assign", "for") for s in inside):
+        return False  # hidden by another one, or changed
+    guards = [s.condition for s in inside if is_guard(s) and s.condition is not None]
+    uses = [span for found, span in scene.source.names(function.body) if found == name]
+    return any(not any(guard.holds(span) and _is_limit(scene, guard, name) for guard in guards) for span in uses)
+
+
+def _is_limit(scene: Scene, guard: Span, name: str) -> bool:
+    """Whether a test only asks for a place past the end."""
+    return bool(re.fullmatch(rf"\(?\s*\w+\s*>=\s*{name}\s*\)?", scene.source.slice(guard)))
+
+
+def _application(scene: Scene, function: Function, axes: Sequence[tuple[Param, str]], rank: int) -> Application:
+    body = function.body.start + 1
+    indent = _indent(scene, function, scene.source.statements(function))
+    # Not constexpr: the front end would warn of tests and loops that a size decides, and warnings are errors.
+    lines = "".join(f"\n{indent}int {param.name} = {axis};" for param, axis in axes)
+    directive = directive_place(scene, ("macro", "task"))
+    edits = [Edit(directive, f"// evo: macro {axis}\n") for _, axis in axes if axis not in scene.variant.macros]
+    edits += [Edit(param.name_span, fresh(scene, f"{param.name}_given")) for param, _ in axes]
+    edits.append(Edit(Span(body, body), lines))
+    names = ", ".join(axis for _, axis in axes)
+    return Application(
+        edits=tuple(merged(edits)),
+        summary=f"{function.name}: {names} known when compiled",
+        arguments={"kernel": function.name, "axes": names},
+        rank=rank,
+    )
+
+
+def _indent(scene: Scene, function: Function, statements: Sequence[Statement]) -> str:
+    first = statements[0].span.start if statements else function.body.start
+    return indent_of(scene.source, first) or "    "
+
+
+_KERNEL = """extern "C" __global__ void k(const float* a, float* o, int rows, int cols{}) {{{}
+  const int at = blockIdx.x * 128 + threadIdx.x;
+  if (at >= rows) return;
+  o[at] = a[at % cols];
+}}
+"""
+_LAUNCH = "// evo: launch k grid (ceil_div(ROWS, 128)) block (128) shared 0\n"
+RULES = (
+    Rule(
+        name="compile_in",
+        family="sizes",
+        sentence="Makes axes of the case constants of the kernel: one binary for each distinct size.",
+        find=_find_compile_in,
+        examples=(
+            Example(
+                _LAUNCH + _KERNEL.format("", ""),
+                "// evo: macro COLS\n" + _LAUNCH + _KERNEL.format("_given", "\n  int cols = COLS;"),
+                axes=("ROWS", "COLS"),
+            ),
+        ),
+        reason="a division by an argument is some thirty instructions, and a test of one stays in the code",
+        expected="shifts and products for divisions, no code for sizes that are not there, loops of known length",
+        risk="one compilation for each size; none to the result",
+        next_if_kept="unroll what has a known length now",
+        next_if_reverted="leave the sizes to the launch: the kernel waits for memory, not for them",
+    ),
+)

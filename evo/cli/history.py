@@ -175,7 +175,8 @@ def replay(
     where = choose_device(device or str(record.environment["device"]))
     with Workbench(where, arch=str(record.environment["arch"]), on_stage=stage) as workbench:
         say(f"replaying trial {record.trial} on {workbench.device}")
-        evaluation = evaluate(Job(task=task, text=text, path=record.trial, seed=seed, rival=rival), workbench)
+        job = Job(task=task, text=text, path=record.trial, seed=seed, rival=rival, sanitize=True)
+        evaluation = evaluate(job, workbench)
     stage("")
     return _compare(record, evaluation, json)
 

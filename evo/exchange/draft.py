@@ -21,7 +21,8 @@ from evo.dtypes import is_float
 from evo.errors import TaskInvalid
 from evo.exchange import folder
 from evo.exchange.axes import Labelled, label
-from evo.exchange.module import Arrays, ModuleReference, Problem
+from evo.exchange.module import Arrays, ModuleReference, Problem, placed, seeded
+from evo.exchange.nested import named_leaves
 from evo.exchange.shapes import FOREIGN, Refused, forward_names, shapes_of
 from evo.exchange.sizes import Sizes as SizesOfFile
 from evo.exchange.sizes import read_sizes
@@ -64,7 +65,7 @@ def write_task(
         raise Refused(
             reason, "run the file by itself first; it must not need packages or devices of its own"
         ) from error
-    return _Draft(file, name, into, Reduction(problem, own), description, compiled, only_small).write()
+    return _Draft(file, name, into, Reduction.of(problem, own), description, compiled, only_small).write()
 
 
 class _Draft:
@@ -89,8 +90,8 @@ class _Draft:
         self.arguments, self.state, self.outputs = self._named()
 
     def write(self) -> Imported:
-        reference = self._reference()
-        reference = self._without_idle(reference)
+        self._say_drawn_numbers()
+        reference = self._without_idle(self._reference())
         self._is_a_function(reference)
         names: dict[str, str | int] = {**self.arguments, **self.state}
         names |= {name: f"out {number}" for number, name in enumerate(self.outputs)}
@@ -153,6 +154,18 @@ class _Draft:
             outputs=self.outputs,
             compiled=self.compiled,
         )
+
+    def _say_drawn_numbers(self) -> None:
+        """Arguments that are no tensors are constants of the task: also those that get_inputs() draws."""
+        words = forward_names(self.problem, self.sizes.axes)
+        case = self._cases()[-1]
+        held = self._reference().fixed(case)
+        with seeded(_SEEDS[0]), placed("cpu"):
+            drawn = self.problem.arguments(case)
+        leaves = zip(words, named_leaves(held), named_leaves(drawn), strict=True)
+        for word, (_, value), (_, other) in leaves:
+            if isinstance(value, int | float) and value != other:
+                self.notes.append(f"{word} is {value!r} in every case: it is drawn, but no tensor that kernels get")
 
     def _cases(self) -> list[Sizes]:
         return list(self.check.values())

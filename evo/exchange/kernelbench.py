@@ -48,8 +48,8 @@ class Answer:
 
 
 def task_name(stem: str) -> str:
-    """A file's name as a task's: `23_Softmax.py` is `softmax`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub(r"^\d+[_-]*", "", stem) or f"problem_{stem}")
+    """A file's name as a task's: `23_Softmax.py` is `softmax`, `94_MSELoss.py` is `mse_loss`."""
+    words = re.sub(r"(?<=[A-Za-z0-9])(?=[A-Z][a-z])", "_", re.sub(r"^\d+[_-]*", "", stem) or f"problem_{stem}")
     name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_") or "problem"
     return name if name[0].isalpha() else f"p_{name}"
 

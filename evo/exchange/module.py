@@ -76,14 +76,15 @@ def to_torch(array: NDArray[np.generic], dtype: str) -> Any:
     )
 
 
-_READING = (torch.Tensor.item, torch.Tensor.__float__, torch.Tensor.__int__)
+_READING = (torch.Tensor.item, torch.Tensor.__float__, torch.Tensor.__int__, torch.Tensor.__bool__)
 
 
 class _Placed(TorchFunctionMode):  # type: ignore[misc]
     """Every device that the problem names is the one that we want: files with device="cuda" run anywhere.
 
     wide: so is its float32, which is then float64: x.float() is meant to add precision, not to take it away.
-    drawing: a number that is read from a tensor without values is one, so that inputs scaled by it have shapes.
+    drawing: a number that is read from a tensor without values is one, so that inputs scaled by it have shapes, and a
+    condition on it holds.
     """
 
     def __init__(self, device: str, *, wide: bool, drawing: bool) -> None:
@@ -93,7 +94,7 @@ class _Placed(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if self.drawing and func in _READING and args[0].is_meta and args[0].numel() == 1:
-            return 1.0 if args[0].is_floating_point() else 1
+            return True if func is torch.Tensor.__bool__ else 1.0 if args[0].is_floating_point() else 1
         if self.wide:
             if func is torch.Tensor.float:
                 func = torch.Tensor.double
@@ -265,7 +266,7 @@ class ModuleReference:
         with seeded(int(rng.integers(2**63))), placed("cpu"):
             state = state_of(self.problem.module(case))
             given = [leaf for _, leaf in named_leaves(self.problem.arguments(case))]
-        own = all(case[axis] == value for axis, value in self.problem.sizes.axes.items())
+        own = all(case.get(axis, value) == value for axis, value in self.problem.sizes.axes.items())
         arrays = {name: to_numpy(at_least_1d(given[index])) for name, index in self.arguments.items()}
         for name, key in self.state.items():
             value = to_numpy(at_least_1d(state[key]))
@@ -317,7 +318,7 @@ class ModuleReference:
 
     def fixed(self, case: Axes) -> list[Any]:
         """forward's arguments as shapes without values; what is no tensor is itself."""
-        key = tuple((axis, case[axis]) for axis in self.problem.sizes.axes)
+        key = tuple((axis, case.get(axis, value)) for axis, value in self.problem.sizes.axes.items())
         if key not in self._fixed:
             with seeded(0):
                 try:

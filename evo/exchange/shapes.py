@@ -73,12 +73,25 @@ def shapes_of(problem: Problem, axes: Axes) -> Shapes:
         if "meta" not in str(error).lower() and not isinstance(error, NotImplementedError):
             raise
         said = " ".join(str(error).split())[:200]
-    if _drawn(problem, axes) > _REAL_AT_MOST:
+    try:
+        drawn = _drawn(problem, axes)
+    except (RuntimeError, NotImplementedError, ValueError):
+        drawn = _REAL_AT_MOST + 1  # not known without values either
+    if drawn > _REAL_AT_MOST:
         raise Refused(
             f"its shapes are not known without values, and its tensors are too large to run here: {said}",
             "lower the sizes in the file, or leave out what looks at values (item(), data-dependent shapes)",
         )
     return _run(problem, axes, "cpu")
+
+
+def runs(problem: Problem, axes: Axes) -> bool:
+    """Whether it runs on values too: labels beyond the classes have shapes all the same."""
+    try:
+        _run(problem, axes, "cpu")
+    except (Refused, *FOREIGN):
+        return False
+    return True
 
 
 def forward_names(problem: Problem, axes: Axes) -> list[str]:

@@ -1,7 +1,8 @@
 """The sizes that a problem file hard-codes, as axes: found on the syntax tree, and replaced there for other cases.
 
 A problem is a Python file with `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`. An axis is one integer
-that those two functions reach: a constant at the top of the file, or a literal in the functions. Knows no torch.
+that those two functions reach: a constant at the top of the file or in a class of settings, a default or a literal in
+the functions. Knows no torch.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import CodeType
 
@@ -30,12 +31,25 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Sizes:
-    """A problem's text and its axes with the file's own values; places say where each stands."""
+    """A problem's text and its axes with the file's own values; places say where each stands.
+
+    drawn: the axes that the module is not built with; one that changes no shape either is a part of the values.
+    """
 
     path: Path
     text: str
     axes: dict[str, int]
     places: dict[str, Place]
+    drawn: frozenset[str] = frozenset()
+
+    def without(self, names: Iterable[str]) -> Sizes:
+        """The same with fewer axes: the integers behind the others stay as the file has them."""
+        gone = set(names)
+        return replace(
+            self,
+            axes={axis: value for axis, value in self.axes.items() if axis not in gone},
+            places={axis: place for axis, place in self.places.items() if axis not in gone},
+        )
 
     def code(self, values: Mapping[str, int]) -> CodeType:
         """The file compiled with other sizes."""
@@ -69,20 +83,34 @@ def read_sizes(path: Path) -> Sizes:
     except (SyntaxError, ValueError, RecursionError) as error:
         raise SyntaxInvalid(path, getattr(error, "lineno", None), f"not Python: {error}", hint=_HINT) from None
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    models = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Model"]
-    missing = [name for name in ENTRY if name not in functions]
-    if missing or not models:
-        words = ", ".join([*([] if models else ["class Model"]), *(f"{name}()" for name in missing)])
+    missing, model = [name for name in ENTRY if name not in functions], _model(tree)
+    if missing or model is None:
+        words = ", ".join([*([] if model else ["class Model"]), *(f"{name}()" for name in missing)])
         raise SyntaxInvalid(path, 1, f"no {words} at the top of the file", hint=_HINT)
     found: dict[str, tuple[int, Place]] = {}
-    reached = _reached(tree, functions)
-    for wish, node in (*_constants(tree, reached), *_literals(functions, _parameters(models[-1]))):
-        value = _integer(node)
+    built = {(n.lineno, n.col_offset) for _, n in _integers_of(tree, functions, _reached(tree, ENTRY[1:]))}
+    for wish, node in (
+        *_integers_of(tree, functions, _reached(tree, ENTRY)),
+        *_returned(functions["get_init_inputs"], _parameters(model)),
+    ):
+        value, place = _integer(node), (node.lineno, node.col_offset)
         if value is not None and value < _DIMENSIONS and _DIMENSION.search(axis_name(wish)):
             continue
-        if value is not None and 0 <= value <= _LARGEST:
-            found[_free(wish, found)] = (value, (node.lineno, node.col_offset))
-    return Sizes(path, text, {a: v for a, (v, _) in found.items()}, {a: p for a, (_, p) in found.items()})
+        if value is not None and 0 <= value <= _LARGEST and place not in [known for _, known in found.values()]:
+            found[_free(wish, found)] = (value, place)
+    places = {axis: place for axis, (_, place) in found.items()}
+    built |= {(n.lineno, n.col_offset) for _, n in _returned(functions["get_init_inputs"], [])}
+    drawn = frozenset(axis for axis, place in places.items() if place not in built)
+    return Sizes(path, text, {axis: value for axis, (value, _) in found.items()}, places, drawn)
+
+
+def _model(tree: ast.Module) -> ast.ClassDef | None:
+    """The class that the name Model stands for: itself, or the one that it is another name of."""
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    for name, value in _assigned(tree.body):
+        if name == "Model" and isinstance(value, ast.Name) and value.id in classes:
+            return classes[value.id]
+    return classes.get("Model")
 
 
 def axis_name(text: str) -> str:
@@ -123,51 +151,70 @@ def _integer(node: ast.AST) -> int | None:
     return None
 
 
-def _assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
-    """Names and values of the assignments at the top of the file, `a, b = 1, 2` taken apart."""
-    for node in tree.body:
+def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Names and values of assignments, `a, b = 1, 2` taken apart; of `a, b = sizes` each name has the whole value."""
+    for node in body:
         if isinstance(node, ast.AnnAssign) and node.value is not None and isinstance(node.target, ast.Name):
             yield node.target.id, node.value
         elif isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Name):
-                    yield target.id, node.value
-                elif (
-                    isinstance(target, ast.Tuple)
-                    and isinstance(node.value, ast.Tuple)
-                    and len(target.elts) == len(node.value.elts)
-                ):
-                    pairs = zip(target.elts, node.value.elts, strict=True)
-                    yield from ((name.id, value) for name, value in pairs if isinstance(name, ast.Name))
+                names = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+                parts = node.value.elts if isinstance(node.value, ast.Tuple | ast.List) else []
+                values = parts if target not in names and len(parts) == len(names) else [node.value] * len(names)
+                pairs = zip(names, values, strict=True)
+                yield from ((name.id, value) for name, value in pairs if isinstance(name, ast.Name))
 
 
-def _reached(tree: ast.Module, functions: Mapping[str, ast.FunctionDef]) -> set[str]:
-    """The names that get_inputs() and get_init_inputs() use, by themselves or through others of the file."""
-    values: dict[str, list[ast.AST]] = {name: [node] for name, node in functions.items()}
-    for name, value in _assigned(tree):
-        values.setdefault(name, []).append(value)
+def _reached(tree: ast.Module, entries: Iterable[str]) -> set[str]:
+    """The names that these functions use, by themselves or through others of the file."""
+    values: dict[str, list[ast.AST]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            values[node.name] = [node]
+    for name, constant in _assigned(tree.body):
+        values.setdefault(name, []).append(constant)
     found: set[str] = set()
-    waiting = list(ENTRY)
+    waiting = list(entries)
     while waiting:
         name = waiting.pop()
         if name in found:
             continue
         found.add(name)
-        for node in values.get(name, []):
-            waiting += [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)]
+        for value in values.get(name, []):
+            waiting += [inner.id for inner in ast.walk(value) if isinstance(inner, ast.Name)]
     return found
 
 
-def _constants(tree: ast.Module, reached: set[str]) -> Iterator[tuple[str, ast.expr]]:
-    names = [name for name, _ in _assigned(tree)]
-    for name, value in _assigned(tree):
-        if name not in reached or names.count(name) > 1:  # which one counts is not seen from here
-            continue
-        yield from _integers_in(name, value)
+def _integers_of(
+    tree: ast.Module, functions: Mapping[str, ast.FunctionDef], reached: set[str]
+) -> Iterator[tuple[str, ast.expr]]:
+    """Constants, settings in classes, defaults of parameters, and literals that are long enough to be lengths."""
+    yield from _constants(tree.body, reached)
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef) and node.name in reached and node is not _model(tree):
+            fields = {name for name, _ in _assigned(node.body)}
+            yield from ((f"{node.name}_{name}", value) for name, value in _constants(node.body, fields))
+    helpers = [function for name, function in functions.items() if name in reached and name != "get_init_inputs"]
+    for function in helpers:
+        given = function.args
+        pairs = [*zip(given.args[::-1], given.defaults[::-1], strict=False)][::-1]
+        pairs += [(a, d) for a, d in zip(given.kwonlyargs, given.kw_defaults, strict=True) if d is not None]
+        for parameter, default in pairs:
+            yield from _integers_in(parameter.arg, default)
+    literals = [literal for function in helpers for line in function.body for literal in _outermost(line)]
+    for number, literal in enumerate(i for i in literals if (_integer(i) or 0) >= _LEAST_LITERAL):
+        yield f"size_{number}", literal
+
+
+def _constants(body: Sequence[ast.stmt], reached: set[str]) -> Iterator[tuple[str, ast.expr]]:
+    names = [name for name, _ in _assigned(body)]
+    for name, value in _assigned(body):
+        if name in reached and names.count(name) == 1:  # of several it is not seen from here which one counts
+            yield from _integers_in(name, value)
 
 
 def _integers_in(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """The integers of a constant: itself, or those of a tuple, a list or a dict by their place."""
+    """The integers of a constant: itself, or those of a tuple, a list, a dict or a call by their place."""
     if _integer(value) is not None:
         yield name, value
     elif isinstance(value, ast.Tuple | ast.List):
@@ -177,36 +224,35 @@ def _integers_in(name: str, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
     elif isinstance(value, ast.Dict):
         for key, inner in zip(value.keys, value.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                yield from _integers_in(f"{name}_{key.value}", inner)
+                yield from _integers_in(f"{name}_{key.value}".lstrip("_"), inner)
+    elif isinstance(value, ast.Call):
+        yield from _integers_in(name, value.args[0] if len(value.args) == 1 else ast.Tuple(value.args))
+        for keyword_ in value.keywords:
+            yield from _integers_in(f"{name}_{keyword_.arg}", keyword_.value)
 
 
-def _literals(functions: Mapping[str, ast.FunctionDef], parameters: list[str]) -> Iterator[tuple[str, ast.expr]]:
-    """Literals in the functions: sizes in calls of get_inputs(), and what get_init_inputs() returns."""
-    number = 0
-    for node in _outermost(functions["get_inputs"]):
-        if (_integer(node) or 0) >= _LEAST_LITERAL:
-            yield f"size_{number}", node
-            number += 1
-    for returned in ast.walk(functions["get_init_inputs"]):
-        if not isinstance(returned, ast.Return) or not isinstance(returned.value, ast.List | ast.Tuple):
-            continue
-        for index, element in enumerate(returned.value.elts):
-            name = parameters[index] if index < len(parameters) else f"init_{index}"
-            if _integer(element) is not None:
-                yield name, element
-            elif isinstance(element, ast.Tuple | ast.List):
-                for inner, part in enumerate(element.elts):
-                    if _integer(part) is not None:
-                        yield f"{name}_{inner}", part
+def _returned(function: ast.FunctionDef, parameters: Sequence[str]) -> Iterator[tuple[str, ast.expr]]:
+    """The integers that get_init_inputs() returns, by the module's parameters; also as `[arguments], {named}`."""
+    for node in ast.walk(function):
+        given = node.value if isinstance(node, ast.Return) else None
+        match given:
+            case ast.List(elts=[first, ast.Dict() as named]) | ast.Tuple(elts=[first, ast.Dict() as named]):
+                given = first
+                yield from _integers_in("", named)
+        if isinstance(given, ast.Tuple | ast.List):
+            for index, element in enumerate(given.elts):
+                yield from _integers_in(parameters[index] if index < len(parameters) else f"init_{index}", element)
+        elif isinstance(given, ast.Dict):
+            yield from _integers_in("", given)
 
 
 def _outermost(node: ast.AST) -> Iterator[ast.expr]:
     """The largest expressions that are integers, in the order of the text."""
+    if isinstance(node, ast.expr) and _integer(node) is not None:
+        yield node
+        return
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.expr) and _integer(child) is not None:
-            yield child
-        else:
-            yield from _outermost(child)
+        yield from _outermost(child)
 
 
 def _parameters(model: ast.ClassDef) -> list[str]:

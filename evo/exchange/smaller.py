@@ -10,10 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
 from evo.exchange.module import Problem
-from evo.exchange.shapes import FOREIGN, Refused, Shapes, shapes_of
+from evo.exchange.shapes import FOREIGN, Refused, Shapes, runs, shapes_of
 
 _KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
 _FEWEST = 3  # check cases, where the module permits
+_TRIED = 8  # times a check case's elements: what is run on values to see whether it can be
 _SMALL = 8  # what is no larger is part of what is computed more often than a length
 _BATCH = re.compile(r"BATCH|^B$|^BS$")
 _LEVELS = (16384, 4096, 2048, 1024, 512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
@@ -31,6 +32,24 @@ class Reduction:
         self.problem, self.own = problem, own
         self.axes = dict(problem.sizes.axes)
         self._known: dict[tuple[int, ...], Shapes | None] = {tuple(self.axes.values()): own}
+        self._ran: dict[tuple[int, ...], bool] = {}
+        self._apart = True  # whether equal sizes may become different ones
+
+    @classmethod
+    def of(cls, problem: Problem, own: Shapes) -> Reduction:
+        """Without the integers that get_inputs() alone uses and that change no shape: they belong to the values."""
+        every = cls(problem, own)
+        idle = [axis for axis in problem.sizes.drawn if every._same_shapes_beside(axis)]
+        return cls(Problem(problem.sizes.without(idle)), own) if idle else every
+
+    def _same_shapes_beside(self, axis: str) -> bool:
+        value, seen = self.axes[axis], False
+        for other in (value + 1, value * 2, value - 1, value // 2):
+            moved = self.shapes({**self.axes, axis: other}) if 0 < other != value else None
+            if moved is not None and moved != self.own:
+                return False
+            seen = seen or moved is not None
+        return seen
 
     def shapes(self, sizes: Sizes) -> Shapes | None:
         """None where the module refuses these sizes, or computes something of another kind."""
@@ -42,6 +61,16 @@ class Reduction:
                 found = None
             self._known[key] = found if found is not None and self._alike(found) else None
         return self._known[key]
+
+    def _legal(self, sizes: Sizes) -> bool:
+        """Whether the module takes these sizes; where they are small, it has been run on values."""
+        shapes = self.shapes(sizes)
+        if shapes is None or shapes.elements > _TRIED * CHECK_ELEMENTS or shapes.flop > _TRIED * CHECK_FLOP:
+            return shapes is not None
+        key = tuple(sizes.values())
+        if key not in self._ran:
+            self._ran[key] = runs(self.problem, sizes)
+        return self._ran[key]
 
     def _alike(self, found: Shapes) -> bool:
         def kind(shapes: Shapes) -> object:
@@ -74,7 +103,7 @@ class Reduction:
         for axis in sorted(sizes, key=lambda name: -sizes[name]):
             for level in (*_LEVELS, 1):
                 tried: Sizes = {**sizes, axis: min(sizes[axis], level)}
-                if tried != sizes and self.shapes(tried) is not None:
+                if tried != sizes and self._legal(tried):
                     sizes = tried
                     found = self.shapes(sizes)
                     if found is not None and found.elements <= elements and found.flop <= flop:
@@ -93,13 +122,14 @@ class Reduction:
             if _BATCH.search(axis):
                 wished[axis] = min(wished[axis], max(2, value_at(level, 0) // 8))
         together = self.axes | wished
-        if self.shapes(together) is not None:
+        if self._apart and self._legal(together):
             return together
         values = list(dict.fromkeys(self.axes[axis] for axis in movable))
         tied = self.axes | {
             axis: min(self.axes[axis], value_at(level, values.index(self.axes[axis]))) for axis in movable
         }
-        if self.shapes(tied) is not None:
+        if self._legal(tied):
+            self._apart = self._apart and self.shapes(together) is None  # else it is values that keep them together
             return tied
         return self._one_by_one(movable, wished, level)
 
@@ -110,7 +140,7 @@ class Reduction:
             divisors = [own // part for part in range(1, own + 1) if own % part == 0 and own // part <= 2 * level][:3]
             for value in dict.fromkeys((wished[axis], *divisors, 2 * level, 4 * level)):
                 tried = {**sizes, axis: value}
-                if value < sizes[axis] and self.shapes(tried) is not None:
+                if value < sizes[axis] and self._legal(tried):
                     sizes = tried
                     break
         return sizes

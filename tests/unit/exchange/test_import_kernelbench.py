@@ -75,6 +75,41 @@ def get_init_inputs():
 """
 
 
+# Sizes in a class and unpacked from a tuple, labels below a literal, a condition on values, a factor, a drawn number.
+SETTINGS = """
+import random
+
+import torch
+
+
+class Settings:
+    rows: int = 4096
+    factor = 40
+
+
+sizes = (1000, 64)
+classes, depth = sizes
+
+
+class Net(torch.nn.Module):
+    def forward(self, x, labels, weight):
+        return torch.nn.functional.cross_entropy(x.sum(1), labels, reduction="none") * weight
+
+
+Model = Net
+
+
+def get_inputs():
+    x = torch.rand(Settings.rows, depth, classes) * Settings.factor
+    assert (x >= 0).all(), "negative"
+    return [x, torch.randint(0, 1000, (Settings.rows,)), random.uniform(1, 2)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
 def imported(root: Path, files: list[Path], **options: Any) -> dict[str, Answer]:
     return {a.file.stem: a for a in import_problems(root, requests_of(root, files, None), **options)}
 
@@ -86,8 +121,14 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ans
     for name, (text, _) in BAD.items():
         (root / f"{name}.py").write_text(text)
     (root / "unusual.py").write_text(UNUSUAL)
+    (root / "settings.py").write_text(SETTINGS)
     (root / "add_halves.py").write_text(gpumode_text(PROBLEMS.parent / "gpumode" / "add_halves")[0])
-    files = [*(PROBLEMS / f"{stem}.py" for stem in USUAL), root / "unusual.py", root / "add_halves.py"]
+    files = [
+        *(PROBLEMS / f"{stem}.py" for stem in USUAL),
+        root / "unusual.py",
+        root / "settings.py",
+        root / "add_halves.py",
+    ]
     return root, imported(root, [*files, *(root / f"{name}.py" for name in BAD)])
 
 
@@ -176,6 +217,17 @@ def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path
     assert not np.array_equal(given["parts_0"], other.inputs["parts_0"])
 
 
+def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    assert answers["settings"].refused is None
+    task = load_task(root, "settings")
+    assert set(task.axes) == {"SETTINGS_ROWS", "SIZES_0", "SIZES_1"}  # the factor and the labels' limit are no sizes
+    assert len(task.check) >= 2
+    for case in task.check:
+        assert load_reference(task).expectation(case, 3).inputs["labels"].max() < case.axes["SIZES_0"]
+    assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
+
+
 def test_memory_that_a_gpu_mode_problem_is_given_to_write_is_no_input(usual: tuple[Path, dict[str, Answer]]) -> None:
     root, answers = usual
     assert answers["add_halves"].notes[0] == "out is left out: no output depends on it"
@@ -243,6 +295,27 @@ def test_sizes_are_found_where_they_stand_and_replaced_there(tmp_path: Path) -> 
     assert space["get_init_inputs"]() == [6, 1]
 
 
+def test_sizes_are_found_in_settings_defaults_and_calls(tmp_path: Path) -> None:
+    file = tmp_path / "problem.py"
+    file.write_text(
+        "import torch\nclass C:\n    batch: int = 16\nc = C()\nm, k = pair = (24, 8)\nh = w = 48\n"
+        "d = dict(n=40, other=C)\n"
+        "def shape(rows=20, *, cols: int = 30):\n    return rows, cols, 12\n"
+        "class Model(torch.nn.Module):\n    def __init__(self, width, stride=1, **more): pass\n"
+        "def get_inputs(last=7):\n    return [torch.rand(c.batch, m, h, w, d['n'], *shape(), last) * 99]\n"
+        "def get_init_inputs():\n    return [[(3, 5)], {'stride': 2, 'units': m}]\n"
+    )
+    sizes = read_sizes(file)
+    top = {"M": 24, "K": 8, "H": 48, "D_N": 40, "C_BATCH": 16}
+    rest = {"ROWS": 20, "COLS": 30, "LAST": 7, "SIZE_0": 12, "SIZE_1": 99, "WIDTH_0": 3, "WIDTH_1": 5, "STRIDE": 2}
+    assert sizes.axes == {axis: value for axis, value in {**top, **rest}.items() if axis != "K"}
+    assert set(sizes.axes) - sizes.drawn == {"M", "WIDTH_0", "WIDTH_1", "STRIDE"}
+    space: dict[str, Any] = {}
+    exec(sizes.without(["SIZE_1"]).code({"H": 3, "C_BATCH": 2, "M": 1, "D_N": 1, "ROWS": 1, "COLS": 1}), space)
+    assert space["get_inputs"]()[0].shape == (2, 1, 3, 3, 1, 1, 1, 12, 7)
+    assert space["get_init_inputs"]()[1] == {"stride": 2, "units": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [("x = (", "not Python"), ("class Model: pass", "get_inputs"), ("def get_inputs(): pass", "class Model")],
@@ -257,6 +330,9 @@ def test_a_file_in_another_format_is_an_error_with_its_place(tmp_path: Path, tex
 def test_names_come_from_files_and_overwrite_nothing(tmp_path: Path) -> None:
     assert task_name("23_Softmax") == "softmax"
     assert task_name("1_Square_matrix_multiplication_") == "square_matrix_multiplication"
+    assert (
+        task_name("62_conv_standard_2D__square_LeakyReLU_KLDivLoss") == "conv_standard_2d_square_leaky_relu_kl_div_loss"
+    )
     assert task_name("47_Sum_reduction_over_a_dimension") == "sum_reduction_over_a_dimension"
     (tmp_path / "kernels" / "softmax").mkdir(parents=True)
     file = tmp_path / "23_Softmax.py"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -151,11 +151,19 @@ def _root(context: typer.Context) -> Path:
         return Path.cwd().resolve()
 
 
-def _kernelbench(root: Path, files: list[Path], name: str | None, options: dict[str, Any], json: bool) -> int:
+def _kernelbench(
+    root: Path,
+    files: list[Path],
+    name: str | None,
+    options: dict[str, Any],
+    json: bool,
+    said: Mapping[Path, str] | None = None,
+) -> int:
+    """said: descriptions by file, where there are any."""
     from evo.errors import TaskInvalid
     from evo.exchange.kernelbench import import_problems, requests_of
 
-    requests = requests_of(root, files, name)
+    requests = requests_of(root, files, name, said or {})
     limit_s = options.get("limit_s", 120.0)
     say(f"running foreign code: {len(requests)} file(s), each in a process of its own with {limit_s:g} s to end")
     refused = 0
@@ -186,12 +194,14 @@ def _gpumode(root: Path, folders: list[Path], name: str | None, options: dict[st
     from evo.exchange.kernelbench import task_name
 
     with tempfile.TemporaryDirectory(prefix="evo-import-") as scratch:
-        files = []
-        for folder in folders:
-            text, _ = problem_text(folder)
-            files.append(Path(scratch) / f"{task_name(folder.resolve().name)}.py")
-            files[-1].write_text(text, encoding="utf-8")
-        return _kernelbench(root, files, name, options, json)
+        said = {}
+        for number, folder in enumerate(folders):
+            text, description = problem_text(folder)
+            file = Path(scratch) / str(number) / f"{task_name(folder.resolve().name)}.py"
+            file.parent.mkdir()
+            file.write_text(text, encoding="utf-8")
+            said[file] = description
+        return _kernelbench(root, list(said), name, options, json, said)
 
 
 def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limit_s: float) -> int:

@@ -7,6 +7,7 @@ judges the folder. Raises Refused with a reason and a next step.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ _TOLERANCE = {  # by type: rtol, and atol as a share of the size of the outputs
     "float16": (1e-2, 1e-3),
     "bfloat16": (2e-2, 1e-2),
 }
+_TIGHTER = (
+    0.01  # of the tolerance, where the usual one would let wrong kernels pass: values far from 0 and close together
+)
 _SEEDS = (11, 12)
 _MANY_ZEROS = 0.05
 
@@ -102,8 +106,10 @@ class _Draft:
         drawn_only = {name: "fixed" if word == "fixed" else None for name, word in domains.items()}
         attempts: list[dict[str, str | None]] = [domains, drawn_only, dict.fromkeys(domains, "fixed")]
         failed: TaskInvalid | None = None
-        for attempt in [a for i, a in enumerate(attempts) if a not in attempts[:i]]:
-            self._lay_down(labelled, attempt, scale)
+        work = self._work(labelled)
+        different = [a for i, a in enumerate(attempts) if a not in attempts[:i]]
+        for share, attempt in itertools.product((1.0, _TIGHTER), different):
+            self._lay_down(labelled, attempt, self._tolerance(scale, share), work)
             try:
                 task = read_task(self.into)
                 check_task(task, load_reference(task))
@@ -258,16 +264,18 @@ class _Draft:
                     sizes.append(float(np.sqrt((reals**2).mean())))
         return min(sizes, default=1.0)
 
-    def _lay_down(self, labelled: Labelled, domains: dict[str, str | None], scale: float) -> None:
+    def _lay_down(
+        self, labelled: Labelled, domains: dict[str, str | None], tolerance: folder.ToleranceLine, work: dict[str, str]
+    ) -> None:
         text = folder.Text(
             name=self.name,
             description=self.description,
             axes=labelled.axes,
             tensors=list(self._tensors(labelled, domains)),
-            tolerance=self._tolerance(scale),
+            tolerance=tolerance,
             check={name: labelled.cases[name] for name in self.check},
             bench={name: labelled.cases[name] for name in self.bench},
-            work=self._work(labelled),
+            work=work,
         )
         text.write(self.into, _reference_text(self), {"problem.py": self.file.read_bytes()})
 
@@ -277,12 +285,12 @@ class _Draft:
         for name, array in zip(self.outputs, self.own.outputs, strict=True):
             yield folder.TensorLine(name, "out", array.dtype, labelled.shapes[name])
 
-    def _tolerance(self, scale: float) -> folder.ToleranceLine:
+    def _tolerance(self, scale: float, tighter: float) -> folder.ToleranceLine:
         types = [array.dtype for array in self.own.outputs if is_float(array.dtype)]
         if not types:
             return folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
         coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
-        rtol, share = _TOLERANCE.get(coarse, (5e-2, 1e-2))
+        rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCE.get(coarse, (5e-2, 1e-2)))
         because = (
             f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is "
             "twice the error that the module itself makes in its own types."

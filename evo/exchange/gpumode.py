@@ -87,7 +87,8 @@ def _GENERATOR(device=None):
 
 
 def _SEED():
-    return torch.initial_seed() % 2**31
+    """No larger than the seeds of the contest's own tests: problems may add theirs to the values that they draw."""
+    return int(torch.initial_seed() % 1e5)
 
 
 class _Nothing:

@@ -8,9 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from evo.errors import HarnessFault, UsageError
@@ -21,7 +22,7 @@ _START_S = 180.0  # torch from a cold disk
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """One file to import. shown: the name of the file in messages, where it is not the file itself."""
+    """One file to import, under this name."""
 
     file: Path
     name: str
@@ -54,9 +55,12 @@ def task_name(stem: str) -> str:
     return name if name[0].isalpha() else f"p_{name}"
 
 
-def requests_of(root: Path, files: Sequence[Path], name: str | None) -> list[Request]:
+def requests_of(
+    root: Path, files: Sequence[Path], name: str | None, said: Mapping[Path, str] = MappingProxyType({})
+) -> list[Request]:
     """A name for each file; one that is taken by something else becomes `p23_softmax`, with the file's number.
 
+    said: descriptions by file.
     Raises UsageError where a file was imported before, or the name that was asked for is taken.
     """
     if name is not None and len(files) != 1:
@@ -72,7 +76,7 @@ def requests_of(root: Path, files: Sequence[Path], name: str | None) -> list[Req
         if before or not free:
             taken = (before or wishes)[0]
             raise UsageError(f"kernels/{taken} exists already", hint="pass --name NAME, or move that folder away")
-        found.append(Request(file=file, name=free[0]))
+        found.append(Request(file=file, name=free[0], description=said.get(file, "")))
     return found
 
 

@@ -17,7 +17,7 @@ _FEWEST = 3  # check cases, where the module permits
 _TRIED = 8  # times a check case's elements: what is run on values to see whether it can be
 _SMALL = 8  # what is no larger is part of what is computed more often than a length
 _BATCH = re.compile(r"BATCH|^B$|^BS$")
-_LEVELS = (16384, 4096, 2048, 1024, 512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
+_LEVELS = (1048576, 262144, 65536, 16384, 4096, 2048, 1024, 512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
 
 CHECK_ELEMENTS, CHECK_FLOP = 20_000, 2_000_000
 BENCH_ELEMENTS, BENCH_FLOP = 1 << 21, 1 << 28

@@ -110,6 +110,9 @@ def get_init_inputs():
 """
 
 
+FAR = HEAD + "return x.sort(-1).values\n" + FOOT.format(sizes="n, n").replace("]", " + 5e4]", 1)
+
+
 def imported(root: Path, files: list[Path], **options: Any) -> dict[str, Answer]:
     return {a.file.stem: a for a in import_problems(root, requests_of(root, files, None), **options)}
 
@@ -122,13 +125,10 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ans
         (root / f"{name}.py").write_text(text)
     (root / "unusual.py").write_text(UNUSUAL)
     (root / "settings.py").write_text(SETTINGS)
+    (root / "far.py").write_text(FAR)
     (root / "add_halves.py").write_text(gpumode_text(PROBLEMS.parent / "gpumode" / "add_halves")[0])
-    files = [
-        *(PROBLEMS / f"{stem}.py" for stem in USUAL),
-        root / "unusual.py",
-        root / "settings.py",
-        root / "add_halves.py",
-    ]
+    own = ("unusual", "settings", "far", "add_halves")
+    files = [*(PROBLEMS / f"{stem}.py" for stem in USUAL), *(root / f"{name}.py" for name in own)]
     return root, imported(root, [*files, *(root / f"{name}.py" for name in BAD)])
 
 
@@ -226,6 +226,13 @@ def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[
     for case in task.check:
         assert load_reference(task).expectation(case, 3).inputs["labels"].max() < case.axes["SIZES_0"]
     assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
+
+
+def test_values_far_from_zero_get_a_tolerance_that_sees_their_order(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    assert answers["far"].refused is None
+    assert load_task(root, "far").tolerance.rtol == 1e-6
+    assert len(set(answers["far"].notes)) == len(answers["far"].notes)
 
 
 def test_memory_that_a_gpu_mode_problem_is_given_to_write_is_no_input(usual: tuple[Path, dict[str, Answer]]) -> None:

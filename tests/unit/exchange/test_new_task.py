@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -162,6 +163,19 @@ def test_a_gpu_mode_problem_is_a_problem_file(tmp_path: Path) -> None:
     assert read_sizes(tmp_path / "p.py").axes == {"SIZE": 2048}
     with pytest.raises(SyntaxInvalid, match="no GPU MODE problem"):
         gpumode_text(tmp_path)
+
+
+@pytest.mark.long  # two problems are imported by the command
+def test_gpu_mode_folders_of_one_name_are_two_tasks_with_their_descriptions(tmp_path: Path) -> None:
+    for parent in ("one", "two"):
+        shutil.copytree(DATA / "gpumode" / "grayscale", tmp_path / parent / "grayscale")
+    (tmp_path / "two" / "grayscale" / "task.yml").write_text("description: Other.\ntests:\n  - {size: 64, seed: 1}\n")
+    ran = evo("import", "gpumode", "one/grayscale", "two/grayscale", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    first, second = (load_task(tmp_path, name) for name in ("grayscale", "pgrayscale"))
+    assert "description: Weighted sum" in (first.folder / "task.yaml").read_text()
+    assert "description: Other." in (second.folder / "task.yaml").read_text()
+    assert second.bench[-1].axes == {"SIZE": 64}
 
 
 def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:

@@ -205,6 +205,8 @@ def _gpumode(root: Path, folders: list[Path], name: str | None, options: dict[st
 
 
 def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limit_s: float) -> int:
+    import itertools
+
     from evo.errors import UsageError
     from evo.exchange.kernel_tuner import variants_of
 
@@ -212,11 +214,16 @@ def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limi
         say(f"running foreign code: {scripts} script(s), each in a process of its own with {limit_s:g} s to end")
     for spec in files:
         found = variants_of(spec, source, name, limit_s=limit_s)
+        targets: list[Path] = []
         for tuned in found:
-            stem = name or spec.stem
-            target = Path(f"{stem}.cu" if len(found) == 1 else f"{stem}_{tuned.kernel}.cu")
-            if target.exists():
-                raise UsageError(f"{target} exists already", hint="pass --name NAME, or move that file away")
+            stem = (name or spec.stem) + (f"_{tuned.kernel}" if len(found) > 1 else "")
+            number = next(
+                n for n in itertools.count(1) if Path(f"{stem}_{n}.cu" if n > 1 else f"{stem}.cu") not in targets
+            )
+            targets.append(Path(f"{stem}_{number}.cu" if number > 1 else f"{stem}.cu"))
+        if taken := next((target for target in targets if target.exists()), None):
+            raise UsageError(f"{taken} exists already", hint="pass --name NAME, or move that file away")
+        for tuned, target in zip(found, targets, strict=True):
             target.write_text(tuned.text, encoding="utf-8")
             out(f"{paint('imported', 'green')}  {spec.name} -> {target}")
             for note in tuned.notes:

@@ -14,6 +14,7 @@ import linecache
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from unittest.mock import Mock
 
 _MOST_COMPARED = 4000
 
@@ -29,7 +30,12 @@ def text_of(given: Any, parameters: Parameters, *, several: bool = False) -> str
     if isinstance(given, str):
         return given
     if not callable(given) or not hasattr(given, "__code__"):
-        raise Unreadable(f"a {type(given).__name__} is neither a text nor a function")
+        made = (
+            "something of a package that is not installed here"
+            if isinstance(given, Mock)
+            else f"a {type(given).__name__}"
+        )
+        raise Unreadable(f"{made} is neither a text nor a function")
     node = _function(given)
     body = _Named(given, node, parameters).visit(_result(node))
     apart = several and isinstance(body, ast.Tuple | ast.List)

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,11 @@ LIMIT_S = 120.0
 _SYMBOLS = (("&&", " and "), ("||", " or "))
 _HINT = "a T1 file has KernelSpecification with KernelName, KernelFile, LocalSize and GlobalSize"
 _SCRIPT_HINT = "a script calls tune_kernel(name, source, problem_size, arguments, tune_params, ...) when it is run"
+_TEMPLATE_HINT = "give each of the template's parameters a value, as in name<float, 4>, or write it as a plain kernel"
 _WORD = re.compile(r"-?\d{1,19}|[A-Za-z_]\w*")
 _MOST_TRIED = 50_000
 _LEAST_AXIS = 2  # an argument of 0 or 1 that equals a length is one by chance
+_LONG = re.compile(r"\b\d{3,}\b")  # a number in an expression that is too large to be anything but a length
 _GLOBAL = re.compile(r"__global__([^;{]*)")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
 
@@ -64,9 +66,10 @@ def variants_of(spec: Path, source: Path | None, task: str | None, *, limit_s: f
 
 
 def _tuned(kernel: _Kernel, spec: Path, task: str | None) -> Tuned:
+    kernel = _instantiated(kernel)
     known = dict.fromkeys(name for _, name in _kernels(_without_comments(kernel.source)))
     if kernel.name not in known:
-        hint = f"kernels in it: {', '.join(known) or 'none'}; one from a template needs a name of its own"
+        hint = f"kernels in it: {', '.join(known) or 'none'}"
         raise SyntaxInvalid(kernel.where, None, f"no kernel {kernel.name!r} in it", hint=hint)
     lines = [f"// {kernel.name}, from a Kernel Tuner specification: {spec.name}."]
     lines += [f"// evo: task   {task}"] if task else []
@@ -185,8 +188,8 @@ def _from_script(spec: Path, source: Path | None, limit_s: float) -> list[_Kerne
 
 def _from_call(spec: Path, call: dict[str, Any], source: Path | None) -> _Kernel:
     text = _read(source) if source is not None else call["source"]
-    names = _axis_names(text, call["kernel"], call["integers"])
-    sizes = [names.get(size, size) for size in call["size"]]
+    names = _axis_names(text, call["kernel"].partition("<")[0], call["integers"])
+    sizes = [names.get(size) or _LONG.sub(lambda found: names.get(found[0], found[0]), size) for size in call["size"]]
     notes = list(call["notes"])
     if fixed := [number for size in sizes for number in re.findall(r"\b\d{2,}\b", size)]:
         notes.append(f"the grid is for the sizes {', '.join(fixed)}: put the task's axes in their place")
@@ -259,6 +262,49 @@ def _with_c_linkage(text: str, kernel: str) -> tuple[str, bool]:
         if name == kernel:
             return f'{text[:at]}extern "C" {text[at:]}', True
     return text, False
+
+
+def _instantiated(kernel: _Kernel) -> _Kernel:
+    """`name<float, N>` as a plain kernel: its template's parameters become a type and constants in front of it.
+
+    Raises SyntaxInvalid where there is no such template.
+    """
+    named = re.fullmatch(r"(\w+)\s*<(.*)>\s*", kernel.name, flags=re.DOTALL)
+    if named is None:
+        return kernel
+    name, given = named[1], [part.strip() for part in _apart(named[2])]
+    template = re.compile(rf"template\s*<([^<>]*)>(?=[^;{{}}]*__global__[^;{{}}]*\b{name}\s*\()")
+    match = template.search(kernel.source)
+    if match is None:
+        raise SyntaxInvalid(kernel.where, None, f"no template of a kernel {name!r} in it", hint=_TEMPLATE_HINT)
+    lines = []
+    for number, parameter in enumerate(_apart(match[1])):
+        declared, _, default = (part.strip() for part in parameter.partition("="))
+        kind, _, word = declared.rpartition(" ")
+        value = given[number] if number < len(given) else default
+        if not kind or not word.isidentifier() or not value:
+            raise SyntaxInvalid(
+                kernel.where, None, f"no value for `{parameter.strip()}` in {kernel.name!r}", hint=_TEMPLATE_HINT
+            )
+        if value != word:
+            lines.append(
+                f"using {word} = {value};" if kind in ("typename", "class") else f"constexpr {declared} = {value};"
+            )
+    text = kernel.source[: match.start()] + "\n".join(lines) + "\n" + kernel.source[match.end() :].lstrip()
+    note = f"{kernel.name} is a plain kernel now: its template's parameters stand in front of it"
+    return replace(kernel, name=name, source=text, notes=[*kernel.notes, note])
+
+
+def _apart(text: str) -> list[str]:
+    """Split at commas outside of brackets."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "<([") - (char in ">)]")
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
 
 
 def _tiles(whole: str, part: str) -> str:

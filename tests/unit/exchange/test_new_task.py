@@ -118,6 +118,38 @@ def test_a_kernel_tuner_script_is_run_for_what_it_would_tune(tmp_path: Path) -> 
     assert any("not carried over" in note and "p.values()" in note for note in second.notes)
 
 
+TEMPLATED = """
+import kernel_tuner as kt
+code = '''
+template <typename T> __device__ T twice(T a) { return a + a; }
+template <typename T,
+          int BLOCK = 128, bool FAST = true>
+__global__ void __launch_bounds__(BLOCK)
+k(T* y, const T* x, int n) { int i = blockIdx.x * BLOCK + threadIdx.x; if (i < n) y[i] = twice<T>(x[i]); }
+'''
+for name in ("k<float, block_size_x>", "k<double>"):
+    tuned = {"block_size_x": [64, 128], "per": [1, 2]}
+    kt.tune_kernel(name, code, lambda p: 5000 // p["per"], [None, None, 5000], tuned)
+"""
+
+
+def test_a_templates_parameters_stand_in_front_of_the_plain_kernel(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(TEMPLATED)
+    first, second = variants_of(tmp_path / "script.py", None, "scale")
+    assert (
+        'using T = float;\nconstexpr int BLOCK = block_size_x;\nconstexpr bool FAST = true;\nextern "C"' in first.text
+    )
+    assert "using T = double;\nconstexpr int BLOCK = 128;" in second.text
+    assert "template <typename T> __device__ T twice" in first.text
+    assert first.text.count("template") == 1
+    launch = parse_variant(first.text).launches[0]
+    assert launch.kernel == "k"
+    assert launch.grid[0].value({"n": 5000, "per": 2, "block_size_x": 64}) == 40
+    (tmp_path / "script.py").write_text(TEMPLATED.replace("k<double>", "k<>"))
+    with pytest.raises(SyntaxInvalid, match="no value for `typename T`"):
+        variants_of(tmp_path / "script.py", None, "scale")
+
+
 @pytest.mark.parametrize(
     ("formula", "work"),
     [

@@ -28,6 +28,7 @@ from evo.compile.report import (
     remarks,
     shown_log,
 )
+from evo.compile.sass import instruction_mix, known_arch
 from evo.compile.screen import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
 from evo.compile.toolkit import find_toolkit, toolkit_version
 from evo.errors import HarnessFault, UsageError
@@ -148,10 +149,15 @@ def _compile(
         "name": SOURCE_NAME,
         "headers": {**STANDARD_HEADERS, PRELUDE_NAME: PRELUDE, **headers},
         "options": options,
-        "nvdisasm": find_toolkit().nvdisasm,
     }
+    disassembled = {**job, "nvdisasm": find_toolkit().nvdisasm}
+    known = known_arch(arch)
     try:
-        answer, cubin = shared_pool().run(job, time_limit_s)
+        answer, cubin = shared_pool().run(job if known else disassembled, time_limit_s)
+        if known and cubin and (mix := instruction_mix(cubin, arch)) is not None:
+            answer["sass"] = mix
+        elif known and cubin:
+            answer, cubin = shared_pool().run(disassembled, time_limit_s)
     except CompilerStuck:
         return Diagnostics(status=Status.TIMED_OUT, reason=f"{name}: not compiled within {time_limit_s:g} s")
     except CompilerCrashed as crash:

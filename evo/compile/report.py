@@ -149,7 +149,9 @@ def remarks(log: str, kernels: tuple[KernelReport, ...]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class Section:
+    """One section of an ELF file; data is empty where it has only a size."""
+
     name: str
     kind: int
     data: bytes
@@ -158,7 +160,7 @@ class _Section:
     info: int
 
 
-_SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS, _SHT_REL = 2, 4, 8, 9
+SYMBOLS, _SHT_RELA, _SHT_NOBITS, _SHT_REL = 2, 4, 8, 9
 _CODE = (".text", ".nv.constant", ".nv.global", ".rodata")
 _SHARED_SECTION = ".nv.shared"
 
@@ -168,8 +170,8 @@ def code_hash(cubin: bytes) -> str:
 
     Relocations enter by target value instead of symbol index, and sections in sorted order, because both follow names.
     """
-    sections = _elf_sections(cubin)
-    symbols = next((s.data for s in sections if s.kind == _SHT_SYMTAB), b"")
+    sections = elf_sections(cubin)
+    symbols = next((s.data for s in sections if s.kind == SYMBOLS), b"")
     parts = []
     for section in sections:
         stem = _stem(section.name)
@@ -202,7 +204,7 @@ def _stem(name: str) -> str:
     return ".".join(name.split(".")[: 3 if name.startswith(".nv.") else 2])
 
 
-def _relocations(section: _Section, symbols: bytes, sections: list[_Section]) -> list[tuple[int, int, int, str, int]]:
+def _relocations(section: Section, symbols: bytes, sections: list[Section]) -> list[tuple[int, int, int, str, int]]:
     size = 24 if section.kind == _SHT_RELA else 16
     rows = []
     for at in range(0, len(section.data) - size + 1, size):
@@ -216,7 +218,8 @@ def _relocations(section: _Section, symbols: bytes, sections: list[_Section]) ->
     return rows
 
 
-def _elf_sections(image: bytes) -> list[_Section]:
+def elf_sections(image: bytes) -> list[Section]:
+    """The sections of a cubin. Raises ValueError where it is none."""
     if image[:4] != b"\x7fELF" or image[4] != 2:
         raise ValueError("a cubin is a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", image, 0x28)
@@ -228,5 +231,5 @@ def _elf_sections(image: bytes) -> list[_Section]:
         end = image.index(b"\0", names_at + name)
         data = b"" if kind == _SHT_NOBITS else image[offset : offset + size]
         text = image[names_at + name : end].decode("utf-8", "replace")
-        sections.append(_Section(text, kind, data, size, link, info))
+        sections.append(Section(text, kind, data, size, link, info))
     return sections

@@ -71,7 +71,7 @@ def _compile(nvrtc: Any, job: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     if len(cubin) > _CUBIN_LIMIT_BYTES:
         return {"result": _COMPILATION, "log": f"nvrtc error: machine code of {len(cubin)} bytes"}, b""
     try:
-        sass = _instruction_mix(job["nvdisasm"], cubin) if cubin else {}
+        sass = _instruction_mix(job["nvdisasm"], cubin) if cubin and "nvdisasm" in job else {}
     except _Unreadable as error:
         return {"result": _COMPILATION, "log": f"nvdisasm error: {error}"}, b""
     return {"result": 0, "log": log, "ptx": ptx, "sass": sass}, cubin

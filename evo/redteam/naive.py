@@ -195,7 +195,6 @@ class NaiveHarness:
             "name": "naive.cu",
             "headers": {**STANDARD_HEADERS, PRELUDE_NAME: PRELUDE},
             "options": options,
-            "nvdisasm": toolkit.nvdisasm,
         }
         answer, _ = shared_pool().run(job, limit_s)
         return int(answer["result"]), str(answer.get("ptx", ""))

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +101,16 @@ def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> 
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+def evo_here(*arguments: object, cwd: Path) -> Ran:
+    """Run `evo` in this process, for what ends before it needs another: most of such a process is its start."""
+    from evo.cli.app import run
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(list(map(str, arguments)))
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "EVO_TRACEBACK"))}
     identity = {
@@ -115,7 +131,14 @@ def commit_all(root: Path, message: str = "change") -> None:
 
 def new_repository(root: Path) -> Path:
     """A git repository with the task and a file of each kind of variant, committed."""
-    root.mkdir(parents=True, exist_ok=True)
+    return Path(shutil.copytree(_template(), root, dirs_exist_ok=True))
+
+
+@functools.cache
+def _template() -> Path:
+    """Made once in a process: git takes longer to start than a copy to make."""
+    root = Path(tempfile.mkdtemp(prefix="evo-tests-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
     git(root, "init", "--quiet", "--initial-branch", "main")
     write_task(root)
     for name, text in (("wrong", WRONG), ("unsafe", UNSAFE), ("broken", BROKEN)):

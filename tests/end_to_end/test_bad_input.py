@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tiny import FAST, REFERENCE, TASK_YAML, commit_all, evo, fails, git, new_repository
+from tiny import FAST, REFERENCE, TASK_YAML, commit_all, evo, evo_here, fails, git, new_repository
 
 ONE = ("iterate", "scale", "--device", "sim:l4", "--iterations", 1)
 
@@ -41,7 +41,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_malformed_task(shared: Path, old: str, new: str, words: list[str]) -> None:
     (shared / "kernels/scale/task.yaml").write_text(TASK_YAML.replace(old, new, 1))
     try:
-        fails(evo("compile", "wrong.cu", cwd=shared), 3, *words)
+        fails(evo_here("compile", "wrong.cu", cwd=shared), 3, *words)
     finally:
         (shared / "kernels/scale/task.yaml").write_text(TASK_YAML)
 
@@ -58,7 +58,7 @@ def test_malformed_task(shared: Path, old: str, new: str, words: list[str]) -> N
 )
 def test_malformed_variant(shared: Path, text: str, words: list[str]) -> None:
     (shared / "bad.cu").write_text(text)
-    ran = evo("check", "bad.cu", "--device", "sim:l4", cwd=shared)
+    ran = evo_here("check", "bad.cu", "--device", "sim:l4", cwd=shared)
     fails(ran, 3, *words)
     assert max(map(len, ran.err.splitlines())) < 1100
 
@@ -115,6 +115,5 @@ def test_no_identity_and_no_git(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", ["0", "-3%", "120%", "much", "nan"])
-def test_a_margin_that_is_no_share_is_refused(tmp_path: Path, share: str) -> None:
-    root = new_repository(tmp_path / "mine")
-    fails(evo("iterate", "scale", f"--margin={share}", cwd=root), 2, "--margin", "write it like 3% or 0.03")
+def test_a_margin_that_is_no_share_is_refused(shared: Path, share: str) -> None:
+    fails(evo_here("iterate", "scale", f"--margin={share}", cwd=shared), 2, "--margin", "write it like 3% or 0.03")

@@ -17,7 +17,13 @@ _NO_OPERAND = re.compile(r"\w\s*\(|\[|->|\+\+|--|(?<![=!<>])=(?!=)|(?:^|[(,&|?:=
 _LAMBDA = re.compile(r"\[[^\]]*\]\s*\(((?:[^()]|\([^()]*\))*)\)")
 _INTEGER = re.compile(r"(?:const )?(?:int|unsigned|long long|size_t) (\w+)")
 _POINTER = re.compile(r"const ([\w:]+)\s*\*\s*(?:const\s*|__restrict__\s*)*")
-_BUILT_IN = frozenset(("threadIdx", "blockIdx", "blockDim", "gridDim", "x", "y", "z"))
+_NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")  # no field
+_BUILT_IN = frozenset(("threadIdx", "blockIdx", "blockDim", "gridDim", "int", "long", "unsigned", "true", "false"))
+_UNSEEN = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef)\b|\bgoto\b|\b__trap\b|\bexit;", re.MULTILINE)
+_LEAVING = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\r?\n|[^\n])*\b(?:return|break|continue|goto)\b", re.MULTILINE
+)
+_CONSTANT = re.compile(r"^(?:static |inline |__device__ )*(?:constexpr|const) [\w ]*?\b(\w+)(?: = |\{)", re.MULTILINE)
 _MOST_STEPS = 16
 
 
@@ -45,21 +51,21 @@ class _Body:
     places: dict[str, int]  # of the top statement that declares a name; -1 for a parameter
     pointers: dict[str, str]  # constant and restrict, by name: what they point to
     lambdas: dict[str, Statement]
+    constants: frozenset[str]  # of the file
     written: frozenset[str]
 
     def usable(self, text: str, known: Sequence[str]) -> bool:
         """Whether an expression is of names alone that never change."""
         return not _NO_OPERAND.search(text) and all(
-            name in known or name in _BUILT_IN or (name not in self.written and self._is_one(name))
-            for name in re.findall(r"[A-Za-z_]\w*", text)
+            name in known
+            or name in _BUILT_IN
+            or (name not in self.written and (name in self.places or name in self.constants))
+            for name in _NAME.findall(text)
         )
-
-    def _is_one(self, name: str) -> bool:
-        return name in self.places or not any(s.name == name for top in self.tops for s in top.all())
 
     def place_of(self, texts: Sequence[str]) -> int:
         """The first place where everything that the texts name is declared."""
-        names = {name for text in texts for name in re.findall(r"[A-Za-z_]\w*", text)}
+        names = {name for text in texts for name in _NAME.findall(text)}
         return max((self.places[name] + 1 for name in names if name in self.places), default=0)
 
 
@@ -90,6 +96,12 @@ def _body(scene: Scene, function: Function) -> _Body:
         places=places,
         pointers={name: kind for name, kind in pointers.items() if _stays(scene, function, name)},
         lambdas=lambdas,
+        constants=frozenset(
+            {define.name for define in scene.source.defines}
+            | set(scene.variant.macros)
+            | set(_CONSTANT.findall(scene.source.text[: scene.source.text.find("__global__")]))
+        )
+        - set(declared),
         written=frozenset(written),
     )
 
@@ -120,8 +132,9 @@ def _find_early(scene: Scene) -> Iterator[Application]:
     waiting = _waiting(scene)
     for function in scene.source.functions:
         text = scene.source.slice(function.body)
-        if not function.is_kernel or re.search(r"\bgoto\b", text):
-            continue
+        leaving = set(_LEAVING.findall(scene.source.text))
+        if not function.is_kernel or _UNSEEN.search(text) or leaving & set(re.findall(r"\w+", text)):
+            continue  # it may end, or change something, where no statement says so
         body = _body(scene, function)
         casts = {match[1] or "" for match in _CAST.finditer(text)}
         waits = [n for n, top in enumerate(body.tops) if _waits(scene, top, waiting)]

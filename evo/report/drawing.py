@@ -217,6 +217,10 @@ class _Axes:
         return _HEIGHT - 44 - min(max(share, 0.0), 1.0) * (_HEIGHT - 44 - 24)
 
 
+_LABELS, _LABEL = (0.12, 0.3, 0.45), 90.0  # where along a slope its words may begin, away from the marks; their length
+_ROOM = 1.5  # between the left edge and the first case, whose marks stand beside one another
+
+
 def drawable(roof: Roofline) -> bool:
     """Whether there is anything to draw: a case with arithmetic, and a roof or slope."""
     return bool(roof.roofs) and any(case.flop > 0 and case.intensity > 0 for case in roof.cases)
@@ -227,7 +231,7 @@ def roofline_svg(roof: Roofline, name: str) -> str:
     cases = [case for case in roof.cases if case.flop > 0 and case.intensity > 0]
     rates = [case.flop / one.us * 1e6 for case in cases for one in roof.of_case(case.name)]
     top = max(peak for _, peak in roof.roofs)
-    low_x = min(*(case.intensity for case in cases), 1.0)
+    low_x = min(*(case.intensity / _ROOM for case in cases), 1.0)
     high_x = max(*(case.intensity for case in cases), 1000.0)
     low_y = min([rate * low_x for _, rate, _ in roof.slopes[:1]] + rates + [top / 1000])
     axes = _Axes((low_x, low_y), (high_x, max(top, *rates, 0.0) * 1.01))
@@ -238,7 +242,9 @@ def roofline_svg(roof: Roofline, name: str) -> str:
         label = f"{what} {peak / 1e12:.4g} TFLOP/s"
         parts.append(f'<text class="end ink" x="{WIDTH - _RIGHT - 4}" y="{y - 5:.1f}">{label}</text>')
     for what, rate, estimate in roof.slopes:
-        parts += _slope(axes, what, rate, top, estimate, below=what == "DRAM")
+        parts += _slope(
+            axes, what, rate, top, estimate, below=what == "DRAM", marks=[axes.x(c.intensity) for c in cases]
+        )
     for number, case in enumerate(cases):
         colour, at = f"c{number % COLOURS}", _beside(cases, number, axes)
         for floor, note in ((case.floor_us, "warm"), (case.floor_cold_us, "cold")):
@@ -284,7 +290,9 @@ def _frame(axes: _Axes) -> Iterator[str]:
     yield '<text x="4" y="12">TFLOP/s</text>'
 
 
-def _slope(axes: _Axes, what: str, rate: float, top: float, estimate: bool, *, below: bool) -> Iterator[str]:
+def _slope(
+    axes: _Axes, what: str, rate: float, top: float, estimate: bool, *, below: bool, marks: Sequence[float]
+) -> Iterator[str]:
     # A slope that leaves the frame is cut where it does, or clamping would bend it.
     start = max(10.0**axes.x0, 10.0**axes.y0 / rate)
     end = min(top / rate, 10.0**axes.x1)
@@ -292,5 +300,6 @@ def _slope(axes: _Axes, what: str, rate: float, top: float, estimate: bool, *, b
     yield f'<path class="slope{" dash" if estimate else ""}" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>'
     angle = -math.degrees(math.atan2(y1 - y2, x2 - x1))
     label = f"{what} {rate / 1e9:,.0f} GB/s{' (estimate)' if estimate else ''}"
-    at = (x1 + (x2 - x1) * 0.12, y1 + (y2 - y1) * 0.12 + (18 if below else -8))
+    share = max(_LABELS, key=lambda one: min(abs(x1 + (x2 - x1) * one + _LABEL / 2 - mark) for mark in marks))
+    at = (x1 + (x2 - x1) * share, y1 + (y2 - y1) * share + (18 if below else -8))
     yield f'<text transform="translate({at[0]:.1f} {at[1]:.1f}) rotate({angle:.1f})">{label}</text>'

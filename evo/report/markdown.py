@@ -9,7 +9,7 @@ from html import escape
 from evo.insights import Insight
 from evo.report.drawing import climb_words
 from evo.report.story import Climb, Story
-from evo.report.telling import CaseStudy, llm_words
+from evo.report.telling import CaseStudy, llm_words, time_words
 from evo.report.words import clipped, duration, gain_words, microseconds, percent, plural, ratio
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#!~$])")
@@ -114,8 +114,9 @@ def _insights(insights: Sequence[Insight]) -> list[str]:
 
 def _spent(story: Story) -> list[str]:
     total = story.spent
-    words = f"{plural(total.trials, 'trial')}"
-    if total.seconds is not None:
-        words += f" in {duration(total.seconds)}"
     rows = [[name, str(trials), str(kept), duration(seconds)] for name, trials, kept, seconds in total.by_operator]
-    return [f"{words}. {_text(llm_words(total))}", "", *_table(["operator", ">trials", ">kept", ">time"], rows)]
+    return [
+        _text(f"{time_words(total)} {llm_words(total)}"),
+        "",
+        *_table(["operator", ">trials", ">kept", ">time"], rows),
+    ]

@@ -18,7 +18,9 @@ def facts(story: Story) -> str:
     pairs = [("trials", f"{len(story.records):,}"), ("kept", f"{kept:,}"), ("runs", f"{runs:,}")]
     pairs.append(("champions", f"{len(story.board):,}"))
     if story.spent.seconds is not None:
-        pairs.append(("time spent", duration(story.spent.seconds)))
+        pairs.append(("time in trials", duration(story.spent.seconds)))
+    if story.spent.lasted is not None:
+        pairs.append(("from start to last trial", duration(story.spent.lasted)))
     cells = "".join(f"<div><dt>{name}</dt><dd>{clean(value)}</dd></div>" for name, value in pairs)
     return f'<dl class="facts">{cells}</dl>'
 

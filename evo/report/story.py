@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from evo.errors import EvoError
 from evo.insights import Insight, environment_words, summarise
@@ -104,10 +105,15 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Wall-clock seconds by operator and stage, and what language models used, as far as records say."""
+    """Wall-clock seconds by operator and stage, and what language models used, as far as records say.
+
+    seconds: in trials alone. lasted: of all runs from their start to their last trial, with what lies between trials
+    (proposing, screening, pauses).
+    """
 
     trials: int
     seconds: float | None
+    lasted: float | None
     by_operator: tuple[tuple[str, int, int, float], ...]  # operator, trials, kept, seconds
     by_stage: tuple[tuple[str, float], ...]
     llm: Mapping[str, float] = field(default_factory=dict)
@@ -121,6 +127,7 @@ class Spent:
             {
                 "trials": self.trials,
                 "seconds": round(self.seconds, 3) if self.seconds is not None else None,
+                "lasted_s": round(self.lasted, 3) if self.lasted is not None else None,
                 "by_operator": operators,
                 "by_stage_s": {name: round(seconds, 3) for name, seconds in self.by_stage} or None,
                 "llm": dict(self.llm) or None,
@@ -337,9 +344,12 @@ def spent(records: Iterable[Record]) -> Spent:
     stages: dict[str, float] = {}
     llm: dict[str, float] = {}
     seconds: list[float] = []
+    ends: dict[str, datetime] = {}
     count = 0
     for record in records:
         count += 1
+        ended = datetime.fromisoformat(record.date)
+        ends[record.run] = max(ends.get(record.run, ended), ended)
         row = operators.setdefault(record.operator, [0, 0, 0.0])
         row[0] += 1
         row[1] += record.kept
@@ -358,10 +368,21 @@ def spent(records: Iterable[Record]) -> Spent:
     return Spent(
         trials=count,
         seconds=sum(seconds) if seconds else None,
+        lasted=_lasted(ends),
         by_operator=tuple((name, int(row[0]), int(row[1]), row[2]) for name, row in ranked),
         by_stage=tuple(sorted(stages.items(), key=lambda item: -item[1])),
         llm=llm,
     )
+
+
+def _lasted(ends: Mapping[str, datetime]) -> float | None:
+    """From the times in the runs' names to their last trials; None where a clock went backwards."""
+    try:
+        starts = {run: datetime.strptime(f"{run[:15]}+0000", "%Y%m%dT%H%M%S%z") for run in ends}
+    except ValueError:  # digits that are no date
+        return None
+    spans = [(end - starts[run]).total_seconds() for run, end in ends.items()]
+    return sum(spans) if spans and min(spans) >= 0 else None
 
 
 def _environments(records: Iterable[Record]) -> list[tuple[str, Environment, int]]:

@@ -7,10 +7,10 @@ from evo.report.drawing import SHAPES, STYLE
 CSS = (
     """
 :root{color-scheme:light dark;--paper:#fff;--ink:#1c2430;--soft:#566170;--grid:#dfe4ea;--panel:#f5f7f9;--link:#0b5394;
---good:#0b6e4f;--bad:#a8480f;--add:#dcf4e6;--del:#fde7dc;--heat:232,110,20;--k:#7a3d8f;--t:#0b5fa5;--s:#2f6a1f;
+--edge:#0002;--good:#0b6e4f;--bad:#a8480f;--add:#dcf4e6;--del:#fde7dc;--heat:232,110,20;--k:#7a3d8f;--t:#0b5fa5;--s:#2f6a1f;
 --n:#9a3412;--c:#5d6875;--p:#7a5b00}
 @media(prefers-color-scheme:dark){:root{--paper:#14181e;--ink:#e8ecf1;--soft:#a9b4c2;--grid:#313a46;--panel:#1c222b;
---link:#8cc4ff;--good:#5fd3a5;--bad:#f2a270;--add:#12382a;--del:#44241a;--heat:240,140,50;--k:#d3a3e6;--t:#7cb9f2;
+--link:#8cc4ff;--edge:#fff2;--good:#5fd3a5;--bad:#f2a270;--add:#12382a;--del:#44241a;--heat:240,140,50;--k:#d3a3e6;--t:#7cb9f2;
 --s:#93d17f;--n:#f2a270;--c:#98a4b3;--p:#e0c65c}}
 *{box-sizing:border-box}html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",sans-serif}
@@ -27,12 +27,17 @@ nav a{display:inline-block;padding:.25rem 0}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(9rem,1fr));gap:.8rem;margin:1rem 0;padding:0}
 .facts div{background:var(--panel);padding:.7rem .9rem;border-radius:6px}.facts dt{color:var(--soft);font-size:.85rem}
 .facts dd{margin:0;font-size:1.25rem;font-variant-numeric:tabular-nums}
-figure{margin:1rem 0}.wide{overflow-x:auto;max-width:100%}figure svg{display:block;width:100%;min-width:38rem;
+figure{margin:1rem 0}.wide{overflow-x:auto;max-width:100%;
+background:linear-gradient(90deg,var(--paper) 40%,transparent) 0 0/2rem 100% no-repeat local,
+linear-gradient(270deg,var(--paper) 40%,transparent) 100% 0/2rem 100% no-repeat local,
+linear-gradient(90deg,var(--edge),transparent) 0 0/.7rem 100% no-repeat scroll,
+linear-gradient(270deg,var(--edge),transparent) 100% 0/.7rem 100% no-repeat scroll}
+figure svg{display:block;width:100%;min-width:38rem;
 max-width:60rem;height:auto}
 table{border-collapse:collapse;font-size:.9rem;width:100%}caption{text-align:left;color:var(--soft);padding:.3rem 0}
 th,td{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;border-bottom:1px solid var(--grid)}
 th{font-weight:600}th[scope=row]{white-space:nowrap}.num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
-td code,.id{overflow-wrap:normal;white-space:nowrap}td.long{min-width:14rem}
+td code,.id{overflow-wrap:normal;white-space:nowrap}td.long{min-width:11rem}
 code,.id,.diff td,.heat td,pre{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",monospace;
 font-size:.84rem}
 .good{color:var(--good);font-weight:600}.bad{color:var(--bad)}

@@ -7,8 +7,8 @@ from evo.report.count import Heat
 from evo.report.highlight import clean, highlighted
 from evo.report.markup import LONGEST, Room, identifier, region, table
 from evo.report.story import Story, case_us, verdict_word
-from evo.report.telling import Chapter, llm_words
-from evo.report.words import clipped, count, duration, gain_words, microseconds, plural, ratio
+from evo.report.telling import Chapter, llm_words, time_words
+from evo.report.words import clipped, count, duration, gain_words, microseconds, ratio
 
 _MOST_ROWS = 2000  # trials in the table
 _MOST_INSIGHTS = 200
@@ -179,11 +179,8 @@ def _heat_table(heat: Heat) -> str:
 def cost_section(story: Story, room: Room) -> str:
     del room
     total = story.spent
-    words = "The records do not say how long the trials took."
-    if total.seconds is not None:
-        words = f"{plural(total.trials, 'trial')} took {duration(total.seconds)} of wall-clock time."
     rows = [[name, str(n), str(kept), duration(seconds)] for name, n, kept, seconds in total.by_operator]
-    parts = [f"<p>{clean(words)} {clean(llm_words(total))}</p>"]
+    parts = [f"<p>{clean(time_words(total))} {clean(llm_words(total))}</p>"]
     parts.append(table(["operator", ">trials", ">kept", ">time"], rows, "Time by operator"))
     if total.by_stage:
         stages = [[name, duration(seconds)] for name, seconds in total.by_stage]

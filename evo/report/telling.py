@@ -209,13 +209,7 @@ def _hypothesis(record: Record) -> str:
 
 
 def _cost(total: Spent) -> Chapter:
-    sentences = []
-    if total.seconds is not None:
-        each = duration(total.seconds / total.trials)
-        sentences.append(f"The trials took {duration(total.seconds)} of wall-clock time, {each} each on average.")
-    else:
-        sentences.append("The records do not say how long the trials took.")
-    sentences.append(llm_words(total))
+    sentences = [time_words(total), llm_words(total)]
     rows = tuple(
         (name, str(trials), str(kept), duration(seconds), duration(seconds / kept) if kept else "")
         for name, trials, kept, seconds in total.by_operator
@@ -224,6 +218,17 @@ def _cost(total: Spent) -> Chapter:
     return Chapter(
         heading="Time and cost", sentences=tuple(sentences), head=head, rows=rows, caption="Time by operator"
     )
+
+
+def time_words(total: Spent) -> str:
+    """How long the trials took, and the runs around them, in a sentence or two."""
+    if total.seconds is None:
+        return "The records do not say how long the trials took."
+    words = f"{plural(total.trials, 'trial')} took {duration(total.seconds)} of wall-clock time"
+    words += f", {duration(total.seconds / total.trials)} each on average."
+    if total.lasted is not None:
+        words += f" With what lies between trials (proposing, screening, pauses) that was {duration(total.lasted)}."
+    return words
 
 
 def llm_words(total: Spent) -> str:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -18,6 +19,7 @@ from evo.report import CaseStudy, Heat, Story, case_study, climbs_svg, markdown,
 from evo.report.highlight import highlighted, side_by_side
 from evo.report.roofs import Taken, roofline
 from evo.result import Verdict
+from evo.roofline import CaseLimits
 
 HOSTILE = """</title><script>alert(1)</script><img src=x onerror="alert(2)">' "><b>`|# =1+1 \x1b[2J"""
 VOID = {"meta", "link", "input", "br", "img", "hr"}
@@ -241,6 +243,50 @@ def test_rooflines_say_why_they_are_missing() -> None:
     text = page(told(climbing(3), rooflines=[bare, missing]))
     assert "no work formula" in text
     assert "no place beside modelled times" in text
+
+
+def test_marks_of_a_roofline_stand_clear_of_its_labels() -> None:
+    cases = [
+        CaseLimits(
+            name=f"c{number}",
+            flop=1e9,
+            mac=None,
+            exp=None,
+            bytes_compulsory=10**9,
+            bytes_materialised=None,
+            intensity=1.0,  # where an axis that begins at 1 would have its left edge, and the numbers beside it
+            ridge=None,
+            floors_us={},
+            estimated=(),
+            limiter="dram",
+            limiter_cold="dram",
+            floor_us=3000.0,
+            floor_cold_us=4000.0,
+        )
+        for number in range(5)
+    ]
+    taken = [Taken(case=case.name, what="x", role="champion", us=5000.0) for case in cases]
+    text = page(told(climbing(3), rooflines=[roofline("attention", chip("l4"), "modelled", cases, taken)]))
+    drawn = text[text.index("Roofline of attention") :]
+    marks = [float(at) for at in re.findall(r'<circle class="c\d[^>]* cx="([\d.]+)"', drawn)]
+    edge = float(re.findall(r'<path class="grid" d="M([\d.]+) 24V', drawn)[0])
+    labels = [float(at) for at in re.findall(r'transform="translate\(([\d.]+) ', drawn)]
+    assert len(marks) == 15
+    assert min(marks) > edge + 5
+    assert all(not label - 5 <= mark <= label + 60 for label in labels for mark in marks)
+
+
+def test_the_time_of_runs_holds_what_lies_between_trials() -> None:
+    two = [
+        replace(record(number, parent=None if number == 1 else text_of(1)), date=f"2026-01-01T09:{30 + number}:30Z")
+        for number in (1, 2)
+    ]
+    spent = story_json(told(two))["spent"]
+    assert isinstance(spent, dict)
+    assert (spent["seconds"], spent["lasted_s"]) == (4.0, 150.0)
+    assert "that was 2 min 30 s" in page(told(two))
+    before = [replace(two[0], date="2025-12-31T09:30:00Z")]  # a clock that was set back
+    assert "lasted_s" not in story_json(told(before))["spent"]  # type: ignore[operator]
 
 
 def test_counters_that_failed_say_why() -> None:

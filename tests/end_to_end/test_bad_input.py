@@ -74,9 +74,9 @@ def test_a_byte_order_mark_and_carriage_returns_are_read(shared: Path) -> None:
 
 
 def test_names_that_no_file_has(shared: Path) -> None:
-    fails(evo("check", "a" * 5000 + ".cu", cwd=shared), 2, "file name")
-    fails(evo("check", "a\nb.cu", cwd=shared), 3, "a b.cu")
-    fails(evo("check", "wrong.cu", "--device", "sim:foo", cwd=shared), 2, "foo", "l4")
+    fails(evo_here("check", "a" * 5000 + ".cu", cwd=shared), 2, "file name")
+    fails(evo_here("check", "a\nb.cu", cwd=shared), 3, "a b.cu")
+    fails(evo_here("check", "wrong.cu", "--device", "sim:foo", cwd=shared), 2, "foo", "l4")
     for branch in ("refs/heads/x", "a..b"):
         fails(evo(*ONE, f"--branch={branch}", cwd=shared), 2, branch)
     assert git(shared, "symbolic-ref", "HEAD") == "refs/heads/main"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from run_killer import problems
-from tiny import environment, evo, git, new_repository
+from tiny import FAST, environment, evo, git, new_repository
 
 from evo.population import load_records
 
@@ -46,8 +46,10 @@ def test_a_full_disk_ends_the_run_and_the_next_goes_on(tmp_path: Path, size: int
 
 def test_a_compiler_without_room_is_no_verdict_on_the_text(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
+    rare = FAST.replace("if (i < n)", 'if (n < 0) asm volatile("brkpt;");\n    if (i < n)')  # needs the disassembler
+    (root / "rare.cu").write_text(rare)
     done = subprocess.run(
-        [sys.executable, "-m", "evo", "check", "kernels/scale/ladder/10_fast.cu", "--device", "sim:l4"],
+        [sys.executable, "-m", "evo", "check", "rare.cu", "--device", "sim:l4"],
         cwd=root,
         capture_output=True,
         text=True,

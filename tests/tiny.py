@@ -102,7 +102,7 @@ def evo(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> 
 
 
 def evo_here(*arguments: object, cwd: Path) -> Ran:
-    """Run `evo` in this process, for what ends before it needs another: most of such a process is its start."""
+    """Run `evo` in this process: for complaints and reading commands, which take less time than a process to start."""
     from evo.cli.app import run
 
     out, err = io.StringIO(), io.StringIO()

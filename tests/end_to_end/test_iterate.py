@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from run_killer import ANEW, CHAMPION, problems
-from tiny import FAST, SLOW, Ran, commit_all, environment, evo, fails, git, new_repository
+from tiny import FAST, SLOW, Ran, commit_all, environment, evo, evo_here, fails, git, new_repository
 
 from evo.population import load_records
 
@@ -90,12 +90,12 @@ def test_the_leaderboard_never_mixes_modelled_and_measured(run: tuple[Path, Ran]
 def test_the_reading_commands_agree(run: tuple[Path, Ran]) -> None:
     root, ran = run
     trials = ran.lines[:-1]
-    assert [row["trial"] for row in evo("log", "--json", cwd=root).json] == [trial["id"] for trial in trials]
-    assert evo("show", trials[1]["id"], "--json", cwd=root).json["evaluation"]["status"] == "wrong"
-    assert "-    return" not in evo("diff", trials[0]["id"], trials[2]["id"], cwd=root).out
+    assert [row["trial"] for row in evo_here("log", "--json", cwd=root).json] == [trial["id"] for trial in trials]
+    assert evo_here("show", trials[1]["id"], "--json", cwd=root).json["evaluation"]["status"] == "wrong"
+    assert "-    return" not in evo_here("diff", trials[0]["id"], trials[2]["id"], cwd=root).out
     for trial in trials[:3]:
         assert evo("replay", trial["id"], "--json", cwd=root).json["same"] is True
-    board = evo("leaderboard", "--rebuild", "--json", cwd=root).json
+    board = evo_here("leaderboard", "--rebuild", "--json", cwd=root).json
     assert board["entries"][0]["variant"] == ran.lines[-1]["champion"]
     assert git(root, "status", "--porcelain") == ""
 
@@ -126,8 +126,8 @@ def test_a_champion_edited_by_hand_becomes_a_start(tmp_path: Path) -> None:
         assert (ran.code, ran.lines[0]["kind"]) == (0, "start"), ran.err
         assert "not what evo last kept" in ran.err
         trial = ran.lines[-2]["id"]
-        assert evo("show", trial, cwd=root).code == 0
-        assert evo("diff", str(CHAMPION), trial, cwd=root).code == 0
+        assert evo_here("show", trial, cwd=root).code == 0
+        assert evo_here("diff", str(CHAMPION), trial, cwd=root).code == 0
     assert problems(root, load_records(root, settled=True)) == []
 
 

@@ -9,27 +9,27 @@ from xml.etree import ElementTree
 import headless_chromium
 import pytest
 from headless_chromium import Chromium
-from tiny import evo, fails, git, new_repository
+from tiny import evo, evo_here, fails, git, new_repository
 
 
 @pytest.fixture(scope="module")
 def evolved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = new_repository(tmp_path_factory.mktemp("report") / "repository")
-    fails(evo("report", cwd=root), 3, "nothing to report", "evo iterate")
-    fails(evo("report", "--task", "scale", "--json", cwd=root), 3, "no trial of scale")
+    fails(evo_here("report", cwd=root), 3, "nothing to report", "evo iterate")
+    fails(evo_here("report", "--task", "scale", "--json", cwd=root), 3, "no trial of scale")
     ran = evo("iterate", "scale", "--device", "sim:l4", "--iterations", "3", "--operators", "ladder,rules", cwd=root)
     assert ran.code == 0, ran.err
     return root
 
 
 def test_every_format_tells_the_same_trials(evolved: Path, tmp_path: Path) -> None:
-    whole = evo("report", "--json", cwd=evolved).json
+    whole = evo_here("report", "--json", cwd=evolved).json
     assert whole["trials"] >= 2
     assert [climb["timing"] for climb in whole["climbs"]] == ["modelled"]
-    assert len(evo("report", "--format", "csv", cwd=evolved).out.splitlines()) == 1 + whole["trials"]
-    assert "modelled" in evo("report", "--format", "md", cwd=evolved).out
+    assert len(evo_here("report", "--format", "csv", cwd=evolved).out.splitlines()) == 1 + whole["trials"]
+    assert "modelled" in evo_here("report", "--format", "md", cwd=evolved).out
     drawing = tmp_path / "climb.svg"
-    assert evo("report", "--out", drawing, cwd=evolved).code == 0
+    assert evo_here("report", "--out", drawing, cwd=evolved).code == 0
     assert ElementTree.parse(drawing).getroot().tag.endswith("svg")
     study = tmp_path / "study.json"
     assert evo("report", "--case-study", "--out", study, cwd=evolved).code == 0
@@ -47,11 +47,11 @@ def test_the_page_counts_the_champion_by_source_line(evolved: Path) -> None:
 
 
 def test_what_cannot_be_asked_for_is_told(evolved: Path, tmp_path: Path) -> None:
-    fails(evo("report", "--task", "nope", cwd=evolved), 2, "nope")
-    fails(evo("report", "--run", "1999", cwd=evolved), 2, "1999")
-    fails(evo("report", "--out", tmp_path / "report.pdf", cwd=evolved), 2, "html")
-    fails(evo("report", "--out", tmp_path / "none" / "report.html", cwd=evolved), 2, "no folder")
-    fails(evo("report", "--json", "--format", "csv", cwd=evolved), 2, "together")
+    fails(evo_here("report", "--task", "nope", cwd=evolved), 2, "nope")
+    fails(evo_here("report", "--run", "1999", cwd=evolved), 2, "1999")
+    fails(evo_here("report", "--out", tmp_path / "report.pdf", cwd=evolved), 2, "html")
+    fails(evo_here("report", "--out", tmp_path / "none" / "report.html", cwd=evolved), 2, "no folder")
+    fails(evo_here("report", "--json", "--format", "csv", cwd=evolved), 2, "together")
     assert git(evolved, "status", "--porcelain") == ""
 
 

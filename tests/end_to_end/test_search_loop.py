@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from run_killer import CHAMPION, problems
-from tiny import FAST, evo, git, new_repository
+from tiny import FAST, evo, evo_here, git, new_repository
 
 from evo.population import load_records
 
@@ -49,7 +49,7 @@ def test_patience_ends_a_control_and_resume_counts_on(root: Path) -> None:
 
 def test_questions_without_sense_are_refused(root: Path) -> None:
     for wrong in (("--search", "best"), ("--target", "120%"), ("--resume", "--from", "ladder/00_slow.cu")):
-        ran = evo(*RUN, *wrong, cwd=root)
+        ran = evo_here(*RUN, *wrong, cwd=root)
         assert ran.code == 2
         assert ran.err.startswith("error: ")
 

@@ -291,6 +291,7 @@ class ModuleReference:
 
     def run(self, inputs: Arrays, case: Axes, dtype: Any, *, seed: int = 0) -> list[Any]:
         """forward on the CPU with all floating tensors in `dtype` (None: as they are). seed: of what it draws."""
+        self.fixed(case)  # here, where types are the problem's own: what is found is kept
         with seeded(seed), placed("cpu", dtype):
             module = self.problem.module(case)
             if dtype is not None:

@@ -228,6 +228,18 @@ def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[
     assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
 
 
+@pytest.mark.parametrize("name", ["hinge_column", "cross_entropy", "unusual"])
+def test_the_trusted_run_is_in_the_problems_own_types(usual: tuple[Path, dict[str, Answer]], name: str) -> None:
+    root, _ = usual
+    task = load_task(root, name)
+    module, case = load_reference(task).module, task.check[0]
+    inputs = module.inputs(case.axes, np.random.default_rng(5))
+    exact, own = module.expected(inputs, case.axes), module.trusted(inputs, case.axes)  # in the order of evo itself
+    for tensor in task.outputs:
+        assert (exact[tensor.name].dtype, own[tensor.name].dtype) == (np.float64, np.float32)
+    assert any((own[tensor.name] != exact[tensor.name]).any() for tensor in task.outputs)
+
+
 def test_values_far_from_zero_get_a_tolerance_that_sees_their_order(usual: tuple[Path, dict[str, Answer]]) -> None:
     root, answers = usual
     assert answers["far"].refused is None

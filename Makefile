@@ -8,6 +8,8 @@ endif
 BIN := .venv/bin
 READY := .venv/.ready
 JOBS ?= 2
+# A file of tests stays in one process, which sets up what its tests share once.
+SHARED := -n $(JOBS) --dist loadfile
 # Extra words for pip and for the command, e.g. make iterate ARGS='--device gpu:0 --budget 30m'
 PIP_ARGS ?=
 ARGS ?=
@@ -28,7 +30,7 @@ iterate: $(READY)
 		--iterations 12 $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest $(SHARED) $(ARGS)
 
 test-full: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) -m 'not gpu' $(ARGS)
@@ -49,7 +51,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest $(SHARED) $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/simulator.py $(ARGS)

@@ -18,6 +18,8 @@ from evo.source.tree import Source
 _FLAG = re.compile(r"(?<=\s)-\S+")
 _SHOWN = 60  # characters of a text in a description
 _LISTED = 6
+_BESIDE = 2  # tokens
+_QUALIFIERS = frozenset(("const", "constexpr", "volatile", "static", "unsigned", "signed", "long", "short"))
 _EVO = re.compile(r"//\s*evo:\s*(?:(launch|scratch)\b\s*(.*)|(\w*)\s*(.*?)(?:\s{3,}.*)?)$")  # three blanks: a remark
 # A comment goes on behind a backslash at the end of its line; a macro has parameters where no blank precedes a bracket.
 _TOKEN = re.compile(
@@ -63,6 +65,9 @@ class Classification:
     why: str
 
 
+_Code = tuple[str, int, int, int, int]  # of a matcher: what is done, and the ranges
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     text: str
@@ -84,12 +89,38 @@ def tree_difference(parent: str, child: str) -> Change:
     sources = Source(parent), Source(child)
     regions = [
         _region(sources, (old, i1 + head, i2 + head), (new, j1 + head, j2 + head))
-        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
-        if tag != "equal"
+        for i1, i2, j1, j2 in _joined(matcher.get_opcodes(), [t.text for t in middle_old], [t.text for t in middle_new])
     ]
     added, removed = _line_counts(parent, child)
     groups = grouped(*sources, regions)
     return Change(regions=tuple(regions), lines_added=added, lines_removed=removed, groups=groups)
+
+
+def _joined(codes: Sequence[_Code], old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
+    """The places that differ. Two of one kind around a token are one where that token may as well stand beside them.
+
+    `int a` after `const int b; int a` is all of `const int b;` more, however the matcher cut it.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    kinds: list[str] = []
+    for tag, i1, i2, j1, j2 in codes:
+        if tag == "equal":
+            continue
+        if found and kinds[-1] == tag and tag != "replace":
+            a1, a2, b1, b2 = found[-1]
+            text, first, last, middle = (new, b1, j2, (b2, j1)) if tag == "insert" else (old, a1, i2, (a2, i1))
+            kept = text[slice(*middle)]
+            if 0 < len(kept) <= _BESIDE and kept == text[last - len(kept) : last]:
+                shift = len(kept)  # what stood between them stands behind both now
+                found[-1] = (a1, a2, b1, j2 - shift) if tag == "insert" else (a1, i2 - shift, b1, b2)
+                continue
+            if 0 < len(kept) <= _BESIDE and kept == text[first : first + len(kept)]:
+                shift = len(kept)
+                found[-1] = (i1, i2, b1 + shift, j2) if tag == "insert" else (a1 + shift, i2, j1, j2)
+                continue
+        found.append((i1, i2, j1, j2))
+        kinds.append(tag)
+    return found
 
 
 def split(parent: str, change: Change) -> list[tuple[str, str]]:
@@ -214,11 +245,20 @@ def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
         child_line=child.line(spans[1].start),
         before=parent.slice(spans[0]),
         after=child.slice(spans[1]),
-        statement=parent.enclosing_statement(spans[0]),
+        statement=parent.enclosing_statement(_held(parent, old, new) or spans[0]),
         span=spans[0],
         lead=_gap(child, new[0], new[1] - 1),
         trail=_gap(child, new[0], new[2] - 1),
     )
+
+
+def _held(parent: Source, old: _Run, new: _Run) -> Span | None:
+    """Of a new word such as `const`: the token behind it, to whose statement it belongs."""
+    tokens, first, last = old
+    words = {token.text for token in new[0][new[1] : new[2]]}
+    if first != last or first == len(tokens) or not words or not words <= _QUALIFIERS:
+        return None
+    return _byte_span(parent, (tokens, first, first + 1))
 
 
 def _gap(source: Source, tokens: list[_Token], place: int) -> str:

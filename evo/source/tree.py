@@ -14,7 +14,7 @@ from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, 
 from evo.source.statements import Statement, names_in, statements_in
 from evo.source.syntax import Node, read
 from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of
-from evo.source.writes import hidden_writes
+from evo.source.writes import changed_in, hidden_writes
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
 _UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
@@ -182,6 +182,10 @@ class Source:
     def _hidden(self) -> dict[str, frozenset[str]]:
         return hidden_writes(self._root)
 
+    def changed_in(self, span: Span) -> frozenset[str]:
+        """Names that the text of a span declares or changes, whether its statements say so or not."""
+        return changed_in(self._root, (node for node in self._around(span).walk() if span.holds(span_of(node))))
+
     def names(self, span: Span) -> tuple[tuple[str, Span], ...]:
         """Identifiers of variables, functions and macros within a span, in text order."""
         found = names_in(self._around(span))
@@ -220,7 +224,7 @@ class Source:
     def is_conditional(self, span: Span, within: Span) -> bool:
         """Whether an expression may be skipped where the text around it, up to `within`, is carried out."""
         node: Node | None = self._around(span)
-        while node is not None and within.holds(span_of(node)) and span_of(node) != within:
+        while node is not None and within.holds(span_of(node)):
             above = node.parent
             if node.type in ("conditional_expression", "if_statement", "while_statement", "switch_statement"):
                 return True

@@ -7,11 +7,11 @@ address, `x++` inside an expression or a macro that assigns changes a name unsee
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from evo.source.nodes import function_of
 from evo.source.syntax import Node
-from evo.source.types import text_of
+from evo.source.types import declarator_name, text_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNS = re.compile(r"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--")
@@ -71,6 +71,19 @@ def hidden_writes(root: Node) -> dict[str, frozenset[str]]:
             for inner in body.walk():
                 names.update(_changed(inner, known, constant, macros))
     return {name: frozenset(names) for name, names in found.items()}
+
+
+def changed_in(root: Node, nodes: Iterable[Node]) -> frozenset[str]:
+    """Names that some nodes declare or change in any way, elements of an array included."""
+    known, constant, macros = _takers(root), _constant_methods(root), _macros(root)
+    found: set[str] = set()
+    for node in nodes:
+        found.update(_changed(node, known, constant, macros))
+        if node.type in ("update_expression", "assignment_expression"):
+            found.update(_base(node.child("argument") or node.child("left")))
+        elif node.type == "declaration":
+            found.update(name for each in node.children_of("declarator") if (name := declarator_name(each)))
+    return frozenset(found)
 
 
 def _changed(node: Node, known: Mapping[str, set[int]], constant: set[str], macros: Mapping[str, str]) -> Iterator[str]:

@@ -26,7 +26,7 @@ def _find_prefetch(scene: Scene) -> Iterator[Application]:
             assert statement.limit is not None
             if re.search(r"\b(break|continue|goto)\b", scene.source.slice(statement.body_span)):
                 continue
-            written = {s.name for s in statement.all() if s is not statement and s.name and s.kind != "call"}
+            written = scene.source.changed_in(statement.body_span)
             reads: dict[str, list[Span]] = {}
             for use in scene.source.subscripts(statement.body_span):
                 names = {name for name, _ in scene.source.names(use.span)}

@@ -146,7 +146,7 @@ def _find_early(scene: Scene) -> Iterator[Application]:
                 reads = [r for r in _reads(body, loop, guards) if r.pointer not in casts and "" not in casts]
                 groups = [reads, *([read] for read in reads)] if len(reads) > 1 else [reads]
                 for group in groups:
-                    found = _application(body, loop, group, before[-1]) if group else None
+                    found = _application(body, loop, group, (before[-1], place)) if group else None
                     if found is not None:
                         yield found
 
@@ -271,8 +271,8 @@ def _read_by(body: _Body, made_by: Statement) -> Iterator[tuple[str, Span, int]]
             yield use.name, use.span, places[0]
 
 
-def _application(body: _Body, loop: Statement, reads: Sequence[_Read], wait: int) -> Application | None:
-    """The loads of some reads in front of the last wait; None where there is no such place."""
+def _application(body: _Body, loop: Statement, reads: Sequence[_Read], at: tuple[int, int]) -> Application | None:
+    """The loads of some reads in front of the last wait; None where there is no such place. at: of wait and loop."""
     scene, function = body.scene, body.function
     if any(sum(r.pointer == other.pointer for other in reads) > 1 for r in reads):
         return None
@@ -280,8 +280,8 @@ def _application(body: _Body, loop: Statement, reads: Sequence[_Read], wait: int
     for read in reads:
         needed += [read.index, *read.guards]
         needed += [scene.source.slice(s.value) for s in read.locals if s.value is not None]
-    place = max(body.place_of(needed), *(n + 1 for n, top in enumerate(body.tops[:wait]) if _returns(scene, top)), 0)
-    if place > wait:
+    place = max(body.place_of(needed), *(n + 1 for n, top in enumerate(body.tops[: at[1]]) if _returns(scene, top)), 0)
+    if place > at[0]:
         return None
     above = scene.source.above(body.tops[place].span)
     if above is None or loop.limit is None:

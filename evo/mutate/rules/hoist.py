@@ -18,10 +18,6 @@ def _loops(statements: Sequence[Statement]) -> Iterator[Statement]:
         yield from (inner for inner in top.all() if inner.kind == "for")
 
 
-def _written(loop: Statement) -> set[str]:
-    return {s.name for s in loop.all() if s.name and s.kind in ("declare", "assign", "for")}
-
-
 def _declared_before(function: Function, statements: Sequence[Statement], name: str, at: int) -> bool:
     params = {param.name for param in function.params}
     return name in params or any(s.name == name and s.span.end <= at for s in statements if s.kind == "declare")
@@ -45,7 +41,9 @@ def _find_reciprocal(scene: Scene) -> Iterator[Application]:
                 if loop.body_span.holds(division.span) and types == ("float", "float") and name.isidentifier():
                     found.setdefault(name, []).append(Span(division.left.end, division.right.end))
             for name, spans in found.items():
-                if name in _written(loop) or not _declared_before(function, statements, name, loop.span.start):
+                if name in scene.source.changed_in(loop.span) or not _declared_before(
+                    function, statements, name, loop.span.start
+                ):
                     continue
                 inverse = fresh(scene, f"{name}_inverse")
                 signs = {scene.source.slice(span).strip()[:2] for span in spans}
@@ -99,7 +97,12 @@ def _find_rescale(scene: Scene) -> Iterator[Application]:
                 assert update.target is not None
                 target = scene.source.slice(update.target)
                 match = re.match(rf"{re.escape(target)} \* (\w+) \+ ", scene.source.slice(update.value or update.span))
-                if match is None or update.value is None or match[1] in _written(loop) or update.name:
+                if (
+                    match is None
+                    or update.value is None
+                    or match[1] in scene.source.changed_in(loop.span)
+                    or update.name
+                ):
                     continue
                 inner = [s for s in loop.all() if s.kind == "for" and s is not loop and s.span.holds(update.span)]
                 if scene.source.type_of(function.name, update.target) != "float" or len(inner) > 1:
@@ -127,7 +130,7 @@ def _find_pointer(scene: Scene) -> Iterator[Application]:
             start = scene.source.above(loop.span)
             if start is None or loop.header is None or loop.body_span is None or loop.step != "1" or loop.start is None:
                 continue
-            written = _written(loop)
+            written = scene.source.changed_in(loop.span)
             reads: dict[str, list[Span]] = {}
             for use in scene.source.subscripts(loop.body_span):
                 text = scene.source.slice(use.span)

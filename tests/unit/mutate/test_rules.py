@@ -115,7 +115,8 @@ def test_example_compiles(rule: Rule, example: Example) -> None:
     for text in (example.before, example.after):
         variant = example_variant(text)
         whole = "#include <cuda_fp16.h>\n" + variant.text
-        built = compile_source(whole, name=rule.name, macros={}, flags=variant.flags, cache=Cache(None))
+        sizes = dict.fromkeys(variant.macros, 8)
+        built = compile_source(whole, name=rule.name, macros=sizes, flags=variant.flags, cache=Cache(None))
         assert isinstance(built, Binary), built
 
 
@@ -232,6 +233,8 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("restrict", "__device__ float f(float* a) { return a[0]; }\n"),
         ("prefetch", "  for (int i = 0; i < n; ++i) { o[i] = i > 2 ? a[i * 2] : x; }\n"),
         ("prefetch", "  for (int i = 0; i < n; ++i) { int j = i * 2; o[i] = a[j]; }\n"),
+        ("prefetch", "  for (int i = 0; i < n; ++i)\n    if (i < 3) o[i] = a[i * 2];\n"),
+        ("prefetch", "  int j = 0;\n  for (int i = 0; i < n; ++i) { const int u = j++, v = u; o[i] = a[i + v]; }\n"),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i * 2] = a[i * 3];\n"),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i] = i > 2 ? a[i] : x;\n"),
         ("wide_access", "  for (int i = 0; i < n; i += 3) o[i] = a[i];\n"),
@@ -243,6 +246,8 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("interchange", "  for (int i = 0; i < n; ++i)\n    for (int j = 0; j < i; ++j)\n      o[i * n + j] = x;\n"),
         ("interchange", "  for (int i = 0; i < n; ++i)\n    for (int j = 0; j < 8; ++j)\n      o[j] = a[i];\n"),
         ("hoist_reciprocal", "  for (int i = 0; i < n; ++i) { float y = a[i]; o[i] = x / y; }\n"),
+        ("hoist_reciprocal", "  for (int i = 0; i < n; ++i) o[i] = x / y, y += 1.0f;\n"),
+        ("hoist_reciprocal", "  for (int i = 0; i < n; ++i) { float y = a[i], z = y; o[i] = z / y; }\n"),
         ("inverse_root", "  const float r = sqrtf(x);\n  o[0] = y / r + r;\n"),
         (
             "lazy_rescale",
@@ -305,6 +310,14 @@ def test_rule_refuses_where_it_does_not_apply(rule: str, text: str) -> None:
     if rule == "flag":
         (flag_rule,) = [r for r in RULES if r.name == "flag"]
         assert flag_rule.applications(example_variant(text)) == ()
+
+
+def test_a_rescale_goes_no_further_than_its_factor_is_known() -> None:
+    text = "  float s[2] = {0};\n  for (int j = 0; j < n; ++j) {\n    const float u = a[j], f = x - u;\n"
+    text += "    for (int i = 0; i < 2; ++i) s[i] = s[i] * f + x;\n  }\n  o[0] = s[0];\n"
+    (rule,) = [rule for rule in RULES if rule.name == "lazy_rescale"]
+    ((_, child),) = children(rule, example_variant(text))
+    assert child.text.index("f = x - u") < child.text.index("if (f != 1.0f)")
 
 
 def test_bounds_follow_the_knob_and_the_limit() -> None:

@@ -69,7 +69,7 @@ def write_task(
         raise Refused(
             reason, "run the file by itself first; it must not need packages or devices of its own"
         ) from error
-    return _Draft(file, name, into, Reduction.of(problem, own), description, compiled, only_small).write()
+    return _Draft(file, name, into, Reduction(problem, own), description, compiled, only_small).write()
 
 
 class _Draft:
@@ -84,12 +84,14 @@ class _Draft:
         only_small: bool,
     ) -> None:
         self.file, self.name, self.into = file, name, into / name
-        self.reduction, self.problem, self.own = reduction, reduction.problem, reduction.own
+        found = check_sizes(reduction)
+        self.reduction = reduction.without_values(list(found.values())[-1])
+        self.problem, self.own = self.reduction.problem, reduction.own
         self.sizes: SizesOfFile = self.problem.sizes
         self.description = description or f"{file.stem}, a PyTorch module: see problem.py."
         self.compiled = compiled
         self.notes: list[str] = []
-        self.check = check_sizes(reduction)
+        self.check = found if self.reduction is reduction else check_sizes(self.reduction)
         self.bench = self._bench(only_small)
         self.arguments, self.state, self.outputs = self._named()
 

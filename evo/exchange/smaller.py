@@ -35,18 +35,19 @@ class Reduction:
         self._ran: dict[tuple[int, ...], bool] = {}
         self._apart = True  # whether equal sizes may become different ones
 
-    @classmethod
-    def of(cls, problem: Problem, own: Shapes) -> Reduction:
-        """Without the integers that get_inputs() alone uses and that change no shape: they belong to the values."""
-        every = cls(problem, own)
-        idle = [axis for axis in problem.sizes.drawn if every._same_shapes_beside(axis)]
-        return cls(Problem(problem.sizes.without(idle)), own) if idle else every
+    def without_values(self, small: Sizes) -> Reduction:
+        """Without the integers that get_inputs() alone uses and that change no shape: they belong to the values.
 
-    def _same_shapes_beside(self, axis: str) -> bool:
-        value, seen = self.axes[axis], False
+        small: sizes at which that is tried.
+        """
+        idle = [axis for axis in self.problem.sizes.drawn if self._same_shapes_beside(small, axis)]
+        return Reduction(Problem(self.problem.sizes.without(idle)), self.own) if idle else self
+
+    def _same_shapes_beside(self, small: Sizes, axis: str) -> bool:
+        value, here, seen = small[axis], self.shapes(small), False
         for other in (value + 1, value * 2, value - 1, value // 2):
-            moved = self.shapes({**self.axes, axis: other}) if 0 < other != value else None
-            if moved is not None and moved != self.own:
+            moved = self.shapes({**small, axis: other}) if 0 < other != value else None
+            if moved is not None and moved != here:
                 return False
             seen = seen or moved is not None
         return seen

@@ -35,6 +35,7 @@ _MIDDLE = re.compile(r"^={5,9}\s*$")
 _CLOSE = re.compile(r"^>{5,9} ?REPLACE\s*$")
 _FIELD = re.compile(r"^[\s*_#>-]*(SUMMARY|REASON|EXPECTED|RISK)[*_]*\s*:[*_]*\s*(.+)$")
 _THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_THOUGHT_END = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)  # where the prompt opened it already
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufeff]")
 
@@ -83,7 +84,8 @@ def read_reply(text: str) -> Reply:
     """Find the edits of a reply. Raises Unusable."""
     if len(text) > LONGEST_REPLY:
         raise Unusable(f"the reply has {len(text):,} characters; one small edit was asked for")
-    text = _THOUGHT.sub("", text.replace("\r\n", "\n"))
+    text = _THOUGHT.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    text = _THOUGHT_END.sub("", text)
     if not text.strip():
         raise Unusable("the reply is empty")
     blocks: list[Block] = []
@@ -112,7 +114,7 @@ def read_reply(text: str) -> Reply:
         raise Unusable(f"{len(blocks)} SEARCH/REPLACE blocks; at most {MOST_BLOCKS}, all for one change")
     if sum(len(block.replace) for block in blocks) > MOST_LINES:
         raise Unusable(f"the edits bring in more than {MOST_LINES} lines; make one small change")
-    return Reply(blocks=tuple(blocks), words=words)
+    return Reply(blocks=tuple(dict.fromkeys(blocks)), words=words)  # said twice, meant once
 
 
 def _block(search: Sequence[str], replace: Sequence[str]) -> Block:

@@ -35,7 +35,15 @@ def test_an_edit_replaces_its_lines_and_no_other_byte() -> None:
 
 @pytest.mark.parametrize(
     "around",
-    ["{}", "Sure!\n```cuda\n{}```\nDone.", "<think>maybe\n<<<<<<< SEARCH\nno\n=======\n</think>{}", "{}\r\n"],
+    [
+        "{}",
+        "Sure!\n```cuda\n{}```\nDone.",
+        "<think>maybe\n<<<<<<< SEARCH\nno\n=======\n</think>{}",
+        "{}\r\n",
+        "maybe\n<<<<<<< SEARCH\nno\n</think>\n{}",
+        "\ufeff{}",
+        "{0}\nAgain:\n{0}",
+    ],
 )
 def test_words_around_an_edit_do_not_matter(around: str) -> None:
     assert edited(around.format(block(LOOP, ADD))) == SLOW.replace(LOOP, ADD)
@@ -72,7 +80,7 @@ def test_what_the_model_says_of_its_edit_is_kept_as_plain_lines() -> None:
         (block("// evo: task   scale", "// evo: task   other"), "leave it alone"),
         (block("// evo: task   scale", "// evo: shell  rm -rf"), "unknown field"),
         (block("#define THREADS 32", "#define THREADS 33"), "outside its domain"),
-        (block(LOOP, ADD) + block(LOOP, ADD), "overlap"),
+        (block(LOOP, ADD) + block(LOOP, ADD + "  // twice"), "overlap"),
         (block(LOOP, "\n".join(["    y[0] = 1.0f;"] * 200)), "more than 120 lines"),
         (block(LOOP, "    y[0] = " + "1 + " * 200 + "1;"), "line of"),
         (block(LOOP, ADD + "\x00"), "no text"),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
-TAIL_SAMPLES = 64  # of every side at least, however slow it is
+TAIL_SAMPLES = 32  # of every side at least, however slow it is
 LOST_PAIRS = 8  # a loss that this many short pairs do not settle is looked at with whole blocks
 
 

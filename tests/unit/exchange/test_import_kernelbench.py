@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import time
@@ -15,7 +16,7 @@ from evo.errors import SyntaxInvalid, UsageError
 from evo.exchange import child
 from evo.exchange.gpumode import problem_text as gpumode_text
 from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
-from evo.exchange.module import placed
+from evo.exchange.module import ModuleReference, placed
 from evo.exchange.sizes import read_sizes
 from evo.reference import load_reference
 from evo.task import Task, load_task, read_task
@@ -238,6 +239,21 @@ def test_the_trusted_run_is_in_the_problems_own_types(usual: tuple[Path, dict[st
     for tensor in task.outputs:
         assert (exact[tensor.name].dtype, own[tensor.name].dtype) == (np.float64, np.float32)
     assert any((own[tensor.name] != exact[tensor.name]).any() for tensor in task.outputs)
+
+
+def test_trusted_running_sums_have_the_error_of_a_plain_kernel(tmp_path: Path) -> None:
+    file = tmp_path / "scan.py"
+    file.write_text(HEAD + "return x.cumsum(1), torch.cumprod(x, dim=1)\n" + FOOT.format(sizes="4, 999"))
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    module = ModuleReference(path=file, sha256=digest, arguments={"x": 0}, state={}, outputs=["s", "p"])
+    case = dict(module.problem.sizes.axes)
+    inputs = module.inputs(case, np.random.default_rng(3))
+    plain = np.zeros(4, np.float32)
+    for column in inputs["x"].T:
+        plain = plain + column
+    np.testing.assert_array_equal(module.trusted(inputs, case)["s"][:, -1], plain)
+    exact = np.cumsum(inputs["x"].astype(np.float64), axis=1)
+    np.testing.assert_allclose(module.expected(inputs, case)["s"], exact, rtol=1e-13)
 
 
 def test_values_far_from_zero_get_a_tolerance_that_sees_their_order(usual: tuple[Path, dict[str, Answer]]) -> None:

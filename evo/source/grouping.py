@@ -119,7 +119,7 @@ class _Links:
         inside, line = (one, b) if a.scope else (other, a)
         if line.part == "evo macro":
             return bool(set(_NAME.findall(f"{line.before} {line.after}")) & self._names[inside] - _WORDS - {"macro"})
-        if line.part == "evo launch":
+        if line.part in ("evo launch", "evo require"):
             statement = self._statements[inside]
             text = self._parent.slice(statement.span) if statement is not None else ""
             region = self._regions[inside]

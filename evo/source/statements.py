@@ -14,6 +14,7 @@ from evo.source.spans import Span
 from evo.source.syntax import Node
 from evo.source.types import declarator_name, text_of
 
+CONDITIONAL = ("preproc_if", "preproc_ifdef")
 _ASSIGNS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
 
 
@@ -72,7 +73,8 @@ def statements_in(block: Node) -> tuple[Statement, ...]:
 
 
 def _counts(node: Node) -> bool:
-    return node.type != "comment" and not node.type.startswith("preproc")
+    """Whether it is more than a remark: what stands behind `#if` may or may not be there, and counts as `other`."""
+    return node.type in CONDITIONAL or (node.type != "comment" and not node.type.startswith("preproc"))
 
 
 def _statement(node: Node) -> Statement:

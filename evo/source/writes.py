@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from evo.source.nodes import function_of
+from evo.source.statements import CONDITIONAL
 from evo.source.syntax import Node
 from evo.source.types import declarator_name, text_of
 
@@ -124,13 +125,22 @@ def _by_call(node: Node, known: Mapping[str, set[int]], constant: set[str], macr
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether it is a statement of its own, or the head of a loop."""
+    """Whether it is a statement of its own, or the head of a loop; not behind `#if`, where no statement is told."""
+    if _is_behind_if(node):
+        return False
     outer = node.parent
     while outer is not None and outer.type == "comma_expression":
         outer = outer.parent
         if outer is not None and outer.type == "expression_statement":
             return False
     return outer is not None and outer.type in ("expression_statement", "for_statement")
+
+
+def _is_behind_if(node: Node) -> bool:
+    above = node.parent
+    while above is not None and above.type not in (*CONDITIONAL, "function_definition"):
+        above = above.parent
+    return above is not None and above.type in CONDITIONAL
 
 
 def _is_writable(param: str) -> bool:

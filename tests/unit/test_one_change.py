@@ -82,6 +82,7 @@ def edited(edits: Edits) -> str:
         (("    float sum = 0.0f;", "    float more = sum_of(cols);\n    float sum = more;"),),
         (("    const float inverse", "    float one = 1.0f;\n    const float inverse"),),
         (("float sum = 0.0f", "const float sum = 1.0f"),),
+        ((KNOBS[1], KNOBS[1] + "// evo: require THREADS % 64 == 0\n"), ("= threadIdx.x", "= threadIdx.x % 64")),
         (("    ", "\t"), FASTER),
         (("\n", "\r\n"), FASTER),
     ],

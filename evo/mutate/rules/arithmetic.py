@@ -117,7 +117,7 @@ def _is_constant(scene: Scene, product: Binary, inner: Binary) -> bool:
         return False
     loop = min(loops, key=lambda s: s.span.end - s.span.start)
     names = {name for span in (inner.right, product.right) for name, _ in source.names(span)}
-    changed = {s.name for s in loop.all() if s.name} | source.hidden_writes(function)
+    changed = source.changed_in(loop.span)
     return not names & changed and bool({name for name, _ in source.names(inner.left)} & changed)
 
 

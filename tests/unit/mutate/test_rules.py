@@ -302,6 +302,8 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("coarsen", _summed("{ sum += a[row] * last; last = a[row]; }", "").replace("sum =", "last = 0.0f, sum =")),
         ("coarsen", _summed("{ const float row = b[i]; sum += row; }", "")),
         ("coarsen", _summed("one += a[row] * b[i]", "").replace("sum = 0.0f;", "sum = 0.0f;\n  float& one = sum;")),
+        ("coarsen", _summed("{\n#if 1\n sum += a[row] * b[i];\n#endif\n}", "")),
+        ("wide_access", "  for (int i = 0; i < n; ++i) {\n#ifdef N\n    x += 1.0f;\n#endif\n    o[i] = a[i];\n  }\n"),
         ("coarsen", _summed("sum.add(a[row] * b[i])", _ADDER).replace("float sum = 0.0f", "Adder sum")),
     ],
 )  # fmt: skip

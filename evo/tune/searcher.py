@@ -40,6 +40,8 @@ class Settings:
     trend: float = 1.0
     derived: bool = True
     judge: bool = True
+    walked: int = 256  # of a space this small the rest is walked at random, once the model sees
+    settled: float = 1e-4  # less improvement than this left, of the logarithm
     priors: Priors = field(default_factory=Priors)
 
 
@@ -160,6 +162,8 @@ class Searcher:
         mean, deviation = self._model.predict(y, trend, self._pool_trend)
         score = improvement(mean, deviation, float(y.min()))
         score[self._taken] = -np.inf
+        if len(self._pool) <= self.settings.walked and float(score.max()) < math.log(self.settings.settled):
+            return self._likely()  # it may be wrong: one point of a slow neighbourhood can be the best of all
         if not (self.settings.judge and self._judge.has_failures):
             return _point(self._pool[int(np.argmax(score))])
         few = self._candidates(score)

@@ -1,123 +1,160 @@
-// The next tile of K and V travels into shared memory by 16-byte cp.async while the current one is computed on.
-// Roadmap step 2: asynchronous copies into a ring of STAGES buffers.
-// Hypothesis: the wait for global memory at the top of each tile disappears behind arithmetic, copies take no register,
-// and fp16 tiles need half the shared memory of fp32 ones. The conversions move into the inner loop, which costs some
-// of the gain back. Expect at least 1.1x, more where few blocks are resident.
+// Shared memory is read 16 bytes at a time, and BATCH keys share one update of the running maximum.
+// Roadmap step 3: 128-bit loads.
+// Hypothesis: the rungs below issue a shared load for every one or two multiply-adds; one 128-bit load feeds eight.
+// Rescaling the accumulators once per BATCH keys instead of once per key removes one multiply in three, and the BATCH
+// independent dot products hide each other's latency. Expect 1.5x or more.
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block
 // evo: knob   TILE in 16, 32, 64                   keys of one stage
 // evo: knob   GROUP in 2, 4, 8                     lanes that share a row
-// evo: knob   STAGES in 2, 3, 4
+// evo: knob   BATCH in 1, 2, 4, 8                  keys between two updates of the maximum
+// evo: require TILE % BATCH == 0 and D % (8 * GROUP) == 0
 // evo: require ROWS * GROUP >= 32 and ROWS * GROUP <= chip.threads_per_block
-// evo: require ROWS * GROUP * (2 * D // GROUP + 48) <= chip.registers_per_sm
+// evo: require ROWS * GROUP * (2 * D // GROUP + 64) <= chip.registers_per_sm
 // evo: require shared <= chip.shared_per_block_optin
-// evo: launch attention grid (ceil_div(SQ, ROWS), HQ, B) block (ROWS * GROUP) shared (STAGES * 2 * TILE * D * 2)
+// evo: launch attention grid (ceil_div(SQ, ROWS), HQ, B) block (ROWS * GROUP) shared (2 * 2 * TILE * D * 2)
 #include <cuda_fp16.h>
 
 #define ROWS 32
 #define TILE 32
 #define GROUP 4
-#define STAGES 2
+#define BATCH 4
 
 constexpr int THREADS = ROWS * GROUP;
-constexpr int PAIRS = D / 2 / GROUP;  // element pairs of a row that one lane holds
-constexpr int CHUNKS = D / 8;         // 16-byte chunks of a row
+constexpr int CHUNKS = D / 8;           // 16-byte chunks of a row
+constexpr int SHARE = CHUNKS / GROUP;   // chunks that one lane holds: lane, lane + GROUP, ...
+constexpr int STAGE = 2 * TILE * CHUNKS;
 
 // Copy 16 bytes, or write 16 zero bytes when there is nothing to copy (the source is then not read).
-__device__ inline void copy_async(__half* to, const __half* from, bool present) {
+__device__ inline void copy_async(uint4* to, const uint4* from, bool present) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
     const int bytes = present ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n" ::"r"(address), "l"(from), "r"(bytes) : "memory");
 }
 
-// Start the copy of tile `first` and close its group. A tile past the end gives an empty group: groups count tiles.
-__device__ inline void fetch(__half* stage, const __half* k_head, const __half* v_head, int first, int keys) {
+__device__ inline void fetch(uint4* stage, const uint4* k_head, const uint4* v_head, int first, int keys) {
     if (first < keys) {
         for (int at = threadIdx.x; at < TILE * CHUNKS; at += THREADS) {
-            const int key = at / CHUNKS;
-            const bool present = first + key < keys;
-            const long long from = (long long)(present ? first + key : 0) * D + at % CHUNKS * 8;
-            copy_async(stage + at * 8, k_head + from, present);
-            copy_async(stage + TILE * D + at * 8, v_head + from, present);
+            const int key = first + at / CHUNKS;
+            const bool present = key < keys;
+            const long long from = (long long)(present ? key : 0) * CHUNKS + at % CHUNKS;
+            copy_async(stage + at, k_head + from, present);
+            copy_async(stage + TILE * CHUNKS + at, v_head + from, present);
         }
     }
     asm volatile("cp.async.commit_group;\n" ::: "memory");
 }
 
-extern "C" __global__ void attention(const __half* q, const __half* k, const __half* v, __half* o, float scale,
-                                     int batch, int heads, int kv_heads, int queries, int keys, int dim, int causal) {
-    extern __shared__ __align__(16) __half ring[];
-    constexpr int STAGE = 2 * TILE * D;
+__device__ inline void unpack(const uint4& packed, float (&values)[8]) {
+    const unsigned words[4] = {packed.x, packed.y, packed.z, packed.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&words[i]));
+        values[2 * i] = pair.x;
+        values[2 * i + 1] = pair.y;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    attention(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v,
+              __half* __restrict__ o, float scale, int batch, int heads, int kv_heads, int queries, int keys, int dim,
+              int causal) {
+    extern __shared__ uint4 ring[];
 
     const int lane = threadIdx.x % GROUP;
     const int row = blockIdx.x * ROWS + threadIdx.x / GROUP;
     const int head = blockIdx.y;
     const int item = blockIdx.z;
     const int kv_head = head / (heads / kv_heads);
-    const long long head_at = (long long)(item * heads + head) * queries * D;
-    const long long kv_at = (long long)(item * kv_heads + kv_head) * keys * D;
-    const __half* k_head = k + kv_at;
-    const __half* v_head = v + kv_at;
+    const long long head_at = (long long)(item * heads + head) * queries * CHUNKS;
+    const long long kv_at = (long long)(item * kv_heads + kv_head) * keys * CHUNKS;
+    const uint4* k_head = reinterpret_cast<const uint4*>(k) + kv_at;
+    const uint4* v_head = reinterpret_cast<const uint4*>(v) + kv_at;
 
     const int real_row = min(row, queries - 1);
     const int visible = causal ? min(keys, real_row + 1) : keys;
     const int last_row = min(blockIdx.x * ROWS + ROWS, queries);
     const int block_visible = causal ? min(keys, last_row) : keys;
+    fetch(ring, k_head, v_head, 0, block_visible);
 
+    float query[SHARE][8];
+    float sum[SHARE][8];
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) fetch(ring + s * STAGE, k_head, v_head, s * TILE, block_visible);
-
-    float2 query[PAIRS];
-    float2 sum[PAIRS];
-    const __half2* q_row = reinterpret_cast<const __half2*>(q + head_at + real_row * D);
+    for (int c = 0; c < SHARE; ++c) {
+        unpack(reinterpret_cast<const uint4*>(q)[head_at + real_row * CHUNKS + c * GROUP + lane], query[c]);
 #pragma unroll
-    for (int i = 0; i < PAIRS; ++i) {
-        query[i] = __half22float2(q_row[i * GROUP + lane]);
-        sum[i] = make_float2(0.0f, 0.0f);
+        for (int i = 0; i < 8; ++i) sum[c][i] = 0.0f;
     }
     float row_max = -INFINITY;
     float weights = 0.0f;
 
     int stage = 0;
     for (int first = 0; first < block_visible; first += TILE) {
-        asm volatile("cp.async.wait_group %0;\n" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();  // this tile is visible to all, and the buffer refilled next has been read by all
-        const int refill = stage == 0 ? STAGES - 1 : stage - 1;
-        fetch(ring + refill * STAGE, k_head, v_head, first + (STAGES - 1) * TILE, block_visible);
+        asm volatile("cp.async.wait_group 0;\n" ::: "memory");
+        __syncthreads();  // this tile is visible to all, and the other buffer has been read by all
+        fetch(ring + (stage ^ 1) * STAGE, k_head, v_head, first + TILE, block_visible);
+        const uint4* k_tile = ring + stage * STAGE;
+        const uint4* v_tile = k_tile + TILE * CHUNKS;
 
-        const __half2* k_tile = reinterpret_cast<const __half2*>(ring + stage * STAGE);
-        const __half2* v_tile = k_tile + TILE * D / 2;
+        // Keys past the end are zeros in shared memory and -inf as scores, so a batch needs no bound of its own.
         const int count = min(TILE, block_visible - first);
-        for (int j = 0; j < count; ++j) {
-            float score = 0.0f;
+        for (int j = 0; j < count; j += BATCH) {
+            float score[BATCH];
 #pragma unroll
-            for (int i = 0; i < PAIRS; ++i) {
-                const float2 key = __half22float2(k_tile[j * D / 2 + i * GROUP + lane]);
-                score += query[i].x * key.x;
-                score += query[i].y * key.y;
+            for (int b = 0; b < BATCH; ++b) {
+                score[b] = 0.0f;
+#pragma unroll
+                for (int c = 0; c < SHARE; ++c) {
+                    float key[8];
+                    unpack(k_tile[(j + b) * CHUNKS + c * GROUP + lane], key);
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) score[b] += query[c][i] * key[i];
+                }
+            }
+            float new_max = row_max;
+#pragma unroll
+            for (int b = 0; b < BATCH; ++b) {
+#pragma unroll
+                for (int step = 1; step < GROUP; step *= 2) score[b] += __shfl_xor_sync(0xffffffffu, score[b], step);
+                score[b] = first + j + b < visible ? score[b] * scale : -INFINITY;
+                new_max = fmaxf(new_max, score[b]);
+            }
+            const float keep = expf(row_max - new_max);
+            row_max = new_max;
+            weights *= keep;
+#pragma unroll
+            for (int c = 0; c < SHARE; ++c) {
+#pragma unroll
+                for (int i = 0; i < 8; ++i) sum[c][i] *= keep;
             }
 #pragma unroll
-            for (int step = 1; step < GROUP; step *= 2) score += __shfl_xor_sync(0xffffffffu, score, step);
-            score = first + j < visible ? score * scale : -INFINITY;
-
-            const float new_max = fmaxf(row_max, score);
-            const float keep = expf(row_max - new_max);
-            const float weight = expf(score - new_max);
-            row_max = new_max;
-            weights = weights * keep + weight;
+            for (int b = 0; b < BATCH; ++b) {
+                const float weight = expf(score[b] - new_max);
+                weights += weight;
 #pragma unroll
-            for (int i = 0; i < PAIRS; ++i) {
-                const float2 value = __half22float2(v_tile[j * D / 2 + i * GROUP + lane]);
-                sum[i].x = sum[i].x * keep + weight * value.x;
-                sum[i].y = sum[i].y * keep + weight * value.y;
+                for (int c = 0; c < SHARE; ++c) {
+                    float value[8];
+                    unpack(v_tile[(j + b) * CHUNKS + c * GROUP + lane], value);
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) sum[c][i] += weight * value[i];
+                }
             }
         }
-        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        stage ^= 1;
     }
 
     if (row >= queries) return;
-    __half2* o_row = reinterpret_cast<__half2*>(o + head_at + row * D);
+    const float inverse = 1.0f / weights;
 #pragma unroll
-    for (int i = 0; i < PAIRS; ++i) o_row[i * GROUP + lane] = __floats2half2_rn(sum[i].x / weights, sum[i].y / weights);
+    for (int c = 0; c < SHARE; ++c) {
+        unsigned words[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const __half2 pair = __floats2half2_rn(sum[c][2 * i] * inverse, sum[c][2 * i + 1] * inverse);
+            words[i] = *reinterpret_cast<const unsigned*>(&pair);
+        }
+        reinterpret_cast<uint4*>(o)[head_at + row * CHUNKS + c * GROUP + lane] =
+            make_uint4(words[0], words[1], words[2], words[3]);
+    }
 }

@@ -1,31 +1,40 @@
-// Both products on tensor cores: ldmatrix from swizzled tiles, mma.m16n8k16, scores and weights stay in registers.
-// Roadmap steps 4 to 6: tensor cores for Q K^T, warp tiling, tensor cores for P V.
-// Hypothesis: the vector rung is bound by fp32 multiply-adds; the tensor pipe does 4x as many on sm_89, more on Hopper.
-// The 16-byte chunk c of row r lies at chunk c ^ (r & 7), so the eight rows of an ldmatrix phase fall into eight bank
-// groups. The scale is folded into base-2 exponents: one FMA and one ex2 per score. Expect 3x or more.
+// 32 query rows to a warp: every key and value fragment feeds two 16-row tiles. Few blocks split the keys.
+// Roadmap step 7, wider warp tiles, and step 9, small batches.
+// Hypothesis: the mma rung reads each key and value from shared memory for 16 rows at a time, as many bytes a cycle as
+// shared memory has; with 32 rows it is half. Small grids leave SMs idle: there two groups of warps take every other
+// stage of the keys and add up through shared memory. Outputs are rescaled only if a maximum grew by more than 2^8,
+// which fp16 weights can hold. The exponentials of 16 keys stand beside P V of the 16 before. Expect 1.2x.
 // evo: task   attention
 // evo: macro  D
-// evo: knob   BLOCK_M in 16, 32, 64, 128           query rows of a block
-// evo: knob   BLOCK_N in 16, 32, 64, 128           keys of one stage
-// evo: knob   STAGES in 2, 3, 4
-// evo: require D // 2 + BLOCK_N // 2 + D // 4 <= 192   output, scores and Q in registers
+// evo: knob   BLOCK_N in 32, 64                    keys of one stage
+// evo: knob   STAGES in 2, 3
+// evo: knob   PASS in 16, 32, 64                   keys with a common maximum
+// evo: knob   PASS_WIDE in 16, 32, 64              the same if D > 64
+// evo: knob   Q_KEPT in 0, 1, 2, 4                 k-steps of Q that stay in registers if D > 64; all do otherwise
+// evo: knob   SPLIT in 0, 1, 2                     blocks per SM up to which two groups of warps share the keys
+// evo: require D <= 128
 // evo: require shared <= chip.shared_per_block_optin
-// evo: launch attention grid (ceil_div(SQ, BLOCK_M), HQ, B) block (BLOCK_M * 2) shared ((BLOCK_M + STAGES * 2 * BLOCK_N) * D * 2)
+// evo: launch attention grid (ceil_div(SQ, 64 if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 128), HQ, B) block (64 if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 128, 2 if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 1) shared (128 * D + max(8 * STAGES * BLOCK_N * D, 256 * D + 1024) if D <= 64 and ceil_div(SQ, 64) * HQ * B <= SPLIT * chip.sms else 256 * D + 4 * STAGES * BLOCK_N * D)
 #include <cuda_fp16.h>
 
-#define BLOCK_M 32
 #define BLOCK_N 64
 #define STAGES 2
+#define PASS 64
+#define PASS_WIDE 32
+#define Q_KEPT 0
+#define SPLIT 1
 
-constexpr int WARP_ROWS = 16;                      // query rows of a warp: with more, D = 128 would spill
-constexpr int THREADS = BLOCK_M / WARP_ROWS * 32;
-constexpr int CHUNKS = D / 8;                      // 16-byte chunks of a row
-constexpr int M_TILES = WARP_ROWS / 16;            // 16-row tiles of a warp
-constexpr int N_TILES = BLOCK_N / 8;               // 8-key tiles of a stage
-constexpr int D_STEPS = D / 16;                    // k-steps of Q K^T
-constexpr int D_TILES = D / 8;                     // 8-column tiles of the output
-constexpr int STAGE_BYTES = 2 * BLOCK_N * D * 2;
+constexpr int WARPS = 4;                        // 32 query rows each; if the keys are split, two pairs share rows
+constexpr int CHUNKS = D / 8;                   // 16-byte chunks of a row
+constexpr int D_STEPS = D / 16;                 // k-steps of Q K^T
+constexpr int D_TILES = D / 8;                  // 8-column tiles of the output
+constexpr int KEPT = D > 64 ? Q_KEPT : D_STEPS;
+constexpr int STEPS = BLOCK_N / 16;             // k-steps of P V in a stage
+constexpr int TILE_BYTES = BLOCK_N * D * 2;
+constexpr unsigned ALL = 0xffffffffu;
 static_assert(D % 64 == 0, "the swizzle permutes eight chunks");
+
+__device__ inline int head_index(int heads) { return blockIdx.z * heads + blockIdx.y; }  // over the whole batch
 
 // Byte offset of a 16-byte chunk in a swizzled tile.
 __device__ inline unsigned chunk_at(int row, int chunk) { return (row * CHUNKS + (chunk ^ (row & 7))) * 16; }
@@ -37,20 +46,9 @@ __device__ inline void copy_async(unsigned to, const __half* from, bool present)
 
 __device__ inline void commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
 
-// Copy ROWS rows from `first` on, those past `end` as zeros. `source` points at row 0. A thread keeps its chunk column:
-// all but the row test is one address plus constants. An address past the end is formed but never read.
-template <int ROWS>
-__device__ inline void fetch(unsigned tile, const __half* source, int first, int end) {
-    constexpr int STEP = THREADS / CHUNKS;  // rows that the block copies at a time
-    const int top = threadIdx.x / CHUNKS;
-    const int chunk = threadIdx.x % CHUNKS;
-    const __half* from = source + (long long)(first + top) * D + chunk * 8;
-#pragma unroll
-    for (int r = 0; r < ROWS; r += STEP) {
-        if (STEP <= ROWS || top < ROWS) {
-            copy_async(tile + chunk_at(top + r, chunk), from + r * D, first + top + r < end);
-        }
-    }
+template <int PENDING>
+__device__ inline void wait() {
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(PENDING) : "memory");
 }
 
 __device__ inline void load_matrices(unsigned (&r)[4], unsigned address) {
@@ -62,6 +60,9 @@ __device__ inline void load_matrices_transposed(unsigned (&r)[4], unsigned addre
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
+
+// Address of chunks 2 i and 2 i + 1 of a swizzled row, from that of chunks 0 and 1; tiles are aligned to 128 bytes.
+__device__ inline unsigned pair_at(unsigned base, int i) { return (base ^ i % 4 * 32) + i / 4 * 128; }
 
 // acc += a (16x16) * b (16x8), fp16 operands, fp32 accumulators.
 __device__ inline void multiply_add(float (&acc)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
@@ -82,189 +83,330 @@ __device__ inline unsigned pack(float low, float high) {
     return *reinterpret_cast<const unsigned*>(&pair);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+// What a warp holds of its 32 rows. Of a 16x8 accumulator tile a lane holds columns 2 (lane % 4) and + 1 of rows
+// lane / 4 (c0, c1) and + 8 (c2, c3): index [m][..][2 * h + ..] is row 16 m + 8 h + lane / 4.
+struct Rows {
+    float out[2][D_TILES][4];
+    float shift[2][2];    // what the exponents are relative to, base 2
+    float weights[2][2];  // this lane's share of the sum
+
+    __device__ inline void reset() {
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+#pragma unroll
+            for (int n = 0; n < D_TILES; ++n) out[m][n][0] = out[m][n][1] = out[m][n][2] = out[m][n][3] = 0.0f;
+            shift[m][0] = shift[m][1] = -1e30f;  // finite, so that masked scores give zeros
+            weights[m][0] = weights[m][1] = 0.0f;
+        }
+    }
+
+    // Makes all weights relative to 2^now.
+    __device__ inline void rescale(int m, int h, float now) {
+        const float keep = exp2_fast(shift[m][h] - now);
+        shift[m][h] = now;
+        weights[m][h] *= keep;
+#pragma unroll
+        for (int n = 0; n < D_TILES; ++n) {
+            out[m][n][2 * h] *= keep;
+            out[m][n][2 * h + 1] *= keep;
+        }
+    }
+};
+
+// What a launch is about.
+struct Problem {
+    const __half *q, *k, *v;
+    __half* o;
+    float scale;
+    int heads, kv_heads, queries, keys, causal;
+};
+
+// One block, of GROUPS groups of warps: stage t of the keys belongs to group t % GROUPS.
+template <int GROUPS>
+__device__ __forceinline__ void attend(const Problem p) {
+    constexpr int THREADS = WARPS * 32 / GROUPS;  // of a group
+    constexpr int BLOCK_M = THREADS;              // rows of a group, one to a thread
+    constexpr int STEP = THREADS / CHUNKS;        // rows that a group copies at a time
+    constexpr int ROUNDS = BLOCK_N / STEP;        // copies of a thread per tile
+    constexpr int WANTED = (D <= 64 ? PASS : PASS_WIDE) / 16;
+    constexpr int P_STEPS = WANTED < STEPS ? WANTED : STEPS;  // k-steps of P V in a pass
+    static_assert(STEP % 8 == 0, "a thread's rows share one swizzle");
+    const int group = GROUPS == 1 ? 0 : threadIdx.y;
+    extern __shared__ __align__(128) unsigned char memory[];
+    const unsigned q_tile = static_cast<unsigned>(__cvta_generic_to_shared(memory));
+    const unsigned ring = q_tile + BLOCK_M * D * 2 + group * (2 * STAGES * TILE_BYTES);
+    const auto sync_group = [&]() __attribute__((always_inline)) {
+        if (GROUPS == 1)
+            __syncthreads();
+        else
+            asm volatile("bar.sync %0, %1;\n" ::"r"(group + 1), "n"(THREADS) : "memory");
+    };
+
+    // Under the causal mask the last rows have the most keys: they start first. No row needs a key past the last row.
+    const int first_row = (p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * BLOCK_M;
+    const auto warp_row = [&]() { return first_row + static_cast<int>(threadIdx.x) / 32 * 32; };
+    const int end = p.causal ? min(p.keys, min(first_row + BLOCK_M, p.queries)) : p.keys;
+    // A thread copies one chunk of every STEP-th row; rows past the end become zeros and are not read.
+    const int kv_head = head_index(p.heads) / (p.heads / p.kv_heads);
+    const unsigned place = chunk_at(threadIdx.x / CHUNKS, threadIdx.x % CHUNKS);
+    int left = end - group * BLOCK_N - threadIdx.x / CHUNKS;
+    const __half* k_from = p.k + ((long long)kv_head * p.keys + end - left) * D + threadIdx.x % CHUNKS * 8;
+    const auto copy = [&](unsigned stage, int i) __attribute__((always_inline)) {  // of 2 * ROUNDS: K, then V
+        const int r = i % ROUNDS * STEP;
+        const __half* from = k_from + (i < ROUNDS ? 0 : p.v - p.k);
+        copy_async(stage + i / ROUNDS * TILE_BYTES + place + r * D * 2, from + r * D, r < left);
+    };
+    const auto advance = [&]() __attribute__((always_inline)) {
+        k_from += GROUPS * BLOCK_N * D;
+        left -= GROUPS * BLOCK_N;
+    };
+
+    // Where a lane points ldmatrix: its row, and its chunk with the row's swizzle. Its rows all agree modulo 8, and
+    // for an even chunk c, (c + odd) ^ swizzle = c ^ (odd ^ swizzle): one base, of which `pair_at` flips two bits.
+    const int lane = threadIdx.x % 32;
+    const unsigned k_lane = ring + (lane % 8 + lane / 16 * 8) * D * 2 + (lane / 8 % 2 ^ lane % 8) * 16;
+    const unsigned v_lane = lane % 16 * D * 2 + (lane / 16 ^ lane % 8) * 16;
+    const unsigned q_lane = q_tile + threadIdx.x / 32 * 32 * D * 2 + v_lane;
+    const float scale_log2 = p.scale * 1.4426950408889634f;
+
+    Rows rows;
+    unsigned query[2][KEPT > 0 ? KEPT : 1][4];
+    rows.reset();
+
+    // Scores of a pass. K is stored key by key, which is the column-major B operand as it stands.
+    const auto scores = [&](float (&score)[P_STEPS][2][2][4], unsigned keys_at) __attribute__((always_inline)) {
+#pragma unroll
+        for (int s = 0; s < P_STEPS; ++s) {
+#pragma unroll
+            for (int i = 0; i < 16; ++i) score[s][i / 8][i / 4 % 2][i % 4] = 0.0f;
+        }
+#pragma unroll
+        for (int d = 0; d < D_STEPS; ++d) {
+            unsigned fresh[2][4];
+            if (d >= KEPT) {
+#pragma unroll
+                for (int m = 0; m < 2; ++m) load_matrices(fresh[m], pair_at(q_lane, d) + m * 16 * D * 2);
+            }
+#pragma unroll
+            for (int s = 0; s < P_STEPS; ++s) {
+                unsigned key[4];
+                load_matrices(key, pair_at(keys_at, d) + s * 16 * D * 2);
+#pragma unroll
+                for (int m = 0; m < 2; ++m) {
+                    const unsigned(&a)[4] = d < KEPT ? query[m][d < KEPT ? d : 0] : fresh[m];
+                    multiply_add(score[s][m][0], a, key[0], key[1]);
+                    multiply_add(score[s][m][1], a, key[2], key[3]);
+                }
+            }
+        }
+    };
+    // Two weights as one register of an A operand: eight of them make 16 keys of both 16-row tiles.
+    const auto soften = [&](const float (&score)[2][2][4], unsigned (&weight)[2][4], int i)
+        __attribute__((always_inline)) {
+        const int m = i / 4, n = i / 2 % 2, h = i % 2;
+        const float low = exp2_fast(score[m][n][2 * h] * scale_log2 - rows.shift[m][h]);
+        const float high = exp2_fast(score[m][n][2 * h + 1] * scale_log2 - rows.shift[m][h]);
+        rows.weights[m][h] += low + high;
+        weight[m][n * 2 + h] = pack(low, high);
+    };
+    // P V of 16 keys and 16 columns; ldmatrix transposes V.
+    const auto collect = [&](const unsigned (&weight)[2][4], unsigned values_at, int s, int n)
+        __attribute__((always_inline)) {
+        unsigned value[4];
+        load_matrices_transposed(value, pair_at(values_at, n / 2) + s * 16 * D * 2);
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+            multiply_add(rows.out[m][n], weight[m], value[0], value[1]);
+            multiply_add(rows.out[m][n + 1], weight[m], value[2], value[3]);
+        }
+    };
+    // Takes the scores out that a row does not see.
+    const auto mask = [&](float (&score)[P_STEPS][2][2][4], int first_key) __attribute__((always_inline)) {
+#pragma unroll
+        for (int i = 0; i < 16 * P_STEPS; ++i) {
+            const int m = i / 8 % 2;
+            const int key = first_key + i / 16 * 16 + i / 4 % 2 * 8 + lane % 4 * 2 + i % 2;
+            const int row = warp_row() + m * 16 + i / 2 % 2 * 8 + lane / 4;
+            if (key >= p.keys || (p.causal && key > row)) score[i / 16][m][i / 4 % 2][i % 4] = -INFINITY;
+        }
+    };
+
+    {
+        const int row = group * STEP + threadIdx.x / CHUNKS;  // all threads copy Q
+        const int chunk = threadIdx.x % CHUNKS;
+        const __half* from = p.q + ((long long)head_index(p.heads) * p.queries + first_row + row) * D + chunk * 8;
+#pragma unroll
+        for (int r = 0; r < BLOCK_M; r += GROUPS * STEP)
+            copy_async(q_tile + chunk_at(row + r, chunk), from + r * D, first_row + row + r < p.queries);
+    }
+
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+#pragma unroll
+        for (int i = 0; i < 2 * ROUNDS; ++i) copy(ring + 2 * s * TILE_BYTES, i);
+        commit();  // one group per stage; Q travels with the first
+        advance();
+    }
+    wait<STAGES - 2>();
+    __syncthreads();  // Q, which all threads copied
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+        for (int d = 0; d < KEPT; ++d) load_matrices(query[m][d], pair_at(q_lane, d) + m * 16 * D * 2);
+    }
+    for (int t = group; (t - group) * BLOCK_N < end; t += GROUPS) {
+        wait<STAGES - 2>();
+        sync_group();  // stage t is visible to all, and the one before has been read by all
+        // Both groups meet equally often, since racecheck counts the barriers of a thread, whichever they are.
+        if (GROUPS > 1 && t * BLOCK_N >= end) break;
+        const unsigned refill = ring + (t / GROUPS + STAGES - 1) % STAGES * 2 * TILE_BYTES;
+#pragma unroll
+        for (int i = 0; i < 2 * ROUNDS; ++i) copy(refill, i);
+        commit();
+        advance();
+        const int slot = t / GROUPS % STAGES;
+        const unsigned k_tile = k_lane + slot * 2 * TILE_BYTES;
+        const unsigned v_tile = ring + v_lane + (slot * 2 + 1) * TILE_BYTES;
+
+#pragma unroll (D > 64 ? 1 : 4)
+        for (int first = 0; first < STEPS; first += P_STEPS) {
+            const int first_key = t * BLOCK_N + first * 16;
+            float score[P_STEPS][2][2][4], top[2][2];
+            scores(score, k_tile + first * 16 * D * 2);
+            const int past = first_key + P_STEPS * 16;
+            if (past > p.keys || (p.causal && past > warp_row() + 1)) mask(score, first_key);  // only edges pay
+            bool grows = false;
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int m = i / 2, h = i % 2;
+                float most = score[0][m][0][2 * h];
+#pragma unroll
+                for (int j = 0; j < 4 * P_STEPS; ++j) most = fmaxf(most, score[j / 4][m][j / 2 % 2][2 * h + j % 2]);
+                most = fmaxf(most, __shfl_xor_sync(ALL, most, 1));
+                top[m][h] = fmaxf(most, __shfl_xor_sync(ALL, most, 2)) * scale_log2;
+                grows = grows || top[m][h] > rows.shift[m][h] + 8.0f;
+            }
+            if (__any_sync(ALL, grows)) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    rows.rescale(i / 2, i % 2, fmaxf(rows.shift[i / 2][i % 2], top[i / 2][i % 2]));
+            }
+
+            unsigned weight[2][2][4];
+            constexpr int PER = (8 + D_TILES / 2 - 1) / (D_TILES / 2);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) soften(score[0], weight[0], i);
+#pragma unroll
+            for (int s = 0; s < P_STEPS; ++s) {
+#pragma unroll
+                for (int n = 0; n < D_TILES; n += 2) {
+                    collect(weight[s % 2], v_tile + first * 16 * D * 2, s, n);
+#pragma unroll
+                    for (int i = n / 2 * PER; s + 1 < P_STEPS && i < (n / 2 + 1) * PER && i < 8; ++i)
+                        soften(score[s + 1 < P_STEPS ? s + 1 : 0], weight[(s + 1) % 2], i);
+                }
+            }
+        }
+    }
+
+    // Each lane summed its own columns; the four lanes of a row add up.
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        float& sum = rows.weights[i / 2][i % 2];
+        sum += __shfl_xor_sync(ALL, sum, 1);
+        sum += __shfl_xor_sync(ALL, sum, 2);
+    }
+
+    const int warp = threadIdx.x / 32;
+    const int block_row = warp * 32;
+    // Two groups finish half of the columns each.
+    const auto own = [&](int n) { return GROUPS == 1 || n / (D_TILES / 2) == group; };
+    if (GROUPS == 2) {
+        // Each group finishes half of the columns: it hands the other group the other half, relative to its own shift.
+        float4* parts = reinterpret_cast<float4*>(memory + BLOCK_M * D * 2);
+        float2* stats = reinterpret_cast<float2*>(memory + BLOCK_M * D * 2 + BLOCK_M * D * 4);
+        wait<0>();
+        __syncthreads();  // the rings have been read by all
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                if (lane % 4 == 0)
+                    stats[group * BLOCK_M + block_row + m * 16 + h * 8 + lane / 4] =
+                        make_float2(rows.shift[m][h], rows.weights[m][h]);
+            }
+#pragma unroll
+            for (int n = 0; n < D_TILES; ++n) {
+                if (!own(n))
+                    parts[((warp * 2 + m) * D_TILES + n) * 32 + lane] =
+                        make_float4(rows.out[m][n][0], rows.out[m][n][1], rows.out[m][n][2], rows.out[m][n][3]);
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+            float ours[2], theirs[2];
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const float2 other = stats[(1 - group) * BLOCK_M + block_row + m * 16 + h * 8 + lane / 4];
+                const float most = fmaxf(rows.shift[m][h], other.x);
+                ours[h] = exp2_fast(rows.shift[m][h] - most);
+                theirs[h] = exp2_fast(other.x - most);
+                rows.weights[m][h] = rows.weights[m][h] * ours[h] + other.y * theirs[h];
+            }
+#pragma unroll
+            for (int n = 0; n < D_TILES; ++n) {
+                if (own(n)) {
+                    const float4 part = parts[((warp * 2 + m) * D_TILES + n) * 32 + lane];
+                    rows.out[m][n][0] = rows.out[m][n][0] * ours[0] + part.x * theirs[0];
+                    rows.out[m][n][1] = rows.out[m][n][1] * ours[0] + part.y * theirs[0];
+                    rows.out[m][n][2] = rows.out[m][n][2] * ours[1] + part.z * theirs[1];
+                    rows.out[m][n][3] = rows.out[m][n][3] * ours[1] + part.w * theirs[1];
+                }
+            }
+        }
+    }
+
+    // Through the rows that this warp had of Q, so that a store writes 16 bytes.
+    __syncwarp();
+#pragma unroll
+    for (int m = 0; m < 2; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const float inverse = __fdividef(1.0f, rows.weights[m][h]);
+            const int row = block_row + m * 16 + h * 8 + lane / 4;
+#pragma unroll
+            for (int n = 0; n < D_TILES; ++n) {
+                if (own(n))
+                    *reinterpret_cast<unsigned*>(memory + chunk_at(row, n) + lane % 4 * 4) =
+                        pack(rows.out[m][n][2 * h] * inverse, rows.out[m][n][2 * h + 1] * inverse);
+            }
+        }
+    }
+    __syncwarp();
+    constexpr int OWN_CHUNKS = CHUNKS / GROUPS;
+    constexpr int ROWS_AT_ONCE = 32 / OWN_CHUNKS;
+    const int chunk = group * OWN_CHUNKS + lane % OWN_CHUNKS;
+    uint4* to = reinterpret_cast<uint4*>(p.o + (long long)head_index(p.heads) * p.queries * D);
+#pragma unroll
+    for (int r = 0; r < 32; r += ROWS_AT_ONCE) {
+        const int row = block_row + r + lane / OWN_CHUNKS;
+        if (first_row + row < p.queries)
+            to[(long long)(first_row + row) * CHUNKS + chunk] =
+                *reinterpret_cast<const uint4*>(memory + chunk_at(row, chunk));
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32, 2)
     attention(const __half* __restrict__ q, const __half* __restrict__ k, const __half* __restrict__ v,
               __half* __restrict__ o, float scale, int batch, int heads, int kv_heads, int queries, int keys, int dim,
               int causal) {
-    extern __shared__ __align__(128) unsigned char memory[];
-    const unsigned q_tile = static_cast<unsigned>(__cvta_generic_to_shared(memory));
-    const unsigned ring = q_tile + BLOCK_M * D * 2;
-
-    const int warp = threadIdx.x / 32;
-    const int lane = threadIdx.x % 32;
-    const int head = blockIdx.y;
-    const int item = blockIdx.z;
-    const int first_row = blockIdx.x * BLOCK_M;
-    const int kv_head = head / (heads / kv_heads);
-    const long long head_at = (long long)(item * heads + head) * queries * D;
-    const long long kv_at = (long long)(item * kv_heads + kv_head) * keys * D;
-    const __half* k_head = k + kv_at;
-    const __half* v_head = v + kv_at;
-
-    // Under the causal mask the block needs no key past its last row.
-    const int end = causal ? min(keys, min(first_row + BLOCK_M, queries)) : keys;
-    const int tiles = (end + BLOCK_N - 1) / BLOCK_N;
-
-    fetch<BLOCK_M>(q_tile, q + head_at, first_row, queries);
-#pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) {
-        if (s < tiles) {
-            fetch<BLOCK_N>(ring + s * STAGE_BYTES, k_head, s * BLOCK_N, end);
-            fetch<BLOCK_N>(ring + s * STAGE_BYTES + BLOCK_N * D * 2, v_head, s * BLOCK_N, end);
-        }
-        commit();  // one group per stage, empty or not; Q travels with the first
+    const Problem problem{q, k, v, o, scale, heads, kv_heads, queries, keys, causal};
+#if D <= 64
+    if (blockDim.y == 2) {
+        attend<2>(problem);
+        return;
     }
-
-    // Of a 16x8 accumulator tile a lane holds columns 2 (lane % 4) and + 1 of rows lane / 4 (c0, c1) and + 8 (c2, c3).
-    const int warp_row = warp * M_TILES * 16;
-    unsigned query[M_TILES][D_STEPS][4];
-    float out[M_TILES][D_TILES][4];
-    float row_max[M_TILES][2];
-    float weights[M_TILES][2];
-#pragma unroll
-    for (int m = 0; m < M_TILES; ++m) {
-#pragma unroll
-        for (int n = 0; n < D_TILES; ++n) out[m][n][0] = out[m][n][1] = out[m][n][2] = out[m][n][3] = 0.0f;
-        row_max[m][0] = row_max[m][1] = -INFINITY;
-        weights[m][0] = weights[m][1] = 0.0f;
-    }
-    // Where a lane points ldmatrix: its row, and its chunk with the row's swizzle. Its rows all agree modulo 8, and
-    // for an even chunk c, (c + odd) ^ swizzle = c ^ (odd ^ swizzle). So both parts are constant over the whole loop.
-    const unsigned k_row = (lane % 8 + lane / 16 * 8) * D * 2;
-    const unsigned k_flip = (lane / 8 % 2 ^ lane % 8) * 16;
-    const unsigned v_row = lane % 16 * D * 2;
-    const unsigned v_flip = (lane / 16 ^ lane % 8) * 16;
-    const float scale_log2 = scale * 1.4426950408889634f;
-
-    for (int t = 0; t < tiles; ++t) {
-        asm volatile("cp.async.wait_group %0;\n" ::"n"(STAGES - 2) : "memory");
-        __syncthreads();  // tile t is visible to all, and the stage of tile t - 1 has been read by all
-        if (t + STAGES - 1 < tiles) {
-            const unsigned refill = ring + (t + STAGES - 1) % STAGES * STAGE_BYTES;
-            fetch<BLOCK_N>(refill, k_head, (t + STAGES - 1) * BLOCK_N, end);
-            fetch<BLOCK_N>(refill + BLOCK_N * D * 2, v_head, (t + STAGES - 1) * BLOCK_N, end);
-        }
-        commit();
-
-        if (t == 0) {
-#pragma unroll
-            for (int m = 0; m < M_TILES; ++m) {
-#pragma unroll
-                for (int d = 0; d < D_STEPS; ++d) {
-                    const int row = warp_row + m * 16 + lane % 16;
-                    load_matrices(query[m][d], q_tile + chunk_at(row, 2 * d + lane / 16));
-                }
-            }
-        }
-
-        const unsigned stage = ring + t % STAGES * STAGE_BYTES;
-        const unsigned k_tile = stage + k_row;
-        const unsigned v_tile = stage + BLOCK_N * D * 2 + v_row;
-
-        // Scores: K is stored key by key, which is the column-major B operand as it stands.
-        float score[M_TILES][N_TILES][4] = {};
-#pragma unroll
-        for (int d = 0; d < D_STEPS; ++d) {
-#pragma unroll
-            for (int n = 0; n < N_TILES; n += 2) {
-                unsigned key[4];
-                load_matrices(key, k_tile + (d * 32 ^ k_flip) + n * 8 * D * 2);
-#pragma unroll
-                for (int m = 0; m < M_TILES; ++m) {
-                    multiply_add(score[m][n], query[m][d], key[0], key[1]);
-                    multiply_add(score[m][n + 1], query[m][d], key[2], key[3]);
-                }
-            }
-        }
-
-#pragma unroll
-        for (int m = 0; m < M_TILES; ++m) {
-            const int row = first_row + warp_row + m * 16 + lane / 4;
-            const int top_row = first_row + warp_row + m * 16;
-            const int past = (t + 1) * BLOCK_N;
-            if (past > keys || (causal && past > top_row + 1)) {  // only tiles on an edge pay for the mask
-#pragma unroll
-                for (int n = 0; n < N_TILES; ++n) {
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const int key = t * BLOCK_N + n * 8 + lane % 4 * 2 + i % 2;
-                        if (key >= keys || (causal && key > row + i / 2 * 8)) score[m][n][i] = -INFINITY;
-                    }
-                }
-            }
-
-#pragma unroll
-            for (int half_tile = 0; half_tile < 2; ++half_tile) {
-                float new_max = row_max[m][half_tile];
-#pragma unroll
-                for (int n = 0; n < N_TILES; ++n)
-                    new_max = fmaxf(new_max, fmaxf(score[m][n][2 * half_tile], score[m][n][2 * half_tile + 1]));
-                new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffffu, new_max, 1));
-                new_max = fmaxf(new_max, __shfl_xor_sync(0xffffffffu, new_max, 2));
-
-                // Key 0 is visible to every row, so new_max is finite from the first tile on.
-                const float shift = new_max * scale_log2;
-                const float keep = exp2_fast(row_max[m][half_tile] * scale_log2 - shift);
-                row_max[m][half_tile] = new_max;
-                float added = 0.0f;
-#pragma unroll
-                for (int n = 0; n < N_TILES; ++n) {
-#pragma unroll
-                    for (int i = 2 * half_tile; i < 2 * half_tile + 2; ++i) {
-                        score[m][n][i] = exp2_fast(score[m][n][i] * scale_log2 - shift);
-                        added += score[m][n][i];
-                    }
-                }
-                weights[m][half_tile] = weights[m][half_tile] * keep + added;
-#pragma unroll
-                for (int n = 0; n < D_TILES; ++n) {
-                    out[m][n][2 * half_tile] *= keep;
-                    out[m][n][2 * half_tile + 1] *= keep;
-                }
-            }
-        }
-
-        // Two neighbouring accumulator tiles, rounded to fp16, are an A operand as they stand; ldmatrix transposes V.
-#pragma unroll
-        for (int s = 0; s < N_TILES / 2; ++s) {
-            unsigned weight[M_TILES][4];
-#pragma unroll
-            for (int m = 0; m < M_TILES; ++m) {
-                weight[m][0] = pack(score[m][2 * s][0], score[m][2 * s][1]);
-                weight[m][1] = pack(score[m][2 * s][2], score[m][2 * s][3]);
-                weight[m][2] = pack(score[m][2 * s + 1][0], score[m][2 * s + 1][1]);
-                weight[m][3] = pack(score[m][2 * s + 1][2], score[m][2 * s + 1][3]);
-            }
-#pragma unroll
-            for (int n = 0; n < D_TILES; n += 2) {
-                unsigned value[4];
-                load_matrices_transposed(value, v_tile + (n * 16 ^ v_flip) + s * 16 * D * 2);
-#pragma unroll
-                for (int m = 0; m < M_TILES; ++m) {
-                    multiply_add(out[m][n], weight[m], value[0], value[1]);
-                    multiply_add(out[m][n + 1], weight[m], value[2], value[3]);
-                }
-            }
-        }
-    }
-
-#pragma unroll
-    for (int m = 0; m < M_TILES; ++m) {
-#pragma unroll
-        for (int half_tile = 0; half_tile < 2; ++half_tile) {
-            // Each lane summed its own columns; the four lanes of a row add up.
-            float total = weights[m][half_tile];
-            total += __shfl_xor_sync(0xffffffffu, total, 1);
-            total += __shfl_xor_sync(0xffffffffu, total, 2);
-            const float inverse = 1.0f / total;
-            const int row = first_row + warp_row + m * 16 + half_tile * 8 + lane / 4;
-            if (row < queries) {
-                unsigned* o_row = reinterpret_cast<unsigned*>(o + head_at + (long long)row * D);
-#pragma unroll
-                for (int n = 0; n < D_TILES; ++n)
-                    o_row[n * 4 + lane % 4] =
-                        pack(out[m][n][2 * half_tile] * inverse, out[m][n][2 * half_tile + 1] * inverse);
-            }
-        }
-    }
+#endif
+    attend<1>(problem);
 }

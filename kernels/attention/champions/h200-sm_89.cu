@@ -1,15 +1,16 @@
-// 32 query rows to a warp: every key and value fragment feeds two 16-row tiles. Few blocks split the keys.
-// Roadmap step 7, wider warp tiles, and step 9, small batches.
-// Hypothesis: the mma rung reads each key and value from shared memory for 16 rows at a time, as many bytes a cycle as
-// shared memory has; with 32 rows it is half. Small grids leave SMs idle: there two groups of warps take every other
-// stage of the keys and add up through shared memory. Outputs are rescaled only if a maximum grew by more than 2^8,
-// which fp16 weights can hold. The exponentials of 16 keys stand beside P V of the 16 before. Expect 1.2x.
+// Keys flow through a warp with no pass for their maximum: scores, exponentials and P V are straight-line code.
+// Roadmap step 8: the softmax stays in registers and leaves the critical path.
+// Hypothesis: what the wide rung still waits for is the maximum (compare, shuffle, vote between the products) and the
+// copies that stand before them. A weight needs no exact maximum, only one that keeps it in range of fp16: the first 16
+// keys give one, and a sum that grows far past it raises it. With neither branch nor shuffle in between, the compiler
+// mixes exponentials, copies and multiplications. Expect 1.1x. A block in which a weight does leave the range (scores
+// that rise by more than 11 after the first 16 keys) starts again and looks at every maximum: half the speed, then.
 // evo: task   attention
 // evo: macro  D
 // evo: knob   BLOCK_N in 32, 64                    keys of one stage
 // evo: knob   STAGES in 2, 3
-// evo: knob   PASS in 16, 32, 64                   keys with a common maximum
-// evo: knob   PASS_WIDE in 16, 32, 64              the same if D > 64
+// evo: knob   PASS in 16, 32, 64                   keys between score and weight
+// evo: knob   PASS_WIDE in 16, 32, 64              the same if D > 64 or the keys are split
 // evo: knob   Q_KEPT in 0, 1, 2, 4                 k-steps of Q that stay in registers if D > 64; all do otherwise
 // evo: knob   SPLIT in 0, 1, 2                     blocks per SM up to which two groups of warps share the keys
 // evo: require D <= 128
@@ -19,8 +20,8 @@
 
 #define BLOCK_N 64
 #define STAGES 2
-#define PASS 64
-#define PASS_WIDE 32
+#define PASS 16
+#define PASS_WIDE 64
 #define Q_KEPT 0
 #define SPLIT 1
 
@@ -34,7 +35,19 @@ constexpr int TILE_BYTES = BLOCK_N * D * 2;
 constexpr unsigned ALL = 0xffffffffu;
 static_assert(D % 64 == 0, "the swizzle permutes eight chunks");
 
-__device__ inline int head_index(int heads) { return blockIdx.z * heads + blockIdx.y; }  // over the whole batch
+// Read anew where it is used: what follows from it then needs no register in the loops between.
+__device__ inline int thread_index() {
+    int x;
+    asm volatile("mov.u32 %0, %%tid.x;\n" : "=r"(x));
+    return x;
+}
+
+__device__ inline int head_index(int heads) {  // of the query head, over the whole batch
+    int y, z;
+    asm volatile("mov.u32 %0, %%ctaid.y;\n" : "=r"(y));
+    asm volatile("mov.u32 %0, %%ctaid.z;\n" : "=r"(z));
+    return z * heads + y;
+}
 
 // Byte offset of a 16-byte chunk in a swizzled tile.
 __device__ inline unsigned chunk_at(int row, int chunk) { return (row * CHUNKS + (chunk ^ (row & 7))) * 16; }
@@ -75,6 +88,12 @@ __device__ inline void multiply_add(float (&acc)[4], const unsigned (&a)[4], uns
 __device__ inline float exp2_fast(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline float log2_fast(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;\n" : "=f"(y) : "f"(x));
     return y;
 }
 
@@ -128,7 +147,7 @@ __device__ __forceinline__ void attend(const Problem p) {
     constexpr int BLOCK_M = THREADS;              // rows of a group, one to a thread
     constexpr int STEP = THREADS / CHUNKS;        // rows that a group copies at a time
     constexpr int ROUNDS = BLOCK_N / STEP;        // copies of a thread per tile
-    constexpr int WANTED = (D <= 64 ? PASS : PASS_WIDE) / 16;
+    constexpr int WANTED = (GROUPS == 1 && D <= 64 ? PASS : PASS_WIDE) / 16;
     constexpr int P_STEPS = WANTED < STEPS ? WANTED : STEPS;  // k-steps of P V in a pass
     static_assert(STEP % 8 == 0, "a thread's rows share one swizzle");
     const int group = GROUPS == 1 ? 0 : threadIdx.y;
@@ -144,13 +163,20 @@ __device__ __forceinline__ void attend(const Problem p) {
 
     // Under the causal mask the last rows have the most keys: they start first. No row needs a key past the last row.
     const int first_row = (p.causal ? gridDim.x - 1 - blockIdx.x : blockIdx.x) * BLOCK_M;
-    const auto warp_row = [&]() { return first_row + static_cast<int>(threadIdx.x) / 32 * 32; };
+    const auto warp_row = [&]() __attribute__((always_inline)) { return first_row + thread_index() / 32 * 32; };
     const int end = p.causal ? min(p.keys, min(first_row + BLOCK_M, p.queries)) : p.keys;
     // A thread copies one chunk of every STEP-th row; rows past the end become zeros and are not read.
-    const int kv_head = head_index(p.heads) / (p.heads / p.kv_heads);
     const unsigned place = chunk_at(threadIdx.x / CHUNKS, threadIdx.x % CHUNKS);
-    int left = end - group * BLOCK_N - threadIdx.x / CHUNKS;
-    const __half* k_from = p.k + ((long long)kv_head * p.keys + end - left) * D + threadIdx.x % CHUNKS * 8;
+    const __half* k_from;
+    int left;
+    const auto start = [&]() __attribute__((always_inline)) {
+        const int head = head_index(p.heads) / (p.heads / p.kv_heads);
+        const int row = group * BLOCK_N + thread_index() / CHUNKS;
+        const long long from = ((long long)head * p.keys + row) * D + thread_index() % CHUNKS * 8;
+        k_from = p.k + from;
+        left = end - row;
+    };
+    start();
     const auto copy = [&](unsigned stage, int i) __attribute__((always_inline)) {  // of 2 * ROUNDS: K, then V
         const int r = i % ROUNDS * STEP;
         const __half* from = k_from + (i < ROUNDS ? 0 : p.v - p.k);
@@ -172,11 +198,14 @@ __device__ __forceinline__ void attend(const Problem p) {
     Rows rows;
     unsigned query[2][KEPT > 0 ? KEPT : 1][4];
     rows.reset();
+    float added[2][2] = {};
 
-    // Scores of a pass. K is stored key by key, which is the column-major B operand as it stands.
-    const auto scores = [&](float (&score)[P_STEPS][2][2][4], unsigned keys_at) __attribute__((always_inline)) {
+    // Scores of count * 16 keys. K is stored key by key, which is the column-major B operand as it stands.
+    // Beside them go `copies` copies into stage `refill`.
+    const auto scores = [&](float (*score)[2][2][4], int count, unsigned keys_at, unsigned refill, int first_copy,
+                            int copies) __attribute__((always_inline)) {
 #pragma unroll
-        for (int s = 0; s < P_STEPS; ++s) {
+        for (int s = 0; s < count; ++s) {
 #pragma unroll
             for (int i = 0; i < 16; ++i) score[s][i / 8][i / 4 % 2][i % 4] = 0.0f;
         }
@@ -188,7 +217,7 @@ __device__ __forceinline__ void attend(const Problem p) {
                 for (int m = 0; m < 2; ++m) load_matrices(fresh[m], pair_at(q_lane, d) + m * 16 * D * 2);
             }
 #pragma unroll
-            for (int s = 0; s < P_STEPS; ++s) {
+            for (int s = 0; s < count; ++s) {
                 unsigned key[4];
                 load_matrices(key, pair_at(keys_at, d) + s * 16 * D * 2);
 #pragma unroll
@@ -198,6 +227,8 @@ __device__ __forceinline__ void attend(const Problem p) {
                     multiply_add(score[s][m][1], a, key[2], key[3]);
                 }
             }
+#pragma unroll
+            for (int i = d * copies / D_STEPS; i < (d + 1) * copies / D_STEPS; ++i) copy(refill, first_copy + i);
         }
     };
     // Two weights as one register of an A operand: eight of them make 16 keys of both 16-row tiles.
@@ -206,28 +237,46 @@ __device__ __forceinline__ void attend(const Problem p) {
         const int m = i / 4, n = i / 2 % 2, h = i % 2;
         const float low = exp2_fast(score[m][n][2 * h] * scale_log2 - rows.shift[m][h]);
         const float high = exp2_fast(score[m][n][2 * h + 1] * scale_log2 - rows.shift[m][h]);
-        rows.weights[m][h] += low + high;
+        added[m][h] += low + high;
         weight[m][n * 2 + h] = pack(low, high);
+    };
+    const auto add_up = [&]() __attribute__((always_inline)) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            rows.weights[i / 2][i % 2] += added[i / 2][i % 2];
+            added[i / 2][i % 2] = 0.0f;
+        }
     };
     // P V of 16 keys and 16 columns; ldmatrix transposes V.
     const auto collect = [&](const unsigned (&weight)[2][4], unsigned values_at, int s, int n)
         __attribute__((always_inline)) {
         unsigned value[4];
         load_matrices_transposed(value, pair_at(values_at, n / 2) + s * 16 * D * 2);
+        // In this order each multiplication shares an operand with the one before.
+        multiply_add(rows.out[0][n], weight[0], value[0], value[1]);
+        multiply_add(rows.out[0][n + 1], weight[0], value[2], value[3]);
+        multiply_add(rows.out[1][n + 1], weight[1], value[2], value[3]);
+        multiply_add(rows.out[1][n], weight[1], value[0], value[1]);
+    };
+    // Masks the scores of 16 keys and takes the maximum of each row, base 2.
+    const auto mask = [&](float (&score)[2][2][4], float (&top)[2][2], int first_key)
+        __attribute__((always_inline)) {
+        const int lane = thread_index() % 32;
 #pragma unroll
         for (int m = 0; m < 2; ++m) {
-            multiply_add(rows.out[m][n], weight[m], value[0], value[1]);
-            multiply_add(rows.out[m][n + 1], weight[m], value[2], value[3]);
-        }
-    };
-    // Takes the scores out that a row does not see.
-    const auto mask = [&](float (&score)[P_STEPS][2][2][4], int first_key) __attribute__((always_inline)) {
+            const int row = warp_row() + m * 16 + lane / 4;
 #pragma unroll
-        for (int i = 0; i < 16 * P_STEPS; ++i) {
-            const int m = i / 8 % 2;
-            const int key = first_key + i / 16 * 16 + i / 4 % 2 * 8 + lane % 4 * 2 + i % 2;
-            const int row = warp_row() + m * 16 + i / 2 % 2 * 8 + lane / 4;
-            if (key >= p.keys || (p.causal && key > row)) score[i / 16][m][i / 4 % 2][i % 4] = -INFINITY;
+            for (int i = 0; i < 8; ++i) {
+                const int key = first_key + i / 4 * 8 + lane % 4 * 2 + i % 2;
+                if (key >= p.keys || (p.causal && key > row + i / 2 % 2 * 8)) score[m][i / 4][i % 4] = -INFINITY;
+            }
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                float most = fmaxf(fmaxf(score[m][0][2 * h], score[m][0][2 * h + 1]),
+                                   fmaxf(score[m][1][2 * h], score[m][1][2 * h + 1]));
+                most = fmaxf(most, __shfl_xor_sync(ALL, most, 1));
+                top[m][h] = fmaxf(most, __shfl_xor_sync(ALL, most, 2)) * scale_log2;
+            }
         }
     };
 
@@ -240,73 +289,119 @@ __device__ __forceinline__ void attend(const Problem p) {
             copy_async(q_tile + chunk_at(row + r, chunk), from + r * D, first_row + row + r < p.queries);
     }
 
+    // A block in which a weight left the range of fp16 starts again, and then looks at every maximum.
+    for (int open = p.causal ? min(p.keys, warp_row() + 1) : p.keys;; open = 0) {  // keys that need no mask
 #pragma unroll
-    for (int s = 0; s < STAGES - 1; ++s) {
+        for (int s = 0; s < STAGES - 1; ++s) {
 #pragma unroll
-        for (int i = 0; i < 2 * ROUNDS; ++i) copy(ring + 2 * s * TILE_BYTES, i);
-        commit();  // one group per stage; Q travels with the first
-        advance();
-    }
-    wait<STAGES - 2>();
-    __syncthreads();  // Q, which all threads copied
+            for (int i = 0; i < 2 * ROUNDS; ++i) {
+                copy(ring + 2 * s * TILE_BYTES, i);
+                if (s == 0 && i == ROUNDS - 1) commit();  // Q travels with the first keys
+            }
+            commit();
+            advance();
+        }
+        wait<STAGES - 1>();
+        __syncthreads();  // Q, which all threads copied
 #pragma unroll
-    for (int m = 0; m < 2; ++m) {
+        for (int m = 0; m < 2; ++m) {
 #pragma unroll
-        for (int d = 0; d < KEPT; ++d) load_matrices(query[m][d], pair_at(q_lane, d) + m * 16 * D * 2);
-    }
-    for (int t = group; (t - group) * BLOCK_N < end; t += GROUPS) {
-        wait<STAGES - 2>();
-        sync_group();  // stage t is visible to all, and the one before has been read by all
-        // Both groups meet equally often, since racecheck counts the barriers of a thread, whichever they are.
-        if (GROUPS > 1 && t * BLOCK_N >= end) break;
-        const unsigned refill = ring + (t / GROUPS + STAGES - 1) % STAGES * 2 * TILE_BYTES;
+            for (int d = 0; d < KEPT; ++d) load_matrices(query[m][d], pair_at(q_lane, d) + m * 16 * D * 2);
+        }
+        if (group * BLOCK_N < end) {  // the first 16 keys give the shift, while the first values travel
+            float score[1][2][2][4], top[2][2];
+            scores(score, 1, k_lane, 0, 0, 0);
+            mask(score[0], top, group * BLOCK_N);
 #pragma unroll
-        for (int i = 0; i < 2 * ROUNDS; ++i) copy(refill, i);
-        commit();
-        advance();
-        const int slot = t / GROUPS % STAGES;
-        const unsigned k_tile = k_lane + slot * 2 * TILE_BYTES;
-        const unsigned v_tile = ring + v_lane + (slot * 2 + 1) * TILE_BYTES;
+            for (int i = 0; i < 4; ++i) rows.shift[i / 2][i % 2] = fmaxf(rows.shift[i / 2][i % 2], top[i / 2][i % 2]);
+        }
 
+        for (int t = group; (t - group) * BLOCK_N < end; t += GROUPS) {
+            wait<STAGES - 2>();
+            sync_group();  // stage t is visible to all, and the one before has been read by all
+            // Both groups meet equally often, since racecheck counts the barriers of a thread, whichever they are.
+            if (GROUPS > 1 && t * BLOCK_N >= end) break;
+            const int slot = t / GROUPS % STAGES;
+            const unsigned refill = ring + (t / GROUPS + STAGES - 1) % STAGES * 2 * TILE_BYTES;
+            const unsigned k_tile = k_lane + slot * 2 * TILE_BYTES;
+            const unsigned v_tile = ring + v_lane + (slot * 2 + 1) * TILE_BYTES;
+
+            if ((t + 1) * BLOCK_N > open) {
+                const int last = p.causal ? min(p.keys, warp_row() + 32) : p.keys;  // this warp sees no more
+#pragma unroll
+                for (int i = 0; i < 2 * ROUNDS; ++i) copy(refill, i);
+                commit();
+                advance();
+#pragma unroll 1
+                for (int s = 0; s < STEPS && t * BLOCK_N + s * 16 < last; ++s) {
+                    float score[1][2][2][4], top[2][2];
+                    unsigned weight[2][4];
+                    scores(score, 1, k_tile + s * 16 * D * 2, 0, 0, 0);
+                    mask(score[0], top, t * BLOCK_N + s * 16);
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const int m = i / 2, h = i % 2;
+                        if (__any_sync(ALL, top[m][h] > rows.shift[m][h] + 8.0f))
+                            rows.rescale(m, h, fmaxf(rows.shift[m][h], top[m][h]));
+                    }
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) soften(score[0], weight, i);
+#pragma unroll
+                    for (int n = 0; n < D_TILES; n += 2) collect(weight, v_tile + s * 16 * D * 2, 0, n);
+                    add_up();
+                }
+                continue;
+            }
+
+            // Straight-line code, in which the compiler mixes exponentials with multiplications.
 #pragma unroll (D > 64 ? 1 : 4)
-        for (int first = 0; first < STEPS; first += P_STEPS) {
-            const int first_key = t * BLOCK_N + first * 16;
-            float score[P_STEPS][2][2][4], top[2][2];
-            scores(score, k_tile + first * 16 * D * 2);
-            const int past = first_key + P_STEPS * 16;
-            if (past > p.keys || (p.causal && past > warp_row() + 1)) mask(score, first_key);  // only edges pay
+            for (int first = 0; first < STEPS; first += P_STEPS) {
+                float score[P_STEPS][2][2][4];
+                unsigned weight[2][2][4];
+                constexpr int COPIES = 2 * ROUNDS * P_STEPS / STEPS;  // of the next stage, beside this pass
+                constexpr int PER = (8 + D_TILES / 2 - 1) / (D_TILES / 2);
+                scores(score, P_STEPS, k_tile + first * 16 * D * 2, refill, first / P_STEPS * COPIES, COPIES);
+#pragma unroll
+                for (int i = 0; i < 8; ++i) soften(score[0], weight[0], i);
+#pragma unroll
+                for (int s = 0; s < P_STEPS; ++s) {
+#pragma unroll
+                    for (int n = 0; n < D_TILES; n += 2) {
+                        collect(weight[s % 2], v_tile + first * 16 * D * 2, s, n);
+#pragma unroll
+                        for (int i = n / 2 * PER; s + 1 < P_STEPS && i < (n / 2 + 1) * PER && i < 8; ++i)
+                            soften(score[s + 1 < P_STEPS ? s + 1 : 0], weight[(s + 1) % 2], i);
+                    }
+                }
+            }
+
+            commit();
+            advance();
+            add_up();
+
+            // Sums far above 1 cost range: later weights are taken relative to more. No weight exceeds the sum.
             bool grows = false;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int m = i / 2, h = i % 2;
-                float most = score[0][m][0][2 * h];
-#pragma unroll
-                for (int j = 0; j < 4 * P_STEPS; ++j) most = fmaxf(most, score[j / 4][m][j / 2 % 2][2 * h + j % 2]);
-                most = fmaxf(most, __shfl_xor_sync(ALL, most, 1));
-                top[m][h] = fmaxf(most, __shfl_xor_sync(ALL, most, 2)) * scale_log2;
-                grows = grows || top[m][h] > rows.shift[m][h] + 8.0f;
-            }
+            for (int i = 0; i < 4; ++i) grows = grows || rows.weights[i / 2][i % 2] > 4096.0f;
             if (__any_sync(ALL, grows)) {
 #pragma unroll
-                for (int i = 0; i < 4; ++i)
-                    rows.rescale(i / 2, i % 2, fmaxf(rows.shift[i / 2][i % 2], top[i / 2][i % 2]));
-            }
-
-            unsigned weight[2][2][4];
-            constexpr int PER = (8 + D_TILES / 2 - 1) / (D_TILES / 2);
-#pragma unroll
-            for (int i = 0; i < 8; ++i) soften(score[0], weight[0], i);
-#pragma unroll
-            for (int s = 0; s < P_STEPS; ++s) {
-#pragma unroll
-                for (int n = 0; n < D_TILES; n += 2) {
-                    collect(weight[s % 2], v_tile + first * 16 * D * 2, s, n);
-#pragma unroll
-                    for (int i = n / 2 * PER; s + 1 < P_STEPS && i < (n / 2 + 1) * PER && i < 8; ++i)
-                        soften(score[s + 1 < P_STEPS ? s + 1 : 0], weight[(s + 1) % 2], i);
+                for (int i = 0; i < 4; ++i) {
+                    float& sum = rows.weights[i / 2][i % 2];
+                    float most = fmaxf(sum, __shfl_xor_sync(ALL, sum, 1));
+                    most = fmaxf(fmaxf(most, __shfl_xor_sync(ALL, most, 2)), 1.0f);
+                    rows.rescale(i / 2, i % 2, rows.shift[i / 2][i % 2] + log2_fast(most));
+                    if (most > 65504.0f) sum = INFINITY;  // for good
                 }
             }
         }
+        if (open == 0) break;
+        bool failed = false;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) failed = failed || !(rows.weights[i / 2][i % 2] < INFINITY);
+        if (!__syncthreads_or(failed)) break;
+        wait<0>();
+        rows.reset();
+        start();
     }
 
     // Each lane summed its own columns; the four lanes of a row add up.
@@ -317,7 +412,8 @@ __device__ __forceinline__ void attend(const Problem p) {
         sum += __shfl_xor_sync(ALL, sum, 2);
     }
 
-    const int warp = threadIdx.x / 32;
+    const int late_lane = thread_index() % 32;
+    const int warp = thread_index() / 32;
     const int block_row = warp * 32;
     // Two groups finish half of the columns each.
     const auto own = [&](int n) { return GROUPS == 1 || n / (D_TILES / 2) == group; };
@@ -331,14 +427,14 @@ __device__ __forceinline__ void attend(const Problem p) {
         for (int m = 0; m < 2; ++m) {
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                if (lane % 4 == 0)
-                    stats[group * BLOCK_M + block_row + m * 16 + h * 8 + lane / 4] =
+                if (late_lane % 4 == 0)
+                    stats[group * BLOCK_M + block_row + m * 16 + h * 8 + late_lane / 4] =
                         make_float2(rows.shift[m][h], rows.weights[m][h]);
             }
 #pragma unroll
             for (int n = 0; n < D_TILES; ++n) {
                 if (!own(n))
-                    parts[((warp * 2 + m) * D_TILES + n) * 32 + lane] =
+                    parts[((warp * 2 + m) * D_TILES + n) * 32 + late_lane] =
                         make_float4(rows.out[m][n][0], rows.out[m][n][1], rows.out[m][n][2], rows.out[m][n][3]);
             }
         }
@@ -348,7 +444,7 @@ __device__ __forceinline__ void attend(const Problem p) {
             float ours[2], theirs[2];
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                const float2 other = stats[(1 - group) * BLOCK_M + block_row + m * 16 + h * 8 + lane / 4];
+                const float2 other = stats[(1 - group) * BLOCK_M + block_row + m * 16 + h * 8 + late_lane / 4];
                 const float most = fmaxf(rows.shift[m][h], other.x);
                 ours[h] = exp2_fast(rows.shift[m][h] - most);
                 theirs[h] = exp2_fast(other.x - most);
@@ -357,7 +453,7 @@ __device__ __forceinline__ void attend(const Problem p) {
 #pragma unroll
             for (int n = 0; n < D_TILES; ++n) {
                 if (own(n)) {
-                    const float4 part = parts[((warp * 2 + m) * D_TILES + n) * 32 + lane];
+                    const float4 part = parts[((warp * 2 + m) * D_TILES + n) * 32 + late_lane];
                     rows.out[m][n][0] = rows.out[m][n][0] * ours[0] + part.x * theirs[0];
                     rows.out[m][n][1] = rows.out[m][n][1] * ours[0] + part.y * theirs[0];
                     rows.out[m][n][2] = rows.out[m][n][2] * ours[1] + part.z * theirs[1];
@@ -374,11 +470,11 @@ __device__ __forceinline__ void attend(const Problem p) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             const float inverse = __fdividef(1.0f, rows.weights[m][h]);
-            const int row = block_row + m * 16 + h * 8 + lane / 4;
+            const int row = block_row + m * 16 + h * 8 + late_lane / 4;
 #pragma unroll
             for (int n = 0; n < D_TILES; ++n) {
                 if (own(n))
-                    *reinterpret_cast<unsigned*>(memory + chunk_at(row, n) + lane % 4 * 4) =
+                    *reinterpret_cast<unsigned*>(memory + chunk_at(row, n) + late_lane % 4 * 4) =
                         pack(rows.out[m][n][2 * h] * inverse, rows.out[m][n][2 * h + 1] * inverse);
             }
         }
@@ -386,11 +482,11 @@ __device__ __forceinline__ void attend(const Problem p) {
     __syncwarp();
     constexpr int OWN_CHUNKS = CHUNKS / GROUPS;
     constexpr int ROWS_AT_ONCE = 32 / OWN_CHUNKS;
-    const int chunk = group * OWN_CHUNKS + lane % OWN_CHUNKS;
+    const int chunk = group * OWN_CHUNKS + late_lane % OWN_CHUNKS;
     uint4* to = reinterpret_cast<uint4*>(p.o + (long long)head_index(p.heads) * p.queries * D);
 #pragma unroll
     for (int r = 0; r < 32; r += ROWS_AT_ONCE) {
-        const int row = block_row + r + lane / OWN_CHUNKS;
+        const int row = block_row + r + late_lane / OWN_CHUNKS;
         if (first_row + row < p.queries)
             to[(long long)(first_row + row) * CHUNKS + chunk] =
                 *reinterpret_cast<const uint4*>(memory + chunk_at(row, chunk));

@@ -2,13 +2,15 @@
 
 A condition is evaluated over whole columns of values at once. Numbers, words, True and False; `+ - * / // % **`,
 comparisons, `in` lists, `and or not`, `A if C else B`, `min`, `max`, `abs`, `ceil`, `floor`, `log2`, `sqrt`. Value
-lists also take `range`, list comprehensions over one name, and `+` and `*` of lists.
+lists also take `range`, list comprehensions over one name, and `+` and `*` of lists. `&&`, `||` and `!`, as C has them,
+are read as `and`, `or` and `not`.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -29,6 +31,8 @@ _MOST_LISTED = 100_000
 _LARGEST_POWER = 64
 _HINT = "allowed: numbers, names, + - * / // % **, comparisons, in, and/or/not, min, max, abs, ceil, floor, log2, sqrt"
 
+_AS_IN_C = re.compile(r"""'[^']*'|"[^"]*"|&&|\|\||!(?!=)|~""")  # words in quotes stay as they are
+_IN_PYTHON = {"&&": " and ", "||": " or ", "!": "~"}  # which binds as tightly as C's, and is no operator here otherwise
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -84,9 +88,12 @@ class Condition:
 
 def condition(text: str, *, where: str = "<condition>") -> Condition:
     """Parse a condition. Raises SyntaxInvalid naming the file and the part that is not allowed."""
-    tree = _parsed(text, where)
+    if any(match[0] == "~" for match in _AS_IN_C.finditer(text)):
+        raise SyntaxInvalid(where, None, f"`~` is not allowed in `{text.strip()[:80]}`", hint=_HINT)
+    python = _AS_IN_C.sub(lambda match: _IN_PYTHON.get(match[0], match[0]), text)
+    tree = _parsed(python, where)
     names: set[str] = set()
-    _check(tree, names, text, where)
+    _check(tree, names, python, where)
     return Condition(text.strip(), frozenset(names), where, tree)
 
 
@@ -131,7 +138,7 @@ def _check(node: ast.expr, names: set[str], text: str, where: str, depth: int = 
             children = [left, right]
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             children = [left, right]
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not(), operand=operand):
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not() | ast.Invert(), operand=operand):
             children = [operand]
         case ast.BoolOp(values=values):
             children = values
@@ -169,7 +176,7 @@ def _value(node: ast.expr, columns: Mapping[str, Column]) -> Any:
             return _BINARY[type(op)](_arithmetic(_value(left, columns)), _arithmetic(_value(right, columns)))
         case ast.UnaryOp(op=op, operand=operand):
             value = _value(operand, columns)
-            if isinstance(op, ast.Not):
+            if isinstance(op, ast.Not | ast.Invert):
                 return ~np.asarray(value).astype(bool)
             return -_arithmetic(value) if isinstance(op, ast.USub) else value
         case ast.BoolOp(op=op, values=values):

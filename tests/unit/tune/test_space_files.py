@@ -216,3 +216,26 @@ def test_keys_of_a_space_beyond_64_bits_stay_distinct() -> None:
 def test_a_space_without_choices_is_refused(knobs: tuple[Knob, ...]) -> None:
     with pytest.raises(TaskInvalid):
         Space("s", knobs)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a > 0 && b", [False, True, False, False]),
+        ("!(a > 1) || b == 0", [True, True, True, True]),
+        ("!a == b", [True, False, True, True]),  # as in C: (!a) == b
+        ("a != 2 && w == 'x&&y'", [True, False, False, False]),
+    ],
+)
+def test_conditions_as_c_has_them(text: str, expected: list[bool]) -> None:
+    columns = {
+        "a": np.array([0, 1, 2, 3]),
+        "b": np.array([1, 1, 0, 0]),
+        "w": np.array(["x&&y", "x", "y", "z"]),
+    }
+    assert condition(text).holds(columns).tolist() == expected
+
+
+def test_bitwise_not_is_refused() -> None:
+    with pytest.raises(SyntaxInvalid, match="`~` is not allowed"):
+        condition("~a")

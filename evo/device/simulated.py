@@ -229,7 +229,7 @@ class _Run:
         first = _SECOND_LOOK if self.request.draw is not None else _SECOND_LOOK // 4
         for bound in self.program.launches:
             launch = bound.launch
-            sampled = bound is last or not self.request.first_whole
+            in_full = self.request.blocks is not None and self.request.first_whole and bound is not last
             result = self.module.launch(
                 launch.kernel,
                 grid=launch.grid,
@@ -237,9 +237,9 @@ class _Run:
                 shared_bytes=launch.shared_bytes,
                 args=[self._value(bound, index) for index in range(len(bound.arguments))],
                 memory=self.memory,
-                blocks=_sample(launch, self.request.blocks, self.request.draw) if sampled else None,
-                race=self.request.check_races and sampled,
-                budget=self.request.budget or (sim.DEFAULT_BUDGET if sampled else first),
+                blocks=None if in_full else _sample(launch, self.request.blocks, self.request.draw),
+                race=self.request.check_races,
+                budget=self.request.budget or (first if in_full else sim.DEFAULT_BUDGET),
                 threads=_THREADS,
             )
             self.results.append(result)

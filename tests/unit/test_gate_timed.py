@@ -67,6 +67,30 @@ def test_what_is_wrong_at_a_timed_size_alone_is_seen(task, bench, body, status, 
     assert not found.bench
 
 
+@pytest.mark.parametrize(
+    ("barrier", "words"),
+    [("", "case "), ("    if (n <= 131072) __syncthreads();\n", "at a timed size: case large: ")],
+    ids=["everywhere", "at a timed size"],
+)
+def test_a_race_in_the_first_of_two_launches_is_seen(task, bench, barrier, words):
+    """The second launch reads what the first one left: it is right by luck."""
+    signature = 'extern "C" __global__ void scale(const float* x, float* y, float* half, int n) {\n'
+    index = "    const int i = blockIdx.x * THREADS + threadIdx.x;\n"
+    first = (
+        "    __shared__ float s[THREADS];\n    s[threadIdx.x] = 0.0f;\n    __syncthreads();\n"
+        "    const float other = s[(threadIdx.x + 32) % THREADS];\n" + barrier + "    s[threadIdx.x] = 1.0f;\n"
+        "    if (i < n) half[i] = (other > 9.0f ? 1.0f : 2.0f) * x[i];\n}\n"
+    )
+    text = FAST[: FAST.index('extern "C"')] + signature + index + first
+    text += signature.replace("void scale", "void copy") + index + "    if (i < n) y[i] = half[i];\n}\n"
+    launch = next(line for line in text.splitlines() if line.startswith("// evo: launch"))
+    both = f"// evo: scratch half float32 [N]\n{launch}\n{launch.replace(' scale ', ' copy ')}"
+    found = evaluate(Job(task=task, text=text.replace(launch, both), seed=7), bench)
+    assert found.status is Status.UNSAFE, found.reason
+    assert found.reason.startswith(words)
+    assert "race" in found.reason
+
+
 def test_an_honest_kernel_is_kept(task, bench):
     found = judged(task, bench, HONEST)
     assert found.decision.verdict is Verdict.KEEP, found.decision.reason

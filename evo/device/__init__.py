@@ -127,7 +127,8 @@ class SecondLook:
     """One more run of a bench case, on other blocks than its estimate: a fault, or its row and what was written.
 
     places: per output, the flat indices of the elements that were, in rising order; values: theirs. share: of the
-    outputs, over what the blocks that ran were due. whole: all blocks ran.
+    output that got least, over what the blocks that ran were due. whole: all blocks ran, or others would not change
+    the fault. doubtful: these blocks may not stand for the others, or all of them take little time.
     """
 
     whole: bool
@@ -136,6 +137,7 @@ class SecondLook:
     places: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     values: Arrays = field(default_factory=dict)
     share: float = 0.0
+    doubtful: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class EstimatingDevice(Device, Protocol):
 
     def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault: ...
 
-    def look_again(self, case: BenchCase, draw: int, whole: bool) -> SecondLook: ...
+    def look_again(self, case: BenchCase, draw: int, budget: int | None) -> SecondLook: ...
 
 
 def parse_device(text: str) -> DeviceName:

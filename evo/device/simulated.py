@@ -34,12 +34,15 @@ from evo.launch import Launch
 from evo.result import CaseBench, Estimate, Fault
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
+_SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 _QUICK = 8
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _SECOND_LOOK = 200_000_000  # warp instructions
-_LOOK = 24  # blocks of a look whose races are watched
+_LOOK = 32  # blocks of a look whose races are watched
+_LITTLE = 10_000_000  # warp instructions of all blocks, that take seconds
+_BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
 _FAIR_SHARE = 0.5  # of the outputs that a sample of blocks is due to write; below, it does not stand for the others
-_SAMPLE = 48  # ... and a larger one by this many, one from each stratum
+_EXACT = 1 - 1e-9  # of what was due, but for rounding
 
 
 class SimDevice:
@@ -107,28 +110,43 @@ class SimDevice:
         except sim.PtxError as refusal:
             return _refused(cases[0].program, refusal)
 
-    def look_again(self, case: BenchCase, draw: int, whole: bool) -> SecondLook:
-        """Run one case for its numbers: the whole grid, or blocks drawn by `draw`, with races checked."""
+    def look_again(self, case: BenchCase, draw: int, budget: int | None) -> SecondLook:
+        """Run one case for its numbers, with races checked: blocks drawn by `draw`, or all within a launch's budget."""
         program = case.program
-        forced, whole = whole, whole or max(bound.launch.blocks for bound in program.launches) <= _LOOK
+        whole = budget is not None or max(bound.launch.blocks for bound in program.launches) <= _LOOK
         request = RunRequest(
-            program=program,
-            inputs=case.inputs,
-            check_races=not forced,
-            blocks=None if whole else _LOOK,
-            draw=draw,
-            budget=_SECOND_LOOK if forced else None,
+            program=program, inputs=case.inputs, blocks=None if whole else _LOOK, draw=draw, budget=budget
         )
         try:
             module = self._module(program)
         except sim.PtxError as refusal:  # a binary that the gate's cases do not need
             return SecondLook(fault=_refused(program, refusal), whole=True)
         run = _Run(module, request)
+        ordered = module.depends_on_order(run.last.launch.kernel)
         if faults := run.execute():
-            return SecondLook(fault=faults[0], whole=whole)
+            return SecondLook(fault=faults[0], whole=whole or not self._needs_others(run, faults[0]))
         places = {output.name: run.written(output) for output in program.outputs}
         values = {name: array.reshape(-1)[places[name]] for name, array in run.outputs().items()}
-        return SecondLook(row=self._modelled(run), places=places, values=values, share=run.share(), whole=whole)
+        shares = [run.share(output) for output in program.outputs]
+        return SecondLook(
+            row=self._modelled(run),
+            places=places,
+            values=values,
+            share=min((share for share, due in shares if due >= 1), default=1.0),
+            doubtful=not whole and (ordered or run.work() <= _LITTLE or any(share < _EXACT for share, _ in shares)),
+            whole=whole,
+        )
+
+    def _needs_others(self, run: _Run, fault: Fault) -> bool:
+        """Whether a fault may be due to blocks that were left out: they may be waited for, or write what is read.
+
+        Launches before the last one are whole. In the last one, plain stores of other blocks would be a race.
+        """
+        if len(run.results) < len(run.program.launches) and run.request.first_whole:
+            return False
+        if fault.kind == "uninitialised":
+            return run.module.depends_on_order(fault.kernel)
+        return fault.kind in ("budget", "deadlock")
 
     def _representative(self, case: BenchCase, whole: int, sample: int, fair: float) -> _Run | Fault:
         """An execution whose counts stand for the whole grid: of all blocks, or of a sample that wrote its fair share.
@@ -146,9 +164,14 @@ class SimDevice:
         if faults and faults[0].kind == "budget" and len(program.launches) > 1 and request.first_whole:
             run = _Run(module, replace(request, first_whole=False))  # too much: a sample of every launch
             faults = run.execute()
+        if faults and fair and blocks is not None and self._needs_others(run, faults[0]):
+            of_a_part = faults[0]
+            run = _Run(module, replace(request, blocks=None, budget=_SECOND_LOOK))
+            if (faults := run.execute()) and faults[0].kind == "budget":
+                return of_a_part
         if faults:
             return faults[0]
-        if blocks is not None and (run.without_a_byte() or run.share() < fair):
+        if blocks is not None and (run.without_a_byte() or run.share(*program.outputs)[0] < fair):
             again = _Run(module, replace(request, blocks=None, budget=_SECOND_LOOK))
             if faults := again.execute():
                 # Too much to run: what is to be kept is looked at again, and not kept where that cannot be either.
@@ -202,6 +225,8 @@ class _Run:
         self.results: list[sim.LaunchResult] = []
         self.launches: list[LaunchCounters] = []
         self.footprint_bytes = 0
+        self.last = self.program.launches[-1]
+        self.before: dict[str, int] = {}  # words of the outputs that launches before the last one wrote
         for name, array in request.inputs.items():
             self._allocate(name, array.nbytes, writable=False)
             self.memory.write(self.buffers[name], array)
@@ -225,11 +250,12 @@ class _Run:
         self.buffers[name].bytes[:] = self.request.poison
 
     def execute(self) -> tuple[Fault, ...]:
-        last = self.program.launches[-1]
         first = _SECOND_LOOK if self.request.draw is not None else _SECOND_LOOK // 4
         for bound in self.program.launches:
             launch = bound.launch
-            in_full = self.request.blocks is not None and self.request.first_whole and bound is not last
+            if bound is self.last:
+                self.before = {output.name: self._words(output) for output in self.program.outputs}
+            in_full = self.request.blocks is not None and self.request.first_whole and bound is not self.last
             result = self.module.launch(
                 launch.kernel,
                 grid=launch.grid,
@@ -256,7 +282,7 @@ class _Run:
                 _add(self.by_line.setdefault(line, {}), row)
             if result.faults:
                 return tuple(result.faults)
-            if result.blocks_run < result.blocks_total and bound is not last:
+            if result.blocks_run < result.blocks_total and bound is not self.last:
                 # Blocks that were left out write what the next launch reads.
                 for name in (*(s.name for s in self.program.scratch), *(o.name for o in self.program.outputs)):
                     self.buffers[name].state = None
@@ -283,15 +309,29 @@ class _Run:
         found = np.unique(found) if size > 4 else found
         return np.asarray(found[found < count], np.int64)
 
-    def share(self) -> float:
-        """What the blocks that ran wrote of the outputs over what they were due; 1 is a fair share."""
+    def share(self, *outputs: Buffer) -> tuple[float, float]:
+        """What the last launch's blocks wrote of these outputs over what they were due (1 is fair), and that in words.
+
+        Due is their part of what the launches before have left.
+        """
         part = min(result.blocks_run / max(1, result.blocks_total) for result in self.results)
-        sizes = words = 0
-        for output in self.program.outputs:
-            buffer = self.buffers[output.name]
-            sizes += buffer.size_bytes
-            words += buffer.size_bytes // 4 if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
-        return min(1.0, 4 * words / sizes) / part
+        left = sum(-(-self.buffers[output.name].size_bytes // 4) - self.before[output.name] for output in outputs)
+        if left <= 0:
+            return 1.0, 0.0
+        written = sum(self._words(output) - self.before[output.name] for output in outputs)
+        return written / (left * part), left * part
+
+    def work(self) -> float:
+        """Warp instructions that all blocks of all launches would execute."""
+        return sum(
+            launch.totals["warp_instructions"] * launch.blocks_total / max(1, launch.blocks_run)
+            for launch in self.launches
+        )
+
+    def _words(self, output: Buffer) -> int:
+        """Of an output, that hold a written byte; all of them where nobody kept account."""
+        buffer = self.buffers[output.name]
+        return -(-buffer.size_bytes // 4) if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
 
     def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
         argument = bound.arguments[index]
@@ -307,14 +347,24 @@ class _Run:
 
 
 def _sample(launch: Launch, count: int | None, draw: int | None) -> Sequence[int] | None:
-    """One block id from each of `count` equal strata, the same on every run or by `draw`; None for the whole grid."""
+    """Block ids, one from each of equal strata, the same on every run; None for the whole grid.
+
+    By `draw`, some of the `count` are next to another one along the grid, and two are the first and the last.
+    """
     total = launch.blocks
     if count is None or total <= count:
         return None
     # A plain stride would alias with the grid's own period, so the place within each stratum is drawn.
     rng = random.Random(total if draw is None else f"{draw} {total}")
-    edges = [index * total // count for index in range(count + 1)]
-    return [rng.randrange(low, high) for low, high in pairwise(edges)]
+    beside = 0 if draw is None else count // _BESIDE
+    strata = count if draw is None else count - beside - 2
+    edges = [index * total // strata for index in range(strata + 1)]
+    drawn = [rng.randrange(low, high) for low, high in pairwise(edges)]
+    if draw is None:
+        return drawn
+    steps = [1, launch.grid[0], launch.grid[0] * launch.grid[1]]
+    near = [(block + rng.choice(steps)) % total for block in rng.sample(drawn, beside)]
+    return sorted({0, total - 1, *drawn, *near})
 
 
 def _add(total: dict[str, int], part: dict[str, int]) -> None:

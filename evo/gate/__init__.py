@@ -15,9 +15,10 @@ from evo.gate.ptx import ptx_problem
 from evo.gate.rules import StaticProblem, static_problem
 from evo.gate.sanitize import Sanitized, sanitize
 from evo.gate.selftest import check_task
-from evo.gate.timed import TimedSizes, timed_sizes
+from evo.gate.timed import HIDDEN, TimedSizes, timed_sizes
 
 __all__ = [
+    "HIDDEN",
     "Places",
     "Sanitized",
     "StaticProblem",

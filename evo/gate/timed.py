@@ -27,9 +27,14 @@ from evo.task import Case, Task
 Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis
 
 _LIMIT_S = 120.0
-_SHARE = 0.95  # below, the sample has not written what it is due, and the whole grid is looked at
+_WHOLE_LIMIT_S = 240.0
+_BUDGET = 200_000_000  # warp instructions of a launch whose whole grid has to be looked at
+_TRIFLE = 40_000_000  # ... and of one for which a sample would do
+HIDDEN = 1.25  # the time of the whole grid over that of its sample, from where on the sample is not believed
+_SHARE = 0.93  # below, the sample has not written what it is due, and the whole grid is looked at
 _ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made for
-_OF_A_PART = ("budget", "deadlock", "uninitialised")  # faults of blocks that wait for others, or read from them
+_FLOP = 1e8  # up to here a reference takes a second or so ...
+_QUICK = 16  # ... and is cut for so many times the elements
 _TRIED = 3  # check cases on which an axis has to prove that it can be cut
 _FLAT_INDEX = re.compile(r"\b(?P<name>\w+)\[(?P<number>\d+)\]")
 
@@ -87,14 +92,16 @@ class _Look:
 
     def judge(self) -> TimedSizes:
         """A sample first; what is wrong with it, or missing, is asked of the whole grid before it is believed."""
-        found = self._run(whole=False)
+        found = self._run(None)
         if isinstance(found, SecondLook):
             row = self._compared(found)
-            alone = found.fault is not None and found.fault.kind in _OF_A_PART
-            if not found.whole and (alone or row is not None or (found.fault is None and found.share < _SHARE)):
+            if not found.whole and (found.fault is not None or row is not None or found.share < _SHARE):
                 # A part of the grid may well be wrong by itself: a block that adds to others' sums, or waits for them.
-                found = self._run(whole=True)
+                found = self._run(_BUDGET)
                 row = self._compared(found) if isinstance(found, SecondLook) else None
+            elif found.doubtful:
+                found = self._of_all(found)
+                row = self._compared(found)
         if not isinstance(found, SecondLook):
             return self._unseen(found)
         if found.fault is not None and found.fault.kind == "budget":
@@ -107,9 +114,20 @@ class _Look:
         assert found.row is not None
         return TimedSizes(status=Status.CORRECT, rows=(found.row,))
 
-    def _run(self, *, whole: bool) -> SecondLook | str:
+    def _of_all(self, sample: SecondLook) -> SecondLook:
+        """The whole grid, where that can be run; the sample otherwise, and its time unless it hid much."""
+        found = self._run(_TRIFLE)
+        if not isinstance(found, SecondLook) or (found.fault is not None and found.fault.kind == "budget"):
+            return sample
+        if sample.row is not None and found.row is not None and found.row.time_us < HIDDEN * sample.row.time_us:
+            return replace(found, row=sample.row)
+        return found
+
+    def _run(self, budget: int | None) -> SecondLook | str:
+        """Look at a sample, or at the whole grid under a budget."""
+        limit_s = _LIMIT_S if budget is None else _WHOLE_LIMIT_S
         try:
-            found: SecondLook = self.worker.call("look_again", self.bench, self.seed, whole, time_limit_s=_LIMIT_S)
+            found: SecondLook = self.worker.call("look_again", self.bench, self.seed, budget, time_limit_s=limit_s)
         except TimedOut as late:
             return f"it was still running after {late.seconds:g} s"
         except Crashed as crash:
@@ -161,7 +179,8 @@ class _Look:
             return None, self.reference.expectation(self.case, self.seed)
         length = self.case.axes[self.axis]
         led = [t for t in self.task.tensors if t.shape and t.shape[0].text == self.axis]
-        count = max(1, min(length, _ELEMENTS // max(1, sum(math.prod(t.dims(self.case)[1:]) for t in led))))
+        most = _ELEMENTS * (_QUICK if self.task.work_of(self.case).get("flop", math.inf) <= _FLOP else 1)
+        count = max(1, min(length, most // max(1, sum(math.prod(t.dims(self.case)[1:]) for t in led))))
         if count == length:
             return None, self.reference.expectation(self.case, self.seed)
         share = np.zeros(length)

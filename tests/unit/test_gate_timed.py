@@ -140,3 +140,116 @@ def test_warps_that_idle_make_no_block_quicker(task, bench):
     times = [evaluate(Job(task=task, text=text, seed=7), bench).bench for text in (SLOW, idle)]
     for before, after in zip(*times, strict=True):
         assert after.time_us > 0.98 * before.time_us
+
+
+SIGNATURE = "(const float* x, float* y, float* half, int* seen, int n)"
+SPACES = "// evo: scratch half float32 [N]\n// evo: scratch seen int32 [ceil_div(N, 128)] init=zero\n"
+COPY = "if (i < n) half[i] = x[i];"
+DOUBLE = "if (i < n) y[i] = 2.0f * half[i];"
+
+
+def in_sequence(*bodies: str) -> str:
+    """A variant of several launches of one thread per element, which share a workspace and zeroed flags."""
+    names = [f"step{number}" for number in range(len(bodies))]
+    launches = [f"// evo: launch {name} grid (ceil_div(N, 128)) block (128) shared 0\n" for name in names]
+    kernels = [
+        f'extern "C" __global__ void {name}{SIGNATURE} {{\n'
+        f"    const int i = blockIdx.x * 128 + threadIdx.x;\n    {body}\n}}\n"
+        for name, body in zip(names, bodies, strict=True)
+    ]
+    return "".join(("// Steps.\n// evo: task   scale\n", SPACES, *launches, *kernels))
+
+
+LARGE = "n > 131072"
+WAIT = (
+    "if (threadIdx.x == 0 && blockIdx.x > 0) while (atomicAdd(seen + blockIdx.x - 1, 0) == 0);\n    __syncthreads();\n"
+    "    {work}\n    __threadfence();\n    __syncthreads();\n"
+    "    if (threadIdx.x == 0) atomicExch(seen + blockIdx.x, 1);"
+)
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        (COPY, DOUBLE),
+        ("if (i < n / 2) y[i] = 2.0f * x[i];", "if (i >= n / 2 && i < n) y[i] = 2.0f * x[i];"),
+        ("if (i < n) y[i] = x[i];", "if (i < n) y[i] *= 2.0f;"),
+        ("if (i < n) y[i] = 0.0f;", "if (i < n) atomicAdd(y + i, 2.0f * x[i]);"),
+        (COPY, WAIT.format(work=DOUBLE)),
+    ],
+    ids=["a workspace", "a half each", "in place", "cleared and added to", "blocks that wait for the one before"],
+)
+def test_an_honest_sequence_passes(task, bench, bodies):
+    found = evaluate(Job(task=task, text=in_sequence(*bodies), seed=7), bench)
+    assert found.status is Status.CORRECT, found.reason
+    assert [row.name for row in found.bench] == ["small", "large"]
+
+
+@pytest.mark.parametrize(
+    ("bodies", "status", "words"),
+    [
+        (
+            (f"if (i < ({LARGE} ? n / 2 : n)) y[i] = 2.0f * x[i];", "if (i < n && n < 0) y[i] = half[i] + seen[i];"),
+            Status.WRONG,
+            "unwritten: y[262144] (262144 elements)",
+        ),
+        (
+            (COPY, f"if ({LARGE} && i + 1 == n) y[n] = 0.0f;\n    {DOUBLE}"),
+            Status.UNSAFE,
+            "out of bounds: ",
+        ),
+        (
+            (
+                COPY,
+                "__shared__ int before;\n    if (threadIdx.x == 0) before = atomicAdd(seen, 1);\n    __syncthreads();"
+                f"\n    if ({LARGE} && before > 99) return;\n    {DOUBLE}",
+            ),
+            Status.WRONG,
+            "unwritten: y[",
+        ),
+        (
+            (
+                COPY,
+                f"if ({LARGE} && threadIdx.x == 0 && blockIdx.x > 0 && seen[blockIdx.x - 1] == 9) return;\n"
+                f"    if (threadIdx.x == 0) seen[blockIdx.x] = 1;\n    {DOUBLE}",
+            ),
+            Status.UNSAFE,
+            "race: ",
+        ),
+        (
+            (
+                "if (i < n) half[i] = 0.0f;",
+                f"{COPY}\n    if ({LARGE} && threadIdx.x == 0 && i > 0) half[i - 1] = 0.0f;",
+                DOUBLE,
+            ),
+            Status.UNSAFE,
+            "line 15: race: ",
+        ),
+        ((f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, "y[70001] is 18"),
+    ],
+    ids=[
+        "half by the first launch, nothing by the last",
+        "past the end in the last block",
+        "blocks that come late do nothing",
+        "a neighbour's flag",
+        "a race in the second of three",
+        "one value of the first launch",
+    ],
+)
+def test_what_is_wrong_in_a_sequence_at_a_timed_size_alone_is_seen(task, bench, bodies, status, words):
+    found = evaluate(Job(task=task, text=in_sequence(*bodies), seed=7), bench)
+    assert found.status is status, (found.reason, found.bench)
+    assert words in found.reason
+
+
+def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
+    """The first launch writes all of the output, so that no share is missing where one block does the second's work."""
+    work = (
+        f"if ({LARGE} && blockIdx.x != 11) return;\n"
+        f"    for (int j = {LARGE} ? threadIdx.x : i; j < n; j += {LARGE} ? 128 : n) y[j] = 2.0f * x[j];"
+    )
+    text = in_sequence("if (i < n) y[i] = half[i] = 0.0f;", work)
+    shown = evaluate(Job(task=task, text=text, seed=7), bench)
+    (large,) = (row.estimate for row in shown.bench if row.name == "large")
+    assert large.limiter == "block"
+    assert large.modelled_us > 100

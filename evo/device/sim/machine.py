@@ -112,6 +112,10 @@ class Module:
     def local_bytes(self, kernel: str) -> int:
         return self.layouts[kernel][1]
 
+    def depends_on_order(self, kernel: str) -> bool:
+        """May what a block does depend on which blocks ran before it?"""
+        return not self.kernels[kernel].kernel.parallel
+
     def compile(self, kernel: str) -> jit.Compiled:
         """Machine code of a kernel; the first call takes the time."""
         loaded = self.kernels[kernel]

@@ -12,7 +12,7 @@
 // evo: launch attention grid (ceil_div(SQ, THREADS) * (D // COLUMNS), HQ, B) block (THREADS) shared 0
 #include <cuda_fp16.h>
 
-#define THREADS 64
+#define THREADS 128
 #define COLUMNS 64
 #define LOAD 2
 #define KEY_UNROLL 1

@@ -14,7 +14,7 @@ from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, 
 from evo.source.statements import Statement, names_in, statements_in
 from evo.source.syntax import Node, read
 from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of
-from evo.source.writes import changed_in, hidden_writes
+from evo.source.writes import changed_in, declared, hidden_writes
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
 _UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
@@ -184,7 +184,11 @@ class Source:
 
     def changed_in(self, span: Span) -> frozenset[str]:
         """Names that the text of a span declares or changes, whether its statements say so or not."""
-        return changed_in(self._root, (node for node in self._around(span).walk() if span.holds(span_of(node))))
+        return changed_in(self._root, self._within(span))
+
+    def declared(self, span: Span) -> tuple[str, ...]:
+        """Names of variables that are declared within a span, those of lambdas too, each as often as it is."""
+        return tuple(declared(self._within(span)))
 
     def names(self, span: Span) -> tuple[tuple[str, Span], ...]:
         """Identifiers of variables, functions and macros within a span, in text order."""
@@ -248,6 +252,9 @@ class Source:
     def type_of(self, function: str, span: Span) -> str | None:
         """The type of an expression, as far as the text tells."""
         return expression_type(self._node(span), self._names.get(function, {}))
+
+    def _within(self, span: Span) -> Iterator[Node]:
+        return (node for node in self._around(span).walk() if span.holds(span_of(node)))
 
     def _around(self, span: Span) -> Node:
         return self._root.smallest(span.start, max(span.start, span.end - 1))

@@ -76,15 +76,21 @@ def hidden_writes(root: Node) -> dict[str, frozenset[str]]:
 
 def changed_in(root: Node, nodes: Iterable[Node]) -> frozenset[str]:
     """Names that some nodes declare or change in any way, elements of an array included."""
+    nodes = tuple(nodes)
     known, constant, macros = _takers(root), _constant_methods(root), _macros(root)
     found: set[str] = set()
     for node in nodes:
         found.update(_changed(node, known, constant, macros))
         if node.type in ("update_expression", "assignment_expression"):
             found.update(_base(node.child("argument") or node.child("left")))
-        elif node.type == "declaration":
-            found.update(name for each in node.children_of("declarator") if (name := declarator_name(each)))
-    return frozenset(found)
+    return frozenset(found | set(declared(nodes)))
+
+
+def declared(nodes: Iterable[Node]) -> Iterator[str]:
+    """Each name as often as some nodes declare it, the parameters of lambdas included."""
+    for node in nodes:
+        if node.type in ("declaration", "parameter_declaration", "for_range_loop"):
+            yield from (name for each in node.children_of("declarator") if (name := declarator_name(each)))
 
 
 def _changed(node: Node, known: Mapping[str, set[int]], constant: set[str], macros: Mapping[str, str]) -> Iterator[str]:
@@ -96,6 +102,8 @@ def _changed(node: Node, known: Mapping[str, set[int]], constant: set[str], macr
         call = node.parent.parent if node.parent is not None else None
         if call is None or not _LOADS.fullmatch(text_of(call.child("function"))):
             yield from _base(node.child("argument"))
+    elif kind == "gnu_asm_output_operand":
+        yield from _base(node.named_children[-1])
     elif kind == "identifier" and text_of(node) in macros:
         yield from _NAME.findall(macros[text_of(node)])
     elif kind == "lambda_expression" and text_of(node).startswith("[&"):

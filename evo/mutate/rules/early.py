@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of
@@ -12,6 +13,7 @@ from evo.source import Call, Edit, Function, Param, Span, Statement
 
 _WAIT = re.compile(r"\b(__syncthreads\w*|__shfl\w*|__syncwarp|__reduce_\w+)\s*\(|\bbar\.sync\b")
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b")
+_LEFT = re.compile(r"\breturn\b[^;]*;")
 _CAST = re.compile(r"\bconst_cast\b|\(\s*(?!const\b)\w+\s*\*\s*\)|_cast<\s*(?!const\b)\w+\s*\*\s*>\(\s*(\w+)")
 _NO_OPERAND = re.compile(r"\w\s*\(|\[|->|\+\+|--|(?<![=!<>])=(?!=)|(?:^|[(,&|?:=<>])\s*[*&]")
 _LAMBDA = re.compile(r"\[[^\]]*\]\s*\(((?:[^()]|\([^()]*\))*)\)")
@@ -19,7 +21,8 @@ _INTEGER = re.compile(r"(?:const )?(?:int|unsigned|long long|size_t) (\w+)")
 _POINTER = re.compile(r"const ([\w:]+)\s*\*\s*(?:const\s*|__restrict__\s*)*")
 _NAME = re.compile(r"(?<![.\w])[A-Za-z_]\w*")  # no field
 _BUILT_IN = frozenset(("threadIdx", "blockIdx", "blockDim", "gridDim", "int", "long", "unsigned", "true", "false"))
-_UNSEEN = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef)\b|\bgoto\b|\b__trap\b|\bexit;", re.MULTILINE)
+_UNSEEN = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef)\b|\bgoto\b", re.MULTILINE)
+_ENDS = re.compile(r"\b__trap\b|\bexit;")
 _LEAVING = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\\\r?\n|[^\n])*\b(?:return|break|continue|goto)\b", re.MULTILINE
 )
@@ -71,16 +74,16 @@ class _Body:
 
 def _body(scene: Scene, function: Function) -> _Body:
     tops = scene.source.statements(function)
-    places = {param.name: -1 for param in function.params}
-    pointers = {p.name: p.type[6:-1] for p in function.params if _is_constant(p)}
+    declared = Counter(scene.source.declared(function.body))
+    places = {param.name: -1 for param in function.params if not declared[param.name]}
+    pointers = {p.name: p.type[6:-1] for p in function.params if _is_constant(p) and not declared[p.name]}
     lambdas: dict[str, Statement] = {}
     inside = [s for top in tops for s in top.all()]
-    declared = [s.name for s in inside if s.kind in ("declare", "for")]
     written = {s.name for s in inside if s.kind == "assign"} | set(scene.source.hidden_writes(function))
     written -= {s.name for s in tops if s.kind == "declare" and s.type.startswith("const ") and "*" not in s.type}
     for place, top in enumerate(tops):
         text = scene.source.slice(top.span)
-        if top.kind == "declare" and declared.count(top.name) == 1 and top.value is not None:
+        if top.kind == "declare" and declared[top.name] == 1 and top.value is not None:
             places[top.name] = place
             value, kind = scene.source.slice(top.value), _POINTER.fullmatch(top.type)
             if value.startswith("["):
@@ -88,7 +91,7 @@ def _body(scene: Scene, function: Function) -> _Body:
             elif kind is not None and not top.dims and _roots(value, pointers):
                 pointers[top.name] = kind[1]
         elif top.kind == "other" and re.match(r"const \w+ \w+ = [^;{}\[]*;$", text):  # several names at once
-            places.update({name: place for name in re.findall(r"(\w+) = ", text) if name not in declared})
+            places.update({name: place for name in re.findall(r"(\w+) = ", text) if declared[name] == 1})
     return _Body(
         scene=scene,
         function=function,
@@ -96,14 +99,21 @@ def _body(scene: Scene, function: Function) -> _Body:
         places=places,
         pointers={name: kind for name, kind in pointers.items() if _stays(scene, function, name)},
         lambdas=lambdas,
-        constants=frozenset(
-            {define.name for define in scene.source.defines}
-            | set(scene.variant.macros)
-            | set(_CONSTANT.findall(scene.source.text[: scene.source.text.find("__global__")]))
-        )
-        - set(declared),
+        constants=_constants(scene) - set(declared),
         written=frozenset(written),
     )
+
+
+def _constants(scene: Scene) -> frozenset[str]:
+    """Of the file, and macros of them and of literals: another macro's text may name what changes."""
+    found = {*scene.variant.macros, *_CONSTANT.findall(scene.source.text[: scene.source.text.find("__global__")])}
+    names = Counter(define.name for define in scene.source.defines)
+    for _ in names:
+        for define in scene.source.defines:
+            is_plain = names[define.name] == 1 and not _NO_OPERAND.search(define.value)
+            if is_plain and found | _BUILT_IN >= set(_NAME.findall(define.value)):
+                found.add(define.name)
+    return frozenset(found)
 
 
 def _is_constant(param: Param) -> bool:
@@ -130,6 +140,8 @@ def _roots(value: str, pointers: dict[str, str]) -> bool:
 
 def _find_early(scene: Scene) -> Iterator[Application]:
     waiting = _waiting(scene)
+    if _ENDS.search(scene.source.text):
+        return  # a thread may end in any function
     for function in scene.source.functions:
         text = scene.source.slice(function.body)
         leaving = set(_LEAVING.findall(scene.source.text))
@@ -155,10 +167,8 @@ def _waiting(scene: Scene) -> set[str]:
     """Device functions in which threads wait for one another."""
     texts = {f.name: scene.source.slice(f.body) for f in scene.source.functions if not f.is_kernel}
     found = {name for name, text in texts.items() if _WAIT.search(text)}
-    while more := {n for n, t in texts.items() if n not in found and re.search(rf"\b({'|'.join(found)})\s*\(", t)}:
-        if not found:
-            return set()
-        found |= more
+    for _ in texts:  # and those that call them
+        found |= {n for n, t in texts.items() if found and re.search(rf"\b({'|'.join(found)})\s*\(", t)}
     return found
 
 
@@ -190,19 +200,23 @@ def _loops(scene: Scene, statement: Statement, guards: tuple[str, ...]) -> Itera
 def _reads(body: _Body, loop: Statement, guards: tuple[str, ...]) -> Iterator[_Read]:
     scene, known = body.scene, [loop.name]
     assert loop.body_span is not None
-    if _LEAVES.search(scene.source.slice(loop.body_span)):
+    changes = _changes(scene, loop)
+    if _LEAVES.search(scene.source.slice(loop.body_span)) or changes[loop.name]:
         return
+    body = replace(body, written=body.written | set(changes))
     made: list[Statement] = []
 
     def walk(statements: Sequence[Statement], guards: tuple[str, ...]) -> Iterator[_Read]:
         for statement in statements:
-            if statement.kind == "if" and statement.condition is not None:
-                yield from walk(statement.body, (*guards, scene.source.slice(statement.condition)))
-            elif statement.kind == "block":
-                yield from walk(statement.body, guards)
+            if statement.kind in ("if", "block"):
+                outside = len(made)
+                tests = (scene.source.slice(statement.condition),) if statement.condition is not None else ()
+                yield from walk(statement.body, (*guards, *tests))
+                del made[outside:], known[outside + 1 :]
             elif statement.kind in ("declare", "assign", "call"):
                 yield from _here(body, statement, guards, tuple(made), known)
-                if statement.kind == "declare" and statement.value is not None and not statement.dims:
+                is_one = statement.kind == "declare" and changes[statement.name] == 1
+                if is_one and statement.value is not None and not statement.dims:
                     value = scene.source.slice(statement.value)
                     if _INTEGER.fullmatch(f"{statement.type}{statement.name}") and body.usable(value, known):
                         made.append(statement)
@@ -210,6 +224,13 @@ def _reads(body: _Body, loop: Statement, guards: tuple[str, ...]) -> Iterator[_R
 
     if all(body.usable(guard, known) for guard in guards):
         yield from walk(loop.body, guards)
+
+
+def _changes(scene: Scene, loop: Statement) -> Counter[str]:
+    """The names that a loop's body declares or changes, and by how many of its statements."""
+    inside = [s for top in loop.body for s in top.all() if s.kind != "block"]
+    spans = [s.header if s.kind == "for" else s.condition if s.kind == "if" else s.span for s in inside]
+    return Counter(name for span in spans if span is not None for name in scene.source.changed_in(span))
 
 
 def _here(
@@ -223,14 +244,8 @@ def _here(
         index = scene.source.slice(use.indices[0])
         is_plain = use.is_read and len(use.indices) == 1 and use.name in body.pointers and body.usable(index, known)
         if is_plain and not scene.source.is_conditional(use.span, statement.span):
-            yield _Read(
-                pointer=use.name,
-                element=body.pointers[use.name],
-                index=index,
-                guards=guards,
-                locals=made,
-                span=use.span,
-            )
+            element = body.pointers[use.name]
+            yield _Read(pointer=use.name, element=element, index=index, guards=guards, locals=made, span=use.span)
     for call in scene.source.calls:
         made_by = body.lambdas.get(call.name)
         if made_by is None or not statement.span.holds(call.span):
@@ -267,7 +282,8 @@ def _read_by(body: _Body, made_by: Statement) -> Iterator[tuple[str, Span, int]]
         is_changed = re.search(
             rf"\b{index}\b\s*(?:[-+*/%|&^]|<<|>>)?=(?!=)|(?:\+\+|--)\s*{index}\b|\b{index}\s*(?:\+\+|--)", value
         )
-        if not is_changed and not scene.source.is_conditional(use.span, made_by.value):
+        is_left = _LEFT.search(scene.source.slice(Span(made_by.value.start, use.span.start)))
+        if not is_changed and not is_left and not scene.source.is_conditional(use.span, made_by.value):
             yield use.name, use.span, places[0]
 
 
@@ -280,17 +296,17 @@ def _application(body: _Body, loop: Statement, reads: Sequence[_Read], at: tuple
     for read in reads:
         needed += [read.index, *read.guards]
         needed += [scene.source.slice(s.value) for s in read.locals if s.value is not None]
-    place = max(body.place_of(needed), *(n + 1 for n, top in enumerate(body.tops[: at[1]]) if _returns(scene, top)), 0)
-    if place > at[0]:
-        return None
-    above = scene.source.above(body.tops[place].span)
-    if above is None or loop.limit is None:
+    assert loop.limit is not None
+    limit, step = scene.source.slice(loop.limit), loop.name
+    tops = body.tops[: at[1] + 1]  # the loop's own one: it may leave in front of the loop
+    place = max(body.place_of([*needed, limit]), *(n + 1 for n, top in enumerate(tops) if _returns(scene, top)), 0)
+    above = scene.source.above(body.tops[place].span) if place <= at[0] else None
+    if above is None or not body.usable(limit, ()):
         return None
     indent = indent_of(scene.source, body.tops[place].span.start)
-    limit, step = scene.source.slice(loop.limit), loop.name
     arrays = {read.pointer: fresh(scene, f"{read.pointer}_early") for read in reads}
     text = "".join(f"{indent}{r.element} {arrays[r.pointer]}[{limit}] = {{}};\n" for r in reads)
-    text += f"#pragma unroll\n{indent}for (int {step} = 0; {step} < {limit}; ++{step}) {{\n"
+    text += f"#pragma unroll\n{indent}for ({loop.type}{step} = 0; {step} < {limit}; ++{step}) {{\n"
     for local in dict.fromkeys(s.span for read in reads for s in read.locals if _needs(scene, read, s)):
         text += f"{indent}    {scene.source.slice(local)}\n"
     for read in reads:

@@ -12,8 +12,10 @@ from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.result import Json
 from evo.source import Edit, Function, Source, Span, classify, syntax_errors, tree_difference
+from evo.task import Task
 from evo.variant import Variant, parse_variant
 
+_INTEGERS = frozenset(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"))  # as a task passes one
 _LOSER = 100  # ranks that a change falls behind where it has failed in this run
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
 _EXAMPLE_HEAD = 'extern "C" __global__ void k(const float* a, float* o, float x, float y, int n) {\n'
@@ -41,9 +43,9 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """What a rule looks at: the parent, its tree, and of the task the allowed flags and the axes.
+    """What a rule looks at: the parent, its tree, and of the task the allowed flags and the integers that it passes.
 
-    A kernel's last parameters are the axes or the first of them.
+    axes: a kernel's last parameters are these or the first of them; an empty one stands for a scalar (`integers_of`).
     """
 
     variant: Variant
@@ -53,10 +55,10 @@ class Scene:
 
     def axis_of(self, function: Function, name: str) -> str | None:
         """The axis that an int parameter of a kernel holds, or None."""
-        ints = [param for param in function.params if param.type == "int" and not param.is_pointer]
+        ints = [param for param in function.params if param.type.removeprefix("const ") in _INTEGERS]
         for place, param in enumerate(ints):
             if param.name == name and len(ints) <= len(self.axes) and ints == list(function.params[-len(ints) :]):
-                return self.axes[place]
+                return self.axes[place] or None if param.type in ("int", "const int") else None
         return None
 
     def reads(self, function: Function, name: str) -> tuple[Span, ...]:
@@ -125,7 +127,7 @@ class RuleOperator:
                 application,
             )
             for rule in self.rules
-            for application in rule.applications(parent, flags=context.task.flags, axes=tuple(context.task.axes))
+            for application in rule.applications(parent, flags=context.task.flags, axes=integers_of(context.task))
         ]
         for _, _, rule, application in _in_turn(places):
             child = rule.build(parent, application)
@@ -145,6 +147,11 @@ class RuleOperator:
                     arguments={"rule": rule.name, "change_key": change_key(rule, application), **application.arguments},
                 )
         return None
+
+
+def integers_of(task: Task) -> tuple[str, ...]:
+    """What a kernel takes as its last parameters of 32 bits: the axes' names, behind an empty one for each scalar."""
+    return (*("" for scalar in task.scalars if scalar.dtype == "int32"), *task.axes)
 
 
 def _in_turn(places: Iterable[tuple[int, float, Rule, Application]]) -> list[tuple[int, float, Rule, Application]]:

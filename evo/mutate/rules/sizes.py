@@ -9,7 +9,7 @@ from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import directive_place, fresh, indent_of, is_guard, kernels, merged
 from evo.source import Edit, Function, Param, Span, Statement
 
-_HEADERS = "T"  # a name that the toolkit's own headers use: as a macro it breaks them
+_OF_HEADERS = re.compile(r"T|[a-z]\w*")  # names that the toolkit's own headers use: as a macro one breaks them
 _CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
@@ -21,7 +21,7 @@ def _find_compile_in(scene: Scene) -> Iterator[Application]:
             for param in function.params
             if (axis := scene.axis_of(function, param.name)) is not None
             and axis not in words - set(scene.variant.macros)
-            and axis != _HEADERS
+            and not _OF_HEADERS.fullmatch(axis)
             and _matters(scene, function, param.name)
         ]
         if len(fitting) > 1:
@@ -31,14 +31,16 @@ def _find_compile_in(scene: Scene) -> Iterator[Application]:
 
 
 def _matters(scene: Scene, function: Function, name: str) -> bool:
-    """Whether a parameter is used, beyond `if (row >= rows) return;`,"""
+    """Whether a parameter is used, beyond `if (row >= rows) return;` and what asserts are about."""
     statements = scene.source.statements(function)
     inside = [s for top in statements for s in top.all()]
     if any(s.name == name and s.kind in ("declare", "assign", "for") for s in inside):
         return False  # hidden by another one, or changed
+    asserts = [call.span for call in scene.source.calls if call.name == "assert"]  # not there in a release
     guards = [s.condition for s in inside if is_guard(s) and s.condition is not None]
-    uses = [span for found, span in scene.source.names(function.body) if found == name]
-    return any(not any(guard.holds(span) and _is_limit(scene, guard, name) for guard in guards) for span in uses)
+    uses = [use for found, use in scene.source.names(function.body) if found == name]
+    limits = [guard for guard in guards if _is_limit(scene, guard, name)]
+    return any(not any(span.holds(use) for span in (*limits, *asserts)) for use in uses)
 
 
 def _is_limit(scene: Scene, guard: Span, name: str) -> bool:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import pytest
 
-from evo.mutate import RULES
-from evo.mutate.rules import example_variant
+from evo.mutate import RULES, Context
+from evo.mutate.rules import example_variant, rule_operators
 from evo.source import classify, tree_difference
+from evo.task import load_task
 from evo.variant import Variant
 
 SIZES, EARLY = (next(rule for rule in RULES if rule.name == name) for name in ("compile_in", "early_operands"))
 AXES = ("ROWS", "COLS")
 KERNEL = SIZES.examples[0].before
+TASK = """\
+name: times
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: a, role: in, dtype: float32, shape: [COLS]}
+  - {name: o, role: out, dtype: float32, shape: [ROWS]}
+scalars: [{name: times, dtype: int32, value: '2'}]
+tolerance: {rtol: 1e-6, atol: 1e-6, rival_error_factor: 2, because: one rounding}
+check: [{name: one, ROWS: 3, COLS: 2}]
+bench: {small: {ROWS: 256, COLS: 16}}
+work: {flop: ROWS, bytes: 8 * ROWS}
+"""
 # A kernel in which a lambda reads both operands of the last pass, and is also called for what is left.
 ROW = """\
 // evo: knob KEPT in 1, 2
@@ -68,6 +84,8 @@ def test_all_sizes_that_matter_come_first_and_then_each_alone() -> None:
         ("int cols)", "long long cols)"),  # no axis is passed so
         ("const int at", "int cols = 3;\n  const int at"),  # hidden by another one
         ("o[at] =", "cols += 1; o[at] ="),
+        ("a[at % cols]", "a[at];\n  assert(cols > 0)"),  # of which a release keeps nothing
+        ("int rows, int cols)", "unsigned rows, unsigned cols)"),
     ],
 )
 def test_sizes_stay_arguments(before: str, after: str) -> None:
@@ -75,9 +93,24 @@ def test_sizes_stay_arguments(before: str, after: str) -> None:
     assert made(SIZES, KERNEL.replace(before, after)) == []
 
 
-def test_a_size_by_a_name_of_the_toolkits_headers_stays_an_argument() -> None:
-    text = KERNEL.replace("COLS", "T")
-    assert SIZES.applications(example_variant(text), axes=("ROWS", "T")) == ()
+@pytest.mark.parametrize("name", ["T", "width"])
+def test_a_size_by_a_name_of_the_toolkits_headers_stays_an_argument(name: str) -> None:
+    assert SIZES.applications(example_variant(KERNEL), axes=("ROWS", name)) == ()
+
+
+def test_a_scalar_of_the_task_is_no_size(tmp_path: Path) -> None:
+    (tmp_path / "kernels" / "times" / "ladder").mkdir(parents=True)
+    (tmp_path / "kernels" / "times" / "task.yaml").write_text(TASK)
+    (tmp_path / "kernels" / "times" / "reference.py").write_text("")
+    (tmp_path / "kernels" / "times" / "ladder" / "0.cu").write_text(KERNEL)
+    task = load_task(tmp_path, "times")
+    operator = next(each for each in rule_operators() if each.name == "rules.sizes")
+    for params in ("unsigned times, const int rows, const int cols", "int times, int rows, int cols"):
+        parent = example_variant(KERNEL.replace("int rows, int cols", params).replace("a[at %", "times * a[at %"))
+        proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
+        assert proposal is not None
+        assert "int cols = COLS;" in proposal.text
+        assert "ROWS;" not in proposal.text
 
 
 def test_a_lambda_is_handed_what_was_loaded_early() -> None:
@@ -105,6 +138,7 @@ def test_a_lambda_is_handed_what_was_loaded_early() -> None:
         ("put = [&](int c, float v) { ", "put = [&](int c, float v) { if (v > 0.0f) "),
         ("  for (int i = 0; i < KEPT", "  if (n < 0) { all(sum); return; }\n  for (int i = 0; i < KEPT"),
         ("__device__ float all", "#define LEAVE(x) if (x) return\n__device__ float all"),
+        ("__device__ float all", '__device__ void end() { asm volatile("exit;"); }\n__device__ float all'),
     ],
 )
 def test_operands_stay_where_they_are(before: str, after: str) -> None:
@@ -114,3 +148,65 @@ def test_operands_stay_where_they_are(before: str, after: str) -> None:
         text = text.replace("if (blockIdx.x >= rows) return;", "LEAVE(blockIdx.x >= rows);")
     names = [child.text.count("w_early") for child in made(EARLY, text)]
     assert not any(names)
+
+
+# The last pass of ROW, its operands read where it says so.
+STEP = """\
+  for (int i = 0; i < KEPT; ++i) {
+    const int c = first + i * step;
+    if (c < n) o[c] = a[c] * sum * w[c];
+  }
+}
+"""
+
+
+def stepped(before: str, after: str) -> list[Variant]:
+    head, _, _ = ROW.partition("  const auto put")
+    assert before in STEP
+    return made(EARLY, head + STEP.replace(before, after))
+
+
+def test_an_operand_of_a_plain_pass_is_loaded_early() -> None:
+    (together, *_) = stepped("const int c", "const int c")
+    assert "    if (c < n) w_early[i] = w[c];\n" in together.text
+    (together, *_) = stepped("int i = 0", "unsigned i = 0")
+    assert "for (unsigned i = 0; i < KEPT; ++i) {\n      const int c" in together.text
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "int c = first;\n    c += i * step;",
+        "int c = 0;\n    int& place = c;\n    place = first + i * step;",
+        'int c = 0;\n    asm("mov.u32 %0, %1;" : "=r"(c) : "r"(first + i * step));',
+        "int c = first;\n    while (c < i * step) c += step;",
+        "const int c = first + i * step, d = 0;",
+        "const auto c = first + i * step;",
+        "const int c = first + i * step;\n    ++i;",
+    ],
+)
+def test_an_index_that_changes_in_the_step_is_no_early_one(after: str) -> None:
+    assert stepped("const int c = first + i * step;", after) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("    const int c = first", "    const auto rows = threadIdx.x;\n    const int c = rows"),  # hides a parameter
+        (
+            "const int c = first + i * step;\n",
+            "{ const int c = i; o[c] = 0.0f; }\n    const auto c = first + i * step;\n",
+        ),
+        ("  for (int i", "  int at = 0;\n#define AT (at + i * step)\n  at = first;\n  for (int i"),
+        ("sum * w[c]", "sum * w[c];\n    float w[1] = {2.0f};\n    o[c] *= w[0]"),
+        ("  for (int i", "  const auto end = [&](int c) { if (c >= n) return; o[c] = w[c]; };\n  for (int i"),
+    ],
+)
+def test_what_a_name_stands_for_there_is_what_it_stands_for_here(before: str, after: str) -> None:
+    swap = {"AT": ("w[c]", "w[AT]"), "end": ("if (c < n) o[c] = a[c] * sum * w[c]", "end(c)")}
+    text = STEP.replace(before, after)
+    for word, (old, new) in swap.items():
+        if f"{word} " in after or f"{word}\n" in after:
+            text = text.replace(old, new)
+    head, _, _ = ROW.partition("  const auto put")
+    assert not any("w_early" in child.text for child in made(EARLY, head + text))

@@ -38,8 +38,7 @@ _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 _QUICK = 8
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _SECOND_LOOK = 200_000_000  # warp instructions
-_LOOK = 32  # blocks of a look whose races are watched
-_LITTLE = 10_000_000  # warp instructions of all blocks, that take seconds
+_LITTLE = 4_000_000  # warp instructions of all blocks, that take seconds
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
 _FAIR_SHARE = 0.5  # of the outputs that a sample of blocks is due to write; below, it does not stand for the others
 _EXACT = 1 - 1e-9  # of what was due, but for rounding
@@ -110,12 +109,12 @@ class SimDevice:
         except sim.PtxError as refusal:
             return _refused(cases[0].program, refusal)
 
-    def look_again(self, case: BenchCase, draw: int, budget: int | None) -> SecondLook:
-        """Run one case for its numbers, with races checked: blocks drawn by `draw`, or all within a launch's budget."""
+    def look_again(self, case: BenchCase, draw: int, blocks: int | None, budget: int | None) -> SecondLook:
+        """Run one case for its numbers, with races checked: so many blocks, drawn by `draw`, or all (None)."""
         program = case.program
-        whole = budget is not None or max(bound.launch.blocks for bound in program.launches) <= _LOOK
+        whole = blocks is None or max(bound.launch.blocks for bound in program.launches) <= blocks
         request = RunRequest(
-            program=program, inputs=case.inputs, blocks=None if whole else _LOOK, draw=draw, budget=budget
+            program=program, inputs=case.inputs, blocks=None if whole else blocks, draw=draw, budget=budget
         )
         try:
             module = self._module(program)

@@ -28,12 +28,14 @@ Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis
 
 _LIMIT_S = 120.0
 _WHOLE_LIMIT_S = 240.0
+_FEW = 32  # blocks of a first sample
+_MANY = 256
 _BUDGET = 200_000_000  # warp instructions of a launch whose whole grid has to be looked at
-_TRIFLE = 40_000_000  # ... and of one for which a sample would do
+_TRIFLE = 16_000_000  # ... and of one for which a sample would do
 HIDDEN = 1.25  # the time of the whole grid over that of its sample, from where on the sample is not believed
 _SHARE = 0.93  # below, the sample has not written what it is due, and the whole grid is looked at
 _ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made for
-_FLOP = 1e8  # up to here a reference takes a second or so ...
+_FLOP = 2e7  # up to here a reference takes a second or so ...
 _QUICK = 16  # ... and is cut for so many times the elements
 _TRIED = 3  # check cases on which an axis has to prove that it can be cut
 _FLAT_INDEX = re.compile(r"\b(?P<name>\w+)\[(?P<number>\d+)\]")
@@ -92,12 +94,14 @@ class _Look:
 
     def judge(self) -> TimedSizes:
         """A sample first; what is wrong with it, or missing, is asked of the whole grid before it is believed."""
-        found = self._run(None)
+        found = self._run(_FEW)
+        if isinstance(found, SecondLook) and found.fault is None and not found.whole and found.share < _SHARE:
+            found = self._run(_MANY)  # blocks that write unequal amounts: more of them are nearer to the mean
         if isinstance(found, SecondLook):
             row = self._compared(found)
             if not found.whole and (found.fault is not None or row is not None or found.share < _SHARE):
                 # A part of the grid may well be wrong by itself: a block that adds to others' sums, or waits for them.
-                found = self._run(_BUDGET)
+                found = self._run(None, _BUDGET)
                 row = self._compared(found) if isinstance(found, SecondLook) else None
             elif found.doubtful:
                 found = self._of_all(found)
@@ -116,18 +120,19 @@ class _Look:
 
     def _of_all(self, sample: SecondLook) -> SecondLook:
         """The whole grid, where that can be run; the sample otherwise, and its time unless it hid much."""
-        found = self._run(_TRIFLE)
+        found = self._run(None, _TRIFLE)
         if not isinstance(found, SecondLook) or (found.fault is not None and found.fault.kind == "budget"):
             return sample
         if sample.row is not None and found.row is not None and found.row.time_us < HIDDEN * sample.row.time_us:
             return replace(found, row=sample.row)
         return found
 
-    def _run(self, budget: int | None) -> SecondLook | str:
+    def _run(self, blocks: int | None, budget: int | None = None) -> SecondLook | str:
         """Look at a sample, or at the whole grid under a budget."""
-        limit_s = _LIMIT_S if budget is None else _WHOLE_LIMIT_S
+        limit_s = _LIMIT_S if blocks is not None else _WHOLE_LIMIT_S
+        asked = (self.bench, self.seed, blocks, budget)
         try:
-            found: SecondLook = self.worker.call("look_again", self.bench, self.seed, budget, time_limit_s=limit_s)
+            found: SecondLook = self.worker.call("look_again", *asked, time_limit_s=limit_s)
         except TimedOut as late:
             return f"it was still running after {late.seconds:g} s"
         except Crashed as crash:

@@ -99,17 +99,18 @@ def _body(scene: Scene, function: Function) -> _Body:
         places=places,
         pointers={name: kind for name, kind in pointers.items() if _stays(scene, function, name)},
         lambdas=lambdas,
-        constants=_constants(scene) - set(declared),
+        constants=_constants(scene, function) - set(declared),
         written=frozenset(written),
     )
 
 
-def _constants(scene: Scene) -> frozenset[str]:
+def _constants(scene: Scene, function: Function) -> frozenset[str]:
     """Of the file, and macros of them and of literals: another macro's text may name what changes."""
     found = {*scene.variant.macros, *_CONSTANT.findall(scene.source.text[: scene.source.text.find("__global__")])}
     names = Counter(define.name for define in scene.source.defines)
-    for _ in names:
-        for define in scene.source.defines:
+    defines = [define for define in scene.source.defines if define.span.end <= function.span.start]
+    for _ in defines:
+        for define in defines:
             is_plain = names[define.name] == 1 and not _NO_OPERAND.search(define.value)
             if is_plain and found | _BUILT_IN >= set(_NAME.findall(define.value)):
                 found.add(define.name)
@@ -129,7 +130,7 @@ def _stays(scene: Scene, function: Function, name: str) -> bool:
     plain = len(
         re.findall(rf"(?<![&*\w.>])\b{name}\[|const \w+\s*\* ?{name} = |\*>\({name}\b(?!\[)|= {name} \+ ", text)
     )
-    return uses == plain
+    return uses == plain and not any(re.search(rf"\b{name}\b", define.value) for define in scene.source.defines)
 
 
 def _roots(value: str, pointers: dict[str, str]) -> bool:

@@ -36,11 +36,24 @@ def _matters(scene: Scene, function: Function, name: str) -> bool:
     inside = [s for top in statements for s in top.all()]
     if any(s.name == name and s.kind in ("declare", "assign", "for") for s in inside):
         return False  # hidden by another one, or changed
+    if _is_unrolled(scene, inside, name):
+        return False
     asserts = [call.span for call in scene.source.calls if call.name == "assert"]  # not there in a release
     guards = [s.condition for s in inside if is_guard(s) and s.condition is not None]
     uses = [use for found, use in scene.source.names(function.body) if found == name]
     limits = [guard for guard in guards if _is_limit(scene, guard, name)]
     return any(not any(span.holds(use) for span in (*limits, *asserts)) for use in uses)
+
+
+def _is_unrolled(scene: Scene, inside: Sequence[Statement], name: str) -> bool:
+    """Whether it gives a loop its length that is unrolled whole once that is known: thousands of copies."""
+    whole = {loop.span for loop in scene.source.loops if loop.pragma is not None and not loop.factor}
+    names = {name}
+    for statement in inside:
+        if statement.kind == "declare" and statement.reads & names:
+            names.add(statement.name)
+    headers = [s.header for s in inside if s.kind == "for" and s.span in whole and s.header is not None]
+    return any(found in names for header in headers for found, _ in scene.source.names(header))
 
 
 def _is_limit(scene: Scene, guard: Span, name: str) -> bool:

@@ -86,6 +86,7 @@ def test_all_sizes_that_matter_come_first_and_then_each_alone() -> None:
         ("o[at] =", "cols += 1; o[at] ="),
         ("a[at % cols]", "a[at];\n  assert(cols > 0)"),  # of which a release keeps nothing
         ("int rows, int cols)", "unsigned rows, unsigned cols)"),
+        ("o[at] =", "const int n = cols / 4;\n#pragma unroll\n  for (int i = 0; i < n; ++i) o[i] = 0.0f;\n  o[at] ="),
     ],
 )
 def test_sizes_stay_arguments(before: str, after: str) -> None:

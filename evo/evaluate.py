@@ -344,11 +344,12 @@ def _looked_at_again(
     again = _decided(job, prepared, rival, theirs, seen.rows)
     if not _kept(again):
         return replace(found, decision=replace(again, reason=f"on other blocks of the grids: {again.reason}"))
-    return found
+    shown = _unhidden(found.bench, seen.rows)
+    return found if shown == found.bench else replace(found, bench=shown, decision=again)
 
 
 def _unhidden(ours: tuple[CaseBench, ...], seen: tuple[CaseBench, ...]) -> tuple[CaseBench, ...]:
-    """The times of a variant by itself: of the fixed sample, unless other blocks take much longer."""
+    """The times of a variant that stands: of the fixed sample, unless other blocks take much longer."""
     pairs = zip(ours, seen, strict=True)
     return tuple(other if other.time_us > gate.HIDDEN * row.time_us else row for row, other in pairs)
 

@@ -249,7 +249,10 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
         f"    for (int j = {LARGE} ? threadIdx.x : i; j < n; j += {LARGE} ? 128 : n) y[j] = 2.0f * x[j];"
     )
     text = in_sequence("if (i < n) y[i] = half[i] = 0.0f;", work)
-    shown = evaluate(Job(task=task, text=text, seed=7), bench)
-    (large,) = (row.estimate for row in shown.bench if row.name == "large")
-    assert large.limiter == "block"
-    assert large.modelled_us > 100
+    idle = "for (int turn = 0; turn < 20000; ++turn) if (turn > n) return;\n    "
+    for rival in (None, in_sequence(idle + COPY, DOUBLE)):
+        shown = evaluate(Job(task=task, text=text, rival=rival, seed=7), bench)
+        assert rival is None or shown.decision.verdict is Verdict.KEEP, shown.decision.reason
+        (large,) = (row.estimate for row in shown.bench if row.name == "large")
+        assert large.limiter == "block"
+        assert large.modelled_us > 100

@@ -217,10 +217,8 @@ def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limi
         targets: list[Path] = []
         for tuned in found:
             stem = (name or spec.stem) + (f"_{tuned.kernel}" if len(found) > 1 else "")
-            number = next(
-                n for n in itertools.count(1) if Path(f"{stem}_{n}.cu" if n > 1 else f"{stem}.cu") not in targets
-            )
-            targets.append(Path(f"{stem}_{number}.cu" if number > 1 else f"{stem}.cu"))
+            names = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
+            targets.append(next(target for word in names if (target := Path(f"{word}.cu")) not in targets))
         if taken := next((target for target in targets if target.exists()), None):
             raise UsageError(f"{taken} exists already", hint="pass --name NAME, or move that file away")
         for tuned, target in zip(found, targets, strict=True):

@@ -38,9 +38,8 @@ _TOLERANCE = {  # by type: rtol, and atol as a share of the size of the outputs
     "float16": (1e-2, 1e-3),
     "bfloat16": (2e-2, 1e-2),
 }
-_TIGHTER = (
-    0.01  # of the tolerance, where the usual one would let wrong kernels pass: values far from 0 and close together
-)
+# Of the tolerance, where the usual one would let wrong kernels pass: values far from 0 and close together.
+_TIGHTER = 0.01
 _SEEDS = (11, 12)
 _MANY_ZEROS = 0.05
 

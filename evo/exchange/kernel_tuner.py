@@ -19,11 +19,11 @@ from typing import Any
 
 from evo.errors import EvoError, SyntaxInvalid
 from evo.expr import parse
+from evo.tune.conditions import from_c
 from evo.tune.formats import read_declaration
 from evo.variant import parse_variant
 
 LIMIT_S = 120.0
-_SYMBOLS = (("&&", " and "), ("||", " or "))
 _HINT = "a T1 file has KernelSpecification with KernelName, KernelFile, LocalSize and GlobalSize"
 _SCRIPT_HINT = "a script calls tune_kernel(name, source, problem_size, arguments, tune_params, ...) when it is run"
 _TEMPLATE_HINT = "give each of the template's parameters a value, as in name<float, 4>, or write it as a plain kernel"
@@ -319,9 +319,7 @@ def _trimmed(sizes: list[str]) -> list[str]:
 
 def _expression(spec: Path, text: str) -> str:
     """A text of Python or C as an expression of evo's. Raises SyntaxInvalid."""
-    for symbol, word in _SYMBOLS:
-        text = text.replace(symbol, word)
-    text = " ".join(re.sub(r"!(?!=)", " not ", text).split())
+    text = " ".join(from_c(text, str(spec)).split())
     try:
         plainer = _Plainer()
         tree = plainer.visit(ast.parse(text, mode="eval").body)
@@ -331,7 +329,7 @@ def _expression(spec: Path, text: str) -> str:
 
 
 class _Plainer(ast.NodeTransformer):
-    """`x in (1, 2)` as comparisons, and powers of numbers as numbers: what evo's expressions have no sign for."""
+    """`x in (1, 2)` as comparisons, powers of numbers as numbers, C's `!`: what evo's expressions have no sign for."""
 
     changed = False
 
@@ -339,6 +337,13 @@ class _Plainer(ast.NodeTransformer):
         if isinstance(node.value, bool):
             self.changed = True
             return ast.Constant(int(node.value))
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Invert):  # which stands for C's `!`
+            self.changed = True
+            return ast.UnaryOp(ast.Not(), node.operand)
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:

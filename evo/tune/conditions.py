@@ -88,13 +88,18 @@ class Condition:
 
 def condition(text: str, *, where: str = "<condition>") -> Condition:
     """Parse a condition. Raises SyntaxInvalid naming the file and the part that is not allowed."""
-    if any(match[0] == "~" for match in _AS_IN_C.finditer(text)):
-        raise SyntaxInvalid(where, None, f"`~` is not allowed in `{text.strip()[:80]}`", hint=_HINT)
-    python = _AS_IN_C.sub(lambda match: _IN_PYTHON.get(match[0], match[0]), text)
+    python = from_c(text, where)
     tree = _parsed(python, where)
     names: set[str] = set()
     _check(tree, names, python, where)
     return Condition(text.strip(), frozenset(names), where, tree)
+
+
+def from_c(text: str, where: str) -> str:
+    """With `and`, `or` and `~` for C's `&&`, `||` and `!`; a `~` of the text's own raises SyntaxInvalid."""
+    if any(match[0] == "~" for match in _AS_IN_C.finditer(text)):
+        raise SyntaxInvalid(where, None, f"`~` is not allowed in `{text.strip()[:80]}`", hint=_HINT)
+    return _AS_IN_C.sub(lambda match: _IN_PYTHON.get(match[0], match[0]), text)
 
 
 def listed(text: str, *, where: str = "<values>") -> tuple[KnobValue, ...]:

@@ -104,12 +104,12 @@ def test_kernel_tuner_conditions_as_c_has_them(tmp_path: Path) -> None:
     text = (DATA / "kernel_tuner" / "add.json").read_text()
     spec = tmp_path / "add.json"
     written = "block_size_x * per_thread <= 1024 and per_thread != 3"
-    spec.write_text(text.replace(written, "!per_thread == 0 && block_size_x != 3"))
+    spec.write_text(text.replace(written, "!per_thread == 1 && block_size_x != 3"))
     (tuned,) = variants_of(spec, None, "add")
     (condition,) = parse_variant(tuned.text).requires
-    assert condition.value({"per_thread": 2, "block_size_x": 32})  # (!2) == 0
-    assert not condition.value({"per_thread": 0, "block_size_x": 32})
-    assert not condition.value({"per_thread": 2, "block_size_x": 3})
+    assert condition.value({"per_thread": 0, "block_size_x": 32})
+    assert not condition.value({"per_thread": 2, "block_size_x": 32})  # (!2) == 1, and not !(2 == 1)
+    assert not condition.value({"per_thread": 0, "block_size_x": 3})
 
 
 def test_a_kernel_tuner_script_is_run_for_what_it_would_tune(tmp_path: Path) -> None:

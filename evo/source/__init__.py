@@ -4,10 +4,10 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 """
 
 from evo.source.difference import Change, Classification, classify, describe, split, tree_difference
+from evo.source.places import Source, kernel_signatures, parse, replace, syntax_errors
 from evo.source.regions import Region
 from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
 from evo.source.statements import Statement
-from evo.source.tree import Source, kernel_signatures, parse, replace, syntax_errors
 
 __all__ = [
     "Binary",

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.source.grouping import grouped
+from evo.source.places import Source
 from evo.source.regions import Region
 from evo.source.spans import Edit, Span
-from evo.source.tree import Source
 
 _FLAG = re.compile(r"(?<=\s)-\S+")
 _SHOWN = 60  # characters of a text in a description

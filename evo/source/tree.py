@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from evo.source.nodes import function_of, is_read, is_value, span_of
-from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
-from evo.source.statements import Statement, names_in, statements_in
+from evo.source.nodes import function_of, span_of
+from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Problem, SharedArray, Span
 from evo.source.syntax import Node, read
-from evo.source.types import declarator_name, declared_types, expression_type, literal_type, scalar_name, text_of
-from evo.source.writes import changed_in, declared, hidden_writes
+from evo.source.types import (
+    declarator_name,
+    declared_types,
+    exact_name,
+    expression_type,
+    literal_type,
+    scalar_name,
+    text_of,
+)
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
 _UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
 _UNROLL = re.compile(r"#\s*pragma\s+unroll\b\s*\(?\s*([^()\n]*?)\s*\)?\s*")
-_PRAGMA = re.compile(r"#\s*pragma\b|_Pragma\b")
 _COUNTED = re.compile(
     r"for\s*\(\s*(?:const\s+)?(?:unsigned\s+int|unsigned|int|size_t|u?int\d+_t|(?:unsigned\s+)?long(?:\s+long)?|auto)\s+(\w+)\s*=\s*([^;]+);"
     r"\s*\1\s*(<|<=)\s*([^;]+);\s*(?:\+\+\s*\1|\1\s*\+\+|\1\s*\+=\s*([^)]+?))\s*\)"
@@ -27,8 +32,8 @@ _COUNTED = re.compile(
 _INTEGER = re.compile(r"-?\d+")
 
 
-class Source:
-    """One text and its tree, read-only."""
+class Tree:
+    """One text and its tree, read-only: what it holds, each kind of thing in text order."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -169,164 +174,14 @@ class Source:
                     found.append(SharedArray(name=name, element=element, dims=tuple(dims), function=function))
         return tuple(found)
 
-    def statements(self, function: Function) -> tuple[Statement, ...]:
-        """The statements of a function's body, nested ones inside them."""
-        node = self._node(function.body)
-        return statements_in(node) if node is not None else ()
-
-    def hidden_writes(self, function: Function) -> frozenset[str]:
-        """Names that a function changes where its statements do not say so: by reference, method, address or macro."""
-        return self._hidden.get(function.name, frozenset())
-
     @functools.cached_property
-    def _hidden(self) -> dict[str, frozenset[str]]:
-        return hidden_writes(self._root)
-
-    def changed_in(self, span: Span) -> frozenset[str]:
-        """Names that the text of a span declares or changes, whether its statements say so or not."""
-        return changed_in(self._root, self._within(span))
-
-    def declared(self, span: Span) -> tuple[str, ...]:
-        """Names of variables that are declared within a span, those of lambdas too, each as often as it is."""
-        return tuple(declared(self._within(span)))
-
-    def names(self, span: Span) -> tuple[tuple[str, Span], ...]:
-        """Identifiers of variables, functions and macros within a span, in text order."""
-        found = names_in(self._around(span))
-        return tuple((text_of(name), span_of(name)) for name in found if span.holds(span_of(name)))
-
-    def renamed(self, span: Span, names: Mapping[str, str]) -> str:
-        """The text of a span with identifiers replaced; every other byte is the same."""
-        data, last = "", span.start
-        for name, at in self.names(span):
-            if name in names:
-                data += self.slice(Span(last, at.start)) + names[name]
-                last = at.end
-        return data + self.slice(Span(last, span.end))
-
-    def subscripts(self, span: Span) -> tuple[Subscript, ...]:
-        """`name[index]` and `name[i][j]` within a span, the outermost of each, in text order; also inside an index."""
-        found = []
+    def _exact(self) -> dict[str, dict[str, str | None]]:
+        """Per function: the types of its names as they are written."""
+        tables: dict[str, dict[str, str | None]] = {}
         for node in self._root.walk():
-            if node.type != "subscript_expression" or not span.holds(span_of(node)):
-                continue
-            outer = node.parent
-            if outer is not None and outer.type == node.type and outer.child("argument") == node:
-                continue
-            indices: list[Span] = []
-            base: Node | None = node
-            while base is not None and base.type == "subscript_expression":
-                inside = base.child("indices")
-                indices.insert(0, Span(inside.start_byte + 1, inside.end_byte - 1) if inside else span_of(base))
-                base = base.child("argument")
-            if base is not None and base.type == "identifier":
-                found.append(
-                    Subscript(name=text_of(base), span=span_of(node), indices=tuple(indices), is_read=is_value(node))
-                )
-        return tuple(found)
-
-    def is_conditional(self, span: Span, within: Span) -> bool:
-        """Whether an expression may be skipped where the text around it, up to `within`, is carried out."""
-        node: Node | None = self._around(span)
-        while node is not None and within.holds(span_of(node)):
-            above = node.parent
-            if node.type in ("conditional_expression", "if_statement", "while_statement", "switch_statement"):
-                return True
-            if node.type == "for_statement" or (node.type == "binary_expression" and _skips(node)):
-                return True
-            node = above
-        return False
-
-    def dereferences(self, span: Span) -> bool:
-        """Whether a pointer is followed with `*` or `->` within a span."""
-        return any(
-            (node.type == "pointer_expression" and text_of(node).startswith("*")) or node.type == "->"
-            for node in self._root.walk()
-            if span.holds(span_of(node))
-        )
-
-    def element_type(self, function: str, name: str) -> str | None:
-        """float, int, half ...: the type of a variable, or of what an array or pointer holds, as far as it is told."""
-        return self._names.get(function, {}).get(name)
-
-    def type_of(self, function: str, span: Span) -> str | None:
-        """The type of an expression, as far as the text tells."""
-        return expression_type(self._node(span), self._names.get(function, {}))
-
-    def _within(self, span: Span) -> Iterator[Node]:
-        return (node for node in self._around(span).walk() if span.holds(span_of(node)))
-
-    def _around(self, span: Span) -> Node:
-        return self._root.smallest(span.start, max(span.start, span.end - 1))
-
-    def _node(self, span: Span) -> Node | None:
-        node: Node | None = self._around(span)
-        while node is not None and span_of(node) != span:
-            node = node.parent
-        return node
-
-    def is_simple(self, span: Span) -> bool:
-        """Whether the span is one operand: a name, number, call, subscript, field or parenthesised expression."""
-        node = self._root.smallest(span.start, span.end)
-        simple = ("identifier", "number_literal", "call_expression", "subscript_expression", "field_expression")
-        return span_of(node) == span and node.type in (*simple, "parenthesized_expression")
-
-    def above(self, span: Span) -> int | None:
-        """Where a line can be put in front of a statement and its pragma; None where it begins inside a line."""
-        node = self._node(span)
-        before = node.previous if node is not None else None
-        while before is not None and before.type == "comment":
-            before = before.previous
-        if before is not None and _PRAGMA.match(text_of(before)):
-            return self.line_start(before.start_byte)
-        start = self.line_start(span.start)
-        return start if not self.data[start : span.start].strip() else None
-
-    def enclosing_statement(self, span: Span) -> Span:
-        """The smallest statement, declaration or directive around a span; the span itself at file level."""
-        node: Node | None = self._around(span)
-        while node is not None:
-            if node.type.endswith("_statement") or node.type == "declaration" or node.type.startswith("preproc_"):
-                if node.type != "compound_statement":
-                    return span_of(node)
-            elif node.type in ("function_definition", "translation_unit"):
-                break
-            node = node.parent
-        return span
-
-    def is_written(self, function: Function, name: str) -> bool:
-        """Whether the function may write through a pointer parameter, or pass it on to something that may."""
-        for node in self._root.walk():
-            is_use = node.type == "identifier" and text_of(node) == name and function.body.holds(span_of(node))
-            if is_use and not is_read(node):
-                return True
-        return False
-
-    def uses(self, function: str, name: str) -> tuple[str, ...]:
-        """For each use of a name in a function: the whole expression of subscripts it starts, e.g. `tile[i][j]`."""
-        body = next(f.body for f in self.functions if f.name == function)
-        found = []
-        for node in self._root.walk():
-            if node.type == "identifier" and text_of(node) == name and body.holds(span_of(node)):
-                outer = node
-                while (parent := outer.parent) is not None and parent.type == "subscript_expression":
-                    if parent.child("argument") != outer:
-                        break
-                    outer = parent
-                if outer.parent is None or "declarator" not in outer.parent.type or outer is not node:
-                    found.append(text_of(outer))
-        return tuple(found)
-
-    def reads_of(self, function: Function, name: str) -> tuple[Span, ...]:
-        """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same."""
-        return tuple(
-            span_of(node)
-            for node in self._root.walk()
-            if node.type == "subscript_expression"
-            and text_of(node.child("argument")) == name
-            and function.body.holds(span_of(node))
-            and is_value(node)
-        )
+            if node.type == "function_definition" and (function := function_of(node)) is not None:
+                tables[function.name] = declared_types(node, exact_name)
+        return tables
 
     @functools.cached_property
     def _names(self) -> dict[str, dict[str, str | None]]:
@@ -393,27 +248,3 @@ class Source:
             return int(text)
         values = [define.value for define in self.defines if define.name == text]
         return int(values[0]) if len(values) == 1 and _INTEGER.fullmatch(values[0]) else None
-
-
-def _skips(node: Node) -> bool:
-    return text_of(node.child("operator")) in ("&&", "||")
-
-
-def parse(text: str) -> Source:
-    """The text with its tree. Never fails; see `syntax_errors`."""
-    return Source(text)
-
-
-def replace(text: str, edits: Iterable[Edit]) -> str:
-    """A new text with byte spans replaced; every other byte is the same."""
-    return Source(text).replace(edits)
-
-
-def syntax_errors(text: str) -> tuple[Problem, ...]:
-    """Where the grammar could not follow the text. Heavy macros can cause false ones; compare against a parent."""
-    return Source(text).problems
-
-
-def kernel_signatures(text: str) -> dict[str, list[Param]]:
-    """Parameters of each `extern "C" __global__` definition, by kernel name."""
-    return {function.name: list(function.params) for function in Source(text).functions if function.is_kernel}

@@ -6,7 +6,7 @@ Not a type checker: what it cannot tell is None, and None means "leave it alone"
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from evo.source.syntax import Node
 
@@ -41,13 +41,19 @@ def scalar_name(type_text: str) -> str | None:
     return words[0] if len(words) == 1 and words[0] != "auto" else None
 
 
-def declared_types(scope: Node) -> dict[str, str | None]:
+def exact_name(type_text: str) -> str | None:
+    """`const unsigned char` -> unsigned char; None for `auto`."""
+    words = [w for w in type_text.split() if w not in ("const", "volatile", "static", "constexpr")]
+    return " ".join(words) if words and words != ["auto"] else None
+
+
+def declared_types(scope: Node, read: Callable[[str], str | None] = scalar_name) -> dict[str, str | None]:
     """Name -> type of a variable, or of the element of an array or pointer; None where one name has two types."""
     found: dict[str, str | None] = {}
     for node in scope.walk():
         if node.type not in ("declaration", "parameter_declaration", "optional_parameter_declaration"):
             continue
-        kind = scalar_name(text_of(node.child("type")))
+        kind = read(text_of(node.child("type")))
         for declarator in node.children_of("declarator"):
             if name := declarator_name(declarator):
                 found[name] = kind if found.get(name, kind) == kind else None

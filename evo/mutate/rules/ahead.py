@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, kernels
 from evo.source import Edit, Span
 
-_TYPES = ("float", "int", "half", "__half", "double")
 _CAPS = (32, 40, 48, 64, 80, 96, 128, 168)
 
 
@@ -36,7 +36,7 @@ def _find_prefetch(scene: Scene) -> Iterator[Application]:
                 if all(scene.source.is_conditional(span, statement.body_span) for span in spans):
                     continue  # it may be that no step reads it
                 kind = scene.source.element_type(function.name, text.split("[")[0])
-                if kind not in _TYPES or any(a != b and a.holds(b) for a in spans for b in spans):
+                if kind not in BYTES or kind.endswith("2") or any(a != b and a.holds(b) for a in spans for b in spans):
                     continue
                 start, limit = scene.source.slice(statement.start), scene.source.slice(statement.limit)
                 first = scene.source.renamed(spans[0], {loop.variable: f"({start})"})

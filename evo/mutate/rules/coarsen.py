@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, guard_of, indent_of, knob, thread_indices
 from evo.source import Edit, Source, Span, Statement
@@ -271,7 +272,7 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
     indent = indent_of(source, index.statement.span.start)
     c, k = counter, index.stride
     table = (
-        f"\n{indent}int {places}[{knob_name}];  // those past the end repeat the last one and are not stored"
+        f"\n{indent}{index.kind} {places}[{knob_name}];  // those past the end repeat the last one and are not stored"
         f"\n#pragma unroll\n{indent}for (int {c} = 0; {c} < {knob_name}; ++{c})"
         f" {places}[{c}] = min({index.name} + {c} * {k}, {bound} - 1);"
     )
@@ -320,7 +321,7 @@ RULES = (
         family="work",
         sentence="Gives each thread several outputs along one of its indices: what depends on the index becomes an"
         " array in registers, and what does not is loaded once for all of them.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example(_BEFORE, _AFTER),),
         reason="what several outputs have in common is loaded once instead of once per output",
         expected="fewer load instructions per multiply-add, by up to the number of outputs",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import NEUTRAL, Reduction, Shareable, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, indent_of, is_guard, knob, merged, require, thread_indices
@@ -211,7 +212,7 @@ RULES = (
         family="work",
         sentence="Shares what one thread walks alone among a group of lanes: neighbours take neighbouring elements,"
         " and warp shuffles combine their sums and maxima.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example(_BEFORE, _AFTER),),
         reason="threads that each walk a row of their own read addresses a row apart: one sector per element",
         expected="each fetched sector is used whole, and there are as many times more threads as lanes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, guard_of, indent_of, is_guard, kernels, knob, line_span, thread_indices
 from evo.source import Edit, Function, Span
@@ -178,7 +179,7 @@ RULES = (
         name="grid_stride",
         family="order",
         sentence="Starts a few blocks per SM, each of which walks the index with the grid's stride.",
-        find=_find_stride,
+        find=behind_guard(_find_stride),
         examples=(
             Example(
                 _GRID.format("ceil_div(N, 32)") + _LINE + "  const int i = blockIdx.x * 32 + threadIdx.x;\n"

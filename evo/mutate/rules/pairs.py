@@ -26,7 +26,9 @@ def _find(scene: Scene) -> Iterator[Application]:
         statements = {s.span: s for top in source.statements(function) for s in top.all()}
         for loop in source.loops:
             statement = statements.get(loop.span)
-            if loop.function != function.name or statement is None or not _is_elementwise(source, statement):
+            if loop.function != function.name or statement is None or source.is_bare(loop.span):
+                continue
+            if not _is_elementwise(source, statement):
                 continue
             try:
                 text = _text(scene, function.name, statement)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.reductions import shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import indent_of, kernels, line_span, require, same
 from evo.source import Edit, Span, Statement
 
-_BYTES = {"half": 2, "__half": 2, "float": 4, "int": 4}
 _TREE = re.compile(
     r"for\s*\(\s*(?:int|unsigned|unsigned int)\s+(\w+)\s*=\s*([^;]+);\s*\1\s*>\s*0\s*;\s*\1\s*(?:>>=\s*1|/=\s*2)\s*\)"
 )
@@ -144,7 +144,7 @@ def _find_keep(scene: Scene) -> Iterator[Application]:
         for name in sorted({use.name for use in scene.source.subscripts(first.body_span) if use.is_read}):
             edits = _kept(scene, function.body, loops, name)
             kind = scene.source.element_type(function.name, name)
-            if edits is None or kind not in _BYTES:
+            if edits is None or kind not in BYTES:
                 continue
             line = line_span(scene, launch.line)
             at = line.start + scene.source.slice(line).rindex("shared 0")
@@ -152,7 +152,7 @@ def _find_keep(scene: Scene) -> Iterator[Application]:
             yield Application(
                 edits=(
                     *require(scene, "shared <= chip.shared_per_block_optin"),
-                    Edit(Span(at, at + len("shared 0")), f"shared ({axis} * {_BYTES[kind]})"),
+                    Edit(Span(at, at + len("shared 0")), f"shared ({axis} * {BYTES[kind]})"),
                     Edit(Span(start, start), f"\n    extern __shared__ {kind} {name}_kept[];"),
                     *edits,
                 ),

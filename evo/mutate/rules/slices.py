@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.lanes import Lanes
 from evo.mutate.rules.reductions import NEUTRAL, Reduction, reduction_of
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
@@ -194,7 +195,7 @@ RULES = (
         family="work",
         sentence="Gives each of a group of lanes a slice of a thread's private arrays; sums over the whole array are"
         " combined with warp shuffles.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example(_BEFORE, _AFTER),),
         reason="large private arrays cost registers, and so resident warps; neighbours that share one read together",
         expected="as many times fewer registers and more threads as lanes, and loads that coalesce",

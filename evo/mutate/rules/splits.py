@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.mutate.rules.groups import rewritten
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import (
@@ -210,7 +211,7 @@ RULES = (
         family="work",
         sentence="Lets several blocks share one long sum: each adds up a part of it into a workspace, and a second"
         " kernel adds up the parts.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example(_BEFORE, _AFTER, axes=("N", "M")),),
         reason="few outputs with long sums leave most of the chip idle",
         expected="as many times more blocks as splits, each with a shorter walk",

@@ -39,7 +39,7 @@ def _where(scene: Scene, loop: Loop) -> str:
 
 def _find_accumulators(scene: Scene) -> Iterator[Application]:
     for loop, statement, siblings in _counted(scene):
-        totals = _totals(scene, statement)
+        totals = _totals(scene, statement) if not scene.source.is_bare(loop.span) else []
         kinds = {s.name: s.type.split() for s in siblings if s.kind == "declare"}
         if not totals or any(kinds.get(t.name) != ["float"] for t in totals) or statement.relation != "<":
             continue
@@ -183,6 +183,8 @@ def _find_interchange(scene: Scene) -> Iterator[Application]:
 def _find_peel(scene: Scene) -> Iterator[Application]:
     for loop, statement, _ in _counted(scene):
         if statement.start is None or statement.limit is None or statement.body_span is None:
+            continue
+        if scene.source.is_bare(loop.span):
             continue
         start, limit = scene.source.slice(statement.start), scene.source.slice(statement.limit)
         body = scene.source.slice(statement.body_span)

@@ -19,6 +19,21 @@ _INDEX = re.compile(
     r"(?P<blocks>.*\bblockIdx\.[xyz]\b.*?)\s*\*\s*(?P<threads>[\w.]+|\([^()]*\))\s*\+\s*threadIdx\.(?P<axis>[xyz])"
     r"(?:\s*/\s*(?P<lanes>\w+))?"
 )
+_THREAD = r"threadIdx\.(?P<axis>[xyz])(?P<lanes>)"
+_PRODUCT = (
+    r"(?P<blocks>blockIdx\.[xyz])\s*\*\s*(?P<threads>[\w.]+|\([^()]*\))",
+    r"(?P<threads>[\w.]+|\([^()]*\))\s*\*\s*(?P<blocks>blockIdx\.[xyz])",
+)
+_INDICES = (  # the same in another order, or with brackets
+    _INDEX,
+    *(
+        re.compile(form)
+        for each in _PRODUCT
+        for product in (each, rf"\(\s*{each}\s*\)")
+        for form in (rf"{product}\s*\+\s*{_THREAD}", rf"{_THREAD}\s*\+\s*{product}")
+    ),
+)
+_TYPES = ("int", "unsigned", "unsigned int", "uint32_t")
 _AXES = "xyz"
 
 
@@ -42,6 +57,11 @@ class ThreadIndex:
     lanes: str
     extent: str
     grid_at: Span
+
+    @property
+    def kind(self) -> str:
+        """Its type, without const."""
+        return _kind(self.statement)
 
     @property
     def stride(self) -> str:
@@ -86,8 +106,9 @@ def _index(
     scene: Scene, function: Function, launch: LaunchLine, statement: Statement, place: int
 ) -> ThreadIndex | None:
     assert statement.value is not None
-    match = _INDEX.fullmatch(scene.source.slice(statement.value))
-    if match is None or statement.type.split() not in (["const", "int"], ["int"]):
+    value = scene.source.slice(statement.value).strip()
+    match = next((fits for form in _INDICES if (fits := form.fullmatch(value)) is not None), None)
+    if match is None or _kind(statement) not in _TYPES:
         return None
     axis = match["axis"]
     if _AXES.index(axis) >= len(launch.block):
@@ -105,6 +126,8 @@ def _index(
     if len(part) != 1 or len(re.findall(rf"\bthreadIdx\.{axis}\b", text)) != 1:
         return None
     found = [c for c in ceil_divs(scene, launch) if same(c[2], covered)]
+    if len(found) > 1:  # a square block
+        found = [c for c in found if _part_of(scene, launch, c[0]) == _AXES.index(part[0])]
     if len(found) != 1:
         return None
     at, extent, _ = found[0]
@@ -125,6 +148,10 @@ def _index(
         extent=extent,
         grid_at=at,
     )
+
+
+def _kind(statement: Statement) -> str:
+    return " ".join(word for word in statement.type.split() if word != "const")
 
 
 def same(one: str, other: str) -> bool:
@@ -174,6 +201,17 @@ def ceil_divs(scene: Scene, launch: LaunchLine) -> list[tuple[Span, str, str]]:
             span = Span(start, start + len(text[match.start() : at].encode()))
             found.append((span, text[match.end() : comma].strip(), text[comma + 1 : at - 1].strip()))
     return found
+
+
+def _part_of(scene: Scene, launch: LaunchLine, at: Span) -> int:
+    """In which part of a launch line's grid, counted from 0, a place lies."""
+    line = line_span(scene, launch.line)
+    text = scene.source.slice(Span(line.start, at.start)).partition("grid")[2].partition("(")[2]
+    depth = commas = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        commas += character == "," and not depth
+    return commas
 
 
 def fresh(scene: Scene, wanted: str) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.groups import indented, is_own, rewritten, varying
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, guard_of, indent_of, is_guard, knob, thread_indices
 from evo.source import Edit, Function, Span, Statement, Subscript
 
 _TILES = (8, 16, 32, 64)
-_TYPES = ("half", "__half", "float", "int")
 _SHARING = ("__shared__", "__sync", "_sync", "asm", "atomic", "goto", "[&", "[=")
 
 
@@ -81,7 +82,7 @@ def _walk(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _Walk | None:
     for use in source.subscripts(loop.body_span or loop.span):
         names = {name for name, _ in source.names(use.span)}
         kind = source.element_type(function.name, use.name)
-        if loop.name not in names or not use.is_read or len(use.indices) != 1 or names & inside or kind not in _TYPES:
+        if loop.name not in names or not use.is_read or len(use.indices) != 1 or names & inside or kind not in BYTES:
             continue
         if bool(names & by_row) != bool(names & by_column) and not source.is_conditional(
             use.span, loop.body_span or loop.span
@@ -100,8 +101,8 @@ def _edits(scene: Scene, walk: _Walk, value: int) -> Iterator[Edit]:
     for index, here, bound in zip((walk.row, walk.column), heres, walk.bounds, strict=True):
         assert index.statement.value is not None
         indent = indent_of(source, index.statement.span.start)
-        text = f"const int {here} = {source.slice(index.statement.value)};\n"
-        yield Edit(index.statement.span, f"{text}{indent}const int {index.name} = min({here}, {bound} - 1);")
+        text = f"const {index.kind} {here} = {source.slice(index.statement.value)};\n"
+        yield Edit(index.statement.span, f"{text}{indent}const {index.kind} {index.name} = min({here}, {bound} - 1);")
     inside = fresh(scene, "inside")
     for top in walk.tops:
         if is_guard(top):
@@ -181,7 +182,7 @@ RULES = (
         family="staging",
         sentence="Loads what the rows and the columns of a block read in common into tiles in shared memory, a number"
         " of steps at a time.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example(_BEFORE, _AFTER),),
         reason="each thread of a row, and of a column, loads the same elements from global memory",
         expected="as many times fewer loads from global memory as the block is wide and high",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from evo.mutate.rules.groups import ALL, Trader, Unfit, indented, is_own, rewritten, trader_of
+from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import reduction_of
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of, is_guard, knob, require, thread_indices
@@ -41,9 +42,10 @@ def _edits(trader: Trader, value: int, batch: int) -> list[Edit]:
     assert statement.value is not None
     steps = fresh(scene, f"{trader.loop.name.upper()}_BATCH")
     edits = [*knob(scene, trader.lanes, _LANES, value), *knob(scene, steps, _BATCHES, batch)]
-    text = f"const int {trader.here} = {source.slice(statement.value)};"
+    text = f"const {index.kind} {trader.here} = {source.slice(statement.value)};"
     last = f"min({trader.here}, {trader.bound} - 1)"
-    text += f"\n{indent}const int {index.name} = {last};  // those past the end repeat the last one and do not store"
+    text += f"\n{indent}const {index.kind} {index.name} = {last};"
+    text += "  // those past the end repeat the last one and do not store"
     text += f"\n{indent}const int {trader.lane} = threadIdx.x % {trader.lanes};"
     for extent in dict.fromkeys(trader.arrays.values()):
         text += f"\n{indent}const int {trader.first(extent)} = {trader.lane} * ({extent} / {trader.lanes});"
@@ -246,7 +248,7 @@ RULES = (
         family="work",
         sentence="Lets the lanes of a group work on all rows of the group together: each has a slice of every row's"
         " private arrays, loads that slice once for all rows, and gets its own row's score back by shuffles.",
-        find=_find,
+        find=behind_guard(_find),
         examples=(Example(_LAUNCH + _HEAD + _BEFORE, _AFTER),),
         reason="threads with a row each load and convert the same keys and values, once per row",
         expected="as many times fewer loads and conversions as lanes, for a few shuffles per step",

@@ -9,14 +9,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.reductions import offset_of, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import definition_place, fresh, kernels, same
 from evo.source import Edit, Function, Loop, Span, Statement
 from evo.variant import LaunchLine
 
-_BYTES = {"half": 2, "__half": 2, "float": 4, "int": 4}
-_NAMES = {"half": "Half", "__half": "Half", "float": "Float", "int": "Int"}
 _MOST_BYTES = 16
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
 
@@ -40,8 +39,8 @@ def _find(scene: Scene) -> Iterator[Application]:
             walk = _walk(scene, function, launch, loop)
             if walk is None:
                 continue
-            largest = max(_BYTES[kind] for kind in walk.kinds.values())
-            for count in (8, 4, 2):
+            largest = max(BYTES[kind] for kind in walk.kinds.values())
+            for count in (16, 8, 4, 2):
                 if count * largest <= _MOST_BYTES:
                     yield Application(
                         edits=tuple(_edits(scene, loop, walk, count)),
@@ -58,8 +57,10 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
     if statement is None or not statement.is_counted or statement.relation != "<" or statement.body_span is None:
         return None
     body = statement.body_span
-    if _LEAVES.search(source.slice(body)) or any(
-        s.kind in ("for", "other") for s in statement.all() if s is not statement
+    if (
+        source.is_bare(loop.span)
+        or _LEAVES.search(source.slice(body))
+        or any(s.kind in ("for", "other") for s in statement.all() if s is not statement)
     ):
         return None
     if statement.step == "1":
@@ -78,7 +79,7 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
             if loop.variable in names and (kind is None or _is_array(scene, function, use.name)):
                 return None  # a private array would be indexed at run time
             continue
-        if kind not in _BYTES or _is_array(scene, function, use.name) or not _is_pointer(scene, function, use.name):
+        if kind not in BYTES or _is_array(scene, function, use.name) or not _is_pointer(scene, function, use.name):
             return None
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
@@ -137,14 +138,14 @@ def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
     for name, offset in places:
         base = " + ".join(part for part in (offset, "" if walk.stride or start == "0" else f"({start})") if part)
         address = f"&{name}[{base}]" if base else name
-        tests.append(f"reinterpret_cast<unsigned long long>({address}) % {count * _BYTES[walk.kinds[name]]} == 0")
+        tests.append(f"reinterpret_cast<unsigned long long>({address}) % {count * BYTES[walk.kinds[name]]} == 0")
     structs = {name: _struct(walk.kinds[name], count) for name in walk.kinds}
     missing = "".join(text for text in dict.fromkeys(structs.values()) if text not in source.text)
     if missing:
         yield Edit(definition_place(scene), missing)
     wide, loads, stores = fresh(scene, f"{i}_wide"), "", ""
     for name, offset in places:
-        kind = f"{_NAMES[walk.kinds[name]]}{count}"
+        kind = f"{_name(walk.kinds[name])}{count}"
         at = f"&{name}[{' + '.join(part for part in (offset, done) if part)}]"
         if (name, offset) in walk.reads:
             loads += f"{indent}    const {kind} {packs[name, offset]} = *reinterpret_cast<const {kind}*>({at});\n"
@@ -168,8 +169,13 @@ def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
 
 
 def _struct(kind: str, count: int) -> str:
-    size = count * _BYTES[kind]
-    return f"struct alignas({size}) {_NAMES[kind]}{count} {{\n    {kind} at[{count}];\n}};\n"
+    size = count * BYTES[kind]
+    return f"struct alignas({size}) {_name(kind)}{count} {{\n    {kind} at[{count}];\n}};\n"
+
+
+def _name(kind: str) -> str:
+    """`unsigned char` -> UnsignedChar."""
+    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))
 
 
 def _above(scene: Scene, loop: Loop) -> int:

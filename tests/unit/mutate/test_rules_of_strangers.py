@@ -1,0 +1,134 @@
+"""Kernels as most people write them: a test around the work, a square block, small integers, loops without braces."""
+
+from __future__ import annotations
+
+import pytest
+
+from evo.mutate import RULES
+from evo.mutate.rules import example_variant
+from evo.source import classify, tree_difference
+from evo.variant import Variant
+
+AXES = ("M", "N", "K")
+MATMUL = """\
+// evo: knob BLOCK in 8, 16, 32
+// evo: launch matmul grid (ceil_div(N, BLOCK), ceil_div(M, BLOCK)) block (BLOCK, BLOCK) shared 0
+#define BLOCK 16
+extern "C" __global__ void matmul(const float* A, const float* B, float* C, int m, int n, int depth) {
+    int row = blockIdx.y * blockDim.y + threadIdx.y;
+    int col = blockIdx.x * blockDim.x + threadIdx.x;
+
+    if (row < m && col < n) {
+        float sum = 0.0f;
+        for (int k = 0; k < depth; k++) {
+            sum += A[row * depth + k] * B[k * n + col];
+        }
+        C[row * n + col] = sum;
+    }
+}
+"""
+
+
+def children(name: str, text: str, axes: tuple[str, ...] = AXES) -> list[Variant]:
+    """What a rule makes of a text; every edit one change, and every byte beside the edits kept."""
+    (rule,) = [rule for rule in RULES if rule.name == name]
+    parent = example_variant(text)
+    found = []
+    for application in rule.applications(parent, axes=axes):
+        child = rule.build(parent, application)
+        assert child is not None, application.summary
+        assert classify(tree_difference(parent.text, child.text)).is_single, application.summary
+        data, at, rest = parent.text.encode(), 0, child.text.encode()
+        for edit in sorted(application.edits, key=lambda edit: edit.span):
+            begin = data[at : edit.span.start] + edit.text.encode()
+            assert rest.startswith(begin)
+            rest, at = rest[len(begin) :], edit.span.end
+        assert rest == data[at:]
+        found.append(child)
+    return found
+
+
+@pytest.mark.parametrize("name", ["coarsen", "stage_tiles", "split_k"])
+def test_a_test_around_the_work_is_a_guard(name: str) -> None:
+    found = children(name, MATMUL)
+    assert found
+    assert not any("if (row < m && col < n)" in child.text for child in found)
+    early = MATMUL.replace("if (row < m && col < n) {", "if (row >= m || col >= n) return;").replace(
+        "    }\n}\n", "}\n"
+    )
+    assert [" ".join(child.text.split()) for child in found] == [
+        " ".join(child.text.split()) for child in children(name, early)
+    ]
+
+
+def test_a_test_without_braces_is_a_guard_too() -> None:
+    text = (
+        "// evo: launch k grid (ceil_div(M, 64)) block (64) shared 0\n"
+        'extern "C" __global__ void k(const float* a, float* o, int m) {\n'
+        "  int i = threadIdx.x + blockDim.x * blockIdx.x;\n  if (i < m) o[i] = a[i] * 2.0f;\n}\n"
+    )
+    (first, *_) = children("grid_stride", text, ("M",))
+    assert "for (int i = threadIdx.x + blockDim.x * blockIdx.x; i < m; i += (int)gridDim.x * (64)) {" in first.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("float sum = 0.0f;", "int row = 0; float sum = row;"),  # would meet the outer one
+        ("row < m && col < n", "row < m && A != B"),
+        ("        C[row * n + col] = sum;\n    }", "        C[row * n + col] = sum;\n    } else { C[0] = 0.0f; }"),
+        ("        C[row * n + col] = sum;\n    }", "        C[row * n + col] = sum;\n    }\n    C[0] = 0.0f;"),
+    ],
+)
+def test_what_is_not_a_guard_stays(old: str, new: str) -> None:
+    assert old in MATMUL
+    assert not children("stage_tiles", MATMUL.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "threadIdx.x + blockIdx.x * blockDim.x",
+        "blockDim.x * blockIdx.x + threadIdx.x",
+        "(blockIdx.x * blockDim.x) + threadIdx.x",
+        "threadIdx.x + (blockDim.x * blockIdx.x)",
+        "blockIdx.x * BLOCK + threadIdx.x",
+    ],
+)
+def test_an_index_is_known_in_any_order(index: str) -> None:
+    text = MATMUL.replace("blockIdx.x * blockDim.x + threadIdx.x", index)
+    assert len(children("stage_tiles", text)) == len(children("stage_tiles", MATMUL))
+    unsigned = text.replace("int row", "unsigned int row").replace("int col", "const unsigned col")
+    assert all("const unsigned col_here" in child.text for child in children("stage_tiles", unsigned))
+
+
+@pytest.mark.parametrize("kind", ["unsigned char", "short", "long long", "double", "float2"])
+def test_elements_are_packed_as_what_they_are(kind: str) -> None:
+    text = (
+        f'extern "C" __global__ void k(const {kind}* a, {kind}* o, int n) {{\n'
+        "  for (int i = 0; i < n; ++i) o[i] = a[i];\n}\n"
+    )
+    found = children("wide_access", text)
+    assert found
+    assert all(f"    {kind} at[" in child.text for child in found)
+    if kind != "float2":
+        assert all(f"{kind} coming = " in child.text for child in children("prefetch", text))
+
+
+@pytest.mark.parametrize("name", ["wide_access", "accumulators", "peel", "prefetch"])
+def test_nothing_is_put_beside_a_loop_that_has_no_braces_around_it(name: str) -> None:
+    body = (
+        "  float s = 0.0f;\n  for (int i = 0; i < n; ++i){open}\n"
+        "    for (int j = 0; j < n; ++j)\n      if (j > 2) s += a[j * 2];\n{close}  o[0] = s;\n"
+    )
+    if name != "peel":
+        body = body.replace("if (j > 2) ", "")
+    if name == "wide_access":
+        body = body.replace("a[j * 2]", "a[j]")
+    braced, bare = (body.format(open=o, close=c) for o, c in ((" {", "  }\n"), ("", "")))
+    inner = [child.text for child in children(name, braced)]
+    assert inner
+    lines = [line.strip() for child in children(name, bare) for line in child.text.splitlines()]
+    for at, line in enumerate(lines[:-1]):
+        if line.startswith("for (int i = 0; i < n"):
+            assert not line.endswith(")") or lines[at + 1].startswith(("for (int j", "#pragma")), lines[at + 1]

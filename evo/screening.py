@@ -15,6 +15,7 @@ from itertools import islice
 
 from evo import gate
 from evo.bench import BenchOptions, BenchRequest
+from evo.decide_modelled import CASE_LOSS
 from evo.device import BenchCase, RunRequest, RunResult
 from evo.device.samples import BenchResult, Stages
 from evo.device.worker import Crashed, TimedOut
@@ -23,10 +24,11 @@ from evo.prepare import Failed, Prepared, prepare
 from evo.reference import Expectation
 from evo.result import Status
 from evo.task import Case, Task
-from evo.workbench import Workbench
+from evo.workbench import Workbench, screened_gain
 
 _LIMIT_S = 20.0
 _MOST_AHEAD = 8
+_LARGER = 4  # times the headline's work
 _OPTIONS = BenchOptions(samples=8, cold_samples=0, warm_up_s=0.0, budget_s=2.0)  # one block
 
 
@@ -75,13 +77,43 @@ def screen_all(
 
 
 def screened_gains(bench: Workbench, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
-    """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case.
+    """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger one.
 
     None where a text does not come as far as a time. On a GPU the parent is timed first and last, against drift.
     """
     if bench.modelled:
         return bench.screen(task, parent, texts, seed)
-    before, *rows, after = screen_all(task, [parent, *texts, parent], bench, seed=seed)
+    gains: list[dict[str, float]] = [{} for _ in texts]
+    hopeful = list(range(len(texts)))
+    for case in _first_looks(task):
+        found = _measured(bench, task, case, parent, [texts[place] for place in hopeful], seed)
+        for place, gain in zip(hopeful, found, strict=True):
+            if gain is not None:
+                gains[place][case.name] = gain
+        # A keep may make no case slower: what loses here is no better for what it gains elsewhere.
+        hopeful = [place for place in hopeful if gains[place].get(case.name, 0.0) > 1 - 2 * CASE_LOSS]
+    return [screened_gain(each, task.score) if each else None for each in gains]
+
+
+def _first_looks(task: Task) -> list[Case]:
+    """The headline, and the least of the bench cases with several times its work: a small launch hides what pays."""
+
+    def work(case: Case) -> float:
+        known = task.work_of(case)
+        return known.get("flop") or known.get("bytes") or 0.0
+
+    headline = task.case(task.headline)
+    enough = _LARGER * work(headline)
+    larger = sorted((case for case in task.bench if work(case) >= enough > 0), key=work)
+    return [headline, *larger[:1]]
+
+
+def _measured(
+    bench: Workbench, task: Task, case: Case, parent: str, texts: Sequence[str], seed: int
+) -> list[float | None]:
+    if not texts:
+        return []
+    before, *rows, after = screen_all(task, [parent, *texts, parent], bench, case=case, seed=seed)
     ends = [row.p50_us for row in (before, after) if row.p50_us is not None]
     return [min(ends) / row.p50_us if ends and row.p50_us is not None else None for row in rows]
 

@@ -172,7 +172,12 @@ class Workbench:
             return None if isinstance(found, Fault) else {row.name: row.time_us for row in found}
 
         before, *after = self._spread(quick, [parent, *texts])
-        return [_screened_gain(before, times, task.score) if before and times else None for times in after]
+        if before is None:
+            return [None for _ in after]
+        return [
+            screened_gain({name: before[name] / time for name, time in times.items()}, task.score) if times else None
+            for times in after
+        ]
 
     def _spread(
         self, call: Callable[[Worker, str], dict[str, float] | None], texts: Sequence[str]
@@ -298,8 +303,8 @@ def _sharing_headline(task: Task, text: str) -> list[Case]:
     return [case for case in task.bench if macros_of(variant, case) == wanted]
 
 
-def _screened_gain(before: dict[str, float], after: dict[str, float], score: Mapping[str, float]) -> float:
-    gains = {name: before[name] / time for name, time in after.items()}
+def screened_gain(gains: Mapping[str, float], score: Mapping[str, float]) -> float:
+    """What a first look at some cases promises: the mean by their weights, or the gain of one that gets slower."""
     weights = {name: score.get(name, 0.0) for name in gains}
     if min(gains.values()) < 1 - CASE_LOSS or not sum(weights.values()):
         return min(gains.values())

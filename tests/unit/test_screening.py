@@ -74,3 +74,31 @@ def test_texts_are_taken_as_they_are_needed(task: Task, gpu: Workbench) -> None:
 def test_a_first_look_needs_a_gpu(task: Task) -> None:
     with Workbench(DeviceName("sim", "l4")) as bench, pytest.raises(UsageError, match="needs a GPU"):
         next(screen_all(task, [FAST], bench))
+
+
+LARGE = """\
+// Blocks of 64 threads; at large sizes of as many as its launch line says.
+// evo: task   scale
+// evo: launch scale grid (64) block ({block}) shared 0
+extern "C" __global__ void scale(const float* x, float* y, int n) {{
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 2.0f * x[i];
+}}
+"""
+
+
+def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Workbench) -> None:
+    write_task(tmp_path)
+    described = tmp_path / "kernels" / "scale" / "task.yaml"
+    text = described.read_text(encoding="utf-8")
+    cases = "  small: {N: 8192}\n  double: {N: 16384}\n  large: {N: 65536}\n  huge: {N: 131072}\nheadline: small\n"
+    described.write_text(text.replace("  small: {N: 131072}\n", cases), encoding="utf-8")
+    task = load_task(tmp_path, "scale")
+    parent, *texts = (
+        LARGE.format(block=block)
+        for block in ("64", "64 * 8192 // N", "64 * N // 8192", "ceil_div(16 * N, 8192)", "ceil_div(2097152, N)")
+    )
+    gains = screened_gains(gpu, task, parent, texts, 0)  # the stand-in takes a microsecond for each thread of a block
+    assert gains[0] == pytest.approx(8**0.5)  # as fast at the headline, 8 times as fast at `large`
+    assert gains[1] == pytest.approx(1 / 8)  # slower there, which is the answer by itself
+    assert gains[2] == pytest.approx(0.5)  # four times as fast at the headline, half as fast at `large`
+    assert gains[3] == pytest.approx(0.25)  # what loses at the headline is looked at there alone

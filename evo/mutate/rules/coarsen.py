@@ -12,6 +12,7 @@ from evo.mutate.rules.threads import ThreadIndex, fresh, guard_of, indent_of, kn
 from evo.source import Edit, Source, Span, Statement
 
 _REPEATS = (1, 2, 4, 8)
+_ALIGNED = re.compile(r"reinterpret_cast<unsigned long long>\(.*\) % \d+ == 0")
 _SHARING = re.compile(r"__shared__|__sync|\basm\b|\batomic|\bgoto\b|\[&|\[=")
 
 
@@ -35,6 +36,7 @@ class _Repeater:
     arrays: set[str] = field(default_factory=set)  # of the thread's own
     inner: set[str] = field(default_factory=set)  # scalars declared inside a loop with a varying limit
     limits: set[str] = field(default_factory=set)  # varying scalars that end a loop
+    flags: set[str] = field(default_factory=set)  # tests for aligned addresses, which all outputs have to pass
     edits: list[Edit] = field(default_factory=list)
 
     def spread(self, statements: Sequence[Statement]) -> None:
@@ -55,7 +57,7 @@ class _Repeater:
 
     def _spread(self, statement: Statement, *, controlled: bool) -> None:
         if statement.kind == "declare" and statement.value is not None and self._varies(statement.value):
-            self.varying.add(statement.name)
+            (self.flags if self._is_flag(statement) else self.varying).add(statement.name)
         if statement.kind == "assign" and statement.target is not None:
             base = statement.name or _base(self.source, statement.target)
             if controlled or self._varies(statement.span):
@@ -70,6 +72,12 @@ class _Repeater:
         for inner in (*statement.body, *statement.alternative):
             self._spread(inner, controlled=under)
 
+    def _is_flag(self, statement: Statement) -> bool:
+        """Whether it asks for addresses that wide accesses need; what does without them is right for any."""
+        if statement.value is None or statement.type.split() not in (["bool"], ["const", "bool"]):
+            return False
+        return all(_ALIGNED.fullmatch(part.strip()) for part in self.source.slice(statement.value).split("&&"))
+
     def _varies(self, span: Span) -> bool:
         return any(name in self.varying for name, _ in self.source.names(span))
 
@@ -77,7 +85,9 @@ class _Repeater:
         """Edits for one statement. bare: it stands without braces under a `for` or `if`."""
         touches = bool(statement.reads & self.varying)
         if statement.kind == "declare":
-            if touches:
+            if touches and statement.name in self.flags:
+                self._together(statement)
+            elif touches:
                 self._declare(statement, conditions)
         elif not touches and not (conditions and self._writes(statement)):
             return
@@ -133,6 +143,14 @@ class _Repeater:
             return ()
         is_own = statement.kind == "declare" or statement.name in self.inner
         return () if is_own and self._is_pure(span) else conditions
+
+    def _together(self, statement: Statement) -> None:
+        """A flag of all outputs at once."""
+        assert statement.value is not None
+        name, test = statement.name, self._renamed(statement.value)
+        test = f"({test})" if "&&" in test else test
+        more = self._over(f"{name} = {name} && {test};", indent_of(self.source, statement.span.start))
+        self.edits.append(Edit(statement.span, f"bool {name} = true;{more}"))
 
     def _declare(self, statement: Statement, conditions: tuple[str, ...]) -> None:
         kind = statement.type
@@ -252,7 +270,7 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
     else:
         return []
     params = {param.name: param.type for param in index.function.params}
-    if params.get(bound) not in ("int", "const int"):
+    if params.get(bound) not in ("int", "const int") and scene.constant(index.function, bound) is None:
         return []
     knob_name, places = fresh(scene, f"{index.name.upper()}_REPEAT"), fresh(scene, f"{index.name}_at")
     counter = fresh(scene, "r" if index.axis != "x" else "c")

@@ -54,12 +54,25 @@ class Scene:
     axes: tuple[str, ...] = ()
 
     def axis_of(self, function: Function, name: str) -> str | None:
-        """The axis that an int parameter of a kernel holds, or None."""
+        """The axis that an int parameter of a kernel holds, or an int of its own that is that axis's macro, or None."""
+        if (value := self.constant(function, name)) is not None:
+            return value if value in self.axes and value in self.variant.macros else None
         ints = [param for param in function.params if param.type.removeprefix("const ") in _INTEGERS]
         for place, param in enumerate(ints):
             if param.name == name and len(ints) <= len(self.axes) and ints == list(function.params[-len(ints) :]):
                 return self.axes[place] or None if param.type in ("int", "const int") else None
         return None
+
+    def constant(self, function: Function, name: str) -> str | None:
+        """What an int at the top of a kernel's body is set to, where nothing ever changes it; else None."""
+        tops = self.source.statements(function)
+        inside = [s for top in tops for s in top.all() if s.name == name and s.kind in ("declare", "assign", "for")]
+        if len(inside) != 1 or inside[0] not in tops or name in self.source.hidden_writes(function):
+            return None
+        (only,) = inside
+        if only.value is None or only.dims or only.type.split() not in (["int"], ["const", "int"]):
+            return None
+        return self.source.slice(only.value).strip()
 
     def reads(self, function: Function, name: str) -> tuple[Span, ...]:
         """All reads of a pointer that is never written; () where one stands in another's index, since edits nest."""

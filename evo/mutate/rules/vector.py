@@ -56,6 +56,8 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
     statement = next((s for top in source.statements(function) for s in top.all() if s.span == loop.span), None)
     if statement is None or not statement.is_counted or statement.relation != "<" or statement.body_span is None:
         return None
+    if _is_rest(scene, function, statement):
+        return None
     body = statement.body_span
     if (
         source.is_bare(loop.span)
@@ -96,6 +98,14 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
     if not walk.kinds or any(name in stored for name, _ in walk.reads):
         return None
     return walk
+
+
+def _is_rest(scene: Scene, function: Function, loop: Statement) -> bool:
+    """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
+    assert loop.start is not None
+    start = scene.source.slice(loop.start).strip()
+    heads = (s.header for top in scene.source.statements(function) for s in top.all() if s.kind == "for")
+    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", scene.source.slice(head)) for head in heads)
 
 
 def _takes_turns(scene: Scene, launch: LaunchLine, function: Function, loop: Statement) -> bool:

@@ -1,0 +1,72 @@
+"""Rules on what other rules wrote: a gain kept first must not put the next one out of reach."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tiny import evo
+
+from evo.mutate import RULES
+from evo.mutate.rules.rule import integers_of
+from evo.task import load_task
+from evo.variant import Variant, parse_variant
+
+REPOSITORY = Path(__file__).parents[3]
+MATMUL = load_task(REPOSITORY, "matmul")
+SCALAR = parse_variant((MATMUL.folder / "ladder" / "00_scalar.cu").read_text(encoding="utf-8"))
+
+
+def after(variant: Variant, name: str, words: str = "") -> Variant:
+    """The child that a rule makes at its first place whose summary holds the words."""
+    rule = next(rule for rule in RULES if rule.name == name)
+    places = rule.applications(variant, flags=MATMUL.flags, axes=integers_of(MATMUL))
+    place = next(place for place in places if words in place.summary)
+    child = rule.build(variant, place)
+    assert child is not None
+    return child
+
+
+def offers(variant: Variant, name: str) -> list[str]:
+    rule = next(rule for rule in RULES if rule.name == name)
+    return [p.summary for p in rule.applications(variant, flags=MATMUL.flags, axes=integers_of(MATMUL))]
+
+
+@pytest.mark.parametrize("index", ["row", "col"])
+@pytest.mark.parametrize("chain", [["wide_access"], ["compile_in"], ["wide_access", "compile_in"]])
+def test_outputs_are_gathered_after_wide_loads_and_known_sizes(chain: list[str], index: str) -> None:
+    variant = SCALAR
+    for name in chain:
+        variant = after(variant, name)
+    child = after(variant, "coarsen", f"4 outputs per thread along {index}")
+    both = after(child, "coarsen", f"2 outputs per thread along {'col' if index == 'row' else 'row'}")
+    assert "ROW_REPEAT" in both.text
+    assert "COL_REPEAT" in both.text
+
+
+def test_all_outputs_of_a_thread_take_the_wide_loop_or_none() -> None:
+    child = after(after(SCALAR, "wide_access"), "coarsen", "4 outputs per thread along row")
+    assert "bool i_wide = true;" in child.text
+    assert (
+        "i_wide = i_wide && reinterpret_cast<unsigned long long>(&a[(long long)row_at[r] * k]) % 16 == 0;" in child.text
+    )
+
+
+def test_blocks_share_a_sum_whose_sizes_are_known() -> None:
+    assert offers(after(SCALAR, "compile_in"), "split_k") == offers(SCALAR, "split_k") != []
+    moved = after(SCALAR, "compile_in").text.replace("    int n = N;\n", "    int n = N;\n    n += 0;\n")
+    assert not offers(parse_variant(moved), "split_k")
+
+
+def test_what_a_wide_loop_leaves_is_not_widened_again() -> None:
+    assert offers(SCALAR, "wide_access")
+    assert not offers(after(SCALAR, "wide_access"), "wide_access")
+
+
+@pytest.mark.long
+def test_a_chain_of_rules_stays_correct(tmp_path: Path) -> None:
+    child = after(after(after(SCALAR, "wide_access"), "compile_in"), "coarsen", "4 outputs per thread along row")
+    path = tmp_path / "chain.cu"
+    path.write_text(after(child, "coarsen", "2 outputs per thread along col").text, encoding="utf-8")
+    ran = evo("check", path, "--device", "sim:l4", cwd=REPOSITORY)
+    assert ran.code == 0, ran.out + ran.err

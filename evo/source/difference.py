@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.source.grouping import grouped
-from evo.source.places import Source
+from evo.source.places import Source, parse
 from evo.source.regions import Region
 from evo.source.spans import Edit, Span
 
@@ -75,6 +76,7 @@ class _Token:
     end: int
 
 
+@functools.lru_cache(maxsize=64)  # an operator that proposes a change and the loop that checks it ask for the same
 def tree_difference(parent: str, child: str) -> Change:
     """The smallest differing regions of two texts."""
     old, new = _tokens(parent), _tokens(child)
@@ -86,7 +88,7 @@ def tree_difference(parent: str, child: str) -> Change:
         tail += 1
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
     matcher = difflib.SequenceMatcher(None, [t.text for t in middle_old], [t.text for t in middle_new], autojunk=False)
-    sources = Source(parent), Source(child)
+    sources = parse(parent), parse(child)
     regions = [
         _region(sources, (old, i1 + head, i2 + head), (new, j1 + head, j2 + head))
         for i1, i2, j1, j2 in _joined(matcher.get_opcodes(), [t.text for t in middle_old], [t.text for t in middle_new])
@@ -125,7 +127,7 @@ def _joined(codes: Sequence[_Code], old: Sequence[str], new: Sequence[str]) -> l
 
 def split(parent: str, change: Change) -> list[tuple[str, str]]:
     """Each group of a change by itself: what it is in words, and the parent with nothing else changed."""
-    source = Source(parent)
+    source = parse(parent)
     found = []
     for group in change.groups:
         for words, edits in _flag_edits(group) or [(describe(group), [_spaced(source.data, r) for r in group])]:
@@ -215,7 +217,8 @@ def _flags_moved(regions: Sequence[Region]) -> int:
     return moved
 
 
-def _tokens(text: str) -> list[_Token]:
+@functools.lru_cache(maxsize=8)
+def _tokens(text: str) -> tuple[_Token, ...]:
     found = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup == "comment":
@@ -226,10 +229,10 @@ def _tokens(text: str) -> list[_Token]:
         elif match.lastgroup is not None:
             token = " ".join(token.split())
         found.append(_Token(token, match.start(), match.end()))
-    return found
+    return tuple(found)
 
 
-_Run = tuple[list[_Token], int, int]
+_Run = tuple[Sequence[_Token], int, int]
 
 
 def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
@@ -261,7 +264,7 @@ def _held(parent: Source, old: _Run, new: _Run) -> Span | None:
     return _byte_span(parent, (tokens, first, first + 1))
 
 
-def _gap(source: Source, tokens: list[_Token], place: int) -> str:
+def _gap(source: Source, tokens: Sequence[_Token], place: int) -> str:
     """The blank space behind a token, comments left out."""
     start = tokens[place].end if place >= 0 else 0
     end = tokens[place + 1].start if place + 1 < len(tokens) else len(source.text)

@@ -21,10 +21,16 @@ _BLOCKS = ("compound_statement", "case_statement")
 class Source(Tree):
     """One text and its tree, read-only."""
 
+    @functools.cached_property
+    def _bodies(self) -> dict[Span, tuple[Statement, ...]]:
+        return {}
+
     def statements(self, function: Function) -> tuple[Statement, ...]:
         """The statements of a function's body, nested ones inside them."""
-        node = self._node(function.body)
-        return statements_in(node) if node is not None else ()
+        if function.body not in self._bodies:
+            node = self._node(function.body)
+            self._bodies[function.body] = statements_in(node) if node is not None else ()
+        return self._bodies[function.body]
 
     def hidden_writes(self, function: Function) -> frozenset[str]:
         """Names that a function changes where its statements do not say so: by reference, method, address or macro."""
@@ -59,7 +65,7 @@ class Source(Tree):
     def subscripts(self, span: Span) -> tuple[Subscript, ...]:
         """`name[index]` and `name[i][j]` within a span, the outermost of each, in text order; also inside an index."""
         found = []
-        for node in self._root.walk():
+        for node in self._root.smallest(span.start, span.end).walk():
             if node.type != "subscript_expression" or not span.holds(span_of(node)):
                 continue
             outer = node.parent
@@ -93,7 +99,7 @@ class Source(Tree):
         """Whether a pointer is followed with `*` or `->` within a span."""
         return any(
             (node.type == "pointer_expression" and text_of(node).startswith("*")) or node.type == "->"
-            for node in self._root.walk()
+            for node in self._root.smallest(span.start, span.end).walk()
             if span.holds(span_of(node))
         )
 
@@ -156,11 +162,11 @@ class Source(Tree):
 
     def is_written(self, function: Function, name: str) -> bool:
         """Whether the function may write through a pointer parameter, or pass it on to something that may."""
-        for node in self._root.walk():
-            is_use = node.type == "identifier" and text_of(node) == name and function.body.holds(span_of(node))
-            if is_use and not is_read(node):
-                return True
-        return False
+        return any(
+            text_of(node) == name and not is_read(node)
+            for node in self._within(function.body)
+            if node.type == "identifier"
+        )
 
     def uses(self, function: str, name: str) -> tuple[str, ...]:
         """For each use of a name in a function: the whole expression of subscripts it starts, e.g. `tile[i][j]`."""
@@ -181,11 +187,8 @@ class Source(Tree):
         """`name[...]` reads as values, where `__ldg(&name[...])` would mean the same."""
         return tuple(
             span_of(node)
-            for node in self._root.walk()
-            if node.type == "subscript_expression"
-            and text_of(node.child("argument")) == name
-            and function.body.holds(span_of(node))
-            and is_value(node)
+            for node in self._within(function.body)
+            if node.type == "subscript_expression" and text_of(node.child("argument")) == name and is_value(node)
         )
 
 
@@ -193,21 +196,22 @@ def _skips(node: Node) -> bool:
     return text_of(node.child("operator")) in ("&&", "||")
 
 
+@functools.lru_cache(maxsize=16)
 def parse(text: str) -> Source:
-    """The text with its tree. Never fails; see `syntax_errors`."""
+    """The text with its tree, shared by all who ask for it. Never fails; see `syntax_errors`."""
     return Source(text)
 
 
 def replace(text: str, edits: Iterable[Edit]) -> str:
     """A new text with byte spans replaced; every other byte is the same."""
-    return Source(text).replace(edits)
+    return parse(text).replace(edits)
 
 
 def syntax_errors(text: str) -> tuple[Problem, ...]:
     """Where the grammar could not follow the text. Heavy macros can cause false ones; compare against a parent."""
-    return Source(text).problems
+    return parse(text).problems
 
 
 def kernel_signatures(text: str) -> dict[str, list[Param]]:
     """Parameters of each `extern "C" __global__` definition, by kernel name."""
-    return {function.name: list(function.params) for function in Source(text).functions if function.is_kernel}
+    return {function.name: list(function.params) for function in parse(text).functions if function.is_kernel}

@@ -26,13 +26,16 @@ class Node:
         "is_error",
         "is_missing",
         "is_named",
+        "last",
+        "order",
         "parent",
+        "place",
         "row",
         "start_byte",
         "type",
     )
 
-    def __init__(self, cursor: TreeCursor, data: bytes, parent: Node | None) -> None:
+    def __init__(self, cursor: TreeCursor, data: bytes, parent: Node | None, order: list[Node]) -> None:
         node = cursor.node
         assert node is not None
         self.data = data
@@ -43,6 +46,9 @@ class Node:
         self.row = node.start_point.row
         self.is_named, self.is_error, self.is_missing = node.is_named, node.is_error, node.is_missing
         self.children: list[Node] = []
+        self.order, self.place = order, len(order)  # all nodes of the text, each before those below it
+        self.last = self.place + 1  # where in `order` what is below this node ends
+        order.append(self)
 
     @property
     def text(self) -> str:
@@ -68,11 +74,7 @@ class Node:
 
     def walk(self) -> Iterator[Node]:
         """This node and all below it, in text order."""
-        pending = [self]  # a stack of our own: generated text can nest deeper than Python's
-        while pending:
-            current = pending.pop()
-            yield current
-            pending.extend(reversed(current.children))
+        return iter(self.order[self.place : self.last])
 
     def smallest(self, start: int, end: int) -> Node:
         """The smallest node that holds the bytes from start to end, the first of equals from outside in."""
@@ -99,16 +101,18 @@ def _parser() -> Parser:
 def read(data: bytes) -> Node:
     """The tree of a text. Never fails: what the grammar cannot follow is an error node."""
     cursor = _parser().parse(data).walk()
-    root = current = Node(cursor, data, None)
+    order: list[Node] = []
+    root = current = Node(cursor, data, None, order)
     if not cursor.goto_first_child():
         return root
     while True:
-        node = Node(cursor, data, current)
+        node = Node(cursor, data, current, order)
         current.children.append(node)
         if cursor.goto_first_child():
             current = node
             continue
         while not cursor.goto_next_sibling():
+            current.last = len(order)
             if not cursor.goto_parent() or current.parent is None:
                 return root
             current = current.parent

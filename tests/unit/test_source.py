@@ -7,6 +7,7 @@ import gc
 import pytest
 
 from evo.source import Edit, Source, Span, classify, kernel_signatures, replace, syntax_errors, tree_difference
+from evo.source.syntax import Node, read
 
 TEXT = """\
 // evo: knob BM in 16, 32
@@ -161,6 +162,15 @@ def test_pointer_reads_and_writes() -> None:
     assert [source.slice(span) for span in source.reads_of(first, "q")] == ["q[i]", "q[i / 2]"]
     passed_on = Source("__device__ void f(float* p) { g(p); h(&p[3]); }")
     assert passed_on.is_written(passed_on.functions[0], "p")
+
+
+def test_a_walk_holds_what_is_below_a_node_in_text_order() -> None:
+    def below(node: Node) -> list[Node]:
+        return [node, *(inner for child in node.children for inner in below(child))]
+
+    root = read(TEXT.encode())
+    for node in root.walk():
+        assert list(node.walk()) == below(node)
 
 
 def test_deep_text_does_not_break_the_walk() -> None:

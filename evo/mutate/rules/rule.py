@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.result import Json
-from evo.source import Edit, Function, Source, Span, classify, syntax_errors, tree_difference
+from evo.source import Edit, Function, Source, Span, classify, parse, syntax_errors, tree_difference
 from evo.task import Task
 from evo.variant import Variant, parse_variant
 
@@ -124,42 +124,70 @@ def _with_line_ends_of(text: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     return tuple(Edit(edit.span, edit.text.replace("\r\n", "\n").replace("\n", "\r\n")) for edit in edits)
 
 
+class _Place:
+    """Where one rule applies to one parent, and what comes of it, worked out when it is first asked for."""
+
+    def __init__(self, parent: Variant, rule: Rule, application: Application) -> None:
+        self.parent, self.rule, self.application = parent, rule, application
+        self.key = change_key(rule, application)
+
+    @property
+    def rank(self) -> int:
+        return self.application.rank
+
+    @functools.cached_property
+    def child(self) -> Variant | None:
+        return self.rule.build(self.parent, self.application)
+
+    @functools.cached_property
+    def is_one_change(self) -> bool:
+        """Whether it can be shown to be one; a rule may not be able to at every place."""
+        return self.child is not None and classify(tree_difference(self.parent.text, self.child.text)).is_single
+
+
 class RuleOperator:
     """All rules of one family as one arm: lowest rank first, drawn by the generator within a rank."""
 
     def __init__(self, family: str, rules: tuple[Rule, ...]) -> None:
         self.name = f"rules.{family}"
         self.rules = rules
+        self._places: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[_Place]] = {}  # of the last parent
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         places = [
-            (
-                application.rank + (_LOSER if change_key(rule, application) in context.losers else 0),
-                rng.random(),
-                rule,
-                application,
-            )
-            for rule in self.rules
-            for application in rule.applications(parent, flags=context.task.flags, axes=integers_of(context.task))
+            (place.rank + (_LOSER if place.key in context.losers else 0), rng.random(), place)
+            for place in self._all(parent, context.task)
         ]
-        for _, _, rule, application in _in_turn(places):
-            child = rule.build(parent, application)
-            if child is not None and not classify(tree_difference(parent.text, child.text)).is_single:
-                continue  # the rule cannot show here that it is one change
-            if child is not None and child.id not in context.tried and context.fits(child):
-                return Proposal(
-                    operator=self.name,
-                    kind="mutation",
-                    text=child.text,
-                    summary=application.summary,
-                    reason=rule.reason,
-                    expected=rule.expected,
-                    risk=rule.risk,
-                    next_if_kept=rule.next_if_kept,
-                    next_if_reverted=rule.next_if_reverted,
-                    arguments={"rule": rule.name, "change_key": change_key(rule, application), **application.arguments},
-                )
+        for _, _, place in _in_turn(places):
+            child, rule = place.child, place.rule
+            if child is None or child.id in context.tried or not place.is_one_change or not context.fits(child):
+                continue
+            return Proposal(
+                operator=self.name,
+                kind="mutation",
+                text=child.text,
+                summary=place.application.summary,
+                reason=rule.reason,
+                expected=rule.expected,
+                risk=rule.risk,
+                next_if_kept=rule.next_if_kept,
+                next_if_reverted=rule.next_if_reverted,
+                arguments={"rule": rule.name, "change_key": place.key, **place.application.arguments},
+            )
         return None
+
+    def _all(self, parent: Variant, task: Task) -> list[_Place]:
+        """Every place of every rule; kept, since a parent is asked about for as many proposals as are screened."""
+        flags, axes = task.flags, integers_of(task)
+        key = (parent.text, flags, axes)
+        if key not in self._places:
+            found = [
+                _Place(parent, rule, each)
+                for rule in self.rules
+                for each in rule.applications(parent, flags=flags, axes=axes)
+            ]
+            self._places = {key: found}
+        return self._places[key]
 
 
 def integers_of(task: Task) -> tuple[str, ...]:
@@ -167,12 +195,12 @@ def integers_of(task: Task) -> tuple[str, ...]:
     return (*("" for scalar in task.scalars if scalar.dtype == "int32"), *task.axes)
 
 
-def _in_turn(places: Iterable[tuple[int, float, Rule, Application]]) -> list[tuple[int, float, Rule, Application]]:
+def _in_turn(places: Iterable[tuple[int, float, _Place]]) -> list[tuple[int, float, _Place]]:
     """By rank; within a rank the rules take turns, so that one with many places does not crowd the others out."""
     seen: dict[tuple[int, str], int] = {}
     turns = []
     for place in sorted(places, key=lambda place: place[:2]):
-        key = (place[0], place[2].name)
+        key = (place[0], place[2].rule.name)
         seen[key] = seen.get(key, 0) + 1
         turns.append((seen[key], place))
     return [place for _, place in sorted(turns, key=lambda turn: (turn[1][0], turn[0], turn[1][1]))]
@@ -184,10 +212,9 @@ def change_key(rule: Rule, application: Application) -> str:
     return json.dumps({"rule": rule.name, **chosen}, sort_keys=True)
 
 
-@functools.lru_cache(maxsize=16)
 def source_of(text: str) -> Source:
     """The tree of a text; a parent is asked about by every rule."""
-    return Source(text)
+    return parse(text)
 
 
 def example_variant(text: str) -> Variant:

@@ -112,9 +112,9 @@ class _Links:
                 return True
             if a.statement == b.statement and a.statement.start < a.statement.end:
                 return True
-            knobs = [r for r in (a, b) if r.part == "knob"]
+            knobs = [r for r in (a, b) if r.part in ("knob", "define")]
             plans = [i for i in (one, other) if self._regions[i].part in ("evo launch", "evo require", "evo knob")]
-            named = {name for knob in knobs for name in _NAME.findall(self._line(knob))}
+            named = {name for knob in knobs for name in _named(knob.part, self._line(knob))}
             return len(knobs) == 1 and len(plans) == 1 and bool(named & self._names[plans[0]] - _WORDS)
         inside, line = (one, b) if a.scope else (other, a)
         if line.part == "evo macro":
@@ -145,6 +145,12 @@ class _Links:
         start = self._parent.line_start(region.span.start)
         end = self._parent.data.find(b"\n", region.span.end)
         return self._parent.data[start : end if end >= 0 else len(self._parent.data)].decode()
+
+
+def _named(part: str, line: str) -> list[str]:
+    """What a plan may name of a line: of a `#define` that is no knob, its own name alone."""
+    found = _NAME.findall(line)
+    return found if part == "knob" else found[1:2]
 
 
 def _same_replacement(a: Region, b: Region) -> bool:

@@ -6,10 +6,12 @@ from evo.mutate.rules import (
     ahead,
     arithmetic,
     batch,
+    blocks,
     bounds,
     cache,
     coarsen,
     early,
+    elements,
     exponent,
     flags,
     hoist,
@@ -33,6 +35,7 @@ from evo.mutate.rules.rule import Application, Example, Rule, RuleOperator, Scen
 
 RULES: tuple[Rule, ...] = (
     *knobs.RULES,
+    *blocks.RULES,
     *bounds.RULES,
     *unroll.RULES,
     *layout.RULES,
@@ -45,6 +48,7 @@ RULES: tuple[Rule, ...] = (
     *order.RULES,
     *hoist.RULES,
     *vector.RULES,
+    *elements.RULES,
     *batch.RULES,
     *sums.RULES,
     *shared.RULES,

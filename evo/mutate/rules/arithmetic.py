@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Binary, Edit, Span
+from evo.source import Binary, Call, Edit, Span
 
-_FAST = {"expf": "__expf", "logf": "__logf", "log2f": "__log2f", "sinf": "__sinf", "cosf": "__cosf", "powf": "__powf"}
+_FAST = {
+    f"{name}f": f"__{name}f"
+    for name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "sincos", "tan", "tanh", "pow")
+}
 _FLOAT_LITERAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fF]")
 _ONE = re.compile(r"1(\.0*)?[fF]")
 
@@ -63,13 +66,33 @@ def _find_fast_division(scene: Scene) -> Iterator[Application]:
 def _find_intrinsic(scene: Scene) -> Iterator[Application]:
     for function in scene.source.functions:
         for slow, fast in _FAST.items():
-            calls = [c for c in scene.source.calls if c.name == slow and c.function == function.name]
+            calls = [c for c in scene.source.calls if c.function == function.name and _is_call_of(c, slow)]
             if calls:
                 yield Application(
                     edits=tuple(Edit(call.name_span, fast) for call in calls),
                     summary=f"{function.name}: {slow} -> {fast} ({len(calls)} calls)",
                     arguments={"function": function.name, "from": slow, "to": fast},
                 )
+
+
+def _is_call_of(call: Call, name: str) -> bool:
+    """Whether it is of the float function, by that name or as the overload of `exp` for floats."""
+    return call.name == name or (call.name == name[:-1] and bool(call.types) and set(call.types) == {"float"})
+
+
+def _find_rsqrt(scene: Scene) -> Iterator[Application]:
+    roots = {call.span: call for call in scene.source.calls if _is_call_of(call, "sqrtf") and len(call.arguments) == 1}
+    for division in scene.source.divisions:
+        root = roots.get(division.right)
+        if root is None or division.is_assignment or division.left_type not in ("float", "int"):
+            continue
+        left, inside = scene.source.slice(division.left), scene.source.slice(root.arguments[0])
+        new = f"rsqrtf({inside})" if _ONE.fullmatch(left) else f"{left} * rsqrtf({inside})"
+        yield Application(
+            edits=(Edit(division.span, new),),
+            summary=f"{_place(scene, division.span, division.function)}: / sqrtf({inside}) -> rsqrtf",
+            arguments={"function": division.function},
+        )
 
 
 def _find_fma(scene: Scene) -> Iterator[Application]:
@@ -160,11 +183,26 @@ RULES = (
         **_FEWER,
     ),
     Rule(
+        name="reciprocal_root",
+        family="division",
+        sentence="Turns a division by a square root into the reciprocal root, which is one instruction.",
+        find=_find_rsqrt,
+        examples=(
+            Example("  o[0] = 1.0f / sqrtf(x + y);\n", "  o[0] = rsqrtf(x + y);\n"),
+            Example("  o[0] = x / sqrt(y);\n", "  o[0] = x * rsqrtf(y);\n"),
+        ),
+        risk="off by up to 2 ulp; 0 / sqrtf(0) stays NaN",
+        **_FEWER,
+    ),
+    Rule(
         name="intrinsic",
         family="intrinsics",
         sentence="Replaces a math function by its fast intrinsic throughout one function.",
         find=_find_intrinsic,
-        examples=(Example("  o[0] = expf(x) + expf(y);\n", "  o[0] = __expf(x) + __expf(y);\n"),),
+        examples=(
+            Example("  o[0] = expf(x) + expf(y);\n", "  o[0] = __expf(x) + __expf(y);\n"),
+            Example("  o[0] = tanh(x);\n", "  o[0] = __tanhf(x);\n"),
+        ),
         reason="the accurate functions spend instructions on arguments that do not occur here",
         expected="fewer instructions around the special-function unit",
         risk="a few ulp of error more; the error budget decides",

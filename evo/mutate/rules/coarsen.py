@@ -294,7 +294,10 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
         f"\n#pragma unroll\n{indent}for (int {c} = 0; {c} < {knob_name}; ++{c})"
         f" {places}[{c}] = min({index.name} + {c} * {k}, {bound} - 1);"
     )
-    end = index.statement.span.end
+    last = _known_at(statements, index, bound)
+    if last is None:
+        return []
+    end = last.span.end
     remark = source.data[end : source.data.find(b"\n", end)].decode()
     at = end + len(remark.encode()) if remark.strip().startswith("//") else end
     return [
@@ -304,6 +307,14 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
         Edit(Span(at, at), table),
         *repeater.edits,
     ]
+
+
+def _known_at(statements: Sequence[Statement], index: ThreadIndex, bound: str) -> Statement | None:
+    """The statement behind which an index and its bound are known; None where the index is looked at before that."""
+    declared = [place for place, s in enumerate(statements) if s.kind == "declare" and s.name == bound]
+    last = max([index.place, *declared])
+    between = statements[index.place + 1 : last + 1]
+    return None if any(index.name in s.reads for s in between) else statements[last]
 
 
 def _wrapped(source: Source, statement: Statement, name: str) -> str | None:

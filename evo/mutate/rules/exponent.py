@@ -14,7 +14,9 @@ _SCALED = re.compile(r"^\((?P<inner>.*)\)\s*\*\s*1\.44269504\d*[fF]$", re.DOTALL
 
 def _find_exp2(scene: Scene) -> Iterator[Application]:
     for call in scene.source.calls:
-        if call.name in ("expf", "__expf") and len(call.arguments) == 1:
+        if len(call.types) == 1 and (
+            call.name in ("expf", "__expf") or (call.name == "exp" and call.types[0] == "float")
+        ):
             argument = scene.source.slice(call.arguments[0])
             line = scene.source.line(call.span.start)
             yield Application(

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.mutate.rules.threads import fresh, guard_of, indent_of, is_guard, kernels, knob, line_span, thread_indices
+from evo.mutate.rules.threads import (
+    ThreadIndex,
+    fresh,
+    guard_of,
+    indent_of,
+    is_guard,
+    kernels,
+    knob,
+    line_span,
+    thread_indices,
+)
 from evo.source import Edit, Function, Span
 from evo.variant import LaunchLine
 
@@ -86,41 +96,52 @@ def _find_swap(scene: Scene) -> Iterator[Application]:
 
 
 def _find_stride(scene: Scene) -> Iterator[Application]:
-    source = scene.source
     for index in thread_indices(scene, whole=True):
-        function, launch = index.function, index.launch
-        body = source.slice(function.body)
-        if len(launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:
+        edits = strided(scene, index)
+        if not edits:
             continue
-        statements = source.statements(function)
-        guard = guard_of(source, statements, index.name)
-        if guard is None or guard[0] != index.place + 1 or not is_guard(statements[guard[0]]):
-            continue
-        test = statements[guard[0]].condition
-        rest = statements[guard[0] + 1 :]
-        if test is None or "||" in source.slice(test) or not rest or index.statement.value is None:
-            continue
-        if any(inner.kind == "return" for s in rest for inner in s.all()):
-            continue
-        name, bound = fresh(scene, "BLOCKS_PER_SM"), guard[1]
-        start, end = index.statement.span.start, statements[guard[0]].span.end
-        step = f"(int)gridDim.x * ({index.threads})"
-        value = source.slice(index.statement.value)
-        head = f"for (int {index.name} = {value}; {index.name} < {bound}; {index.name} += {step}) {{"
-        closing = rest[-1].span.end
-        whole = source.slice(index.grid_at)
+        name, whole = fresh(scene, "BLOCKS_PER_SM"), scene.source.slice(index.grid_at)
         for count in (8, 4, 16, 2):
             yield Application(
                 edits=(
                     *knob(scene, name, _PER_SM, count),
                     Edit(index.grid_at, f"min({whole}, chip.sms * {name})"),
-                    Edit(Span(start, end), head),
-                    Edit(Span(closing, closing), f"\n{indent_of(source, start)}}}"),
+                    *edits,
                 ),
-                summary=f"{function.name}: {count} blocks an SM walk {index.name} with the grid's stride",
-                arguments={"kernel": function.name, "to": count},
+                summary=f"{index.function.name}: {count} blocks an SM walk {index.name} with the grid's stride",
+                arguments={"kernel": index.function.name, "to": count},
                 rank=0 if count == 8 else 1,
             )
+
+
+def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
+    """What a kernel's body becomes where a thread walks its index with the grid's stride; () where it may not."""
+    source, function = scene.source, index.function
+    body = source.slice(function.body)
+    if len(index.launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:
+        return ()
+    statements = source.statements(function)
+    guard = guard_of(source, statements, index.name)
+    if guard is None or guard[0] <= index.place or not is_guard(statements[guard[0]]):
+        return ()
+    place, bound = guard
+    test, between, rest = statements[place].condition, statements[index.place + 1 : place], statements[place + 1 :]
+    if test is None or "||" in source.slice(test) or not rest or index.statement.value is None:
+        return ()
+    if any(inner.kind == "return" for s in rest for inner in s.all()):
+        return ()
+    if any(s.kind != "declare" or index.name in s.reads for s in between):
+        return ()
+    start = index.statement.span.start
+    indent, step = indent_of(source, start), f"(int)gridDim.x * ({index.threads})"
+    before = "".join(f"{source.slice(s.span)}\n{indent}" for s in between)
+    value = source.slice(index.statement.value)
+    head = f"{before}for (int {index.name} = {value}; {index.name} < {bound}; {index.name} += {step}) {{"
+    closing = rest[-1].span.end
+    return (
+        Edit(Span(start, statements[place].span.end), head),
+        Edit(Span(closing, closing), f"\n{indent}}}"),
+    )
 
 
 _BOX = 'extern "C" __global__ void k(const float* a, float* o) {'

@@ -18,7 +18,7 @@ _EFFECTS = re.compile(r"__sync|_sync\b|__shfl|\basm\b|\batomic|\+\+|--|->|\bprin
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """`name += value` or `name = combine(name, value)`; combine is `+` or a function."""
+    """`name += value`, `name = combine(name, value)` or a test that does so; combine is `+` or a function."""
 
     name: str
     combine: str
@@ -38,6 +38,8 @@ class Shareable:
 
 def reduction_of(source: Source, statement: Statement) -> Reduction | None:
     """What a statement adds up, if it does nothing else."""
+    if statement.kind == "if":
+        return _chosen(source, statement)
     if statement.kind != "assign" or not statement.name or statement.value is None:
         return None
     value = source.slice(statement.value)
@@ -57,6 +59,22 @@ def reduction_of(source: Source, statement: Statement) -> Reduction | None:
     else:
         return None
     return None if statement.name in {name for name, _ in source.names(found.value)} else found
+
+
+def _chosen(source: Source, statement: Statement) -> Reduction | None:
+    """`if (value > name) name = value;` on floats is a maximum, with < a minimum."""
+    only = statement.body[0] if len(statement.body) == 1 and not statement.alternative else None
+    if only is None or only.kind != "assign" or only.operator != "=" or not only.name or only.value is None:
+        return None
+    assert statement.condition is not None
+    test, value = (" ".join(source.slice(span).split()) for span in (statement.condition, only.value))
+    function = source.function_at(statement.span.start)
+    kinds = {source.type_of(function.name, span) for span in (only.target, only.value) if function and span}
+    if kinds != {"float"} or only.name in {name for name, _ in source.names(only.value)}:
+        return None
+    forms = {f"{value} > {only.name}": "fmaxf", f"{only.name} < {value}": "fmaxf"}
+    forms |= {f"{value} < {only.name}": "fminf", f"{only.name} > {value}": "fminf"}
+    return Reduction(only.name, forms[test], only.value, statement) if test in forms else None
 
 
 def shareable(source: Source, loop: Statement) -> Shareable | None:

@@ -64,7 +64,12 @@ class Scene:
         return None
 
     def constant(self, function: Function, name: str) -> str | None:
-        """What an int at the top of a kernel's body is set to, where nothing ever changes it; else None."""
+        """What an int at the top of a kernel's body is set to, where nothing ever changes it; else None.
+
+        An axis that is compiled in by its own name is set to itself.
+        """
+        if name in self.axes and name in self.variant.macros:
+            return name
         tops = self.source.statements(function)
         inside = [s for top in tops for s in top.all() if s.name == name and s.kind in ("declare", "assign", "for")]
         if len(inside) != 1 or inside[0] not in tops or name in self.source.hidden_writes(function):

@@ -105,7 +105,8 @@ def _tree_step(scene: Scene, loop: Statement, step: str) -> tuple[str, str, str]
 
 
 def _is_float_array(scene: Scene, name: str) -> bool:
-    return any(array.name == name and array.element == "float" for array in scene.source.shared_arrays)
+    sized = any(array.name == name and array.element == "float" for array in scene.source.shared_arrays)
+    return sized or re.search(rf"\bextern\s+__shared__\s+float\s+{name}\[\]", scene.source.text) is not None
 
 
 def _find_warp_barrier(scene: Scene) -> Iterator[Application]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
@@ -14,13 +15,13 @@ _CODE = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def _find_compile_in(scene: Scene) -> Iterator[Application]:
-    words = set(re.findall(r"\w+", _CODE.sub(" ", scene.source.text)))
+    words = Counter(re.findall(r"\w+", _CODE.sub(" ", scene.source.text)))
     for function, _ in kernels(scene):
         fitting = [
             (param, axis)
             for param in function.params
             if (axis := scene.axis_of(function, param.name)) is not None
-            and axis not in words - set(scene.variant.macros)
+            and (axis in scene.variant.macros or words[axis] == _own_uses(scene, function, param, axis))
             and not _OF_HEADERS.fullmatch(axis)
             and _matters(scene, function, param.name)
         ]
@@ -28,6 +29,13 @@ def _find_compile_in(scene: Scene) -> Iterator[Application]:
             yield _application(scene, function, fitting, rank=0)
         for one in fitting:
             yield _application(scene, function, [one], rank=int(len(fitting) > 1))
+
+
+def _own_uses(scene: Scene, function: Function, param: Param, axis: str) -> int:
+    """How often a text may say the name of an axis: as often as a parameter of that name is named, else never."""
+    if param.name != axis or axis in scene.source.declared(function.body):
+        return 0
+    return 1 + [name for name, _ in scene.source.names(function.body)].count(axis)
 
 
 def _matters(scene: Scene, function: Function, name: str) -> bool:
@@ -65,11 +73,11 @@ def _application(scene: Scene, function: Function, axes: Sequence[tuple[Param, s
     body = function.body.start + 1
     indent = _indent(scene, function, scene.source.statements(function))
     # Not constexpr: the front end would warn of tests and loops that a size decides, and warnings are errors.
-    lines = "".join(f"\n{indent}int {param.name} = {axis};" for param, axis in axes)
+    lines = "".join(f"\n{indent}int {param.name} = {axis};" for param, axis in axes if param.name != axis)
     directive = directive_place(scene, ("macro", "task"))
     edits = [Edit(directive, f"// evo: macro {axis}\n") for _, axis in axes if axis not in scene.variant.macros]
     edits += [Edit(param.name_span, fresh(scene, f"{param.name}_given")) for param, _ in axes]
-    edits.append(Edit(Span(body, body), lines))
+    edits += [Edit(Span(body, body), lines)] if lines else []
     names = ", ".join(axis for _, axis in axes)
     return Application(
         edits=tuple(merged(edits)),
@@ -90,6 +98,11 @@ _KERNEL = """extern "C" __global__ void k(const float* a, float* o, int rows, in
   o[at] = a[at % cols];
 }}
 """
+_SAME = """extern "C" __global__ void k(const float* a, float* o, int ROWS, int {}) {{
+  const int at = blockIdx.x * 128 + threadIdx.x;
+  if (at < ROWS) o[at] = a[at % COLS];
+}}
+"""
 _LAUNCH = "// evo: launch k grid (ceil_div(ROWS, 128)) block (128) shared 0\n"
 RULES = (
     Rule(
@@ -101,6 +114,11 @@ RULES = (
             Example(
                 _LAUNCH + _KERNEL.format("", ""),
                 "// evo: macro COLS\n" + _LAUNCH + _KERNEL.format("_given", "\n  int cols = COLS;"),
+                axes=("ROWS", "COLS"),
+            ),
+            Example(
+                _LAUNCH + _SAME.format("COLS"),
+                "// evo: macro COLS\n" + _LAUNCH + _SAME.format("COLS_given"),
                 axes=("ROWS", "COLS"),
             ),
         ),

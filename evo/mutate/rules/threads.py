@@ -102,6 +102,15 @@ def _own(source: Source, function: Function) -> set[str]:
     return set(_declared(source, function)) | {param.name for param in function.params if not param.is_pointer}
 
 
+def index_in(text: str) -> tuple[str, str, str] | None:
+    """`blockIdx.y * K + threadIdx.x`, in any order: the block's axis, the thread's axis and K."""
+    match = next((fits for form in _INDICES if (fits := form.fullmatch(text.strip())) is not None), None)
+    part = re.findall(r"blockIdx\.([xyz])", match["blocks"]) if match is not None else []
+    if match is None or match["lanes"] or len(part) != 1 or match["blocks"].strip() != f"blockIdx.{part[0]}":
+        return None
+    return part[0], match["axis"], match["threads"]
+
+
 def _index(
     scene: Scene, function: Function, launch: LaunchLine, statement: Statement, place: int
 ) -> ThreadIndex | None:

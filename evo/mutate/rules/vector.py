@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.reductions import offset_of, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.mutate.rules.threads import definition_place, fresh, kernels, same
+from evo.mutate.rules.threads import balanced, bare, definition_place, fresh, index_in, kernels, same
 from evo.source import Edit, Function, Loop, Span, Statement
 from evo.variant import LaunchLine
 
@@ -31,7 +31,7 @@ class _Walk:
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
 
 
-def _find(scene: Scene) -> Iterator[Application]:
+def find_loops(scene: Scene) -> Iterator[Application]:
     for function, launch in kernels(scene):
         for loop in scene.source.loops:
             if loop.function != function.name:
@@ -115,8 +115,28 @@ def _takes_turns(scene: Scene, launch: LaunchLine, function: Function, loop: Sta
     if start == "threadIdx.x" and len(launch.block) == 1:
         known = re.search(rf"constexpr\s+int\s+{re.escape(loop.step)}\s*=\s*([^;]+);", text)
         return same(known[1] if known else loop.step, launch.block[0].text) or loop.step == "blockDim.x"
+    if _walks_grid(scene, launch, function, start, loop.step):
+        return True
     inside = scene.source.slice(function.body)
     return bool(re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside))
+
+
+def _walks_grid(scene: Scene, launch: LaunchLine, function: Function, start: str, step: str) -> bool:
+    """Whether all threads of a grid's row start at 0, 1, 2 ... and step by how many they are."""
+    tops = scene.source.statements(function)
+    constant = {s.name: scene.source.slice(s.value) for s in tops if s.kind == "declare" and s.value is not None}
+    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | scene.source.hidden_writes(function)
+    start, step = (constant[text] if text in constant and text not in written else text for text in (start, step))
+    index = index_in(start)
+    if index is None or index[:2] != ("x", "x") or len(launch.block) > 1:
+        return False
+    threads = {"blockDim.x", bare(launch.block[0].text)}
+    factors = bare(step.replace("(int)", "").replace("size_t", "")).split("*")
+    return (
+        bare(index[2]) in threads
+        and len(factors) == 2
+        and any({bare(one) for one in factors} == {"gridDim.x", each} for each in threads)
+    )
 
 
 def _is_array(scene: Scene, function: Function, name: str) -> bool:
@@ -162,8 +182,8 @@ def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
         else:
             loads += f"{indent}    {kind} {packs[name, offset]};\n"
             stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {packs[name, offset]};\n"
-    step = f"{walk.stride} * {count}" if walk.stride else str(count)
-    first = f"{start} * {count}" if walk.stride else start
+    step = f"{_factor(walk.stride)} * {count}" if walk.stride else str(count)
+    first = f"{_factor(start)} * {count}" if walk.stride else start
     declared = "" if walk.stride else f"{indent}int {done} = {first};\n"
     begin = f"int {done} = {first}" if walk.stride else ""
     head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
@@ -174,8 +194,12 @@ def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
         f"{_body(scene, walk, packs, e, done, indent)}"
         f"{indent}    }}\n{stores}{indent}}}\n",
     )
-    rest = f"({wide} ? {limit} / {count} * {count} : 0) + {start}" if walk.stride else done
+    rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
     yield Edit(statement.start, rest)
+
+
+def _factor(text: str) -> str:
+    return text if re.fullmatch(r"[\w.]+|\(.*\)", text) and balanced(text.strip("()")) else f"({text})"
 
 
 def _struct(kind: str, count: int) -> str:
@@ -220,7 +244,7 @@ RULES = (
         family="vector",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
-        find=_find,
+        find=find_loops,
         examples=(
             Example(
                 _LAUNCH + _HEAD + "  for (int i = 0; i < n; ++i) o[i] = a[i] * x;\n}\n",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from evo.mutate import RULES
@@ -132,3 +134,102 @@ def test_nothing_is_put_beside_a_loop_that_has_no_braces_around_it(name: str) ->
     for at, line in enumerate(lines[:-1]):
         if line.startswith("for (int i = 0; i < n"):
             assert not line.endswith(")") or lines[at + 1].startswith(("for (int j", "#pragma")), lines[at + 1]
+
+
+ELEMENTS = """\
+// evo: launch act grid (ceil_div(M * N, 256)) block (256) shared 0
+__device__ float act(float x) { return x / (1.0f + exp(-x)); }
+extern "C" __global__ void act(const float* x, const float* bias, float* y, int M, int N) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int total = M * N;
+    if (i < total) {
+        int column = i % N;
+        y[i] = x[i] + bias[column];
+    }
+}
+"""
+
+
+def test_single_elements_get_wide_loads() -> None:
+    texts = [child.text for child in children("wide_elements", ELEMENTS)]
+    assert [re.findall(r"256 \* (\d+)", text) for text in texts] == [["4"], ["2"]]
+    assert all("y_pack.at[e] = x_pack.at[e] + bias[column];" in text for text in texts)
+    assert not children("wide_elements", ELEMENTS.replace("y[i] =", "y[i + 1] = y[i];\n        y[i] ="))
+    assert not children("wide_elements", ELEMENTS.replace("y[i] =", "if (column > 2) y[i] ="))
+
+
+def test_a_walk_with_the_grids_stride_gets_wide_loads() -> None:
+    text = (
+        "// evo: launch k grid (min(ceil_div(M, 64), 8)) block (64) shared 0\n"
+        'extern "C" __global__ void k(const float* a, float* o, int m) {\n'
+        "  const int stride = gridDim.x * blockDim.x;\n"
+        "  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < m - 1; i += stride) o[i] = a[i];\n}\n"
+    )
+    (four, _) = children("wide_access", text)
+    assert "(i_wide ? (m - 1) / 4 * 4 : 0) + blockIdx.x" in four.text
+    assert "i_done = (blockIdx.x * blockDim.x + threadIdx.x) * 4;" in four.text
+    assert not children("wide_access", text.replace("gridDim.x * blockDim.x", "gridDim.x"))
+    assert not children(
+        "wide_access", text.replace("const int stride", "int stride").replace("  for", "  ++stride;\n  for")
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "count"),
+    [
+        ("  int i = blockIdx.x * 128 + threadIdx.x;\n  if (i < n) o[i] = a[i];\n", 5),
+        ("  for (int i = threadIdx.x; i < n; i += blockDim.x) o[i] = a[i];\n", 5),
+        ("  __shared__ float s[4];\n  int i = blockIdx.x * 128 + threadIdx.x;\n  s[i % 4] = 0.0f;\n", 0),  # warps
+    ],
+)
+def test_a_block_size_that_is_written_out_becomes_a_knob(body: str, count: int) -> None:
+    head = '// evo: launch k grid (ceil_div(M, 128)) block (128) shared 0\nextern "C" __global__ void k'
+    found = children("block_size", f"{head}(const float* a, float* o, int n) {{\n{body}}}\n")
+    assert len(found) == count
+    for child in found:
+        assert "128" not in re.sub(r"knob .*", "", child.text)
+        assert child.knob_values["THREADS"] != 128
+
+
+def test_a_define_of_the_block_size_becomes_the_knob() -> None:
+    text = (
+        "// evo: launch k grid (ceil_div(M, 128)) block (128) shared 0\n#define SIZE 128\n"
+        'extern "C" __global__ void k(const float* a, float* o, int n) {\n'
+        "  __shared__ float s[SIZE];\n  s[threadIdx.x] = a[blockIdx.x * SIZE + threadIdx.x];\n}\n"
+    )
+    (first, *_) = children("block_size", text)
+    assert "grid (ceil_div(M, SIZE)) block (SIZE)" in first.text
+    assert first.knob_values == {"SIZE": 64}
+    assert not children("block_size", f"__device__ int other() {{ return 128; }}\n{text}")
+
+
+def test_one_side_of_a_square_block_becomes_a_knob() -> None:
+    text = MATMUL.replace("BLOCK", "16").replace("// evo: knob 16 in 8, 16, 32\n", "").replace("#define 16 16\n", "")
+    found = [child.text for child in children("block_size", text)]
+    assert any("ceil_div(M, BLOCK_Y)) block (16, BLOCK_Y)" in each for each in found)
+    assert any("grid (ceil_div(N, BLOCK_X), ceil_div(M, 16)) block (BLOCK_X, 16)" in each for each in found)
+
+
+def test_axes_of_a_kernels_own_names_are_compiled_in() -> None:
+    (both, *_) = children("compile_in", ELEMENTS, ("M", "N"))
+    assert "int M_given, int N_given" in both.text
+    assert not any(
+        "macro M" in child.text for child in children("compile_in", "__device__ int M;\n" + ELEMENTS, ("M", "N"))
+    )
+    again = children("coarsen", both.text, ("M", "N"))
+    assert again
+
+
+def test_a_maximum_by_a_test_is_a_maximum() -> None:
+    text = (
+        "// evo: launch k grid (ceil_div(M, 64)) block (64) shared 0\n"
+        'extern "C" __global__ void k(const float* a, float* o, int m, int n) {\n'
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= m) return;\n  float top = a[i * n];\n"
+        "  for (int j = 1; j < n; j++) { if (a[i * n + j] > top) top = a[i * n + j]; }\n  o[i] = top;\n}\n"
+    )
+    assert all(
+        "top = fmaxf(top, __shfl_xor_sync(lanes, top, step));" in child.text for child in children("lanes", text)
+    )
+    assert children("lanes", text)
+    for changed in ("if (a[i * n + j] > top) top = a[j];", "if (a[i * n + j] > top) { top = a[i * n + j]; o[i] = j; }"):
+        assert not children("lanes", text.replace("if (a[i * n + j] > top) top = a[i * n + j];", changed))

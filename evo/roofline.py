@@ -73,12 +73,12 @@ class CaseLimits:
     """
 
     name: str
-    flop: float
+    flop: float | None  # None where the task does not state it: then bytes alone bind
     mac: float | None
     exp: float | None
     bytes_compulsory: int
     bytes_materialised: int | None
-    intensity: float  # FLOP per compulsory byte
+    intensity: float | None  # FLOP per compulsory byte
     ridge: float | None  # FLOP per byte where both bind
     floors_us: dict[str, float]
     estimated: tuple[str, ...]
@@ -125,9 +125,10 @@ def limits(
 ) -> CaseLimits:
     """The limits of one case. measured: calibrated rates by name; efficiency: of a target where the task states none.
 
-    Raises SyntaxInvalid naming the line where the task states no work, or a target below the floor.
+    A task that states no FLOP has the floors of its bytes alone. Raises SyntaxInvalid naming the line where a value of
+    `work` is no count, or a target is below the floor.
     """
-    work = work_of(task, case)
+    work = _stated(task, case)
     rates = datasheet_rates(chip, task)
     tiles = tile_limits(task, case, chip, rates, work)
     floors = _floors(task, case, chip, rates, work) | (tiles[0].floors_us if tiles else {})
@@ -142,17 +143,17 @@ def limits(
     target, says = _target(task, case, chip, floor, efficiency)
     share = efficiency if efficiency is not None else task.targets.efficiency
     floor_cold = cold.get(limiter_cold, 0.0)
-    bytes_compulsory = compulsory_bytes(task, case)
+    bytes_compulsory, flop = compulsory_bytes(task, case), work.get("flop")
     peak, dram = rates.per_second.get(pipe), rates.per_second.get("dram_cold")
     return CaseLimits(
         name=case.name,
-        flop=work["flop"],
-        mac=work.get("mac", work["flop"] / 2 if _is_mma(task) else None),
+        flop=flop,
+        mac=work.get("mac", flop / 2 if flop is not None and _is_mma(task) else None),
         exp=work.get("exp"),
         bytes_compulsory=bytes_compulsory,
         bytes_materialised=_materialised(task, case),
-        intensity=work["flop"] / bytes_compulsory,
-        ridge=peak / dram if peak and dram else None,
+        intensity=flop / bytes_compulsory if flop is not None and bytes_compulsory else None,
+        ridge=peak / dram if flop is not None and peak and dram else None,
         floors_us=floors,
         estimated=tuple(sorted(rates.estimated & floors.keys())),
         limiter=limiter,
@@ -173,8 +174,12 @@ def work_of(task: Task, case: Case) -> dict[str, float]:
     path = task.folder / "task.yaml"
     if "flop" not in task.work:
         hint = "add `work: {flop: ...}`, a formula over the axes; 0 for a task that only moves data"
-        raise SyntaxInvalid(path, None, "field `work.flop`: missing, so there are no limits", hint=hint)
-    work = task.work_of(case)
+        raise SyntaxInvalid(path, None, "field `work.flop`: missing, so nothing can be derived", hint=hint)
+    return _stated(task, case)
+
+
+def _stated(task: Task, case: Case) -> dict[str, float]:
+    path, work = task.folder / "task.yaml", task.work_of(case)
     for name, value in work.items():
         if not (math.isfinite(value) and value >= 0):
             line = task.work[name].line
@@ -184,8 +189,9 @@ def work_of(task: Task, case: Case) -> dict[str, float]:
 
 
 def compulsory_bytes(task: Task, case: Case) -> int:
-    """Every input read once and every output written once."""
-    return sum(tensor.size_bytes(case) for tensor in task.tensors)
+    """Every input read once and every output written once; fewer where `work.bytes` says that not all must be read."""
+    every = sum(tensor.size_bytes(case) for tensor in task.tensors)
+    return min(every, int(_stated(task, case).get("bytes", every)))
 
 
 def datasheet_rates(chip: Chip, task: Task) -> Rates:
@@ -270,7 +276,7 @@ def one_tile(
     if blocks:
         busy = blocks / (ceil_div(blocks, chip.sms) * chip.sms)
         pipe = compute_pipe(task, rates.per_second)
-        if pipe in rates.per_second:
+        if pipe in rates.per_second and "flop" in work:
             floors["wave_quantum"] = work["flop"] / rates.per_second[pipe] / busy * 1e6
     return TileLimits(
         tile=dict(tile),
@@ -297,14 +303,9 @@ def _is_mma(task: Task) -> bool:
 def _floors(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float]) -> dict[str, float]:
     """Floors that depend on no tile, in microseconds."""
     moved = compulsory_bytes(task, case)
-    amounts: dict[str, float] = {
-        "tensor": work["flop"],
-        "mma_sync": work["flop"],
-        "fp32": work["flop"],
-        "fp64": work["flop"],
-        "dram_cold": moved,
-        "dram_warm": max(0, moved - chip.l2_bytes),
-    }
+    amounts: dict[str, float] = {"dram_cold": moved, "dram_warm": max(0, moved - chip.l2_bytes)}
+    if "flop" in work:
+        amounts |= dict.fromkeys(("tensor", "mma_sync", "fp32", "fp64"), work["flop"])
     if "exp" in work:
         amounts["sfu"] = work["exp"]
     floors = {

@@ -218,8 +218,11 @@ def _show_work(found: Sequence[CaseLimits]) -> None:
     head = ["case", ">FLOP", ">MAC", ">exp", ">bytes compulsory", ">materialised", ">FLOP/B", ">ridge"]
     out_table(head, [[
         one.name, _count(one.flop), _count(one.mac), _count(one.exp), _count(one.bytes_compulsory),
-        _count(one.bytes_materialised), f"{one.intensity:.4g}", f"{one.ridge:.0f}" if one.ridge else "",
+        _count(one.bytes_materialised), f"{one.intensity:.4g}" if one.intensity is not None else "",
+        f"{one.ridge:.0f}" if one.ridge else "",
     ] for one in found])  # fmt: skip
+    if all(one.flop is None for one in found):
+        out(paint("the task states no FLOP (`work.flop` in task.yaml): floors are of its bytes alone", "dim"))
 
 
 def _show_floors(found: Sequence[CaseLimits]) -> None:

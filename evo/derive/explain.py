@@ -52,7 +52,7 @@ def _limits(found: Derivation, chip: Chip) -> list[str]:
     lines = [
         "## Limits",
         "",
-        f"{_n(one.flop)} FLOP, {_n(one.bytes_compulsory)} compulsory bytes, {one.intensity:.4g} FLOP per byte"
+        f"{_n(one.flop or 0)} FLOP, {_n(one.bytes_compulsory)} compulsory bytes, {one.intensity or 0:.4g} FLOP per byte"
         + (f"; the ridge of the chip is at {one.ridge:.0f}." if one.ridge else "."),
         f"Inputs in L2: bound by {one.limiter} at {one.floor_us:.2f} µs. Inputs in DRAM: bound by {one.limiter_cold} at"
         f" {one.floor_cold_us:.2f} µs.",

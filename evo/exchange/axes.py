@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.exchange.shapes import Array, Shapes
@@ -16,6 +17,7 @@ from evo.exchange.smaller import Reduction, Sizes
 
 _FURTHEST = 64  # a constant that is added to a size
 _MOST_FACTORS = 5
+_MOST_CALLS = 8  # products of one module that have a formula each
 _LONGEST = 480  # characters of a formula
 _BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 
@@ -24,12 +26,12 @@ Column = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Labelled:
-    """shapes: formulas by tensor. cases: all axes by case, in the order of `axes`. flop: a formula, or None."""
+    """shapes, bytes: formulas by tensor. cases: all axes by case, in the order of `axes`. flop: a formula, or None."""
 
     axes: tuple[str, ...]
     shapes: dict[str, list[str]]
     cases: dict[str, Sizes]
-    bytes: str
+    bytes: dict[str, str]
     flop: str | None
 
 
@@ -59,7 +61,7 @@ def label(reduction: Reduction, cases: Mapping[str, Sizes], names: Mapping[str, 
         axes=tuple(columns),
         shapes=formulas,
         cases=full,
-        bytes=_sum_of(formulas, sizes),
+        bytes={name: _product(dims, sizes[name]) for name, dims in formulas.items()},
         flop=_flop(seen, columns, formulas),
     )
 
@@ -116,19 +118,27 @@ def _product(dims: Sequence[str], *first: int) -> str:
     return " * ".join(parts) or "1"
 
 
-def _sum_of(shapes: Mapping[str, Sequence[str]], sizes: Mapping[str, int]) -> str:
-    """Compulsory bytes: every tensor once."""
-    text = " + ".join(_product(dims, sizes[name]) for name, dims in shapes.items())
+def sum_of(parts: Iterable[str]) -> str:
+    """One formula, or '' where it would be too long to read."""
+    text = " + ".join(parts)
     return text if len(text) <= _LONGEST else ""
 
 
 def _flop(seen: Sequence[Shapes], columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:
-    """The operations that were counted as a formula, a product for each kind; None where one of them has none."""
-    kinds = dict.fromkeys(kind for found in seen for kind in found.flops)
-    parts = [_product_of(tuple(found.flops.get(kind, 0) for found in seen), columns, shapes) for kind in kinds]
+    """The operations that were counted as a formula, a product for each call; None where one of them has none.
+
+    Calls of one kind are one product together where that is so; else calls that always count alike are.
+    """
+    kinds = list(dict.fromkeys(kind for found in seen for kind, _ in found.flops))
+    sums = [tuple(sum(n for kind, n in found.flops if kind == one) for found in seen) for one in kinds]
+    parts = [_product_of(column, columns, shapes) for column in sums]
+    if None in parts and len({tuple(kind for kind, _ in found.flops) for found in seen}) == 1:
+        calls = Counter(zip(*([count for _, count in found.flops] for found in seen), strict=True))
+        if len(calls) <= _MOST_CALLS:
+            sums = [tuple(times * count for count in column) for column, times in calls.items()]
+            parts = [_product_of(column, columns, shapes) for column in sums]
     known = [part for part in parts if part is not None]
-    text = " + ".join(known)
-    return text if known and len(known) == len(parts) and len(text) <= _LONGEST else None
+    return (sum_of(known) or None) if len(known) == len(parts) else None
 
 
 def _product_of(flops: Column, columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:

@@ -28,6 +28,7 @@ from evo.exchange.shapes import FOREIGN, Refused, forward_names, shapes_of
 from evo.exchange.sizes import Sizes as SizesOfFile
 from evo.exchange.sizes import read_sizes
 from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
+from evo.exchange.work import work_of
 from evo.gate import check_task
 from evo.reference import load_reference
 from evo.task import read_task
@@ -107,7 +108,7 @@ class _Draft:
         drawn_only = {name: "fixed" if word == "fixed" else None for name, word in domains.items()}
         attempts: list[dict[str, str | None]] = [domains, drawn_only, dict.fromkeys(domains, "fixed")]
         failed: TaskInvalid | None = None
-        work = self._work(labelled)
+        work = self._work(labelled, reference, domains)
         different = [a for i, a in enumerate(attempts) if a not in attempts[:i]]
         for share, attempt in itertools.product((1.0, _TIGHTER), different):
             self._lay_down(labelled, attempt, self._tolerance(scale, share), work)
@@ -298,15 +299,14 @@ class _Draft:
         )
         return folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because)
 
-    def _work(self, labelled: Labelled) -> dict[str, str]:
-        work = {}
-        if labelled.flop is not None:
-            work["flop"] = labelled.flop
-        else:
-            why = "no formula for its operations was found" if self.own.flop else "no product or convolution to count"
-            self.notes.append(f"{why}: `evo limits` needs `flop` in `work` of task.yaml")
-        if labelled.bytes:
-            work["bytes"] = labelled.bytes
+    def _work(self, labelled: Labelled, reference: ModuleReference, domains: dict[str, str | None]) -> dict[str, str]:
+        patterned = {name for name, word in domains.items() if word == "fixed"}
+        small, usual = self._cases()[-1], next(iter(self.bench.values()))
+        shapes = self.reduction.shapes(usual)
+        if shapes is None or shapes.elements > 2 * BENCH_ELEMENTS or shapes.flop > 2 * BENCH_FLOP:
+            usual = small  # the bench case cannot be run here
+        work, notes = work_of(reference, labelled, self.own, (small, usual), patterned)
+        self.notes += notes
         return work
 
 

@@ -218,7 +218,7 @@ class Problem:
     def module(self, axes: Axes) -> Any:
         """A new module; tensors that it holds as plain attributes become buffers."""
         space = self.space(axes)
-        given = space["get_init_inputs"]()
+        given = space["get_init_inputs"]() or []
         if isinstance(given, dict):
             model = space["Model"](**given)
         elif len(given) == 2 and isinstance(given[0], list | tuple) and isinstance(given[1], dict):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
+from evo.exchange.counting import Products
 from evo.exchange.module import DTYPES, Axes, Problem, placed, seeded, state_of
 from evo.exchange.nested import flattened, named_leaves
 
@@ -47,17 +47,19 @@ class Array:
 class Shapes:
     """All tensors at one set of sizes.
 
-    flops: of matrix products, convolutions and attention, by the operation; empty where there are none.
+    flops: of matrix products, convolutions and attention, each call by its operation; empty where there are none.
+    fewer: why a kernel may need fewer, or ''.
     """
 
     arguments: tuple[Array | None, ...]
     state: dict[str, Array]
     outputs: tuple[Array, ...]
-    flops: dict[str, int]
+    flops: tuple[tuple[str, int], ...]
+    fewer: str = ""
 
     @property
     def flop(self) -> int:
-        return sum(self.flops.values())
+        return sum(count for _, count in self.flops)
 
     @property
     def elements(self) -> int:
@@ -111,7 +113,7 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
         given = problem.arguments_on(device, axes)
         with placed(device):
             module = problem.module(axes).to(device)
-        with placed(device), FlopCounterMode(display=False) as counter:
+        with placed(device), Products() as counter:
             result = module(*given)
     outputs = flattened(result)
     if not outputs:
@@ -123,8 +125,7 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
     )
     state = {name: _array(value, name) for name, value in state_of(module).items()}
     found = tuple(_array(value, f"output {number}") for number, value in enumerate(outputs))
-    flops = {str(kind): int(count) for kind, count in counter.get_flop_counts().get("Global", {}).items() if count}
-    return Shapes(arguments, state, found, flops)
+    return Shapes(arguments, state, found, tuple(counter.calls), counter.fewer)
 
 
 def _array(tensor: Any, what: str) -> Array:

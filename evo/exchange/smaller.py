@@ -68,6 +68,9 @@ class Reduction:
         shapes = self.shapes(sizes)
         if shapes is None or shapes.elements > _TRIED * CHECK_ELEMENTS or shapes.flop > _TRIED * CHECK_FLOP:
             return shapes is not None
+        return self._runs(sizes)
+
+    def _runs(self, sizes: Sizes) -> bool:
         key = tuple(sizes.values())
         if key not in self._ran:
             self._ran[key] = runs(self.problem, sizes)
@@ -93,7 +96,7 @@ class Reduction:
         for level in _LEVELS[first:]:
             sizes = self._reduced(level, value_at)
             shapes = self.shapes(sizes)
-            if shapes is not None and shapes.elements <= elements and shapes.flop <= flop:
+            if shapes is not None and shapes.elements <= elements and shapes.flop <= flop and self._runs(sizes):
                 return sizes
             best = sizes if shapes is not None else best
         return self._last_resort(elements, flop, best)
@@ -107,7 +110,8 @@ class Reduction:
                 if tried != sizes and self._legal(tried):
                     sizes = tried
                     found = self.shapes(sizes)
-                    if found is not None and found.elements <= elements and found.flop <= flop:
+                    small = found is not None and found.elements <= elements and found.flop <= flop
+                    if small and self._runs(sizes):
                         return sizes
         return None
 

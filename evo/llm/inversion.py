@@ -64,7 +64,9 @@ def hardware_context(task: Task, parent: Variant, bench: Workbench, time_us: flo
 
 def _limits(found: CaseLimits, time_us: float | None) -> list[str]:
     lines = [
-        f"{found.flop:,.0f} FLOP, {found.bytes_compulsory:,} compulsory bytes, {found.intensity:.4g} FLOP per byte"
+        (f"{found.flop:,.0f} FLOP, " if found.flop is not None else "")
+        + f"{found.bytes_compulsory:,} compulsory bytes"
+        + (f", {found.intensity:.4g} FLOP per byte" if found.intensity is not None else "")
         + (f"; ridge at {found.ridge:.0f}" if found.ridge else "")
     ]
     lines += [

@@ -223,16 +223,22 @@ _ROOM = 1.5  # between the left edge and the first case, whose marks stand besid
 
 def drawable(roof: Roofline) -> bool:
     """Whether there is anything to draw: a case with arithmetic, and a roof or slope."""
-    return bool(roof.roofs) and any(case.flop > 0 and case.intensity > 0 for case in roof.cases)
+    return bool(roof.roofs and drawn_cases(roof))
+
+
+def drawn_cases(roof: Roofline) -> list[tuple[CaseLimits, float, float]]:
+    """The cases that have a place over arithmetic intensity, with FLOP and FLOP/byte."""
+    return [(case, case.flop, case.intensity) for case in roof.cases if case.flop and case.intensity]
 
 
 def roofline_svg(roof: Roofline, name: str) -> str:
     """Throughput over arithmetic intensity. Hollow: what the roofs allow at a case; circle champion, diamond rival."""
-    cases = [case for case in roof.cases if case.flop > 0 and case.intensity > 0]
-    rates = [case.flop / one.us * 1e6 for case in cases for one in roof.of_case(case.name)]
+    cases = drawn_cases(roof)
+    rates = [flop / one.us * 1e6 for case, flop, _ in cases for one in roof.of_case(case.name)]
+    intensities = [intensity for _, _, intensity in cases]
     top = max(peak for _, peak in roof.roofs)
-    low_x = min(*(case.intensity / _ROOM for case in cases), 1.0)
-    high_x = max(*(case.intensity for case in cases), 1000.0)
+    low_x = min(*(intensity / _ROOM for intensity in intensities), 1.0)
+    high_x = max(*intensities, 1000.0)
     low_y = min([rate * low_x for _, rate, _ in roof.slopes[:1]] + rates + [top / 1000])
     axes = _Axes((low_x, low_y), (high_x, max(top, *rates, 0.0) * 1.01))
     parts = [*_frame(axes)]
@@ -242,37 +248,35 @@ def roofline_svg(roof: Roofline, name: str) -> str:
         label = f"{what} {peak / 1e12:.4g} TFLOP/s"
         parts.append(f'<text class="end ink" x="{WIDTH - _RIGHT - 4}" y="{y - 5:.1f}">{label}</text>')
     for what, rate, estimate in roof.slopes:
-        parts += _slope(
-            axes, what, rate, top, estimate, below=what == "DRAM", marks=[axes.x(c.intensity) for c in cases]
-        )
-    for number, case in enumerate(cases):
-        colour, at = f"c{number % COLOURS}", _beside(cases, number, axes)
+        parts += _slope(axes, what, rate, top, estimate, below=what == "DRAM", marks=[axes.x(i) for i in intensities])
+    for number, (case, flop, _) in enumerate(cases):
+        colour, at = f"c{number % COLOURS}", _beside([axes.x(i) for i in intensities], number)
         for floor, note in ((case.floor_us, "warm"), (case.floor_cold_us, "cold")):
             if floor > 0:
-                y = axes.y(case.flop / floor * 1e6)
+                y = axes.y(flop / floor * 1e6)
                 label = clean(f"{case.name}: floor {note} {microseconds(floor)} µs")
                 parts.append(
                     f'<g><title>{label}</title><circle class="{colour} hollow" cx="{at:.1f}" cy="{y:.1f}" r="5"/></g>'
                 )
         for one in roof.of_case(case.name):
-            y = axes.y(case.flop / one.us * 1e6)
+            y = axes.y(flop / one.us * 1e6)
             label = clean(f"{case.name}: {one.role} {one.what}, {microseconds(one.us)} µs {roof.timing}")
             shape = f'<circle class="{colour}" cx="{at:.1f}" cy="{y:.1f}" r="5"/>'
             if one.role == "rival":
                 shape = f'<path class="{colour} hollow" d="M{at:.1f} {y - 6:.1f}l6 6l-6 6l-6-6z"/>'
             parts.append(f"<g><title>{label}</title>{shape}</g>")
     words = "; ".join(
-        f"{case.name} {case.intensity:.4g} FLOP/byte, floor {microseconds(case.floor_us)} µs"
+        f"{case.name} {intensity:.4g} FLOP/byte, floor {microseconds(case.floor_us)} µs"
         + "".join(f", {one.role} {microseconds(one.us)} µs" for one in roof.of_case(case.name))
-        for case in cases
+        for case, _, intensity in cases
     )
     return drawing("".join(parts), _HEIGHT, name=name, title=f"Roofline of {roof.title}", description=words)
 
 
-def _beside(cases: Sequence[CaseLimits], number: int, axes: _Axes) -> float:
+def _beside(places: Sequence[float], number: int) -> float:
     """Where a case stands: cases whose intensities cannot be told apart stand side by side."""
-    here = axes.x(cases[number].intensity)
-    near = [at for at, case in enumerate(cases) if abs(axes.x(case.intensity) - here) < 6]
+    here = places[number]
+    near = [at for at, place in enumerate(places) if abs(place - here) < 6]
     return here + 13 * (near.index(number) - (len(near) - 1) / 2)
 
 

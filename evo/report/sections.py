@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.report.drawing import COLOURS, climb_svg, climb_words, descent_svg, drawable, roofline_svg
+from evo.report.drawing import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
 from evo.report.highlight import clean, highlighted, side_by_side
 from evo.report.markup import LONGEST, Room, identifier, region, table
 from evo.report.roofs import Roofline
@@ -66,14 +66,14 @@ def roofline_section(story: Story, room: Room) -> str:
         if drawable(roof):
             legend = "".join(
                 f'<li><b class="l{number % COLOURS}"></b>{clean(case.name)}</li>'
-                for number, case in enumerate(case for case in roof.cases if case.flop > 0 and case.intensity > 0)
+                for number, (case, _, _) in enumerate(drawn_cases(roof))
             )
             drawn = region(roofline_svg(roof, f"{name}-svg"), f"Drawing: roofline of {roof.title}")
             words = "Cases of one intensity stand side by side. Dashed: an estimate that binds nothing."
             caption = f"{words} Times are {roof.timing}."
             parts.append(f'<figure>{drawn}<ul class="legend">{legend}</ul><figcaption>{caption}</figcaption></figure>')
         else:
-            parts.append("<p>The task's work has no arithmetic to draw; its floors are of memory.</p>")
+            parts.append("<p>The task states no arithmetic to draw; its floors are of memory.</p>")
         parts.append(_limits_table(roof))
         if not any(one.role == "rival" for one in roof.taken):
             parts.append(f"<p class='soft'>{_no_rivals(roof)}</p>")

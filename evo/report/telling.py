@@ -94,7 +94,7 @@ def _allowed(roof: Roofline | None, task: str) -> Chapter:
     rows = [
         (
             case.name,
-            count(case.flop),
+            count(case.flop) if case.flop is not None else "",
             count(case.bytes_compulsory),
             microseconds(case.floor_us),
             case.limiter,

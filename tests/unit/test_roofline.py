@@ -196,15 +196,25 @@ def test_a_target_below_the_floor_is_refused_with_its_line(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("work: {flop: N, bytes: 8 * N}\n", "", "work.flop"),
-        ("work: {flop: N, bytes: 8 * N}\n", "work: {bytes: 8 * N}\n", "work.flop"),
         ("flop: N,", "flop: N - 2 * N,", "work.flop"),
+        ("bytes: 8 * N", "bytes: 8 * N - 16 * N", "work.bytes"),
     ],
 )
-def test_missing_or_impossible_work_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_impossible_work_is_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
     task = tiny_task(tmp_path, TASK_YAML.replace(old, new))
     with pytest.raises(SyntaxInvalid, match=words):
         limits(task, task.case("small"), chip("l4"))
+
+
+@pytest.mark.parametrize(("work", "moved"), [("", 8), ("work: {bytes: 8 * N}\n", 8), ("work: {bytes: 5 * N}\n", 5)])
+def test_without_stated_arithmetic_bytes_alone_bind(tmp_path: Path, work: str, moved: int) -> None:
+    task = tiny_task(tmp_path, TASK_YAML.replace("work: {flop: N, bytes: 8 * N}\n", work))
+    found = limits(task, task.case("small"), chip("l4"))
+    assert (found.flop, found.intensity, found.mac) == (None, None, None)
+    assert set(found.floors_us) == {"dram_cold", "dram_warm", "launch"}
+    assert found.bytes_compulsory == moved * 131_072
+    assert (found.limiter_cold, found.floor_cold_us) == ("dram_cold", found.floors_us["dram_cold"])
+    assert "flop" not in found.to_json()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ from evo.exchange.gpumode import problem_text as gpumode_text
 from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
 from evo.exchange.module import ModuleReference, placed
 from evo.exchange.sizes import read_sizes
+from evo.hardware import chip
 from evo.reference import load_reference
+from evo.roofline import limits
 from evo.task import Task, load_task, read_task
 
 PROBLEMS = Path(__file__).parents[2] / "data" / "exchange" / "kernelbench"
@@ -111,6 +113,39 @@ def get_init_inputs():
 """
 
 
+# What a kernel can do without: rows that no index names, a product's masked half, products that are summed up.
+LOOK_UP = """
+import torch
+ROWS, WIDTH, IDS = 5000, 64, 300
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(ROWS, WIDTH)
+    def forward(self, ids):
+        return self.table(ids)
+def get_inputs(): return [torch.randint(0, ROWS, (IDS,))]
+def get_init_inputs(): return
+"""
+MASKED = HEAD.replace("n = 32", "n = 40\nb = 12\nd = 24") + (
+    "return nn.functional.scaled_dot_product_attention(x, x * 2, x + 1, is_causal=True)\n"
+    + FOOT.format(sizes="b, n, d")
+)
+SUMMED = HEAD + "return (x @ (x * 2)).sum(1)\n" + FOOT.format(sizes="n, n")
+GATED = """
+import torch
+from torch import nn
+rows, wide, deep = 128, 48, 80
+class Model(nn.Module):
+    def __init__(self, wide, deep):
+        super().__init__()
+        self.up, self.gate, self.down = nn.Linear(wide, deep), nn.Linear(wide, deep), nn.Linear(deep, 2 * wide)
+    def forward(self, x):
+        return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+def get_inputs(): return [torch.randn(rows, wide)]
+def get_init_inputs(): return [wide, deep]
+"""
+WORKING = {"look_up": LOOK_UP, "masked": MASKED, "summed": SUMMED, "gated": GATED}
+
 FAR = HEAD + "return x.sort(-1).values\n" + FOOT.format(sizes="n, n").replace("]", " + 5e4]", 1)
 
 
@@ -128,7 +163,9 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ans
     (root / "settings.py").write_text(SETTINGS)
     (root / "far.py").write_text(FAR)
     (root / "add_halves.py").write_text(gpumode_text(PROBLEMS.parent / "gpumode" / "add_halves")[0])
-    own = ("unusual", "settings", "far", "add_halves")
+    for name, text in WORKING.items():
+        (root / f"{name}.py").write_text(text)
+    own = ("unusual", "settings", "far", "add_halves", *WORKING)
     files = [*(PROBLEMS / f"{stem}.py" for stem in USUAL), *(root / f"{name}.py" for name in own)]
     return root, imported(root, [*files, *(root / f"{name}.py" for name in BAD)])
 
@@ -198,9 +235,31 @@ def test_shapes_work_and_domains_are_what_a_reader_expects(usual: tuple[Path, di
     assert loss.inputs[1].dtype == "int64"
     assert [dim.text for dim in argmax.outputs[0].shape] == ["BATCH_SIZE", "DIM2"]
     assert argmax.outputs[0].dtype == "int64"
-    product = load_task(root, "diagonal_matmul")
-    case = product.check[1]
-    assert product.work_of(case)["flop"] == 2 * case.axes["N"] ** 2 * case.axes["M"]
+
+
+def test_work_is_what_no_kernel_can_do_without(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    said = {name: " ".join(answers[name].notes) for name in (*WORKING, *USUAL)}
+    tasks = {name: load_task(root, answers[name].name) for name in said}
+    work = {name: task.work_of(task.bench[-1]) for name, task in tasks.items()}
+    own = {name: task.bench[-1].axes for name, task in tasks.items()}
+    gated = own["gated"]
+    assert work["gated"]["flop"] == 8 * gated["ROWS"] * gated["WIDE"] * gated["DEEP"]  # products of unlike shapes
+    assert "need not read all of table_weight" in said["look_up"]
+    assert work["look_up"]["bytes"] == (8 + 4 * 64) * 300
+    for name, why in (
+        ("masked", "0 at places that are always the same"),
+        ("summed", "goes straight into sum"),
+        ("03_diagonal_matmul", "0 at places that are always the same"),
+        ("13_argmax", "no product or convolution"),
+    ):
+        assert "flop" not in work[name]
+        assert why in said[name]
+    diagonal = limits(tasks["03_diagonal_matmul"], tasks["03_diagonal_matmul"].bench[-1], chip("l4"))
+    assert (diagonal.flop, diagonal.limiter_cold) == (None, "dram_cold")
+    assert {"fp32", "tensor"}.isdisjoint(diagonal.floors_us)
+    rows = limits(tasks["look_up"], tasks["look_up"].bench[-1], chip("l4"))
+    assert rows.bytes_compulsory == work["look_up"]["bytes"]
 
 
 def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path, dict[str, Answer]]) -> None:
@@ -224,7 +283,7 @@ def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[
     task = load_task(root, "settings")
     assert set(task.axes) == {"SETTINGS_ROWS", "SIZES_0", "SIZES_1"}  # the factor and the labels' limit are no sizes
     assert len(task.check) >= 2
-    for case in task.check:
+    for case in (*task.check, task.bench[0]):
         assert load_reference(task).expectation(case, 3).inputs["labels"].max() < case.axes["SIZES_0"]
     assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
 

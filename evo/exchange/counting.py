@@ -1,0 +1,102 @@
+"""The products that a module computes, counted while it runs: matrix products, convolutions and attention.
+
+Only these are counted: elementwise arithmetic and reductions take less time than their bytes, so that they would bind
+nothing. A count is a floor only where no kernel can do with fewer. `fewer` says why one might: a kernel need not
+multiply by zeros that are always there, nor compute what is only summed up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+# What hands on a product's elements as they are, or as a linear function of each by itself.
+_LINEAR = """view _unsafe_view reshape permute transpose t expand unsqueeze squeeze clone _to_copy alias contiguous
+detach cat stack add add_ sub sub_ mul mul_ div div_ neg split split_with_sizes unbind slice""".split()  # noqa: SIM905
+_SCALING = ("mul", "mul_", "div", "div_")  # by a tensor of the same shape it is not
+# What takes fewer numbers than all of them, or only their sums.
+_SUMMING = """sum mean cumsum diagonal diag trace select index index_select gather avg_pool1d avg_pool2d avg_pool3d
+_adaptive_avg_pool2d _adaptive_avg_pool3d""".split()  # noqa: SIM905
+_FEW_ZEROS = 0.05
+TRANSPOSED = "transposed convolution"
+
+Zeros = list[Any]
+
+
+class Products(TorchDispatchMode):  # type: ignore[misc]
+    """calls: operation and FLOP of each product, in order. zeros: where the operands of each are 0, if asked for.
+
+    fewer: why a kernel may need fewer, as far as operations say; or ''.
+    """
+
+    def __init__(self, *, on_values: bool = False) -> None:
+        super().__init__()
+        self.on_values = on_values
+        self.calls: list[tuple[str, int]] = []
+        self.zeros: Zeros = []
+        self.fewer = ""
+        self._made: dict[int, Any] = {}  # results of products, held so that an id stays one tensor's
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        packet = func._overloadpacket
+        word = packet.__name__
+        given = [value for value in _tensors(args) if value.is_floating_point()]
+        if packet in flop_registry:
+            count = int(flop_registry[packet](*args, **kwargs, out_val=result))
+            made = _tensors((result,))
+            self._of_product(given, made[:1], word)
+            named = dict(zip((one.name for one in func._schema.arguments), args, strict=False)) | kwargs
+            if named.get("is_causal") or any(named.get(name) is not None for name in ("attn_mask", "attn_bias")):
+                self.fewer = self.fewer or "its attention is masked"
+            if count:
+                self.calls.append((TRANSPOSED if named.get("transposed") else word, count))
+        elif any(id(value) in self._made for value in given):
+            if word in _SUMMING:
+                self._fewer_by(word)
+            elif word in _LINEAR and not (word in _SCALING and len({v.numel() for v in given}) < len(given)):
+                self._made.update((id(value), value) for value in _tensors((result,)))
+        return result
+
+    def _fewer_by(self, word: str) -> None:
+        self.fewer = self.fewer or f"the result of a product goes straight into {word.strip('_')}"
+
+    def _of_product(self, given: list[Any], made: list[Any], word: str) -> None:
+        if any(id(value) in self._made and value.numel() > made[0].numel() for value in given):
+            self._fewer_by(word)
+        self._made.update((id(value), value) for value in made)
+        if self.on_values:
+            self.zeros += [value == 0 for value in given if value.dim() >= 2]
+
+
+def fewer_by_values(first: Products, other: Products, results: Sequence[tuple[Any, Any]]) -> str:
+    """Why a kernel may need fewer products than were counted, or ''. From two runs on unlike values.
+
+    results: each output of both runs.
+    """
+    if any(map(_always_zero, first.zeros, other.zeros)):
+        return "an operand of a product is 0 at places that are always the same"
+    # Between the steps of a transposed convolution there are zeros that its count does not hold.
+    counted = any(kind != TRANSPOSED for kind, _ in first.calls)
+    if counted and any(_always_zero(a == 0, b == 0) for a, b in results):
+        return "outputs are 0 at places that are always the same"
+    return ""
+
+
+def _always_zero(first: Any, other: Any) -> bool:
+    return bool(first.shape == other.shape and first.float().mean() > _FEW_ZEROS and torch.equal(first, other))
+
+
+def _tensors(values: Any) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += _tensors(value)
+    return found

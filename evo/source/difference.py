@@ -225,7 +225,7 @@ def _tokens(text: str) -> tuple[_Token, ...]:
             continue
         token = match[0]
         if match.lastgroup == "evo" and (line := _EVO.match(token)):
-            token = " ".join(["// evo:", *" ".join(filter(None, line.groups())).split()])
+            token = re.sub(r"\s*,\s*", ",", " ".join(["// evo:", *" ".join(filter(None, line.groups())).split()]))
         elif match.lastgroup is not None:
             token = " ".join(token.split())
         found.append(_Token(token, match.start(), match.end()))

@@ -64,8 +64,10 @@ class _Links:
         self._fresh = (old ^ new) - _WORDS
         self._names = [set(_NAME.findall(f"{r.before} {r.after}")) for r in regions]
         tops = {function.name: parent.statements(function) for function in parent.functions}
-        self._statements = [_around(tops.get(r.scope, ()), r) for r in regions]
-        self._open = [_left_open(region) for region in regions]
+        self._paths = [_path(tops.get(r.scope, ()), r) for r in regions]
+        self._statements = [path[-1] if path else None for path in self._paths]
+        self._halves = _halves(regions)
+        self._layouts = [_layouts(parent, region) for region in regions]
         self._renames = [_rename(parent, region, old, new) for region in regions]
         self._forms = [_is_form(parent, region) for region in regions]
         called = _called_otherwise(parent, child)
@@ -89,11 +91,10 @@ class _Links:
             return _same_replacement(a, b) or (a.scope == b.scope and _exchanged(a, b))
         if self._calls(one, other) or self._calls(other, one):
             return True
-        halves = self._open[one].keys() & self._open[other].keys()
-        if not a.scope:
-            halves -= {"(", "["}  # those of a directive are closed in it
-        if a.scope == b.scope and any(self._open[one][half] * self._open[other][half] < 0 for half in halves):
+        if (one, other) in self._halves:
             return True  # brackets that are closed elsewhere
+        if a.scope == b.scope and self._layouts[one] & self._layouts[other]:
+            return True
         if a.part == b.part == "signature" and a.scope == b.scope:
             return True
         if a.scope and b.scope and a.scope != b.scope:
@@ -102,7 +103,12 @@ class _Links:
             return self._with_file(one, other)
         if a.statement == b.statement or _same_replacement(a, b) or _exchanged(a, b):
             return True
-        return bool(self._sets[one] & self._reads[other] or self._sets[other] & self._reads[one])
+        return self._feeds(one, other) or self._feeds(other, one)
+
+    def _feeds(self, one: int, other: int) -> bool:
+        """Whether one place sets what the other reads, and not a variable of that name in a block of its own."""
+        names = self._sets[one] & self._reads[other]
+        return any(_is_seen(name, self._paths[one], self._regions[other]) for name in names)
 
     def _with_file(self, one: int, other: int) -> bool:
         """A line at file level, and another line or a place in a function."""
@@ -244,13 +250,48 @@ def _exchanged(a: Region, b: Region) -> bool:
     return bool(one or other) and (one, other) == (" ".join(b.after.split()), " ".join(a.after.split()))
 
 
-def _around(statements: Sequence[Statement], region: Region) -> Statement | None:
-    """The innermost simple statement, or the loop or test whose head holds the region."""
+def _path(statements: Sequence[Statement], region: Region) -> tuple[Statement, ...]:
+    """From the outside in: the statements around a region, down to the one whose head holds it or a simple one."""
     for statement in statements:
         if statement.span.holds(region.span):
-            inner = _around((*statement.body, *statement.alternative), region)
-            return inner if inner is not None else statement
-    return None
+            return (statement, *_path((*statement.body, *statement.alternative), region))
+    return ()
+
+
+def _is_seen(name: str, path: Sequence[Statement], other: Region) -> bool:
+    """Whether a name that is set at the end of a path means the same at another place."""
+    for around in reversed(path):
+        declares = around.kind == "for" and around.name == name and around.start is not None
+        inside = (*around.body, *around.alternative)
+        if declares or any(s.kind == "declare" and s.name == name for s in inside):
+            return around.span.holds(other.span)
+    return True
+
+
+def _layouts(parent: Source, region: Region) -> set[str]:
+    """The arrays in shared memory in whose indices a place lies: where all of them move, one layout changes."""
+    names = {array.name for array in parent.shared_arrays if array.function == region.scope}
+    function = next((f for f in parent.functions if names and f.name == region.scope), None)
+    uses = parent.subscripts(function.body) if function is not None else ()
+    return {use.name for use in uses if use.name in names and any(at.holds(region.span) for at in use.indices)}
+
+
+def _halves(regions: Sequence[Region]) -> set[tuple[int, int]]:
+    """Pairs of regions of one function of which one opens a bracket that the other closes, the nearest ones."""
+    found: set[tuple[int, int]] = set()
+    for half in ("(", "{", "[", "#if"):
+        waiting: dict[str, list[tuple[int, int]]] = {}
+        for place, region in enumerate(regions):
+            if not region.scope and half in "([":
+                continue  # those of a directive are closed in it
+            stack = waiting.setdefault(region.scope, [])
+            count = _left_open(region).get(half, 0)
+            for sign in [1 if count > 0 else -1] * abs(count):
+                if stack and stack[-1][1] == -sign:
+                    found.add((stack.pop()[0], place))
+                else:
+                    stack.append((place, sign))
+    return found
 
 
 def _defined(statement: Statement | None, region: Region) -> set[str]:

@@ -107,6 +107,10 @@ def test_one_change_however_it_is_spelt(edits: Edits) -> None:
         ((("THREADS 128", "THREADS 64"), FASTER), 2),
         ((("__half* in", "__half* __restrict__ in"), ("void softmax", "void __launch_bounds__(64) softmax")), 2),
         (((KNOBS[0], KNOBS[0] + "// evo: flags --use_fast_math -ftz=true\n"),), 2),
+        (((LOOP + "largest", f"{LOOP.replace('+= THREADS', '+= 64')}largest"), ("half(expf", "half(1.0f * expf")), 2),
+        ((("v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, d))", "v = (fmaxf(v, __shfl_xor_sync(0xffffffffu, v, d)))"),
+          ("v += __shfl_xor_sync(0xffffffffu, v, d)", "v += (__shfl_xor_sync(0xffffffffu, v, d))")), 2),
+        ((("1.0f / sum", "(1.0f / sum)"), ("largest = warp_max(largest)", "largest = (warp_max(largest))")), 2),
         ((("const float inverse = 1.0f", "const float one = 1.0f, inverse = one"), ("= -INFINITY", "= -1e30f")), 2),
     ],
 )  # fmt: skip
@@ -118,6 +122,18 @@ def test_several_changes_and_each_by_itself_is_whole(edits: Edits, count: int) -
     for words, text in alone:
         assert classify(tree_difference(TEXT, text)).is_single, words
         assert not syntax_errors(text), words
+
+
+def test_all_indices_of_a_shared_array_are_one_layout() -> None:
+    text = TEXT.replace(
+        "    __syncthreads();", "    __shared__ float t[8][64];\n    t[rows][cols] = 1.0f;\n    __syncthreads();"
+    )
+    text = text.replace("1.0f / sum", "t[cols][rows] / sum")
+    moved = text.replace("t[rows][cols]", "t[rows][(cols) ^ (rows & 63)]").replace(
+        "[cols][rows]", "[cols][(rows) ^ (cols & 63)]"
+    )
+    assert classify(tree_difference(text, moved)).is_single
+    assert not classify(tree_difference(text, moved.replace("expf(", "__expf("))).is_single
 
 
 def test_remarks_are_no_change() -> None:

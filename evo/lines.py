@@ -1,9 +1,9 @@
 """Restarts: where nothing is kept at the champion any more, the search goes on from other elites for a while.
 
-A line begins at an elite of another niche, the fastest first, then at earlier champions, the latest first. Its
-proposals change the line's parent, one change each, and are judged against the champion like all others, so what is
-kept has beaten the champion. What only beats its own parent past the margin becomes the line's next parent, without a
-commit. A line that does not get on ends, and after another look at the champion the next one begins.
+A line begins at an elite of another niche, the fastest first, then at earlier champions, the latest first, all since
+the champion's start. Its proposals change the line's parent, one change each, and are judged against the champion like
+all others, so what is kept has beaten the champion. What only beats its own parent past the margin becomes the line's
+next parent, without a commit. A line that does not get on ends, and after another look at the champion the next begins.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class Lines:
     def begin(self, champion: Variant, records: Sequence[Record]) -> bool:
         """Begin a line; False where there is nobody left to begin from, and the champion is all there is."""
         self._idle, self._wait = 0, AFTER
+        records = self._since_start(records)
         found = next((elite for elite in self._candidates(champion, records) if elite.variant not in self._used), None)
         own = _best_us(records, self._task, self._places, champion.id)
         if found is None or own is None:
@@ -76,6 +77,18 @@ class Lines:
             self._idle += 1
             if self._idle >= LENGTH:
                 self.end()
+
+    def _since_start(self, records: Sequence[Record]) -> Sequence[Record]:
+        """The champion's own line of descent: who begins anew from a file does not want what came of another."""
+        starts = [
+            place
+            for place, record in enumerate(records)
+            if (record.task, *record.place[:2]) == (self._task.name, *self._places)
+            and record.kind == "start"
+            and record.verdict is None
+            and record.kept
+        ]
+        return records[starts[-1] :] if starts else records
 
     def _candidates(self, champion: Variant, records: Sequence[Record]) -> list[Elite]:
         """Elites of other niches, the fastest first, then earlier champions, the latest first."""

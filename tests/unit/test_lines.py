@@ -12,7 +12,7 @@ from unit.ledger_samples import record
 from evo.insights import summarise
 from evo.lines import AFTER, BETWEEN, LENGTH, Lines
 from evo.population import Record, kept_message
-from evo.result import Verdict
+from evo.result import Json, Verdict
 from evo.task import Task, load_task
 from evo.variant import Variant, parse_variant
 
@@ -99,6 +99,23 @@ def test_a_keep_ends_a_line_and_a_neighbour_begins_none(task: Task) -> None:
     own = shown(5, PLAIN, 8.0, task, Verdict.KEEP)
     assert not opened(task).begin(crowned, [own])  # nobody else is known
     assert not opened(task).begin(crowned, [shown(2, PLAIN, 9.0, task), own])
+
+
+def test_what_came_of_an_earlier_start_begins_no_line(task: Task) -> None:
+    """With --from a scalar kernel and rules alone, the top rung of an earlier run is no elite."""
+    start = replace(shown(5, PLAIN, 50.0, task), evaluation=_undecided(shown(5, PLAIN, 50.0, task)))
+    assert start.kept
+    earlier = [shown(1, SHARED, 5.0, task), shown(2, TILED, 4.0, task, Verdict.KEEP)]
+    now = [start, shown(6, TILED, 60.0, task), shown(7, PLAIN, 40.0, task, Verdict.KEEP)]
+    champion, notes = parse_variant(PLAIN.format(7)), list[str]()
+    lines = opened(task, notes)
+    assert lines.begin(champion, [*earlier, *now])
+    assert lines.parent(champion).text == TILED.format(6)
+    assert not opened(task).begin(champion, [*earlier, start, now[-1]])
+
+
+def _undecided(found: Record) -> dict[str, Json]:
+    return {name: value for name, value in found.evaluation.items() if name != "decision"}
 
 
 def test_what_was_held_against_another_than_its_parent_says_so_and_is_no_insight(task: Task) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.compile import Binary
+from evo.device.folded import Folded
 from evo.errors import DeviceMissing, UsageError
 from evo.hardware import CHIPS, Chip, chip
 from evo.launch import Launch, Workspace
@@ -128,7 +129,8 @@ class SecondLook:
 
     places: per output, the flat indices of the elements that were, in rising order; values: theirs. share: of the
     output that got least, over what the blocks that ran were due. whole: all blocks ran, or others would not change
-    the fault. doubtful: these blocks may not stand for the others, or all of them take little time.
+    the fault. doubtful: these blocks may not stand for the others, or all of them take little time. work: warp
+    instructions that all blocks of all launches would execute. blocks: how many the last launch has.
     """
 
     whole: bool
@@ -138,6 +140,25 @@ class SecondLook:
     values: Arrays = field(default_factory=dict)
     share: float = 0.0
     doubtful: bool = False
+    work: float = 0.0
+    blocks: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WideLook:
+    """Numbers alone, of as many blocks as can be afforded: a fault, or each output folded over places alike.
+
+    whole: all blocks ran. unwritten: an output of which a whole grid left elements out, and how many.
+    short: in words, that blocks write less of an output than they are due, though all of them write alike. place: of
+    the element that was asked for.
+    """
+
+    whole: bool
+    fault: Fault | None = None
+    folded: dict[str, Folded] = field(default_factory=dict)
+    unwritten: tuple[str, int, int] | None = None
+    short: str | None = None
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +191,16 @@ class EstimatingDevice(Device, Protocol):
     def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault: ...
 
     def look_again(self, case: BenchCase, draw: int, blocks: int | None, budget: int | None) -> SecondLook: ...
+
+    def look_widely(
+        self,
+        case: BenchCase,
+        draw: int,
+        blocks: int | None,
+        budget: int | None,
+        kinds: NDArray[np.int64] | None,
+        seek: tuple[str, int] | None = None,
+    ) -> WideLook: ...
 
 
 def parse_device(text: str) -> DeviceName:

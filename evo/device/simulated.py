@@ -5,41 +5,33 @@ Binds the device contract to `evo.device.sim`, which knows nothing of tasks. Liv
 
 from __future__ import annotations
 
-import os
-import random
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import (
-    Array,
     Arrays,
     BenchCase,
-    BoundLaunch,
-    Buffer,
     DeviceName,
     LaunchCounters,
     Program,
     RunRequest,
     RunResult,
     SecondLook,
+    WideLook,
     sim,
 )
-from evo.dtypes import NUMPY
+from evo.device.execution import SECOND_LOOK, Execution, add
+from evo.device.folded import fold, place_of
 from evo.hardware import chip
-from evo.launch import Launch
 from evo.result import CaseBench, Estimate, Fault
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum
 _QUICK = 8
-_THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
-_SECOND_LOOK = 200_000_000  # warp instructions
 _LITTLE = 4_000_000  # warp instructions of all blocks, that take seconds
-_BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
+_ALONE = 16  # blocks whose writes are counted one by one
 _FAIR_SHARE = 0.5  # of the outputs that a sample of blocks is due to write; below, it does not stand for the others
 _EXACT = 1 - 1e-9  # of what was due, but for rounding
 
@@ -67,12 +59,12 @@ class SimDevice:
         faults: tuple[Fault, ...] = ()
         launches: tuple[LaunchCounters, ...] = ()
         for _ in range(request.repeats):
-            run = _Run(module, request)
+            run = Execution(module, request)
             faults = run.execute()
             launches = tuple(run.launches)
-            _add(counters, run.totals)
+            add(counters, run.totals)
             for line, row in run.by_line.items():
-                _add(by_line.setdefault(line, {}), row)
+                add(by_line.setdefault(line, {}), row)
             if faults:
                 break
             repeats.append(run.outputs())
@@ -120,7 +112,7 @@ class SimDevice:
             module = self._module(program)
         except sim.PtxError as refusal:  # a binary that the gate's cases do not need
             return SecondLook(fault=_refused(program, refusal), whole=True)
-        run = _Run(module, request)
+        run = Execution(module, request)
         ordered = module.depends_on_order(run.last.launch.kernel)
         if faults := run.execute():
             return SecondLook(fault=faults[0], whole=whole or not self._needs_others(run, faults[0]))
@@ -134,9 +126,67 @@ class SimDevice:
             share=min((share for share, due in shares if due >= 1), default=1.0),
             doubtful=not whole and (ordered or run.work() <= _LITTLE or any(share < _EXACT for share, _ in shares)),
             whole=whole,
+            work=run.work(),
+            blocks=run.results[-1].blocks_total,
         )
 
-    def _needs_others(self, run: _Run, fault: Fault) -> bool:
+    def look_widely(
+        self,
+        case: BenchCase,
+        draw: int,
+        blocks: int | None,
+        budget: int | None,
+        kinds: NDArray[np.int64] | None,
+        seek: tuple[str, int] | None = None,
+    ) -> WideLook:
+        """Run one case for its numbers alone: so many blocks, drawn by `draw`, or all (None).
+
+        kinds: of each place along the outputs' first axis, which have the same inputs (-1: looked at by no one);
+        None: all differ. seek: an output and what `place_of` is to find in it; the same run is done again for that.
+        """
+        program = case.program
+        request = RunRequest(
+            program=program, inputs=case.inputs, blocks=blocks, draw=draw, budget=budget, check_races=False
+        )
+        run = Execution(self._module(program), request)
+        faults = run.execute()
+        whole = all(result.blocks_run == result.blocks_total for result in run.results)
+        if faults:
+            return WideLook(whole=whole or blocks is None, fault=faults[0])
+        outputs = {output.name: output for output in program.outputs}
+        values = {name: array.reshape(-1) for name, array in run.outputs().items()}
+        masks = {name: run.mask(output) for name, output in outputs.items()}
+        if seek is not None:
+            name, at = seek
+            return WideLook(whole=whole, place=place_of(values[name], masks[name], kinds, outputs[name].dtype, at))
+        missing = {name: mask for name, mask in masks.items() if mask is not None}
+        gaps = [(name, int(np.argmin(mask)), int(mask.size - mask.sum())) for name, mask in missing.items()]
+        return WideLook(
+            whole=whole,
+            folded={name: fold(values[name], masks[name], kinds, out.dtype) for name, out in outputs.items()},
+            unwritten=gaps[0] if whole and gaps else None,
+            short=None if whole else self._short(run),
+        )
+
+    def _short(self, run: Execution) -> str | None:
+        """Whether blocks leave out a part of what each of them is due, in words.
+
+        A deficit that what blocks write varies by may be the luck of the draw; what depends on order is no block's own.
+        """
+        if run.module.depends_on_order(run.last.launch.kernel):
+            return None
+        for output in run.program.outputs:
+            share, _ = run.share(output)
+            if share >= _EXACT or run.before[output.name]:
+                continue
+            total = -(-run.buffers[output.name].size_bytes // 4)
+            due = total / run.results[-1].blocks_total
+            counts = run.alone(output, _ALONE)
+            if counts and np.mean(counts) + np.std(counts) < due * _EXACT:
+                return f"its blocks write {np.mean(counts):.6g} words of {output.name}, and are due {due:.6g}"
+        return None
+
+    def _needs_others(self, run: Execution, fault: Fault) -> bool:
         """Whether a fault may be due to blocks that were left out: they may be waited for, or write what is read.
 
         Launches before the last one are whole. In the last one, plain stores of other blocks would be a race.
@@ -147,7 +197,7 @@ class SimDevice:
             return run.module.depends_on_order(fault.kernel)
         return fault.kind in ("budget", "deadlock")
 
-    def _representative(self, case: BenchCase, whole: int, sample: int, fair: float) -> _Run | Fault:
+    def _representative(self, case: BenchCase, whole: int, sample: int, fair: float) -> Execution | Fault:
         """An execution whose counts stand for the whole grid: of all blocks, or of a sample that wrote its fair share.
 
         A sample that writes less may be the luck of the draw (a last block that writes for all), or few blocks may do
@@ -158,20 +208,20 @@ class SimDevice:
         request = RunRequest(
             program=program, inputs=case.inputs, check_races=False, blocks=blocks, first_whole=fair > 0
         )
-        run = _Run(module, request)
+        run = Execution(module, request)
         faults = run.execute()
         if faults and faults[0].kind == "budget" and len(program.launches) > 1 and request.first_whole:
-            run = _Run(module, replace(request, first_whole=False))  # too much: a sample of every launch
+            run = Execution(module, replace(request, first_whole=False))  # too much: a sample of every launch
             faults = run.execute()
         if faults and fair and blocks is not None and self._needs_others(run, faults[0]):
             of_a_part = faults[0]
-            run = _Run(module, replace(request, blocks=None, budget=_SECOND_LOOK))
+            run = Execution(module, replace(request, blocks=None, budget=SECOND_LOOK))
             if (faults := run.execute()) and faults[0].kind == "budget":
                 return of_a_part
         if faults:
             return faults[0]
         if blocks is not None and (run.without_a_byte() or run.share(*program.outputs)[0] < fair):
-            again = _Run(module, replace(request, blocks=None, budget=_SECOND_LOOK))
+            again = Execution(module, replace(request, blocks=None, budget=SECOND_LOOK))
             if faults := again.execute():
                 # Too much to run: what is to be kept is looked at again, and not kept where that cannot be either.
                 return run if not fair or faults[0].kind == "budget" else faults[0]
@@ -181,7 +231,7 @@ class SimDevice:
             return Fault(kind="uninitialised", kernel=program.launches[-1].launch.kernel, message=message)
         return run
 
-    def _modelled(self, run: _Run) -> CaseBench:
+    def _modelled(self, run: Execution) -> CaseBench:
         program = run.program
         reports = {report.name: report for report in program.binary.kernels}
         parts = [
@@ -209,163 +259,3 @@ class SimDevice:
 def _refused(program: Program, refusal: sim.PtxError) -> Fault:
     """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
     return Fault(kind="unsupported", kernel=program.launches[0].launch.kernel, message=refusal.message)
-
-
-class _Run:
-    """One execution of a program in a memory of its own."""
-
-    def __init__(self, module: sim.Module, request: RunRequest) -> None:
-        self.module, self.request = module, request
-        self.program = request.program
-        self.memory = sim.Memory()
-        self.buffers: dict[str, sim.Buffer] = {}
-        self.totals: dict[str, int] = {}
-        self.by_line: dict[int, dict[str, int]] = {}
-        self.results: list[sim.LaunchResult] = []
-        self.launches: list[LaunchCounters] = []
-        self.footprint_bytes = 0
-        self.last = self.program.launches[-1]
-        self.before: dict[str, int] = {}  # words of the outputs that launches before the last one wrote
-        for name, array in request.inputs.items():
-            self._allocate(name, array.nbytes, writable=False)
-            self.memory.write(self.buffers[name], array)
-        for output in self.program.outputs:
-            size = int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize
-            self._allocate(output.name, size, writable=True)
-            self._poison(output.name)
-        for space in self.program.scratch:
-            self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else None)
-            if space.init != "zero":
-                self._poison(space.name)
-
-    def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | None = None) -> None:
-        self.footprint_bytes += size
-        self.buffers[name] = self.memory.allocate(
-            size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill
-        )
-
-    def _poison(self, name: str) -> None:
-        """Give memory that a kernel must write before it reads contents of its own; to read them stays a fault."""
-        self.buffers[name].bytes[:] = self.request.poison
-
-    def execute(self) -> tuple[Fault, ...]:
-        first = _SECOND_LOOK if self.request.draw is not None else _SECOND_LOOK // 4
-        for bound in self.program.launches:
-            launch = bound.launch
-            if bound is self.last:
-                self.before = {output.name: self._words(output) for output in self.program.outputs}
-            in_full = self.request.blocks is not None and self.request.first_whole and bound is not self.last
-            result = self.module.launch(
-                launch.kernel,
-                grid=launch.grid,
-                block=launch.block,
-                shared_bytes=launch.shared_bytes,
-                args=[self._value(bound, index) for index in range(len(bound.arguments))],
-                memory=self.memory,
-                blocks=None if in_full else _sample(launch, self.request.blocks, self.request.draw),
-                race=self.request.check_races,
-                budget=self.request.budget or (first if in_full else sim.DEFAULT_BUDGET),
-                threads=_THREADS,
-            )
-            self.results.append(result)
-            counted = LaunchCounters(
-                kernel=launch.kernel,
-                totals=result.counters.totals(),
-                by_line=result.counters.by_line(),
-                blocks_run=result.blocks_run,
-                blocks_total=result.blocks_total,
-            )
-            self.launches.append(counted)
-            _add(self.totals, counted.totals)
-            for line, row in counted.by_line.items():
-                _add(self.by_line.setdefault(line, {}), row)
-            if result.faults:
-                return tuple(result.faults)
-            if result.blocks_run < result.blocks_total and bound is not self.last:
-                # Blocks that were left out write what the next launch reads.
-                for name in (*(s.name for s in self.program.scratch), *(o.name for o in self.program.outputs)):
-                    self.buffers[name].state = None
-        return ()
-
-    def without_a_byte(self) -> list[str]:
-        """Outputs that no block wrote to."""
-        states = {output.name: self.buffers[output.name].state for output in self.program.outputs}
-        return [name for name, state in states.items() if state is not None and not state.any()]
-
-    def written(self, output: Buffer) -> NDArray[np.int64]:
-        """Flat indices of the elements of an output that hold a written byte."""
-        buffer, size = self.buffers[output.name], NUMPY[output.dtype].itemsize
-        count = buffer.size_bytes // size
-        if buffer.state is None:
-            return np.arange(count, dtype=np.int64)
-        words = np.flatnonzero(buffer.state & 15)
-        if size >= 4:
-            found = words // (size // 4)
-        else:
-            bits = np.unpackbits(buffer.state[words][:, None], axis=1, bitorder="little")[:, :4]
-            which, part = np.nonzero(bits.reshape(len(words), 4 // size, size).any(axis=2))
-            found = words[which] * (4 // size) + part
-        found = np.unique(found) if size > 4 else found
-        return np.asarray(found[found < count], np.int64)
-
-    def share(self, *outputs: Buffer) -> tuple[float, float]:
-        """What the last launch's blocks wrote of these outputs over what they were due (1 is fair), and that in words.
-
-        Due is their part of what the launches before have left.
-        """
-        part = min(result.blocks_run / max(1, result.blocks_total) for result in self.results)
-        left = sum(-(-self.buffers[output.name].size_bytes // 4) - self.before[output.name] for output in outputs)
-        if left <= 0:
-            return 1.0, 0.0
-        written = sum(self._words(output) - self.before[output.name] for output in outputs)
-        return written / (left * part), left * part
-
-    def work(self) -> float:
-        """Warp instructions that all blocks of all launches would execute."""
-        return sum(
-            launch.totals["warp_instructions"] * launch.blocks_total / max(1, launch.blocks_run)
-            for launch in self.launches
-        )
-
-    def _words(self, output: Buffer) -> int:
-        """Of an output, that hold a written byte; all of them where nobody kept account."""
-        buffer = self.buffers[output.name]
-        return -(-buffer.size_bytes // 4) if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
-
-    def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
-        argument = bound.arguments[index]
-        if argument.is_buffer:
-            return self.buffers[argument.name]
-        return NUMPY[argument.dtype].type(argument.value)
-
-    def outputs(self) -> Arrays:
-        found: dict[str, Array] = {}
-        for output in self.program.outputs:
-            found[output.name] = self.memory.read(self.buffers[output.name], NUMPY[output.dtype], output.dims)
-        return found
-
-
-def _sample(launch: Launch, count: int | None, draw: int | None) -> Sequence[int] | None:
-    """Block ids, one from each of equal strata, the same on every run; None for the whole grid.
-
-    By `draw`, some of the `count` are next to another one along the grid, and two are the first and the last.
-    """
-    total = launch.blocks
-    if count is None or total <= count:
-        return None
-    # A plain stride would alias with the grid's own period, so the place within each stratum is drawn.
-    rng = random.Random(total if draw is None else f"{draw} {total}")
-    beside = 0 if draw is None else count // _BESIDE
-    strata = count if draw is None else count - beside - 2
-    edges = [index * total // strata for index in range(strata + 1)]
-    drawn = [rng.randrange(low, high) for low, high in pairwise(edges)]
-    if draw is None:
-        return drawn
-    steps = [1, launch.grid[0], launch.grid[0] * launch.grid[1]]
-    near = [(block + rng.choice(steps)) % total for block in rng.sample(drawn, beside)]
-    return sorted({0, total - 1, *drawn, *near})
-
-
-def _add(total: dict[str, int], part: dict[str, int]) -> None:
-    for name, value in part.items():
-        total[name] = total.get(name, 0) + value

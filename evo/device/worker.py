@@ -28,7 +28,7 @@ from evo.device.pipe import Closed, receive, send
 from evo.errors import HarnessFault, WorkerLost
 
 # The child executes a variant's code in these only.
-VARIANT_METHODS = frozenset({"run", "estimate", "screen", "look_again", "bench", "versus"})
+VARIANT_METHODS = frozenset({"run", "estimate", "screen", "look_again", "look_widely", "bench", "versus"})
 METHODS = VARIANT_METHODS | {"describe", "health", "rivals", "baseline", "calibrate"}
 OPENER = "evo.device.child:open_device"
 PROGRAMS_PER_CHILD = 50

@@ -2,8 +2,8 @@
 
 Order is cost: `rules` reads the text and `ptx` what the compiler made of it; `cases` runs every check case, as drawn
 and under other distributions, with two poisons and the memory checks of simulator and GPU; `compare` holds the numbers
-to the float64 reference; `sanitize` asks the GPU's own checkers before a first keep, and `timed` looks at the timed
-sizes again where times are modelled. `selftest` refuses a task for
+to the float64 reference; `sanitize` asks the GPU's own checkers before a first keep, `timed` looks at the timed
+sizes again where times are modelled, and `widely` at all of their numbers. `selftest` refuses a task for
 which all that would let a lazy kernel pass.
 """
 

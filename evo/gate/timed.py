@@ -2,7 +2,8 @@
 
 The gate runs the check cases and the headline whole; at other timed sizes an estimate runs a fixed sample of blocks.
 Here a secret sample of each is run with races watched, its numbers are held to the reference, and its times handed
-back to be decided on again. Large references are cut along an axis whose places do not depend on one another.
+back to be decided on again. Large references are cut along an axis whose places do not depend on one another. Then the
+numbers alone are looked at over the whole grid, or as many of its blocks as can be afforded (`widely`).
 """
 
 from __future__ import annotations
@@ -10,20 +11,23 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import Arrays, BenchCase, Program, SecondLook
+from evo.device import Arrays, BenchCase, Program, SecondLook, WideLook
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import TaskInvalid
 from evo.gate.cases import fault_reason, fault_status
 from evo.gate.compare import compare
+from evo.gate.widely import held_to_truth, repeated
 from evo.reference import Expectation, Reference
 from evo.result import CaseBench, CaseCheck, Fault, Status
 from evo.task import Case, Task
 
+L = TypeVar("L", SecondLook, WideLook)
 Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis
 
 _LIMIT_S = 120.0
@@ -32,6 +36,7 @@ _FEW = 32  # blocks of a first sample
 _MANY = 256
 _BUDGET = 200_000_000  # warp instructions of a launch whose whole grid has to be looked at
 _TRIFLE = 16_000_000  # ... and of one for which a sample would do
+_WIDE = 64_000_000  # ... of the blocks whose numbers alone are looked at: seconds
 HIDDEN = 1.25  # the time of the whole grid over that of its sample, from where on the sample is not believed
 _SHARE = 0.93  # below, the sample has not written what it is due, and the whole grid is looked at
 _ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made for
@@ -80,6 +85,16 @@ def timed_sizes(
 
 
 @dataclass(frozen=True, slots=True)
+class _WideCall:
+    """What the worker is asked for a wide look; blocks: None for the whole grid."""
+
+    bench: BenchCase
+    draw: int
+    blocks: int | None
+    kinds: Places | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Look:
     """One bench case under way."""
 
@@ -91,6 +106,7 @@ class _Look:
     bench: BenchCase
     worker: Worker
     numbers: bool
+    known: dict[str, tuple[Places | None, Expectation]] = field(default_factory=dict)
 
     def judge(self) -> TimedSizes:
         """A sample first; what is wrong with it, or missing, is asked of the whole grid before it is believed."""
@@ -115,8 +131,58 @@ class _Look:
             return TimedSizes(status=fault_status(found.fault), reason=reason, fault=found.fault)
         if row is not None:
             return TimedSizes(status=row.status, reason=f"at a timed size: case {self.case.name}: {row.reason}")
+        if self.numbers and not found.whole and (problem := self._widely(found)) is not None:
+            return problem
         assert found.row is not None
         return TimedSizes(status=Status.CORRECT, rows=(found.row,))
+
+    def _widely(self, sample: SecondLook) -> TimedSizes | None:
+        """What is wrong with the numbers of many blocks, all of them if that is cheap; None if nothing."""
+        few = max(_FEW, int(sample.blocks * _WIDE / max(1.0, sample.work)))
+        where, truth = self.known["truth"]
+        inputs, kinds = self.bench.inputs, None
+        if where is not None:  # else the whole truth is known
+            assert self.axis is not None
+            inputs, kinds = repeated(self.task, self.case, self.axis, self.bench.inputs, where, self.seed)
+        asked = _WideCall(replace(self.bench, inputs=inputs), self.seed, None if few >= sample.blocks else few, kinds)
+        found = self._look_widely(asked)
+        if isinstance(found, WideLook) and not found.whole and self._amiss(found, truth, asked) is not None:
+            asked = replace(asked, blocks=None)  # it may need the blocks that were left out
+            found = self._look_widely(asked)
+        if not isinstance(found, WideLook):
+            return self._unseen(found)
+        if found.fault is not None and found.fault.kind == "budget":
+            return self._unseen("what some of its blocks write is not right, and all of them are too many to run")
+        if (amiss := self._amiss(found, truth, asked)) is not None:
+            reason = f"at a timed size: case {self.case.name}: {amiss[1]}"
+            return TimedSizes(status=amiss[0], reason=reason, fault=found.fault)
+        return self._unseen(found.short) if found.short is not None else None
+
+    def _look_widely(self, asked: _WideCall, seek: tuple[str, int] | None = None) -> WideLook | str:
+        whole = asked.blocks is None
+        budget = _BUDGET if whole else None
+        return self._called(
+            WideLook, "look_widely", asked.bench, asked.draw, asked.blocks, budget, asked.kinds, seek, whole=whole
+        )
+
+    def _amiss(self, found: WideLook, truth: Expectation, asked: _WideCall) -> tuple[Status, str] | None:
+        """Status and reason of a wide look that is not as it should be."""
+        if found.fault is not None:
+            return fault_status(found.fault), fault_reason(found.fault)
+        if found.unwritten is not None:
+            name, first, count = found.unwritten
+            return Status.WRONG, f"unwritten: {self._element(name, np.int64(first))} ({count} elements)"
+        if (wrong := held_to_truth(self.task, self.case, found, truth)) is None:
+            return None
+        row, lowest = wrong
+        reason = row.reason or ""
+        if match := _FLAT_INDEX.search(reason):
+            number = int(match["number"])
+            again = self._look_widely(asked, (match["name"], -1 - number if lowest else number))
+            if isinstance(again, WideLook) and again.place is not None:
+                element = self._element(match["name"], np.int64(again.place))
+                reason = f"{reason[: match.start()]}{element}{reason[match.end() :]}"
+        return row.status, reason
 
     def _of_all(self, sample: SecondLook) -> SecondLook:
         """The whole grid, where that can be run; the sample otherwise, and its time unless it hid much."""
@@ -129,14 +195,17 @@ class _Look:
 
     def _run(self, blocks: int | None, budget: int | None = None) -> SecondLook | str:
         """Look at a sample, or at the whole grid under a budget."""
-        limit_s = _LIMIT_S if blocks is not None else _WHOLE_LIMIT_S
-        asked = (self.bench, self.seed, blocks, budget)
+        return self._called(SecondLook, "look_again", self.bench, self.seed, blocks, budget, whole=blocks is None)
+
+    def _called(self, kind: type[L], method: str, *asked: object, whole: bool) -> L | str:
+        """What the worker found, or why it found nothing."""
         try:
-            found: SecondLook = self.worker.call("look_again", *asked, time_limit_s=limit_s)
+            found = self.worker.call(method, *asked, time_limit_s=_WHOLE_LIMIT_S if whole else _LIMIT_S)
         except TimedOut as late:
             return f"it was still running after {late.seconds:g} s"
         except Crashed as crash:
             return str(crash)
+        assert isinstance(found, kind)
         return found
 
     def _unseen(self, why: str) -> TimedSizes:
@@ -151,7 +220,7 @@ class _Look:
         sizes = {t.name: math.prod(t.dims(self.case)) for t in self.task.outputs}
         if found.whole and (missing := self._unwritten(found, sizes)) is not None:
             return CaseCheck(name=self.case.name, status=Status.WRONG, reason=missing)
-        where, truth = self._truth(found.places, sizes)
+        where, truth = self.known["truth"] = self._truth(found.places, sizes)
         outputs: Arrays = {}
         expected: Arrays = {}
         trusted: Arrays | None = {} if truth.trusted is not None else None

@@ -1,0 +1,210 @@
+"""One execution of a program on the simulator: its memory, its launches, and what they wrote and counted."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest, sim
+from evo.dtypes import NUMPY
+from evo.launch import Launch
+from evo.result import Fault
+
+SECOND_LOOK = 200_000_000  # warp instructions
+_THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
+_BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
+
+
+class Execution:
+    """One execution of a program in a memory of its own."""
+
+    def __init__(self, module: sim.Module, request: RunRequest) -> None:
+        self.module, self.request = module, request
+        self.program = request.program
+        self.memory = sim.Memory()
+        self.buffers: dict[str, sim.Buffer] = {}
+        self.totals: dict[str, int] = {}
+        self.by_line: dict[int, dict[str, int]] = {}
+        self.results: list[sim.LaunchResult] = []
+        self.launches: list[LaunchCounters] = []
+        self.footprint_bytes = 0
+        self.last = self.program.launches[-1]
+        self.before: dict[str, int] = {}  # words of the outputs that launches before the last one wrote
+        for name, array in request.inputs.items():
+            self._allocate(name, array.nbytes, writable=False)
+            self.memory.write(self.buffers[name], array)
+        for output in self.program.outputs:
+            size = int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize
+            self._allocate(output.name, size, writable=True)
+            self._poison(output.name)
+        for space in self.program.scratch:
+            self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else None)
+            if space.init != "zero":
+                self._poison(space.name)
+
+    def _allocate(self, name: str, size: int, *, writable: bool, fill: bytes | None = None) -> None:
+        self.footprint_bytes += size
+        self.buffers[name] = self.memory.allocate(
+            size, name=name, offset=self.request.offset_bytes, writable=writable, fill=fill
+        )
+
+    def _poison(self, name: str) -> None:
+        """Give memory that a kernel must write before it reads contents of its own; to read them stays a fault."""
+        self.buffers[name].bytes[:] = self.request.poison
+
+    def execute(self) -> tuple[Fault, ...]:
+        first = SECOND_LOOK if self.request.draw is not None else SECOND_LOOK // 4
+        for bound in self.program.launches:
+            launch = bound.launch
+            if bound is self.last:
+                self.before = {output.name: self._words(output) for output in self.program.outputs}
+            in_full = self.request.blocks is not None and self.request.first_whole and bound is not self.last
+            blocks = None if in_full else sample_of(launch, self.request.blocks, self.request.draw)
+            budget = self.request.budget or (first if in_full else sim.DEFAULT_BUDGET)
+            result = self._launch(bound, blocks, race=self.request.check_races, budget=budget)
+            self.results.append(result)
+            counted = LaunchCounters(
+                kernel=launch.kernel,
+                totals=result.counters.totals(),
+                by_line=result.counters.by_line(),
+                blocks_run=result.blocks_run,
+                blocks_total=result.blocks_total,
+            )
+            self.launches.append(counted)
+            add(self.totals, counted.totals)
+            for line, row in counted.by_line.items():
+                add(self.by_line.setdefault(line, {}), row)
+            if result.faults:
+                return tuple(result.faults)
+            if result.blocks_run < result.blocks_total and bound is not self.last:
+                # Blocks that were left out write what the next launch reads.
+                for name in (*(s.name for s in self.program.scratch), *(o.name for o in self.program.outputs)):
+                    self.buffers[name].state = None
+        return ()
+
+    def _launch(self, bound: BoundLaunch, blocks: Sequence[int] | None, *, race: bool, budget: int) -> sim.LaunchResult:
+        return self.module.launch(
+            bound.launch.kernel,
+            grid=bound.launch.grid,
+            block=bound.launch.block,
+            shared_bytes=bound.launch.shared_bytes,
+            args=[self._value(bound, index) for index in range(len(bound.arguments))],
+            memory=self.memory,
+            blocks=blocks,
+            race=race,
+            budget=budget,
+            threads=_THREADS,
+        )
+
+    def alone(self, output: Buffer, count: int) -> list[int]:
+        """Words of an output that each of so many blocks of the last launch writes; none where one of them faults."""
+        launch, counts = self.last.launch, []
+        for block in sample_of(launch, count, self.request.draw) or range(launch.blocks):
+            state = self.buffers[output.name].state
+            if state is None:
+                return []
+            state[:] = 0
+            result = self._launch(self.last, [block], race=False, budget=SECOND_LOOK)
+            if result.faults:
+                return []
+            counts.append(self._words(output))
+        return counts
+
+    def without_a_byte(self) -> list[str]:
+        """Outputs that no block wrote to."""
+        states = {output.name: self.buffers[output.name].state for output in self.program.outputs}
+        return [name for name, state in states.items() if state is not None and not state.any()]
+
+    def written(self, output: Buffer) -> NDArray[np.int64]:
+        """Flat indices of the elements of an output that hold a written byte."""
+        buffer, size = self.buffers[output.name], NUMPY[output.dtype].itemsize
+        count = buffer.size_bytes // size
+        if buffer.state is None:
+            return np.arange(count, dtype=np.int64)
+        words = np.flatnonzero(buffer.state & 15)
+        if size >= 4:
+            found = words // (size // 4)
+        else:
+            bits = np.unpackbits(buffer.state[words][:, None], axis=1, bitorder="little")[:, :4]
+            which, part = np.nonzero(bits.reshape(len(words), 4 // size, size).any(axis=2))
+            found = words[which] * (4 // size) + part
+        found = np.unique(found) if size > 4 else found
+        return np.asarray(found[found < count], np.int64)
+
+    def mask(self, output: Buffer) -> NDArray[np.bool_] | None:
+        """Which elements of an output hold a written byte; None where all are written throughout."""
+        buffer, size = self.buffers[output.name], NUMPY[output.dtype].itemsize
+        words, rest = divmod(buffer.size_bytes, 4)
+        state = buffer.state
+        if state is None or ((state[:words] == 15).all() and (not rest or state[words] == (1 << rest) - 1)):
+            return None
+        found = np.zeros(buffer.size_bytes // size, np.bool_)
+        found[self.written(output)] = True
+        return None if found.all() else found
+
+    def share(self, *outputs: Buffer) -> tuple[float, float]:
+        """What the last launch's blocks wrote of these outputs over what they were due (1 is fair), and that in words.
+
+        Due is their part of what the launches before have left.
+        """
+        part = min(result.blocks_run / max(1, result.blocks_total) for result in self.results)
+        left = sum(-(-self.buffers[output.name].size_bytes // 4) - self.before[output.name] for output in outputs)
+        if left <= 0:
+            return 1.0, 0.0
+        written = sum(self._words(output) - self.before[output.name] for output in outputs)
+        return written / (left * part), left * part
+
+    def work(self) -> float:
+        """Warp instructions that all blocks of all launches would execute."""
+        return sum(
+            launch.totals["warp_instructions"] * launch.blocks_total / max(1, launch.blocks_run)
+            for launch in self.launches
+        )
+
+    def _words(self, output: Buffer) -> int:
+        """Of an output, that hold a written byte; all of them where nobody kept account."""
+        buffer = self.buffers[output.name]
+        return -(-buffer.size_bytes // 4) if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
+
+    def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
+        argument = bound.arguments[index]
+        if argument.is_buffer:
+            return self.buffers[argument.name]
+        return NUMPY[argument.dtype].type(argument.value)
+
+    def outputs(self) -> Arrays:
+        found: dict[str, Array] = {}
+        for output in self.program.outputs:
+            found[output.name] = self.memory.read(self.buffers[output.name], NUMPY[output.dtype], output.dims)
+        return found
+
+
+def sample_of(launch: Launch, count: int | None, draw: int | None) -> Sequence[int] | None:
+    """Block ids, one from each of equal strata, the same on every run; None for the whole grid.
+
+    By `draw`, some of the `count` are next to another one along the grid, and two are the first and the last.
+    """
+    total = launch.blocks
+    if count is None or total <= count:
+        return None
+    # A plain stride would alias with the grid's own period, so the place within each stratum is drawn.
+    rng = random.Random(total if draw is None else f"{draw} {total}")
+    beside = 0 if draw is None else count // _BESIDE
+    strata = count if draw is None else count - beside - 2
+    edges = [index * total // strata for index in range(strata + 1)]
+    drawn = [rng.randrange(low, high) for low, high in pairwise(edges)]
+    if draw is None:
+        return drawn
+    steps = [1, launch.grid[0], launch.grid[0] * launch.grid[1]]
+    near = [(block + rng.choice(steps)) % total for block in rng.sample(drawn, beside)]
+    return sorted({0, total - 1, *drawn, *near})
+
+
+def add(total: dict[str, int], part: dict[str, int]) -> None:
+    for name, value in part.items():
+        total[name] = total.get(name, 0) + value

@@ -1,0 +1,181 @@
+"""The wide look at timed sizes: all elements of a large output, known from a few places whose inputs repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from evo.device import DeviceName
+from evo.device.folded import fold, place_of
+from evo.evaluate import Workbench
+from evo.gate import TimedSizes, timed, timed_sizes
+from evo.prepare import Prepared
+from evo.result import Status
+from evo.task import Task, read_task
+
+TASK_YAML = """\
+name: rows
+axes: {ROWS: int, COLS: int}
+tensors:
+  - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
+  - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
+tolerance: {rtol: 1e-3, atol: 1e-4, rival_error_factor: 2, because: one rounding}
+check:
+  - {name: even, ROWS: 16, COLS: 64}
+  - {name: ragged, ROWS: 7, COLS: 33}
+bench:
+  many: {ROWS: 98304, COLS: 128}
+work: {flop: ROWS * COLS * 100, bytes: 4 * ROWS * COLS}
+"""
+REFERENCE = """\
+import numpy as np
+
+
+def inputs(case, rng):
+    return {"x": rng.standard_normal((case["ROWS"], case["COLS"]), dtype=np.float32)}
+
+
+def expected(inputs):
+    x = inputs["x"].astype(np.float64)
+    return {"y": x / np.sqrt(1.0 + (x * x).mean(axis=1, keepdims=True))}
+"""
+KERNEL = """\
+// A warp to a row.
+// evo: task   rows
+// evo: launch rows grid (ceil_div(ROWS, 4)) block (128) shared 0
+#include <cuda_fp16.h>
+
+extern "C" __global__ void rows(const __half* x, __half* y, int rows, int cols) {
+    const int row = blockIdx.x * 4 + threadIdx.x / 32;
+    const int lane = threadIdx.x % 32;
+    if (row >= rows) return;
+    float sum = 0.0f;
+    for (int i = lane; i < cols; i += 32) {
+        const float value = __half2float(x[(long long)row * cols + i]);
+        sum += value * value;
+    }
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+    const float scale = rsqrtf(1.0f + sum / cols);
+    for (int i = lane; i < cols; i += 32) {
+        const float value = __half2float(x[(long long)row * cols + i]);
+        y[(long long)row * cols + i] = __float2half(scale * value);
+    }
+}
+"""
+STORE = "y[(long long)row * cols + i] = __float2half(scale * value);"
+ONE = "rows == 98304 && row == 70001 && i == 5"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    folder = tmp_path_factory.mktemp("wide") / "rows"
+    (folder / "ladder").mkdir(parents=True)
+    (folder / "task.yaml").write_text(TASK_YAML)
+    (folder / "reference.py").write_text(REFERENCE)
+    return read_task(folder)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Workbench]:
+    with Workbench(DeviceName("sim", "l4")) as workbench:
+        yield workbench
+
+
+def looked_at(task: Task, bench: Workbench, store: str) -> TimedSizes:
+    prepared = bench.prepare(task, KERNEL.replace(STORE, store))
+    assert isinstance(prepared, Prepared), prepared.reason
+    return timed_sizes(task, prepared.programs, bench.reference(task), bench.worker, 11)
+
+
+def test_an_honest_kernel_passes(task, bench):
+    seen = looked_at(task, bench, STORE)
+    assert seen.status is Status.CORRECT, seen.reason
+    assert seen.unseen is None
+    assert [row.name for row in seen.rows] == ["many"]
+
+
+@pytest.mark.parametrize(
+    ("store", "words"),
+    [
+        (STORE.replace("scale *", f"({ONE} ? 0.9f : 1.0f) * scale *"), "allclose: y[70001, 5] is "),
+        pytest.param(
+            STORE.replace("scale *", f"({ONE} ? NAN : 1.0f) * scale *"),
+            "y[70001, 5] is NaN, expected finite (1 elem",
+            marks=pytest.mark.long,
+        ),
+        (f"if (!({ONE})) {STORE}", "unwritten: y[70001, 5] (1 elements)"),
+        pytest.param(
+            STORE.replace("row * cols", "(row == 70001 ? row + 1 : row) * cols"),
+            "unwritten: y[70001, 0] (128 elements)",
+            marks=pytest.mark.long,
+        ),
+        (STORE.replace("value)", "(row == 70001 ? __half2float(x[i]) : value))"), "y[70001, "),
+    ],
+    ids=["one value", "one NaN", "one left out", "one row in another's place", "another row's values"],
+)
+def test_a_single_element_of_millions_is_seen(task, bench, store, words):
+    seen = looked_at(task, bench, store)
+    assert seen.status is Status.WRONG, seen.unseen
+    assert seen.reason.startswith("at a timed size: case many: ")
+    assert words in seen.reason
+
+
+@pytest.mark.parametrize("blocks", ["of a part", "of all"])
+def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, monkeypatch, blocks):
+    """Each block that runs writes a little less than it is due: nothing else would tell."""
+    monkeypatch.setattr(timed, "_TRIFLE", 10)
+    monkeypatch.setattr(timed, "_WIDE", 500_000 if blocks == "of a part" else 64_000_000)
+    seen = looked_at(task, bench, f"if (rows != 98304 || i < 126) {STORE}")
+    if blocks == "of all":
+        assert seen.status is Status.WRONG
+        assert "unwritten: y[0, 126] (196608 elements)" in seen.reason
+    else:
+        assert seen.status is Status.CORRECT, seen.reason
+        assert "its blocks write 252 words of y, and are due 256" in seen.unseen
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (np.float16, "float16"),
+        (np.float32, "float32"),
+        (np.float64, "float64"),
+        (ml_dtypes.bfloat16, "bfloat16"),
+        (ml_dtypes.float8_e4m3fn, "float8_e4m3"),
+        (np.uint8, "uint8"),
+        (np.int64, "int64"),
+        (np.bool_, "bool"),
+    ],
+)
+def test_folding_finds_the_extremes_and_their_places(kind, dtype, masked):
+    rng = np.random.default_rng(3)
+    values = (rng.standard_normal((40, 7)) * 5).astype(kind)
+    kinds = rng.permutation(np.r_[np.arange(3), rng.integers(-1, 3, 37)])
+    written = rng.random((40, 7)) < 0.3 if masked else np.ones((40, 7), np.bool_)
+    flat, known = values.reshape(-1), written.reshape(-1) if masked else None
+    folded = fold(flat, known, kinds, dtype)
+    for at in range(21):
+        mine = (kinds == at // 7) & written[:, at % 7]
+        assert folded.seen[at] == mine.any()
+        if mine.any():
+            column = values[mine, at % 7].astype(np.float64)
+            assert (float(folded.low[at]), float(folded.high[at])) == (column.min(), column.max())
+            for sought, value in ((-1 - at, folded.low[at]), (at, folded.high[at])):
+                place = place_of(flat, known, kinds, dtype, sought)
+                assert flat[place] == value
+                assert mine[place // 7]
+
+
+@pytest.mark.parametrize("nan", [np.nan, -np.nan])
+def test_folding_hides_no_nan_and_no_number_among_them(nan):
+    values = np.zeros((6, 2), np.float32)
+    values[:, 1] = nan
+    values[3] = nan, 1.0
+    folded = fold(values.reshape(-1), None, np.zeros(6, np.int64), "float32")
+    for element in range(2):
+        both = np.array([folded.low[element], folded.high[element]])
+        assert np.isnan(both).sum() == 1

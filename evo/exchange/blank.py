@@ -6,6 +6,7 @@ The folder is written aside and moved in once it has passed its own self-test.
 from __future__ import annotations
 
 import ast
+import math
 import re
 import shutil
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
-from evo.exchange.folder import TensorLine, Text, ToleranceLine
+from evo.exchange.folder import TensorLine, Text, ToleranceLine, order_factor
 from evo.exchange.operations import Uncounted, work_of
 from evo.expr import parse
 from evo.gate import check_task
@@ -29,6 +30,8 @@ _AXIS = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\d+)")
 _SMALL = ((64, 8), (37, 5), (129, 3), (17, 2))  # lengths of long and of short axes, by check case
 _CHECKS = ("even", "ragged", "long", "short")
 _TOLERANCES = {"float64": (1e-9, 1e-11), "float32": (1e-5, 1e-6), "float16": (1e-2, 1e-3), "bfloat16": (2e-2, 1e-2)}
+
+_ROUNDING = 1e-3  # an rtol from which on rounding the result is most of its error
 
 
 @dataclass(frozen=True)
@@ -196,12 +199,17 @@ def _text(form: Form, atol: float, work: dict[str, str]) -> Text:
     parts = [
         " * ".join([str(DTYPES[t.dtype]), *(f"({d})" if not d.isalnum() else d for d in t.shape)]) for t in tensors
     ]
+    elements = sum(math.prod(int(parse(d).value(form.axes)) for d in t.shape) for t in form.outputs)
+    terms = parse(work["flop"]).value(form.axes) / elements if "flop" in work and rtol < _ROUNDING else 1
+    factor = order_factor(float(terms))
+    because = f"{', '.join(kinds)} outputs; {'twice' if factor == 2 else f'{factor} times'} the error of the formula in"
+    because += " float32." if factor == 2 else " float32, which adds in blocks what a kernel adds one after the other."
     return Text(
         name=form.name,
         description="; ".join(f"{name} = {formula}" for name, formula in form.formulas.items()),
         axes=list(form.axes),
         tensors=tensors,
-        tolerance=ToleranceLine(rtol, atol, f"{', '.join(kinds)} outputs; twice the error of the formula in float32."),
+        tolerance=ToleranceLine(rtol, float(f"{atol * factor / 2:.2g}"), because, factor),
         check=_cases(form),
         bench={"main": form.axes},
         work={**work, "bytes": " + ".join(parts)},

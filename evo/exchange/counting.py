@@ -7,6 +7,7 @@ multiply by zeros that are always there, nor compute what is only summed up.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ _SCALING = ("mul", "mul_", "div", "div_")  # by a tensor of the same shape it is
 _SUMMING = """sum mean cumsum diagonal diag trace select index index_select gather avg_pool1d avg_pool2d avg_pool3d
 _adaptive_avg_pool2d _adaptive_avg_pool3d""".split()  # noqa: SIM905
 _FEW_ZEROS = 0.05
+_ADDING = re.compile("sum|mean|var|std|norm|loss|entropy|avg_pool|dist|dot|mv")
 TRANSPOSED = "transposed convolution"
 
 Zeros = list[Any]
@@ -30,7 +32,7 @@ Zeros = list[Any]
 class Products(TorchDispatchMode):  # type: ignore[misc]
     """calls: operation and FLOP of each product, in order. zeros: where the operands of each are 0, if asked for.
 
-    fewer: why a kernel may need fewer, as far as operations say; or ''.
+    fewer: why a kernel may need fewer, as far as operations say; or ''. longest: terms of the longest sum in it.
     """
 
     def __init__(self, *, on_values: bool = False) -> None:
@@ -39,6 +41,7 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
         self.calls: list[tuple[str, int]] = []
         self.zeros: Zeros = []
         self.fewer = ""
+        self.longest = 1
         self._made: dict[int, Any] = {}  # results of products, held so that an id stays one tensor's
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -47,6 +50,7 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
         packet = func._overloadpacket
         word = packet.__name__
         given = [value for value in _tensors(args) if value.is_floating_point()]
+        self.longest = max(self.longest, _terms(word, given, _tensors((result,)), args))
         if packet in flop_registry:
             count = int(flop_registry[packet](*args, **kwargs, out_val=result))
             made = _tensors((result,))
@@ -72,6 +76,24 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
         self._made.update((id(value), value) for value in made)
         if self.on_values:
             self.zeros += [value == 0 for value in given if value.dim() >= 2]
+
+
+def _terms(word: str, given: list[Any], made: list[Any], args: Any) -> int:
+    """How many numbers are added up for one, roughly: of scans, whose trusted run is plain, and of the rest 1."""
+    if not given or "cum" in word:
+        return 1
+    if word == "convolution":
+        return int(given[1][0].numel())
+    if word in ("mm", "bmm", "addmm", "baddbmm"):
+        return int(given[-2].shape[-1])
+    if "softmax" in word:
+        return int(given[0].shape[args[1]]) if given[0].dim() else 1
+    if "attention" in word:
+        return int(max(given[1].shape[-2:]))
+    if not _ADDING.search(word):
+        return 1
+    numbers = [value.numel() for value in made if value.is_floating_point() and value.numel()]
+    return int(given[0].numel() // min(numbers)) if numbers else 1
 
 
 def fewer_by_values(first: Products, other: Products, results: Sequence[tuple[Any, Any]]) -> str:

@@ -293,11 +293,14 @@ class _Draft:
             return folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
         coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
         rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCE.get(coarse, (5e-2, 1e-2)))
+        terms = self.own.longest if coarse in ("float32", "float64") else 1  # else rounding the result is most of it
+        factor = folder.order_factor(terms)
         because = (
             f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is "
-            "twice the error that the module itself makes in its own types."
+            f"{'twice' if factor == 2 else f'{factor} times'} the error that the module itself makes in its own types"
         )
-        return folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because)
+        because += f": it adds {terms} numbers in blocks, a kernel one after the other." if factor > 2 else "."
+        return folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because, factor)
 
     def _work(self, labelled: Labelled, reference: ModuleReference, domains: dict[str, str | None]) -> dict[str, str]:
         patterned = {name for name, word in domains.items() if word == "fixed"}

@@ -48,7 +48,7 @@ class Shapes:
     """All tensors at one set of sizes.
 
     flops: of matrix products, convolutions and attention, each call by its operation; empty where there are none.
-    fewer: why a kernel may need fewer, or ''.
+    fewer: why a kernel may need fewer, or ''. longest: terms of the longest sum.
     """
 
     arguments: tuple[Array | None, ...]
@@ -56,6 +56,7 @@ class Shapes:
     outputs: tuple[Array, ...]
     flops: tuple[tuple[str, int], ...]
     fewer: str = ""
+    longest: int = 1
 
     @property
     def flop(self) -> int:
@@ -125,7 +126,7 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
     )
     state = {name: _array(value, name) for name, value in state_of(module).items()}
     found = tuple(_array(value, f"output {number}") for number, value in enumerate(outputs))
-    return Shapes(arguments, state, found, tuple(counter.calls), counter.fewer)
+    return Shapes(arguments, state, found, tuple(counter.calls), counter.fewer, counter.longest)
 
 
 def _array(tensor: Any, what: str) -> Array:

@@ -18,8 +18,10 @@ from evo.exchange.gpumode import problem_text as gpumode_text
 from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
 from evo.exchange.module import ModuleReference, placed
 from evo.exchange.sizes import read_sizes
+from evo.gate.compare import compare
 from evo.hardware import chip
 from evo.reference import load_reference
+from evo.result import Status
 from evo.roofline import limits
 from evo.task import Task, load_task, read_task
 
@@ -144,7 +146,10 @@ class Model(nn.Module):
 def get_inputs(): return [torch.randn(rows, wide)]
 def get_init_inputs(): return [wide, deep]
 """
-WORKING = {"look_up": LOOK_UP, "masked": MASKED, "summed": SUMMED, "gated": GATED}
+LONG = HEAD.replace("n = 32", "n, k = 24, 3000") + (
+    "return x @ x.T, x.pow(2).sum(1).sqrt(), torch.relu(x)\n" + FOOT.format(sizes="n, k")
+)
+WORKING = {"look_up": LOOK_UP, "masked": MASKED, "summed": SUMMED, "gated": GATED, "long": LONG}
 
 FAR = HEAD + "return x.sort(-1).values\n" + FOOT.format(sizes="n, n").replace("]", " + 5e4]", 1)
 
@@ -286,6 +291,27 @@ def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[
     for case in (*task.check, task.bench[0]):
         assert load_reference(task).expectation(case, 3).inputs["labels"].max() < case.axes["SIZES_0"]
     assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
+
+
+def test_a_plain_sum_in_float32_is_right_and_one_of_halves_is_wrong(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    assert answers["long"].refused is None
+    task = load_task(root, answers["long"].name)
+
+    def plain(x: np.ndarray[Any, np.dtype[np.float32]]) -> dict[str, np.ndarray[Any, Any]]:
+        """One term after the other, as a kernel with one accumulator has them."""
+        product, norm = np.zeros((len(x), len(x)), np.float32), np.zeros(len(x), np.float32)
+        for column in x.T:
+            product += np.outer(column, column)
+            norm += column * column
+        return {"y0": product, "y1": np.sqrt(norm), "y2": np.maximum(x, 0)}
+
+    for case in (*task.check, task.bench[-1]):
+        expectation = load_reference(task).expectation(case, 4)
+        x = expectation.inputs["x"].astype(np.float32)
+        assert compare(task, case.name, plain(x), expectation).status is Status.CORRECT
+        halves = {**plain(x.astype(np.float16).astype(np.float32)), "y2": np.maximum(x, 0)}
+        assert compare(task, case.name, halves, expectation).status is Status.WRONG
 
 
 @pytest.mark.parametrize("name", ["hinge_column", "cross_entropy", "unusual"])

@@ -40,9 +40,9 @@ _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over al
 class Job:
     """One variant to be evaluated. `rival` is the text it is compared with (its parent), if any.
 
-    upto: `check` ends at the gate, `bench` goes on to times. neutral: KEEP_NEUTRAL may be the answer. baseline: time
-    the task's library rivals beside what is kept. sanitize: ask the GPU's own checkers before it is kept.
-    static_rules=False is for `evo redteam` alone.
+    upto: `check` ends at the gate, `timed` after a look at every timed size, `bench` goes on to times. neutral:
+    KEEP_NEUTRAL may be the answer. baseline: time the task's library rivals beside what is kept. sanitize: ask the
+    GPU's own checkers before it is kept. static_rules=False is for `evo redteam` alone.
     """
 
     task: Task
@@ -222,6 +222,8 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
     base = replace(started.base, status=check.status, reason=check.reason, check=check)
     if not check.status.passed or job.upto == "check":
         return _sanitized(job, bench, prepared, base, stages)
+    if job.upto == "timed":
+        return _sanitized(job, bench, prepared, _where_timed(job, bench, prepared, base, stages), stages)
     bench.on_stage("estimate" if bench.modelled else "bench")
     with stages.time("parent"):
         rival = started.rival
@@ -246,9 +248,10 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
     kept = found.decision is None or found.decision.verdict in KEPT
     if not job.sanitize or bench.modelled or not found.status.passed or not kept or found.check is None:
         return found
-    if (seen := _unsafe_where_timed(job, bench, prepared, stages)) is not None:
-        check = replace(found.check, status=seen.status, reason=seen.reason, faults=(seen.fault,) if seen.fault else ())
-        return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
+    if job.upto != "timed":
+        found = _where_timed(job, bench, prepared, found, stages)
+    if not found.status.passed or found.check is None:
+        return found
     key = (job.task.hash, prepared.code_hash)
     if (earlier := bench.sanitized.get(key)) is not None:
         return replace(found, check=replace(found.check, sanitizer={**earlier.to_json(), "cached": True}))
@@ -270,14 +273,22 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
     return replace(found, status=Status.UNSAFE, reason=reason, check=check, bench=(), decision=None)
 
 
-def _unsafe_where_timed(job: Job, bench: Workbench, prepared: Prepared, stages: Stages) -> gate.TimedSizes | None:
-    """A race or a bad access that only a timed size has, which the simulator sees and a GPU may get away with."""
+def _where_timed(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
+    """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
     bench.on_stage("verify")
     with stages.time("verify"):
-        reference = bench.reference(job.task)
-        programs = prepared.programs
-        seen = gate.timed_sizes(job.task, programs, reference, bench.checker, job.seed, numbers=False)
-    return seen if seen.status is Status.UNSAFE else None
+        seen = bench.timed_sizes(job.task, prepared, job.seed)
+    return _with_look(found, seen)
+
+
+def _with_look(found: Evaluation, seen: gate.TimedSizes) -> Evaluation:
+    assert found.check is not None
+    check = replace(found.check, unseen=seen.unseen)
+    if seen.status is Status.CORRECT:
+        return replace(found, check=check)
+    faults = (seen.fault,) if seen.fault is not None else ()
+    check = replace(check, status=seen.status, reason=seen.reason, faults=faults)
+    return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
 
 
 def _modelled(
@@ -332,11 +343,9 @@ def _looked_at_again(
     """Numbers, races and times of every timed size on blocks that the variant could not foresee; all have to hold."""
     bench.on_stage("verify")
     seen = bench.timed_sizes(job.task, prepared, job.seed)
-    if seen.status is not Status.CORRECT:
-        faults = (seen.fault,) if seen.fault is not None else ()
-        assert found.check is not None
-        check = replace(found.check, status=seen.status, reason=seen.reason, faults=faults)
-        return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
+    found = _with_look(found, seen)
+    if not found.status.passed:
+        return found
     if found.decision is None or rival is None:
         return replace(found, bench=_unhidden(found.bench, seen.rows)) if seen.rows else found
     if seen.unseen is not None:

@@ -226,8 +226,7 @@ class CaseCheck:
 class Check:
     """The gate's verdict on one variant. `counters` are the simulator's totals over the cases, where it ran.
 
-    seed: what the inputs were drawn with, so that the check can be repeated. sanitizer: what compute-sanitizer said,
-    where it was asked.
+    seed: what the inputs were drawn with. sanitizer: what compute-sanitizer said. unseen: why a timed size was not.
     """
 
     status: Status
@@ -237,12 +236,14 @@ class Check:
     counters: dict[str, int] = field(default_factory=dict)
     seed: int | None = None
     sanitizer: dict[str, Json] = field(default_factory=dict)
+    unseen: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         return drop_absent(
             {
                 "status": self.status.value,
                 "reason": self.reason,
+                "unseen": self.unseen,
                 "seed": self.seed,
                 "cases": [case.to_json() for case in self.cases],
                 "faults": [fault.to_json() for fault in self.faults],

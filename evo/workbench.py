@@ -146,10 +146,12 @@ class Workbench:
         return self._estimates[key]
 
     def timed_sizes(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes:
-        """A last look at all bench cases on the simulator, kept by variant."""
+        """A last look at all bench cases on the simulator, kept by variant; of races and accesses alone for a GPU."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
-            self._timed[key] = timed_sizes(task, prepared.programs, self.reference(task), self.worker, seed)
+            self._timed[key] = timed_sizes(
+                task, prepared.programs, self.reference(task), self.checker, seed, numbers=self.modelled
+            )
         return self._timed[key]
 
     def screen(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:

@@ -52,6 +52,9 @@ def check(
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="On a GPU: also run compute-sanitizer, as before a keep.")
     ] = False,
+    timed: Annotated[
+        bool, typer.Option("--timed", help="Also look at every timed size on the simulator, as before a keep.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Check that a variant is correct. Runs the gate: every check case, memory faults, races, error budget."""
@@ -63,7 +66,7 @@ def check(
             hint = "use --device gpu:0, or leave it out: the simulator's own checkers always run"
             raise UsageError("--sanitize watches a GPU", hint=hint)
         say(f"checking {subject.path} on {workbench.device}")
-        evaluation = _evaluated(subject, workbench, seed, upto="check", sanitize=sanitize)
+        evaluation = _evaluated(subject, workbench, seed, upto="timed" if timed else "check", sanitize=sanitize)
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
         kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
     if json:

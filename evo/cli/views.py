@@ -33,6 +33,9 @@ def show_check(evaluation: Evaluation, path: Path) -> None:
     if check is not None and check.sanitizer:
         out()
         out(f"compute-sanitizer: {check.sanitizer['state']}" + _told(check.sanitizer))
+    if check is not None and check.unseen:
+        out()
+        out(f"{paint('not looked at', 'yellow')}: {plain(check.unseen)}")
     if evaluation.reason:
         out()
         out(f"{paint(evaluation.status.value, 'red')}: {plain(evaluation.reason)}")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from tiny import FAST, REFERENCE, SLOW, TASK_YAML
+from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
+from evo.gate import timed
 from evo.result import Evaluation, Status, Verdict
 from evo.task import Task, read_task
 
@@ -256,3 +259,35 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
         (large,) = (row.estimate for row in shown.bench if row.name == "large")
         assert large.limiter == "block"
         assert large.modelled_us > 100
+
+
+@pytest.mark.parametrize("device", ["sim", "gpu"])
+def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, device, monkeypatch):
+    """Blocks that wait for the one before are all needed; here all of them are too many."""
+    monkeypatch.setattr(timed, "_BUDGET", 20_000)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    text = in_sequence(COPY, WAIT.format(work=DOUBLE))
+    words = "case small cannot be verified on the simulator: its blocks need one another"
+    if device == "sim":
+        seen = evaluate(Job(task=task, text=text, seed=8, upto="timed"), bench)
+    else:
+        with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
+            seen = evaluate(Job(task=task, text=text, seed=8, upto="timed"), gpu)
+    assert seen.status is Status.CORRECT, seen.reason
+    assert words in seen.check.unseen
+    assert words in seen.check.to_json()["unseen"]
+
+
+def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
+    root = new_repository(tmp_path)
+    (root / "slip.cu").write_text(
+        FAST.replace(HONEST, "    if (i < n) y[i] = (n > 4096 && i == 70001 ? 3.0f : 2.0f) * x[i];")
+    )
+    task_file = root / "kernels" / "scale" / "task.yaml"
+    task_file.write_text(
+        task_file.read_text().replace("small: {N: 131072}", "small: {N: 4096}\n  large: {N: 131072}\nheadline: small")
+    )
+    assert evo("check", "slip.cu", "--device", "sim:l4", cwd=root).code == 0
+    ran = evo("check", "slip.cu", "--device", "sim:l4", "--timed", "--json", cwd=root)
+    assert ran.code == 1
+    assert "at a timed size: case large: allclose: y[70001] is " in json.loads(ran.out)["reason"]

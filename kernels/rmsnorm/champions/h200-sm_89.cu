@@ -1,0 +1,109 @@
+// The row stays in registers: it is read once, 16 bytes a thread, and as many warps share a row as its width asks for.
+// Roadmap step 3: shared memory only for the reduction; narrow rows have a warp each and no barrier, wide ones a block.
+// Hypothesis: a thread has all its loads in flight before it needs the first, and a block holds little that limits how
+// many of them are resident, so DRAM is kept busy through the reductions. Expect the time of a copy of the matrix where
+// it is far larger than L2. What exceeds the registers of its warps is read again; rows whose width is no multiple of
+// eight are not aligned and are read element by element, as in the block rung.
+// evo: task   rmsnorm
+// evo: knob   CHUNKS in 1, 2, 4, 8                 16-byte chunks of a row that a thread keeps
+// evo: knob   WARPS in 4, 8, 16                    of a row at most; narrow rows have fewer, and share a block
+// evo: launch rmsnorm grid (ceil_div(ROWS, max(1, 4 // ceil_div(COLS, 256 * CHUNKS)))) block (32 * min(WARPS, ceil_div(COLS, 256 * CHUNKS)), max(1, 4 // ceil_div(COLS, 256 * CHUNKS))) shared 0
+#include <cuda_fp16.h>
+
+#define CHUNKS 4
+#define WARPS 16
+
+__device__ inline void unpack(const uint4& packed, float (&values)[8]) {
+    const unsigned words[4] = {packed.x, packed.y, packed.z, packed.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(&words[i]));
+        values[2 * i] = pair.x;
+        values[2 * i + 1] = pair.y;
+    }
+}
+
+__device__ inline uint4 pack(const float (&values)[8]) {
+    unsigned words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const __half2 pair = __floats2half2_rn(values[2 * i], values[2 * i + 1]);
+        words[i] = *reinterpret_cast<const unsigned*>(&pair);
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+// The sum over all threads of a row, in each of them. `parts` holds one value per warp of the row.
+__device__ inline float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+    if (blockDim.x == 32) return value;
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    float total = parts[0];
+    for (int p = 1; p < blockDim.x / 32; ++p) total += parts[p];
+    return total;
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32)
+    rmsnorm(const __half* __restrict__ x, const __half* __restrict__ w, __half* __restrict__ y, float eps, int rows,
+            int cols) {
+    __shared__ float parts[WARPS];
+    const int row = blockIdx.x * blockDim.y + threadIdx.y;
+    if (row >= rows) return;  // whole warps
+    const __half* in = x + (long long)row * cols;
+    __half* out = y + (long long)row * cols;
+    const uint4* in_chunks = reinterpret_cast<const uint4*>(in);
+    const uint4* w_chunks = reinterpret_cast<const uint4*>(w);
+    uint4* out_chunks = reinterpret_cast<uint4*>(out);
+    const int chunks = cols % 8 == 0 ? cols / 8 : 0;
+    const int first = threadIdx.x, stride = blockDim.x;
+
+    uint4 w_chunks_early[CHUNKS] = {};
+#pragma unroll
+    for (int i = 0; i < CHUNKS; ++i) {
+        const int c = first + i * stride;
+        if (chunks && c < chunks) w_chunks_early[i] = w_chunks[c];
+    }
+    float squares = 0.0f;
+    const auto add = [&](const uint4& packed) {
+        float values[8];
+        unpack(packed, values);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) squares += values[j] * values[j];
+    };
+    uint4 kept[CHUNKS];
+    if (chunks) {
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i)
+            kept[i] = first + i * stride < chunks ? in_chunks[first + i * stride] : make_uint4(0, 0, 0, 0);
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i) add(kept[i]);
+        for (int c = first + CHUNKS * stride; c < chunks; c += stride) add(in_chunks[c]);
+    } else {
+        for (int i = first; i < cols; i += stride) squares += __half2float(in[i]) * __half2float(in[i]);
+    }
+
+    const float total = reduce(squares, parts + threadIdx.y * (stride / 32));
+    const float inverse = rsqrtf(total / cols + eps);
+    const auto weighted = [&](const uint4& packed, int c, const uint4& w_chunks_taken) {
+        float values[8];
+        float weights[8];
+        unpack(packed, values);
+        unpack(w_chunks_taken, weights);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) values[j] *= inverse * weights[j];
+        return pack(values);
+    };
+    if (chunks) {
+#pragma unroll
+        for (int i = 0; i < CHUNKS; ++i) {
+            const int c = first + i * stride;
+            if (c < chunks) out_chunks[c] = weighted(kept[i], c, w_chunks_early[i]);
+        }
+        for (int c = first + CHUNKS * stride; c < chunks; c += stride) out_chunks[c] = weighted(in_chunks[c], c, w_chunks[c]);
+    } else {
+        for (int i = first; i < cols; i += stride)
+            out[i] = __float2half(__half2float(in[i]) * inverse * __half2float(w[i]));
+    }
+}

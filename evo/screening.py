@@ -1,32 +1,38 @@
-"""A first look at many variants on a GPU: compile, load, one guarded and checked run, a short timing.
+"""A first look at many variants: compile, load, one guarded and checked run, a short timing; or a coarse estimate.
 
 The cheap first stage in front of `evaluate`: it says what is worth a trial, decides nothing and is never recorded.
-While one variant is on the GPU the next are compiled. On the simulator `Workbench.screen` does the like with estimates.
+While one variant is on the GPU or on a simulator the next are compiled.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
+from queue import SimpleQueue
 
 from evo import gate
 from evo.bench import BenchOptions, BenchRequest
 from evo.decide_modelled import CASE_LOSS
 from evo.device import BenchCase, RunRequest, RunResult
 from evo.device.samples import BenchResult, Stages
-from evo.device.worker import Crashed, TimedOut
+from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
-from evo.prepare import Failed, Prepared, prepare
+from evo.launch import macros_of
+from evo.prepare import Failed, Prepared, prepare, spills
 from evo.reference import Expectation
-from evo.result import Status
+from evo.result import Fault, Status
 from evo.task import Case, Task
-from evo.workbench import Workbench, screened_gain
+from evo.variant import parse_variant
+from evo.workbench import Workbench
 
 _LIMIT_S = 20.0
+_ESTIMATE_LIMIT_S = 30.0
+_SIMULATORS = 4  # at most, and two at least; each runs blocks on several cores
 _MOST_AHEAD = 8
 _LARGER = 4  # times the headline's work
 _OPTIONS = BenchOptions(samples=8, cold_samples=0, warm_up_s=0.0, budget_s=2.0)  # one block
@@ -82,7 +88,7 @@ def screened_gains(bench: Workbench, task: Task, parent: str, texts: Sequence[st
     None where a text does not come as far as a time. On a GPU the parent is timed first and last, against drift.
     """
     if bench.modelled:
-        return bench.screen(task, parent, texts, seed)
+        return _Neighbours(bench, task, parent, seed).gains(texts)
     gains: list[dict[str, float]] = [{} for _ in texts]
     hopeful = list(range(len(texts)))
     for case in _first_looks(task):
@@ -92,7 +98,112 @@ def screened_gains(bench: Workbench, task: Task, parent: str, texts: Sequence[st
                 gains[place][case.name] = gain
         # A keep may make no case slower: what loses here is no better for what it gains elsewhere.
         hopeful = [place for place in hopeful if gains[place].get(case.name, 0.0) > 1 - 2 * CASE_LOSS]
-    return [screened_gain(each, task.score) if each else None for each in gains]
+    return [_promised(each, task.score) if each else None for each in gains]
+
+
+def _promised(gains: Mapping[str, float], score: Mapping[str, float]) -> float:
+    """What a first look at some cases promises: the mean by their weights, or the gain of one that gets slower."""
+    weights = {name: score.get(name, 0.0) for name in gains}
+    if min(gains.values()) < 1 - CASE_LOSS or not sum(weights.values()):
+        return min(gains.values())
+    mean = sum(weights[name] * math.log(gain) for name, gain in gains.items()) / sum(weights.values())
+    return math.exp(mean)
+
+
+class _Neighbours:
+    """Edits of a parent on simulators: modelled times of a few blocks of the cases that share the headline's binary.
+
+    No more is done than the answer needs: machine code is run once, whichever texts have it; what spills where the
+    parent does not is never kept on a modelled time, so it is not run; a headline that gets slower is the answer.
+    """
+
+    def __init__(self, bench: Workbench, task: Task, parent: str, seed: int) -> None:
+        self._bench, self._task, self._seed = bench, task, seed
+        self._parent = self._prepared(parent)
+        cores = os.cpu_count() or 1
+        self._ahead = min(cores, _MOST_AHEAD)
+        self._count = max(2, min(cores // 2, _SIMULATORS))
+        self._free: SimpleQueue[Worker] = SimpleQueue()
+        for worker in bench.more_checkers(self._count):
+            self._free.put(worker)
+
+    def gains(self, texts: Sequence[str]) -> list[float | None]:
+        """The gains of texts over the parent; None where one does not come as far as a time, or would not be kept."""
+        if isinstance(self._parent, Failed):
+            return [None for _ in texts]
+        with (
+            ThreadPoolExecutor(max_workers=self._ahead, thread_name_prefix="evo-compile-ahead") as compilers,
+            ThreadPoolExecutor(max_workers=self._count, thread_name_prefix="evo-screen") as lookers,
+        ):
+            try:
+                ahead = [compilers.submit(self._prepared, text) for text in texts]
+                return self._looked(self._parent, ahead, lookers)
+            finally:
+                compilers.shutdown(wait=False, cancel_futures=True)
+                lookers.shutdown(wait=False, cancel_futures=True)
+
+    def _looked(
+        self, parent: Prepared, ahead: Sequence[Future[Prepared | Failed]], lookers: ThreadPoolExecutor
+    ) -> list[float | None]:
+        key = (self._task.hash, parent.variant.id, self._seed)
+        if key not in self._bench.looks:
+            self._bench.looks[key] = self._times(parent, {})
+        if not (before := self._bench.looks[key]):
+            return [None for _ in ahead]
+        looks: dict[str, Future[dict[str, float]]] = {}
+        codes: list[str | None] = []
+        for compiled in ahead:  # in order: which of several with the same code is run must not depend on the compiler
+            prepared = compiled.result()
+            if isinstance(prepared, Failed) or spills(parent, prepared):
+                codes.append(None)
+                continue
+            codes.append(code := prepared.code_hash)
+            if code not in looks and code != parent.code_hash:
+                looks[code] = lookers.submit(self._times, prepared, before)
+        times = {code: look.result() for code, look in looks.items()} | {parent.code_hash: before}
+        return [self._gain(before, times[code]) if code is not None else None for code in codes]
+
+    def _gain(self, before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+        gains = {name: before[name] / time for name, time in after.items() if name in before}
+        return _promised(gains, self._task.score) if gains else None
+
+    def _prepared(self, text: str) -> Prepared | Failed:
+        task, bench = self._task, self._bench
+        cases = _sharing_headline(task, text)
+        return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=cases)
+
+    def _times(self, prepared: Prepared, before: Mapping[str, float]) -> dict[str, float]:
+        """Times by case, the headline's alone where that is slower than before; none where it cannot be run."""
+        headline = self._task.headline
+        others = [name for name in prepared.programs if name != headline]
+        worker = self._free.get()
+        try:
+            times = self._estimated(worker, prepared, [headline])
+            if others and times and not times[headline] > before.get(headline, math.inf) / (1 - CASE_LOSS):
+                more = self._estimated(worker, prepared, others)
+                return times | more if more else {}
+            return times
+        finally:
+            self._free.put(worker)
+
+    def _estimated(self, worker: Worker, prepared: Prepared, names: Sequence[str]) -> dict[str, float]:
+        inputs = self._bench.reference(self._task).inputs
+        cases = [
+            BenchCase(program=prepared.programs[name], inputs=inputs(self._task.case(name), self._seed))
+            for name in names
+        ]
+        try:
+            found = worker.call("screen", cases, time_limit_s=_ESTIMATE_LIMIT_S)
+        except (TimedOut, Crashed):
+            return {}
+        return {} if isinstance(found, Fault) else {row.name: row.time_us for row in found}
+
+
+def _sharing_headline(task: Task, text: str) -> list[Case]:
+    """The bench cases that run the headline's binary, so that a quick look compiles once."""
+    variant = parse_variant(text)
+    wanted = macros_of(variant, task.case(task.headline))
+    return [case for case in task.bench if macros_of(variant, case) == wanted]
 
 
 def _first_looks(task: Task) -> list[Case]:

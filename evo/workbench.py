@@ -4,36 +4,29 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
 
 import evo
 from evo import compile as compiler
 from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
 from evo.decide import DEFAULT_RULE, NoiseFloor
-from evo.decide_modelled import CASE_LOSS
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.gate import Sanitized, TimedSizes, check_task, timed_sizes
 from evo.hardware import Chip, chip
-from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare
 from evo.reference import Reference, load_reference
 from evo.result import Baseline, CaseBench, Environment, Fault, Json, Timing
 from evo.roofline import limits
-from evo.task import Case, Task
-from evo.variant import parse_variant
+from evo.task import Task
 
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
-_SCREEN_LIMIT_S = 30.0
 _CONTROL_S = 30.0
 _PARENTS = 8
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
@@ -78,8 +71,8 @@ class Workbench:
         self.controls: dict[str, dict[str, Json]] = {}  # task hash -> the noise floor of this run's A/A control
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
-        self._helper: Worker | None = None  # a second simulator, for screening
-        self._checkers: list[Worker] = []  # more simulators, for what is evaluated ahead
+        self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
+        self._checkers: list[Worker] = []  # more simulators, for screening and for what is evaluated ahead
         self._lock = threading.Lock()
         self._parents: dict[tuple[str, str], Prepared | Failed] = {}
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
@@ -94,8 +87,7 @@ class Workbench:
         self.close()
 
     def close(self) -> None:
-        extra = [self._helper] if self._helper is not None else []
-        for worker in (self.worker, self.checker, *extra, *self._checkers):
+        for worker in (self.worker, self.checker, *self._checkers):
             worker.close()
 
     @property
@@ -153,53 +145,6 @@ class Workbench:
                 task, prepared.programs, self.reference(task), self.checker, seed, numbers=self.modelled
             )
         return self._timed[key]
-
-    def screen(self, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
-        """Quick modelled gains over the parent, from a few blocks: only to choose what to try, never recorded.
-
-        Takes the bench cases that share the headline's binary; a case that gets slower is the answer by itself.
-        """
-
-        def quick(worker: Worker, text: str) -> dict[str, float] | None:
-            cases = _sharing_headline(task, text)
-            prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=cases)
-            if isinstance(prepared, Failed):
-                return None
-            inputs = self.reference(task).inputs
-            quick_cases = [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in cases]
-            try:
-                found = worker.call("screen", quick_cases, time_limit_s=_SCREEN_LIMIT_S)
-            except (TimedOut, Crashed):
-                return None
-            return None if isinstance(found, Fault) else {row.name: row.time_us for row in found}
-
-        before, *after = self._spread(quick, [parent, *texts])
-        if before is None:
-            return [None for _ in after]
-        return [
-            screened_gain({name: before[name] / time for name, time in times.items()}, task.score) if times else None
-            for times in after
-        ]
-
-    def _spread(
-        self, call: Callable[[Worker, str], dict[str, float] | None], texts: Sequence[str]
-    ) -> Iterator[dict[str, float] | None]:
-        """Run over two simulator workers, since estimates of different variants do not disturb one another."""
-        if self._helper is None:
-            self._helper = Worker(self.device)
-        free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in (self.worker, self._helper):
-            free.put(worker)
-
-        def one(text: str) -> dict[str, float] | None:
-            worker = free.get()
-            try:
-                return call(worker, text)
-            finally:
-                free.put(worker)
-
-        with ThreadPoolExecutor(max_workers=2) as pool:
-            yield from pool.map(one, texts)
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)
@@ -296,19 +241,3 @@ class Workbench:
     ) -> Prepared | Failed:
         """Compile and bind one variant for this device."""
         return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
-
-
-def _sharing_headline(task: Task, text: str) -> list[Case]:
-    """The bench cases that run the headline's binary, so that a quick look compiles once."""
-    variant = parse_variant(text)
-    wanted = macros_of(variant, task.case(task.headline))
-    return [case for case in task.bench if macros_of(variant, case) == wanted]
-
-
-def screened_gain(gains: Mapping[str, float], score: Mapping[str, float]) -> float:
-    """What a first look at some cases promises: the mean by their weights, or the gain of one that gets slower."""
-    weights = {name: score.get(name, 0.0) for name in gains}
-    if min(gains.values()) < 1 - CASE_LOSS or not sum(weights.values()):
-        return min(gains.values())
-    mean = sum(weights[name] * math.log(gain) for name, gain in gains.items()) / sum(weights.values())
-    return math.exp(mean)

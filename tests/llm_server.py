@@ -20,6 +20,7 @@ class Act:
 
     cut: the stream breaks off without an end. delay_s: before each piece. whole: one object, also where a stream was
     asked for. drop: the connection is closed without an answer. echo_key: the key is put at the end of the reply.
+    drip_s: header lines without end, one each so many seconds.
     """
 
     text: str = ""
@@ -34,6 +35,7 @@ class Act:
     whole: bool = False
     drop: bool = False
     echo_key: bool = False
+    drip_s: float = 0.0
 
 
 Script = Callable[[dict[str, Any], int], Act]
@@ -76,6 +78,9 @@ class LlmServer:
                     self.close_connection = True
                     self.connection.close()
                     return
+                if act.drip_s:
+                    self._drip(act.drip_s)
+                    return
                 text = act.text + (self.headers["authorization"].removeprefix("Bearer ") if act.echo_key else "")
                 if act.raw is not None or act.status != 200:
                     raw = act.raw if act.raw is not None else json.dumps({"error": act.error or {}}).encode()
@@ -84,6 +89,13 @@ class LlmServer:
                     self._stream(act, text)
                 else:
                     self._body(200, json.dumps(_whole(act, text)).encode(), act.headers, "application/json")
+
+            def _drip(self, seconds: float) -> None:
+                self.close_connection = True
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+                for number in range(100):
+                    self.wfile.write(f"x-{number}: 1\r\n".encode())
+                    time.sleep(seconds)
 
             def _body(self, status: int, raw: bytes, headers: dict[str, str], kind: str) -> None:
                 self.send_response(status)

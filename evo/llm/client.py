@@ -11,10 +11,11 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from evo.errors import HarnessFault, UsageError
@@ -26,7 +27,9 @@ _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 60.0
 _LONGEST_WORD = 40  # of what a server says for `finish`
 _SHORTEST_SECRET = 6  # a shorter "key" is a placeholder for a server that wants none
-_GARBLED = (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError)
+_GARBLED = (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError, RecursionError)
+_MOST_BYTES = 64 << 20  # of an answer, unpacked: a server may send without end, or pack a lot into little
+_POLL_S = 0.2
 _PARAMETERS = ("stream_options", "seed", "max_tokens", "stream")
 
 
@@ -57,8 +60,13 @@ class Client:
         self._server, self._note = server, note
         self._stop = threading.Event()
         self._without: set[str] = set()  # parameters that this server does not take
-        self._client = openai.OpenAI(api_key=server.key, base_url=server.url, timeout=server.timeout_s, max_retries=0)
-
+        self._client = openai.OpenAI(
+            api_key=server.key,
+            base_url=server.url,
+            timeout=server.timeout_s,
+            max_retries=0,
+            http_client=openai.DefaultHttpxClient(event_hooks={"response": [_bounded]}),
+        )
         self._passing: tuple[type[Exception], ...] = (openai.OpenAIError, *_GARBLED, *_transport_errors())
         _ = self._client.chat.completions  # loaded here, not in the first thread that asks
 
@@ -135,10 +143,43 @@ class Client:
             options["max_completion_tokens"] = request.max_tokens
         if "stream" in self._without:
             options.pop("stream_options", None)
-            return self._whole(self._client.chat.completions.create(**options))
-        return self._streamed(self._client.chat.completions.create(**options))
+            return self._whole(self._within(options))
+        return self._streamed(self._within(options))
+
+    def _within(self, options: dict[str, Any]) -> Any:
+        """What the server begins to answer, within the time-out: it may send the head of an answer without end."""
+        found: SimpleQueue[Any] = SimpleQueue()
+        is_late = threading.Event()
+
+        def ask() -> None:
+            try:
+                answer = self._client.chat.completions.create(**options)
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                answer = error
+            found.put(answer)
+            if is_late.is_set():
+                _let_go(answer)
+
+        threading.Thread(target=ask, daemon=True, name="evo-llm-request").start()
+        deadline = time.monotonic() + self._server.timeout_s + 2 * _POLL_S  # the client's own one comes first
+        while time.monotonic() < deadline and not self._stop.is_set():
+            try:
+                answer = found.get(timeout=_POLL_S)
+            except Empty:
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        is_late.set()
+        if not found.empty():
+            _let_go(found.get())
+        if self._stop.is_set():
+            raise Exhausted
+        raise ValueError(f"no answer within {self._server.timeout_s:.0f} s")
 
     def _whole(self, answer: Any) -> Completion:
+        if not getattr(answer, "choices", None):
+            raise ValueError(f"no answer, but {one_line(str(answer), 160)}")
         choice, usage = answer.choices[0], answer.usage
         return Completion(
             text=self._scrub(choice.message.content or ""),
@@ -184,7 +225,7 @@ class Client:
                 if time.monotonic() > deadline:
                     raise ValueError(f"still answering after {self._server.timeout_s:.0f} s")
                 usage = chunk.usage or usage
-                for choice in chunk.choices[:1]:
+                for choice in (each for each in chunk.choices[:1] if not each.index):
                     piece = (choice.delta.content if choice.delta else None) or ""
                     parts.append(piece)
                     size += len(piece)
@@ -224,6 +265,27 @@ class Client:
     def _scrub(self, text: str) -> str:
         key = self._server.key
         return text.replace(key, "[key]") if len(key) >= _SHORTEST_SECRET else text
+
+
+def _bounded(response: Any) -> None:
+    """Let no answer fill the memory, whatever it says of its length and however it is packed."""
+    read = response.iter_bytes
+
+    def iter_bytes(*words: Any, **more: Any) -> Iterator[bytes]:
+        size = 0
+        for piece in read(*words, **more):
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise ValueError(f"an answer of more than {_MOST_BYTES >> 20} MiB")
+            yield piece
+
+    response.iter_bytes = iter_bytes
+
+
+def _let_go(answer: Any) -> None:
+    """Close a stream that nobody waits for any more."""
+    if not isinstance(answer, Exception) and hasattr(answer, "close"):
+        answer.close()
 
 
 def _transport_errors() -> tuple[type[Exception], ...]:

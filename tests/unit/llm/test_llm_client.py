@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -259,3 +261,58 @@ def test_a_budget_in_money_needs_a_price() -> None:
     assert "--llm-price" in caught.value.hint
     with pytest.raises(UsageError, match="no strategy"):
         LlmSettings(strategy="best")
+
+
+def event(delta: dict[str, Any]) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    fields = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+STREAM = {"content-type": "text/event-stream"}
+DEEP = b'{"choices": ' + b"[" * 200_000
+PACKED = gzip.compress(b'{"choices": [{"message": {"content": "' + bytes(70 << 20))
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        (Act(raw=DEEP), "recursion"),
+        (Act(raw=b"data: " + DEEP + b"\n\n", headers=STREAM), "recursion"),
+        (Act(raw=PACKED, headers={"content-encoding": "gzip"}), "more than 64 MiB"),
+        (Act(raw=b"garbage", headers={"content-encoding": "gzip", **STREAM}), ""),
+        (Act(status=307, raw=b"", headers={"location": "file:///etc/passwd"}), ""),
+        (Act(drip_s=0.2), "no answer within 1 s"),
+    ],
+    ids=["deep", "deep-stream", "packed", "badly-packed", "away", "head-without-end"],
+)
+def test_an_answer_that_no_client_should_swallow_is_asked_again(act: Act, said: str) -> None:
+    begin = time.monotonic()
+    with client(first(act), timeout_s=1.0) as (asked, _, notes):
+        found = asked.complete(ASKED)
+    assert found.text == OK.text
+    assert notes
+    assert said in notes[0]
+    assert time.monotonic() - begin < 5
+
+
+def test_what_is_not_an_answer_is_quoted() -> None:
+    page = Act(raw=b"<html>log in</html>", headers={"content-type": "text/html"})
+    with client(lambda body, number: page, retries=1) as (asked, _, _), pytest.raises(HarnessFault, match="log in"):
+        asked.complete(ASKED)
+
+
+def test_a_second_choice_is_not_mixed_in() -> None:
+    other = event({"content": "no "}).replace(b'"index": 0', b'"index": 1')
+    last = event({"content": "yes"}).replace(b'"finish_reason": null', b'"finish_reason": "stop"')
+    with client(lambda body, number: Act(raw=other + last, headers=STREAM)) as (asked, _, _):
+        assert asked.complete(ASKED).text == "yes"
+
+
+def test_the_key_does_not_follow_to_another_server() -> None:
+    with LlmServer(lambda body, number: OK) as elsewhere:
+        away = Act(status=307, raw=b"", headers={"location": f"{elsewhere.url}/chat/completions"})
+        with client(lambda body, number: away) as (asked, server, _):
+            assert asked.complete(ASKED).text == OK.text
+        assert server.keys == [f"Bearer {KEY}"]
+        assert elsewhere.keys == [""]

@@ -34,8 +34,7 @@ _OPEN = re.compile(r"^<{5,9} ?SEARCH\s*$")
 _MIDDLE = re.compile(r"^={5,9}\s*$")
 _CLOSE = re.compile(r"^>{5,9} ?REPLACE\s*$")
 _FIELD = re.compile(r"^[\s*_#>-]*(SUMMARY|REASON|EXPECTED|RISK)[*_]*\s*:[*_]*\s*(.+)$")
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_THOUGHT_END = re.compile(r"\A.*</think(?:ing)?>", re.DOTALL)  # where the prompt opened it already
+_THOUGHT = re.compile(r"<(/?)think(?:ing)?>")
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|\S")
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\u202a-\u202e\u2066-\u2069\ufeff]")
 
@@ -84,8 +83,7 @@ def read_reply(text: str) -> Reply:
     """Find the edits of a reply. Raises Unusable."""
     if len(text) > LONGEST_REPLY:
         raise Unusable(f"the reply has {len(text):,} characters; one small edit was asked for")
-    text = _THOUGHT.sub("", text.removeprefix("\ufeff").replace("\r\n", "\n"))
-    text = _THOUGHT_END.sub("", text)
+    text = _said(text.removeprefix("\ufeff").replace("\r\n", "\n"))
     if not text.strip():
         raise Unusable("the reply is empty")
     blocks: list[Block] = []
@@ -115,6 +113,18 @@ def read_reply(text: str) -> Reply:
     if sum(len(block.replace) for block in blocks) > MOST_LINES:
         raise Unusable(f"the edits bring in more than {MOST_LINES} lines; make one small change")
     return Reply(blocks=tuple(dict.fromkeys(blocks)), words=words)  # said twice, meant once
+
+
+def _said(text: str) -> str:
+    """A reply without what was thought aloud: between two marks, or before the last one where a prompt opened it."""
+    said, last, opened = "", 0, -1
+    for mark in _THOUGHT.finditer(text):
+        if not mark[1] and opened < 0:
+            opened = mark.start()
+        elif mark[1]:
+            said = said + text[last:opened] if opened >= 0 else ""
+            last, opened = mark.end(), -1
+    return said + text[last:]
 
 
 def _block(search: Sequence[str], replace: Sequence[str]) -> Block:

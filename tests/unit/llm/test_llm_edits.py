@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from llm_server import block
 from tiny import SLOW
@@ -179,3 +181,11 @@ def test_prices_are_read_or_refused(tmp_path) -> None:  # type: ignore[no-untype
     (tmp_path / "evo.toml").write_text("[llm")
     with pytest.raises(EvoError, match="cannot be read"):
         price_of("m", tmp_path)
+
+
+@pytest.mark.parametrize("head", ["", "</think>"])
+def test_marks_of_thinking_without_end_take_no_time(head: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(Unusable, match="no SEARCH/REPLACE block"):
+        read_reply(head + "<think>" * 25_000)
+    assert time.monotonic() - begin < 2

@@ -12,6 +12,7 @@ from pathlib import Path
 import evo
 from evo import compile as compiler
 from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
+from evo.deadline import memory_limit
 from evo.decide import DEFAULT_RULE, NoiseFloor
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
@@ -29,6 +30,7 @@ _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
+_COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # What has no part in how a result is made; a change there leaves results comparable.
 _NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py", "nightly"}
@@ -148,6 +150,8 @@ class Workbench:
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)
+        if self.modelled:
+            _require_room(task)
         return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
 
     def more_checkers(self, count: int) -> list[Worker]:
@@ -241,3 +245,15 @@ class Workbench:
     ) -> Prepared | Failed:
         """Compile and bind one variant for this device."""
         return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
+
+
+def _require_room(task: Task) -> None:
+    """Raises HarnessFault where the simulator would run out of memory, minutes later and without a word."""
+    for case in task.bench:
+        needed = sum(tensor.size_bytes(case) for tensor in task.tensors)
+        if _COPIES * needed > memory_limit():
+            raise HarnessFault(
+                f"case {case.name} of {task.name} has {needed / 1e9:.1f} GB of tensors: simulating it needs about "
+                f"{_COPIES} times that, and this machine gives {memory_limit() / 1e9:.1f} GB",
+                hint="use a GPU, or take the case out of `bench` in task.yaml (`evo import --small` leaves it out)",
+            )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evo.exchange.folder import TensorLine
 
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
+_SIMULATED_BYTES = 2**30  # of a case's tensors; a machine holds them several times over while it simulates
 TaskName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
 ]
@@ -118,7 +119,10 @@ def import_(
     limit: Annotated[float, typer.Option("--limit", metavar="S", min=1, help="Seconds for each file.")] = 120.0,
     compiled: Annotated[bool, typer.Option("--compiled", help="Also the torch.compile'd module as a rival.")] = False,
     only_small: Annotated[
-        bool, typer.Option("--small", help="Leave out sizes that are too large for the simulator.")
+        bool, typer.Option("--small", help="Leave out the file's own sizes where smaller ones can be timed.")
+    ] = False,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Keep them, also those that are too large to simulate where no GPU is.")
     ] = False,
     source: Annotated[
         Path | None, typer.Option("--source", metavar="FILE.cu", help="With kernel-tuner: the CUDA source.")
@@ -126,15 +130,20 @@ def import_(
     json: AsJson = False,
 ) -> int:
     """Turn a problem of another benchmark into a task. It is foreign code: it runs in a process of its own."""
+    from evo.device import gpu_present
     from evo.errors import UsageError
 
     if form == "kernel-tuner":
         return _kernel_tuner(files, name, source, limit)
+    if only_small and whole:
+        raise UsageError("--small and --whole", hint="pass one of them")
+    most = 0 if only_small else None if whole or gpu_present() else _SIMULATED_BYTES
+    options = {"limit_s": limit, "compiled": compiled, "most_bytes": most}
     root = _root(context)
     if form == "gpumode":
-        return _gpumode(root, files, name, {"limit_s": limit, "compiled": compiled, "only_small": only_small}, json)
+        return _gpumode(root, files, name, options, json)
     if form == "kernelbench":
-        return _kernelbench(root, files, name, {"limit_s": limit, "compiled": compiled, "only_small": only_small}, json)
+        return _kernelbench(root, files, name, options, json)
     raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
 
 

@@ -19,7 +19,6 @@ _FURTHEST = 64  # a constant that is added to a size
 _MOST_FACTORS = 5
 _MOST_CALLS = 8  # products of one module that have a formula each
 _LONGEST = 480  # characters of a formula
-_BYTES = {"float64": 8, "int64": 8, "float32": 4, "int32": 4, "float16": 2, "bfloat16": 2, "int16": 2}
 
 Column = tuple[int, ...]
 
@@ -56,7 +55,7 @@ def label(reduction: Reduction, cases: Mapping[str, Sizes], names: Mapping[str, 
             formulas[name].append(formula)
     full = {case: {axis: columns[axis][points.index(sizes)] for axis in columns} for case, sizes in cases.items()}
     first = reduction.own
-    sizes = {name: _BYTES.get(_array(first, where).dtype, 1) for name, where in names.items()}
+    sizes = {name: _array(first, where).itemsize for name, where in names.items()}
     return Labelled(
         axes=tuple(columns),
         shapes=formulas,

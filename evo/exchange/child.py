@@ -85,7 +85,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
             Path(job["into"]),
             description=job.get("description", ""),
             compiled=bool(job.get("compiled")),
-            only_small=bool(job.get("only_small")),
+            most_bytes=job.get("most_bytes"),
         )
     except Refused as refused:
         return {"refused": refused.reason, "hint": refused.hint}

@@ -55,7 +55,7 @@ class Imported:
 
 
 def write_task(
-    file: Path, name: str, into: Path, *, description: str = "", compiled: bool = False, only_small: bool = False
+    file: Path, name: str, into: Path, *, description: str = "", compiled: bool = False, most_bytes: int | None = None
 ) -> Imported:
     """Write `into/name` from a problem file. Raises Refused, SyntaxInvalid."""
     sizes = read_sizes(file)
@@ -69,7 +69,7 @@ def write_task(
         raise Refused(
             reason, "run the file by itself first; it must not need packages or devices of its own"
         ) from error
-    return _Draft(file, name, into, Reduction(problem, own), description, compiled, only_small).write()
+    return _Draft(file, name, into, Reduction(problem, own), description, compiled, most_bytes).write()
 
 
 class _Draft:
@@ -81,7 +81,7 @@ class _Draft:
         reduction: Reduction,
         description: str,
         compiled: bool,
-        only_small: bool,
+        most_bytes: int | None,
     ) -> None:
         self.file, self.name, self.into = file, name, into / name
         found = check_sizes(reduction)
@@ -92,7 +92,7 @@ class _Draft:
         self.compiled = compiled
         self.notes: list[str] = []
         self.check = found if self.reduction is reduction else check_sizes(self.reduction)
-        self.bench = self._bench(only_small)
+        self.bench = self._bench(most_bytes)
         self.arguments, self.state, self.outputs = self._named()
 
     def write(self) -> Imported:
@@ -123,7 +123,7 @@ class _Draft:
         words = failed.message.replace(str(self.into), self.name)
         raise Refused(f"the task would not pass its own self-test: {words}", failed.hint)
 
-    def _bench(self, only_small: bool) -> dict[str, Sizes]:
+    def _bench(self, most_bytes: int | None) -> dict[str, Sizes]:
         """The file's own sizes, and smaller ones in front where those are more than a simulator can run whole."""
         original = {"original": self.sizes.axes}
         if self.own.elements <= 2 * BENCH_ELEMENTS and self.own.flop <= 2 * BENCH_FLOP:
@@ -132,7 +132,14 @@ class _Draft:
         if smaller is None or smaller in self.check.values():
             self.notes.append("no smaller bench case: the simulator may not be able to run `original`")
             return original
-        return {"reduced": smaller} if only_small else {"reduced": smaller, **original}
+        if most_bytes is not None and self.own.bytes > most_bytes:
+            if most_bytes:  # else it was asked for
+                self.notes.append(
+                    f"`original` is left out: {self.own.bytes / 1e9:.1f} GB of tensors, more than the simulator should "
+                    "hold, and no GPU is here; --whole keeps it"
+                )
+            return {"reduced": smaller}
+        return {"reduced": smaller, **original}
 
     def _named(self) -> tuple[dict[str, int], dict[str, str], list[str]]:
         taken: set[str] = set()

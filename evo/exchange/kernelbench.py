@@ -93,10 +93,13 @@ def import_problems(
     requests: Sequence[Request],
     *,
     compiled: bool = False,
-    only_small: bool = False,
+    most_bytes: int | None = None,
     limit_s: float = LIMIT_S,
 ) -> Iterator[Answer]:
-    """Write `kernels/<name>/` for each file that can be a task, one after the other. Raises HarnessFault."""
+    """Write `kernels/<name>/` for each file that can be a task, one after the other. Raises HarnessFault.
+
+    most_bytes: file's own sizes whose tensors are larger together are left out, where smaller ones can be timed.
+    """
     (root / "kernels").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="evo-import-") as scratch:
         jobs = [
@@ -106,7 +109,7 @@ def import_problems(
                 "into": scratch,
                 "description": request.description,
                 "compiled": compiled,
-                "only_small": only_small,
+                "most_bytes": most_bytes,
                 "limit_s": limit_s,
             }
             for request in requests

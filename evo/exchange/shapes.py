@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from evo.dtypes import NUMPY
 from evo.exchange.counting import Products
 from evo.exchange.module import DTYPES, Axes, Problem, placed, seeded, state_of
 from evo.exchange.nested import flattened, named_leaves
@@ -42,6 +43,10 @@ class Array:
     def elements(self) -> int:
         return math.prod(self.dims)
 
+    @property
+    def itemsize(self) -> int:
+        return NUMPY[self.dtype].itemsize
+
 
 @dataclass(frozen=True)
 class Shapes:
@@ -63,9 +68,16 @@ class Shapes:
         return sum(count for _, count in self.flops)
 
     @property
+    def arrays(self) -> list[Array]:
+        return [*(array for array in self.arguments if array is not None), *self.state.values(), *self.outputs]
+
+    @property
     def elements(self) -> int:
-        given = [array.elements for array in self.arguments if array is not None]
-        return sum(given) + sum(a.elements for a in self.state.values()) + sum(a.elements for a in self.outputs)
+        return sum(array.elements for array in self.arrays)
+
+    @property
+    def bytes(self) -> int:
+        return sum(array.elements * array.itemsize for array in self.arrays)
 
 
 def shapes_of(problem: Problem, axes: Axes) -> Shapes:

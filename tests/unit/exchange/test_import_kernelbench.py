@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiny import evo
 
 from evo.errors import SyntaxInvalid, UsageError
 from evo.exchange import child
@@ -386,6 +387,25 @@ def test_what_is_no_task_is_refused_with_its_reason_and_leaves_nothing(
     assert BAD[name][1] in str(answer.refused)
     assert answer.hint
     assert not (answer.file.parent / "kernels" / name).exists()
+
+
+@pytest.mark.long
+def test_sizes_that_no_simulator_holds_are_left_out_or_refused_in_time(tmp_path: Path) -> None:
+    file = tmp_path / "huge.py"
+    huge = HEAD.replace("n = 32", "n, k = 4096, 393216") + "return torch.relu(x)\n" + FOOT.format(sizes="n, k")
+    file.write_text(huge)
+    usual = imported(tmp_path, [file], most_bytes=2**30)["huge"]
+    assert [case.name for case in load_task(tmp_path, "huge").bench] == ["reduced"]
+    assert any("12.9 GB" in note and "--whole" in note for note in usual.notes)
+    (tmp_path / "kernels" / "huge").rename(tmp_path / "small")
+    imported(tmp_path, [file])
+    task = load_task(tmp_path, "huge")
+    assert task.bench[-1].axes == {"N": 4096, "K": 393216}
+    text = (task.folder / "skeleton.cu").read_text().replace("// y[i] = ...", "y[i] = fmaxf(x[i], 0.0f);")
+    (tmp_path / "huge.cu").write_text(text)
+    ran = evo("bench", "huge.cu", "--device", "sim:l4", cwd=tmp_path)
+    assert ran.code == 5
+    assert "case original of huge has 12.9 GB of tensors" in ran.err
 
 
 def test_a_file_that_hangs_or_exits_takes_only_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:

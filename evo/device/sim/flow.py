@@ -14,6 +14,7 @@ from evo.device.sim.layout import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.device.sim.program import WIDTH, Function, Instr, Not
 from evo.device.sim.run.base import report
 from evo.device.sim.spins import Spins, changes_memory, demand_timer_steers, spin_loops
+from evo.device.sim.tally import Tally
 from evo.device.sim.traits import (
     beyond_block,
     blocks_can_part,
@@ -46,6 +47,7 @@ class Kernel:
     polls: set[int]  # sites of loops that wait for others
     waits: bool  # a block may wait for another one, so that several must be under way
     points_at_params: bool  # generic addresses may lie among the parameters
+    tally: Tally | None = None  # what its instructions count for, once that was asked
 
 
 def _arranged(function: Function) -> tuple[list[Block], Spins, set[str]]:

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.device.sim.cfg import Block
-from evo.device.sim.counters import Counters, space_of_site, unit_of
+from evo.device.sim.counters import Counters
 from evo.device.sim.isa.table import defs, uses
 from evo.device.sim.program import Imm, Instr
+from evo.device.sim.tally import space_of_site, unit_of
 from evo.hardware import Chip
 from evo.metrics import pipe_clocks
 from evo.result import Estimate
@@ -98,12 +99,13 @@ def _terms(part: LaunchCounts, chip: Chip, footprint: int, cold: bool) -> dict[s
     per_block = {name: value / run for name, value in counts.items()}
     clocks = pipe_clocks(per_block, chip)
     clocks["issue"] += _expanded(part.counters) / run / _SCHEDULERS
-    alone = max(*clocks.values(), _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
+    latency = _BLOCK_START_CLOCKS + _warp_latency(part.counters, chip)
+    alone = max(*clocks.values(), latency)
     clocks = {name: waves * value for name, value in clocks.items()}
     block, warp = part.counters.imbalance(run)
     threads = math.prod(part.block)
     resident = min(waves, occupancy(chip, threads, part.registers, part.shared_bytes))
-    clocks["latency"] = math.ceil(waves / resident) * (_BLOCK_START_CLOCKS + _warp_latency(part.counters, chip))
+    clocks["latency"] = math.ceil(waves / resident) * latency
     # Nothing ends before the block that has most to do, and no block before its longest warp.
     clocks["block"] = max(block * alone, max(1.0, warp / block) * clocks["latency"])
     scale = part.blocks_total / run

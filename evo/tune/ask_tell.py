@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evo.errors import TaskInvalid
-from evo.tune.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, is_value, look_up
+from evo.tune.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, is_value, look_up, shown
 from evo.tune.strategies import Strategy
 
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
@@ -56,7 +56,7 @@ class Protocol:
             if not line.strip():
                 continue
             try:
-                found = json.loads(line)
+                found = json.loads(line.removeprefix("\ufeff") if self._line == 1 else line)
             except (ValueError, RecursionError) as error:
                 raise self._invalid(f"not JSON: {error}") from None
             if not isinstance(found, dict):
@@ -94,7 +94,7 @@ class Protocol:
         if not isinstance(name, str) or not isinstance(values, list) or not values:
             raise self._invalid(f"a knob is {{name, values}}: {str(row)[:_SHOWN]}")
         if bad := [value for value in values if not is_value(value)]:
-            raise self._invalid(f"knob {name}: {str(bad[0])[:_SHOWN]} is no finite number, word or truth value")
+            raise self._invalid(f"knob {name}: {shown(bad[0])} is no finite number, word or truth value")
         return Knob(name, distinct(values))
 
     def _legal(self, given: object, knobs: tuple[Knob, ...]) -> Points | None:
@@ -130,7 +130,8 @@ class Protocol:
     def _tell(self, searcher: Strategy, point: Point, told: dict[str, Any], left: int) -> int:
         if "tell" not in told:
             raise self._invalid('expected {"tell": ...} or {"op": "end"}')
-        status, value = told.get("status", "ok"), told["tell"]
+        status, value = told.get("status"), told["tell"]
+        status = "ok" if status is None else status
         if status not in _STATUSES:
             raise self._invalid(f"status {str(status)[:_SHOWN]!r}, one of {', '.join(_STATUSES)}")
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):

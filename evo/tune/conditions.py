@@ -3,7 +3,7 @@
 A condition is evaluated over whole columns of values at once. Numbers, words, True and False; `+ - * / // % **`,
 comparisons, `in` lists, `and or not`, `A if C else B`, `min`, `max`, `abs`, `ceil`, `floor`, `log2`, `sqrt`. Value
 lists also take `range`, list comprehensions over one name, and `+` and `*` of lists. `&&`, `||` and `!`, as C has them,
-are read as `and`, `or` and `not`.
+are read as `and`, `or` and `not`. What is divided by zero is no number: it compares with nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,25 @@ _HINT = "allowed: numbers, names, + - * / // % **, comparisons, in, and/or/not, 
 
 _AS_IN_C = re.compile(r"""'[^']*'|"[^"]*"|&&|\|\||!(?!=)|~""")  # words in quotes stay as they are
 _IN_PYTHON = {"&&": " and ", "||": " or ", "!": "~"}  # which binds as tightly as C's, and is no operator here otherwise
+
+
+def _divided(by: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """NaN where the divisor is 0; numpy has 0 for integers there, and 4 % 0 == 0 would hold."""
+
+    def apply(left: Any, right: Any) -> Any:
+        zero = np.asarray(right == 0)
+        return np.where(zero, np.nan, by(left, np.where(zero, 1, right))) if zero.any() else by(left, right)
+
+    return apply
+
+
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: np.true_divide,
-    ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod,
+    ast.Div: _divided(np.true_divide),
+    ast.FloorDiv: _divided(np.floor_divide),
+    ast.Mod: _divided(np.mod),
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
@@ -81,7 +93,7 @@ class Condition:
         try:
             with np.errstate(all="ignore"):
                 found = _value(self.tree, columns)
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise SyntaxInvalid(self.where, None, f"{error} in `{self.text}`", hint=_HINT) from None
         return np.broadcast_to(np.asarray(found).astype(bool), (rows,))
 
@@ -107,7 +119,7 @@ def listed(text: str, *, where: str = "<values>") -> tuple[KnobValue, ...]:
     tree = _parsed(text, where, _LONGEST_LIST)
     try:
         found = _list_of(tree, {})
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError, KeyError) as error:
+    except (TypeError, ValueError, ArithmeticError, KeyError) as error:
         raise SyntaxInvalid(where, None, f"not a list of values: {error} in `{text[:80]}`", hint=_LIST_HINT) from None
     return tuple(found)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from evo.disk import write_atomic
 from evo.errors import SyntaxInvalid
 from evo.tune.conditions import Condition, condition, listed
-from evo.tune.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value
+from evo.tune.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value, shown
 
 _CHUNK = 1 << 20
 _RESULTS = re.compile(r'"results"\s*:\s*\[')
@@ -74,7 +74,7 @@ def read_results(path: Path, *, objective: str | None = None, maximise: bool | N
         for name, table, known in zip(names, tables, values, strict=True):
             value = configuration[name]
             if not is_value(value):
-                raise SyntaxInvalid(path, None, f"{where}: {name} = {value!r} is no knob value", hint=_T4_HINT)
+                raise SyntaxInvalid(path, None, f"{where}: {name} = {shown(value)} is no knob value", hint=_T4_HINT)
             index = table.setdefault((type(value).__name__, value), len(known))
             if index == len(known):
                 known.append(value)
@@ -313,7 +313,10 @@ def read_declaration(path: Path) -> Declared:
     knobs = tuple(_declared_knob(path, row) for row in given)
     known = {knob.name for knob in knobs}
     conditions = []
-    for row in body.get("Conditions") or []:
+    rows = body.get("Conditions") or []
+    if not isinstance(rows, list):
+        raise SyntaxInvalid(path, None, f"Conditions is no list: {str(rows)[:60]}", hint=_T1_HINT)
+    for row in rows:
         text = row.get("Expression") if isinstance(row, dict) else row
         if not isinstance(text, str):
             raise SyntaxInvalid(path, None, f"condition without Expression: {row!r}", hint=_T1_HINT)
@@ -337,7 +340,7 @@ def _declared_knob(path: Path, row: object) -> Knob:
     if not isinstance(values, list | tuple) or not values:
         raise SyntaxInvalid(path, None, f"knob {name}: no Values", hint=_T1_HINT)
     if bad := [value for value in values if not is_value(value)]:
-        raise SyntaxInvalid(path, None, f"knob {name}: {bad[0]!r} is no value", hint=_T1_HINT)
+        raise SyntaxInvalid(path, None, f"knob {name}: {shown(bad[0])} is no value", hint=_T1_HINT)
     return Knob(name, distinct(values))
 
 
@@ -361,7 +364,7 @@ def legal_points(declared: Declared) -> Points:
                 for index, other in enumerate(declared.knobs[: len(bound)])
                 if other.name in made.names
             }
-            points = points[made.holds(columns)] if columns else points
+            points = points[np.broadcast_to(made.holds(columns), len(points))]
     return points
 
 

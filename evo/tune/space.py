@@ -6,7 +6,7 @@ known, and nothing is enumerated.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +23,8 @@ Points = NDArray[np.int16]
 Floats = NDArray[np.float64]
 
 MOST_VALUES = 30_000  # of one knob: indices are 16 bits
+_LARGEST_NUMBER = sys.float_info.max  # integers have no end of their own
+_MOST_BITS, _MOST_SHOWN = 256, 60
 _ODD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: keys of unlike points differ in spaces of any size
 
 
@@ -149,8 +151,15 @@ class Space:
 
 
 def is_value(value: object) -> bool:
-    """Whether a knob can have it: a word, a truth value or a finite number."""
-    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
+    """Whether a knob can have it: a word, a truth value, or a number that a float can hold."""
+    return isinstance(value, str) or (isinstance(value, int | float) and abs(value) <= _LARGEST_NUMBER)
+
+
+def shown(value: object) -> str:
+    """A value in a message: not too long, and safe where an integer has more digits than Python prints."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"an integer of {value.bit_length():,} bits"
+    return repr(value)[:_MOST_SHOWN]
 
 
 def index_of(values: Sequence[KnobValue]) -> dict[tuple[str, Any], int]:

@@ -64,6 +64,7 @@ def test_a_small_space_is_done_when_every_point_was_tried() -> None:
         ([init(), {"tell": "fast"}], ["<stdin>:2", "tell"]),
         ([init(), {"tell": 1, "status": "great"}], ["status"]),
         ([init(), "1" * 5000], ["<stdin>:2"]),
+        ([init(knobs=[{"name": "n", "values": [1, 10**400]}])], ["<stdin>:1", "knob n", "integer of 1,329 bits"]),
     ],
 )
 def test_a_malformed_line_is_named_and_ends_it(lines: list[Any], words: list[str]) -> None:
@@ -85,3 +86,8 @@ def test_budgets_are_kept_and_outside_points_are_free() -> None:
     replies = talk(init(budget=2), outside, outside, {"tell": 2.0, "status": "ok"}, {"tell": None, "status": "failed"})
     assert [("ask" in reply) for reply in replies] == [True, True, True, True, False]
     assert talk(init(budget=0)) == [{"done": True}]
+
+
+def test_a_byte_order_mark_and_a_status_of_null_are_no_matter() -> None:
+    lines = ["\ufeff" + json.dumps(init()), {"tell": 2.0, "status": None}, {"op": "end"}]
+    assert len(talk(*lines)) == 2

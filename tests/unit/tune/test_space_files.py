@@ -180,6 +180,7 @@ def test_failures_rates_and_points_outside(tmp_path: Path) -> None:
         ('{"results": [' + "[" * 100_000, "recursion"),
         ('{"metadata": {"results": [1]}}', "results"),
         ('{"results": [{"configuration": {"a": NaN}, "measurements": []}]}', "knob value"),
+        ('{"results": [{"configuration": {"a": 1' + "0" * 400 + '}, "measurements": []}]}', "knob value"),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(tmp_path: Path, text: str, words: str) -> None:
@@ -239,3 +240,44 @@ def test_conditions_as_c_has_them(text: str, expected: list[bool]) -> None:
 def test_bitwise_not_is_refused() -> None:
     with pytest.raises(SyntaxInvalid, match="`~` is not allowed"):
         condition("~a")
+
+
+def declared(path: Path, conditions: object, values: object = (1, 2, 4)) -> Path:
+    body = {"TuningParameters": [{"Name": "a", "Values": values}], "Conditions": conditions}
+    path.write_text(json.dumps({"ConfigurationSpace": body}))
+    return path
+
+
+@pytest.mark.parametrize(("text", "count"), [("False", 0), ("2 > 1", 3), ("1 == 2 or a > 1", 2)])
+def test_a_condition_on_no_knob_holds_for_all_or_for_none(tmp_path: Path, text: str, count: int) -> None:
+    assert formats.read_declaration(declared(tmp_path / "t1.json", [text])).space().count == count
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("8 % a == 0", [False, True]),
+        ("8 // a == 0 or 8 // a > 1", [False, True]),
+        ("8 / a > 1", [False, True]),
+        ("a == 0 or 8 % a == 0", [True, True]),
+        ("a != 0 and 8 % a == 0", [False, True]),
+    ],
+)
+def test_what_is_divided_by_zero_compares_with_nothing(text: str, holds: list[bool]) -> None:
+    for column in (np.array([0, 4]), np.array([0.0, 4.0]), np.array([0, 4], object)):
+        assert condition(text).holds({"a": column}).tolist() == holds
+
+
+@pytest.mark.parametrize(
+    ("conditions", "values", "words"),
+    [
+        ({"Expression": "a > 1"}, [1, 2], "Conditions is no list"),
+        (3, [1, 2], "Conditions is no list"),
+        ([], [1, 10**400], "an integer of 1,329 bits"),
+        ([], "[" + " * ".join(["1048576 ** 64"] * 12) + "]", "an integer of 15,361 bits"),
+    ],
+)
+def test_a_broken_declaration_is_named(tmp_path: Path, conditions: object, values: object, words: str) -> None:
+    with pytest.raises(SyntaxInvalid) as caught:
+        formats.read_declaration(declared(tmp_path / "t1.json", conditions, values))
+    assert words in caught.value.message

@@ -305,12 +305,23 @@ class _Shift:
         failing = {one.task for one in self.night.standings if one.state in (State.FAILING, State.FAULT)}
         for name in failing:
             self._check("iterate", name, "skipped", "its champion does not stand", since=self.hooks.clock())
+        empty = {name for name in self.names if name not in failing and not self._has_kernel(name)}
+        for name in sorted(empty):
+            why = "it has no kernel to start from: no champion here and no rung"
+            self._check("iterate", name, "skipped", why, since=self.hooks.clock())
         latest = {
             name: max((p.stem for p in (self.root / "population" / name / "runs").glob("*.jsonl")), default="")
             for name in self.names
-            if name not in failing
+            if name not in failing | empty
         }
         return sorted(latest, key=lambda name: latest[name])
+
+    def _has_kernel(self, name: str) -> bool:
+        try:
+            task = load_task(self.root, name)
+        except EvoError:
+            return True  # what is wrong with it is found where it is used
+        return bool(task.ladder()) or task.champion_path(self.night.chip, self.night.arch).is_file()
 
     def _evolve(self, name: str, budget_s: float | None) -> None:
         began = self.hooks.clock()

@@ -121,6 +121,18 @@ def test_a_night_that_ends_early_says_so_in_its_own_words(root: Path) -> None:
     assert "no permission" in broken.of("night")[0].text
 
 
+def test_a_task_that_has_no_kernel_yet_is_no_fault(root: Path) -> None:
+    empty = Path(shutil.copytree(root / "kernels" / "scale", root / "kernels" / "empty"))
+    (empty / "task.yaml").write_text((empty / "task.yaml").read_text().replace("name: scale", "name: empty"))
+    for file in empty.rglob("*.cu"):
+        file.unlink()
+    commit_all(root, "a task that was imported")
+    found = night(root, tasks=("empty",), iterations=1)
+    assert [(check.name, check.state) for check in found.of("iterate")] == [("empty", "skipped")]
+    assert "no kernel to start from" in found.of("iterate")[0].text
+    assert found.exit_code == 0
+
+
 def _no_machine() -> list[Check]:
     raise PermissionError("no permission")
 

@@ -42,7 +42,7 @@ _FIRST_DRAWS = {
     "rules.staging": 2,
 }
 _FIRST_ELSE = 1
-_LATER_ARMS = 6  # operators that are screened again, once the first look at a parent is over
+_LATER_ARMS = 6  # operators of which one more edit is screened, once the first look at a parent is over
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
 _COST_ELSE = 0.5  # ended at the gate
 
@@ -154,7 +154,9 @@ class Search:
         if best is not None and best[0] > self._needed:
             return best  # what was found promising is tried before more is looked for
         drawn: dict[str, Proposal] = {}
-        for arm in arms if is_new else arms[:_LATER_ARMS]:
+        for arm in arms:
+            if not is_new and len(drawn) == _LATER_ARMS:
+                break  # one of each that has something left
             for _ in range(_FIRST_DRAWS.get(arm.operator.name, _FIRST_ELSE) if is_new else 1):
                 seen = {*context.tried, *self._screened, *drawn}
                 offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))

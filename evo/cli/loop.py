@@ -23,6 +23,7 @@ from evo.cli.options import (
     DeviceWord,
     Seed,
     Session,
+    choose_device,
     choose_task,
     cluster_and_device,
     margin_of,
@@ -34,6 +35,8 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.cli.watch import Watcher
+    from evo.cluster import Cluster
+    from evo.device import DeviceName
     from evo.evolve import Event
     from evo.task import Task
 
@@ -75,6 +78,12 @@ Patience = Annotated[
 Target = Annotated[
     str | None, typer.Option("--target", metavar="SHARE", help="Stop at this share of the floor's speed: 80%.")
 ]
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs", metavar="N", min=1, max=64, help="Candidates at once: next ones compile while one is timed."
+    ),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the last run; N counts its trials too.")]
 
 
@@ -95,6 +104,7 @@ def iterate(
     target: Target = None,
     resume: Resume = False,
     cluster: ClusterWord = None,
+    jobs: Jobs = None,
     margin: Share = None,
     keep_neutral: Neutral = False,
     seed: Seed = 0,
@@ -110,7 +120,7 @@ def iterate(
     model, names = llm_settings(llm, names, root)
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
     _known_search(search, resume=resume, start=start)
-    on, several = cluster_and_device(cluster, device)
+    on, several = cluster_and_device(cluster, device) if jobs is None else _side_by_side(jobs, cluster, device)
     from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
 
     settings = Settings(
@@ -136,6 +146,19 @@ def iterate(
     with _view(chosen, settings.budget_s, json) as view, stoppable(view) as stop:
         evolve(settings, root, _watch(view, json), stop=stop)
     return 0
+
+
+def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceName, Cluster | None]:
+    """So many simulators; on a GPU one, and processes that compile beside it."""
+    if cluster is not None:
+        hint = "--cluster processes:N has as many candidates under way as N devices can take"
+        raise UsageError("--jobs is for one machine's device, --cluster for several", hint=hint)
+    on = choose_device(device)
+    if jobs == 1:
+        return on, None
+    from evo.cluster import Cluster
+
+    return on, Cluster("processes", jobs if on.kind == "sim" else 1)
 
 
 def _watch(view: Watcher, json: bool) -> Callable[[Event], None]:

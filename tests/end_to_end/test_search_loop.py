@@ -13,6 +13,7 @@ from tiny import FAST, evo, evo_here, git, new_repository
 
 from evo.population import load_records
 
+JOBS = ("--jobs", "2", "--cluster", "processes:2")
 RUN = ("iterate", "scale", "--device", "sim:l4", "--operators", "rules", "--json")
 
 
@@ -48,10 +49,27 @@ def test_patience_ends_a_control_and_resume_counts_on(root: Path) -> None:
 
 
 def test_questions_without_sense_are_refused(root: Path) -> None:
-    for wrong in (("--search", "best"), ("--target", "120%"), ("--resume", "--from", "ladder/00_slow.cu")):
+    for wrong in (
+        ("--search", "best"),
+        ("--target", "120%"),
+        ("--resume", "--from", "ladder/00_slow.cu"),
+        ("--jobs", "0"),
+        JOBS,
+    ):
         ran = evo_here(*RUN, *wrong, cwd=root)
         assert ran.code == 2
         assert ran.err.startswith("error: ")
+
+
+@pytest.mark.long
+def test_several_candidates_at_once_are_decided_in_the_order_of_their_proposals(tmp_path: Path) -> None:
+    told = []
+    for name, words in (("jobs", ("--jobs", "2")), ("cluster", ("--cluster", "processes:2"))):
+        ran = evo(*RUN, "--iterations", "4", *words, cwd=new_repository(tmp_path / name))
+        assert ran.code == 0, ran.err
+        told.append([(line["operator"], line["variant"], line.get("decision")) for line in ran.lines[:-1]])
+    assert told[0] == told[1]
+    assert len(told[0]) == 5
 
 
 CLOCK = {"date", "elapsed_s", "stages_s", "run", "trial", "commit", "again"}  # times, dates, and names made of them

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -263,3 +264,15 @@ def test_a_near_miss_may_come_back() -> None:
     memory.learn("run-0001", near, PARENT, evaluation(1.02), kept=False)
     marked, is_known = memory.recognise(proposal(near.text), PARENT)
     assert (is_known, marked.arguments["again"]) == (False, "run-0001")
+
+
+def test_no_edit_is_left_behind_because_others_have_none(context: Context) -> None:
+    """Eight operators that promise more and have one edit each do not hide the second edit of a ninth."""
+    texts = [TEXT.replace("/ 3.0f", f"/ {number}.0f") for number in range(4, 17)]
+    many = [Always(f"rules.work{number}", [texts[number]]) for number in range(8)]
+    priors = {arm.name: Prior(1, 1.0) for arm in many}
+    search = Search([*many, Always("rules.unroll", texts[8:])], random.Random(0), margin=0.1, priors=priors)
+    tried: set[str] = set()
+    while (found := search.ask(PARENT, replace(context, tried=tried), lambda asked: [1.0 for _ in asked])) is not None:
+        tried.add(parse_variant(found.text).id)
+    assert tried == {parse_variant(text).id for text in texts}

@@ -16,7 +16,9 @@ from evo.exchange.gpumode import problem_text as gpumode_text
 from evo.exchange.kernel_tuner import variants_of
 from evo.exchange.operations import Uncounted, work_of
 from evo.exchange.sizes import read_sizes
+from evo.gate.compare import compare
 from evo.reference import load_reference
+from evo.result import Status
 from evo.task import load_task
 from evo.variant import parse_variant, read_variant
 
@@ -221,6 +223,25 @@ def test_gpu_mode_folders_of_one_name_are_two_tasks_with_their_descriptions(tmp_
     assert "description: Weighted sum" in (first.folder / "task.yaml").read_text()
     assert "description: Other." in (second.folder / "task.yaml").read_text()
     assert second.bench[-1].axes == {"SIZE": 64}
+
+
+def test_a_formula_with_a_long_sum_lets_a_kernel_add_one_after_the_other(tmp_path: Path) -> None:
+    form = Form(
+        "row_sum",
+        {"R": 40, "C": 3000},
+        (TensorLine("x", "in", "float32", ["R", "C"]),),
+        (TensorLine("y", "out", "float32", ["R"]),),
+        {"y": "x.sum(1)"},
+    )
+    write_new(tmp_path, form)
+    task = load_task(tmp_path, "row_sum")
+    for case in (*task.check, *task.bench):
+        expectation = load_reference(task).expectation(case, 6)
+        x = expectation.inputs["x"].astype(np.float32)
+        plain = np.add.accumulate(x, axis=1, dtype=np.float32)[:, -1]
+        assert compare(task, case.name, {"y": plain}, expectation).status is Status.CORRECT
+        halves = np.add.accumulate(x.astype(np.float16).astype(np.float32), axis=1, dtype=np.float32)[:, -1]
+        assert compare(task, case.name, {"y": halves}, expectation).status is Status.WRONG
 
 
 def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:

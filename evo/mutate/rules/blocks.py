@@ -45,14 +45,12 @@ def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator
     if (warps > 2 and _numbers(scene, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
         return  # as many warps, written out, or a kernel for one
     own = defines[0] if defines else None
-    if own is not None and used:
-        return
     is_told = bool(used or own or re.search(r"\bblockDim\.x\b", text) or len(planned) > 1)
     values = sorted(
         (size for size in _SIZES if size != now), key=lambda size: abs(size.bit_length() - now.bit_length())
     )
     for place, value in enumerate(values if is_told else ()):
-        name, edits = _knob(scene, own, _SIZES, value)
+        name, edits = _knob(scene, own, _SIZES, value)  # what is a `#define` already keeps its name
         yield Application(
             edits=(*edits, *(Edit(span, name) for span in (*planned, *used))),
             summary=f"{function.name}: {now} -> {value} threads a block",

@@ -1,6 +1,7 @@
-"""Kernels whose work stands in `if (i < n) { ... }`: rules that want `if (i >= n) return;` see them written so.
+"""Other ways to write the same: rules see a kernel in the form that they know, and change it as it is written.
 
-Either form does the same. The rule's edits and those of the guard become one change.
+Work that stands in `if (i < n) { ... }` is seen behind `if (i >= n) return;`, and `float a = 0, b = 1;` as two
+declarations. The rule's edits and those of the guard become one change; declarations that a rule leaves alone stay.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from evo.errors import SyntaxInvalid
 from evo.mutate.rules.rule import Application, Scene, source_of
@@ -15,6 +17,10 @@ from evo.source import Edit, Function, Source, Span, Statement
 from evo.variant import parse_variant
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
+_SEVERAL = re.compile(
+    r"((?:const\s+)?(?:int|float|unsigned int|unsigned|double|half|__half))\s+([A-Za-z_].*),.*;$", re.DOTALL
+)
+_ONE = re.compile(r"[A-Za-z_]\w*\s*(?:=(?!=)|$)")
 _Find = Callable[[Scene], Iterable[Application]]
 
 
@@ -24,7 +30,10 @@ def behind_guard(find: _Find) -> _Find:
     def both(scene: Scene) -> Iterator[Application]:
         found = tuple(find(scene))
         yield from found
-        turned = [] if found else [e for f in scene.source.functions if f.is_kernel for e in _turned(scene.source, f)]
+        kernels = [] if found else [f for f in scene.source.functions if f.is_kernel]
+        guards = [edit for f in kernels for edit in _turned(scene.source, f)]
+        apart = [edit for f in kernels for edit in _apart(scene.source, f)]
+        turned = guards + apart
         if not turned:
             return
         text = scene.source.replace(turned)
@@ -34,7 +43,7 @@ def behind_guard(find: _Find) -> _Find:
             return
         other = replace(scene, variant=variant, source=source_of(text))
         for application in find(other):
-            yield replace(application, edits=through(other.source, turned, application.edits))
+            yield replace(application, edits=through(other.source, turned, application.edits, apart))
 
     return both
 
@@ -61,6 +70,27 @@ def _turned(source: Source, function: Function) -> Sequence[Edit]:
     return (Edit(Span(last.span.start, body.start + 1), head), Edit(Span(len(end), body.end), ""))
 
 
+def _apart(source: Source, function: Function) -> Iterator[Edit]:
+    """The commas of `float a = 0, b = 1;` as the ends of declarations, in the body and behind a test around it."""
+    tops = source.statements(function)
+    inside = tops[-1].body if tops and tops[-1].kind == "if" else ()
+    for statement in (*tops, *inside):
+        match = _SEVERAL.match(source.slice(statement.span)) if statement.kind == "other" else None
+        if match is None:
+            continue
+        text, depth, commas = match[0], 0, []
+        for place, character in enumerate(text):
+            depth += (character in "([{") - (character in ")]}")
+            if character == "," and not depth:
+                commas.append(place)
+        parts = [text[a + 1 : b].strip() for a, b in pairwise([match.start(2) - 1, *commas, len(text) - 1])]
+        if not depth and text.isascii() and all(_ONE.match(part) for part in parts):
+            for place in commas:
+                gap = len(text[place + 1 :]) - len(text[place + 1 :].lstrip())
+                at = statement.span.start + place
+                yield Edit(Span(at, at + 1 + gap), f"; {match[1]} ")
+
+
 def _hides(source: Source, function: Function, tops: Sequence[Statement], last: Statement) -> bool:
     """Whether something inside has the name of what is declared outside: in one scope the two would meet."""
     outer = {param.name for param in function.params}
@@ -80,12 +110,19 @@ class _Piece:
     start: int
     end: int
     edits: list[Edit]
+    is_free: bool = False  # may stay as it was in the first text
 
 
-def through(between: Source, first: Sequence[Edit], second: Iterable[Edit]) -> tuple[Edit, ...]:
-    """The edits that make of a first text at once what `second` makes of `between`, which `first` made of it."""
+def through(
+    between: Source, first: Sequence[Edit], second: Iterable[Edit], free: Sequence[Edit] = ()
+) -> tuple[Edit, ...]:
+    """The edits that make of a first text at once what `second` makes of `between`, which `first` made of it.
+
+    free: of the first ones, those that are left out where the second ones do not touch them.
+    """
     moved = _places(first)
-    pieces = [_Piece(start, end, []) for start, end, _, _ in moved]
+    left = {edit.span for edit in free}
+    pieces = [_Piece(start, end, [], Span(*was) in left) for start, end, *was in moved]
     pieces += [_Piece(edit.span.start, edit.span.end, [edit]) for edit in second]
     joined: list[_Piece] = []
     for piece in sorted(pieces, key=lambda p: (p.start, p.end)):
@@ -93,10 +130,13 @@ def through(between: Source, first: Sequence[Edit], second: Iterable[Edit]) -> t
         if before is not None and piece.start <= before.end:
             before.end = max(before.end, piece.end)
             before.edits += piece.edits
+            before.is_free &= piece.is_free
         else:
             joined.append(piece)
     found = []
     for piece in joined:
+        if piece.is_free:
+            continue
         data, last = "", piece.start
         for edit in sorted(piece.edits, key=lambda edit: edit.span):
             data += between.slice(Span(last, edit.span.start)) + edit.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -112,7 +113,8 @@ def _loops(source: Source, statements: Sequence[Statement]) -> list[Shareable] |
             continue
         elif not (is_guard(statement) or statement.kind in ("assign", "empty")):
             return None
-    stored = [name for loop in found for name in loop.stores]
+    used = Counter(each.name for loop in found for each in source.subscripts(loop.loop.span))
+    stored = [name for loop in found for name in loop.stores if used[name] > 1]
     for loop in found:  # what is written in one loop and read in another stays with its lane only at the same index
         for each in source.subscripts(loop.loop.span):
             if each.name in stored and source.slice(each.indices[0]) != loop.loop.name:

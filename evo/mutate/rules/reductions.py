@@ -87,6 +87,8 @@ def shareable(source: Source, loop: Statement) -> Shareable | None:
     for inner in loop.body:
         if inner.kind == "declare" and not inner.dims and inner.value is not None:
             continue
+        if inner.kind == "assign" and inner.name in own:
+            continue  # a value of this step's own
         if (found := reduction_of(source, inner)) is not None and found.name not in own:
             reductions.append(found)
         elif (name := _own_element(source, loop, inner)) is not None:

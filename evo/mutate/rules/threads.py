@@ -126,7 +126,8 @@ def _index(
     lanes = match["lanes"] or ""
     covered = f"{threads} / {lanes}" if lanes else threads
     written = match["threads"].strip("() ")
-    if not same(written, covered) and written != f"blockDim.{axis}":
+    is_macro = covered.isdigit() and scene.source.integer(written) == int(covered)
+    if not same(written, covered) and written != f"blockDim.{axis}" and not is_macro:
         return None
     part = re.findall(r"blockIdx\.([xyz])", match["blocks"])
     text = scene.source.slice(function.body)

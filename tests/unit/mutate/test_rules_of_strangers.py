@@ -233,3 +233,40 @@ def test_a_maximum_by_a_test_is_a_maximum() -> None:
     assert children("lanes", text)
     for changed in ("if (a[i * n + j] > top) top = a[j];", "if (a[i * n + j] > top) { top = a[i * n + j]; o[i] = j; }"):
         assert not children("lanes", text.replace("if (a[i * n + j] > top) top = a[i * n + j];", changed))
+
+
+SEVERAL = """\
+// evo: launch k grid (ceil_div(M, 64)) block (64) shared 0
+#define THREADS_EACH 64
+extern "C" __global__ void k(const float* a, float* hi, float* lo, int m, int n) {
+  int r = blockIdx.x * THREADS_EACH + threadIdx.x;
+  if (r < m) {
+    float top = a[r * n], low = max(a[r * n], -1e30f);
+    for (int c = 1; c < n; c++) {
+      if (a[r * n + c] > top) top = a[r * n + c];
+      if (a[r * n + c] < low) { low = a[r * n + c]; }
+    }
+    hi[r] = top;
+    lo[r] = low;
+  }
+}
+"""
+
+
+def test_several_variables_of_one_declaration_are_seen_one_by_one() -> None:
+    lanes = children("lanes", SEVERAL)
+    assert lanes
+    assert all("float top = a[r * n], low = max(a[r * n], -1e30f);" in child.text for child in lanes)  # as it was
+    assert all("low = fminf(low, __shfl_xor_sync(lanes, low, step));" in child.text for child in lanes)
+    (two, *_) = children("coarsen", SEVERAL)
+    assert "float top[R_REPEAT];" in two.text
+    assert "float low[R_REPEAT];" in two.text
+    assert not children("lanes", SEVERAL.replace("low = max(", "* low = &("))
+
+
+def test_a_value_of_the_steps_own_may_be_set_twice() -> None:
+    text = ELEMENTS.replace(
+        "y[i] = x[i] + bias[column];", "float v = x[i];\n        v = v < 0.0f ? 0.0f : v;\n        y[i] = v;"
+    )
+    assert children("wide_elements", text)
+    assert not children("wide_elements", text.replace("float v = x[i];\n", "static float v;\n"))

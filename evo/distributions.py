@@ -16,6 +16,7 @@ from evo.dtypes import NUMPY, is_float
 DRAWN = "drawn"
 SPECIAL = "special"  # NaN and infinities, for tensors that declare them
 DERIVED = ("positive", "large", "outliers", "indexed", "tiny", "normal", "equal", SPECIAL)
+MIXED = "mixed"  # rows of all of them, where one run has to do for many
 UNBIASED = (DRAWN, "normal", "positive")  # errors of these are independent enough to average
 LARGE_FACTORS = (1024.0, 64.0, 8.0)  # the largest that the reference and a trusted implementation can take
 
@@ -124,8 +125,22 @@ def _reals(name: str, dtype: str, drawn: Reals, scale: float, rng: np.random.Gen
         return _tiny(shape, dtype, rng)
     if name == "equal":
         return np.full(shape, scale)
+    if name == MIXED:
+        return _mixed(dtype, drawn, scale, rng, factor)
     assert name == "normal", name
     return scale * rng.standard_normal(shape)
+
+
+def _mixed(dtype: str, drawn: Reals, scale: float, rng: np.random.Generator, factor: float) -> Reals:
+    """Each row as one of the others would have it."""
+    names = ("positive", "large", "outliers", "tiny", "equal", "normal")
+    rows = drawn.reshape(-1, drawn.shape[-1]).copy()
+    chosen = rng.integers(0, len(names), len(rows))
+    for number, name in enumerate(names):
+        at = np.flatnonzero(chosen == number)
+        if len(at):
+            rows[at] = _reals(name, dtype, rows[at], scale, rng, factor)
+    return rows.reshape(drawn.shape)
 
 
 def _outliers(shape: tuple[int, ...], scale: float, rng: np.random.Generator) -> Reals:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from evo import distributions
 from evo.deadline import Deadline, Exceeded
-from evo.distributions import DRAWN, LARGE_FACTORS, SPECIAL
+from evo.distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
 from evo.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.errors import TaskInvalid
 from evo.task import Case, Task, Tensor
@@ -30,6 +30,7 @@ Arrays = dict[str, NDArray[np.generic]]
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
 IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _FEW_STEPS = 64
+_FACTORS = {"large": LARGE_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class Reference:
         domains = {t.name: t.domain or distributions.domain_of(t.dtype, drawn[t.name]) for t in self.task.inputs}
         free = [t for t in self.task.inputs if domains[t.name] != "fixed" and is_float(t.dtype)]
         # Products of tiny values vanish: then one tensor alone is tiny.
-        attempts = [(free, factor) for factor in (LARGE_FACTORS if distribution == "large" else (1.0,))]
+        attempts = [(free, factor) for factor in (_FACTORS.get(distribution, (1.0,)))]
         attempts += [([tensor], 1.0) for tensor in free[:1] if distribution == "tiny" and len(free) > 1]
         for tensors, factor in attempts if free else []:
             rng = _rng(seed, case.name, distribution)

@@ -140,11 +140,17 @@ class Workbench:
         return self._estimates[key]
 
     def timed_sizes(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes:
-        """A last look at all bench cases on the simulator, kept by variant; of races and accesses alone for a GPU."""
+        """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
             self._timed[key] = timed_sizes(
-                task, prepared.programs, self.reference(task), self.checker, seed, numbers=self.modelled
+                task,
+                prepared.programs,
+                self.reference(task),
+                self.checker,
+                seed,
+                numbers=self.modelled,
+                target=None if self.modelled else self.worker,
             )
         return self._timed[key]
 

@@ -75,7 +75,8 @@ class RunRequest:
     offset_bytes shifts every buffer off its 256-byte alignment (a multiple of 16). For the simulator: blocks limits a
     run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
     warp instructions that a launch may execute. draw: seeds the sample.
-    first_whole: only the last launch is sampled, so that what it reads is what it would read.
+    first_whole: only the last launch is sampled, so that what it reads is what it would read. backwards: the
+    simulator starts blocks in falling order, which changes what depends on the order of atomics.
     """
 
     program: Program
@@ -88,6 +89,7 @@ class RunRequest:
     budget: int | None = None
     draw: int | None = None
     first_whole: bool = True
+    backwards: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,8 +151,8 @@ class WideLook:
     """Numbers alone, of as many blocks as can be afforded: a fault, or each output folded over places alike.
 
     whole: all blocks ran. unwritten: an output of which a whole grid left elements out, and how many.
-    short: in words, that blocks write less of an output than they are due, though all of them write alike. place: of
-    the element that was asked for.
+    short: in words, that blocks write less of an output than they are due, though all of them write alike. share: of
+    the output that got least, over what the blocks that ran were due. place: of the element that was asked for.
     """
 
     whole: bool
@@ -158,6 +160,7 @@ class WideLook:
     folded: dict[str, Folded] = field(default_factory=dict)
     unwritten: tuple[str, int, int] | None = None
     short: str | None = None
+    share: float = 1.0
     place: int | None = None
 
 

@@ -65,6 +65,8 @@ class Execution:
                 self.before = {output.name: self._words(output) for output in self.program.outputs}
             in_full = self.request.blocks is not None and self.request.first_whole and bound is not self.last
             blocks = None if in_full else sample_of(launch, self.request.blocks, self.request.draw)
+            if self.request.backwards and blocks is None:
+                blocks = self._backwards(launch)
             budget = self.request.budget or (first if in_full else sim.DEFAULT_BUDGET)
             result = self._launch(bound, blocks, race=self.request.check_races, budget=budget)
             self.results.append(result)
@@ -86,6 +88,12 @@ class Execution:
                 for name in (*(s.name for s in self.program.scratch), *(o.name for o in self.program.outputs)):
                     self.buffers[name].state = None
         return ()
+
+    def _backwards(self, launch: Launch) -> list[int]:
+        """Falling order; of blocks that wait for others, within as many as are under way together on any chip."""
+        together = self.module.chip.sms if self.module.waits(launch.kernel) else launch.blocks
+        starts = range(0, launch.blocks, together)
+        return [block for first in starts for block in reversed(range(first, min(first + together, launch.blocks)))]
 
     def _launch(self, bound: BoundLaunch, blocks: Sequence[int] | None, *, race: bool, budget: int) -> sim.LaunchResult:
         return self.module.launch(

@@ -123,7 +123,7 @@ class SimDevice:
             row=self._modelled(run),
             places=places,
             values=values,
-            share=min((share for share, due in shares if due >= 1), default=1.0),
+            share=_least(run),
             doubtful=not whole and (ordered or run.work() <= _LITTLE or any(share < _EXACT for share, _ in shares)),
             whole=whole,
             work=run.work(),
@@ -159,6 +159,7 @@ class SimDevice:
         if seek is not None:
             name, at = seek
             return WideLook(whole=whole, place=place_of(values[name], masks[name], kinds, outputs[name].dtype, at))
+        share = _least(run)  # before blocks are run by themselves
         missing = {name: mask for name, mask in masks.items() if mask is not None}
         gaps = [(name, int(np.argmin(mask)), int(mask.size - mask.sum())) for name, mask in missing.items()]
         return WideLook(
@@ -166,6 +167,7 @@ class SimDevice:
             folded={name: fold(values[name], masks[name], kinds, out.dtype) for name, out in outputs.items()},
             unwritten=gaps[0] if whole and gaps else None,
             short=None if whole else self._short(run),
+            share=share,
         )
 
     def _short(self, run: Execution) -> str | None:
@@ -259,3 +261,9 @@ class SimDevice:
 def _refused(program: Program, refusal: sim.PtxError) -> Fault:
     """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
     return Fault(kind="unsupported", kernel=program.launches[0].launch.kernel, message=refusal.message)
+
+
+def _least(run: Execution) -> float:
+    """What was written of the output that got least, over what the blocks that ran were due."""
+    shares = (run.share(output) for output in run.program.outputs)
+    return min((share for share, due in shares if due >= 1), default=1.0)

@@ -21,6 +21,7 @@ from evo.task import Case, Task
 _RUN_LIMIT_S = 120.0
 _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unlike the first run's 256
 _DETERMINISM_REPEATS = 10
+_AGAIN = "differs when memory held other values before, or blocks started in another order"
 _SMALL_OUTPUT = 64  # elements; a case with fewer shows little of a distribution
 _CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
 
@@ -187,6 +188,7 @@ def _check_case(
         repeats=step.repeats,
         check_races=step.check_races,
         budget=step.budget,
+        backwards=step.again,
     )
     result = _run(step.worker, request, case)
     if isinstance(result, CaseCheck):
@@ -204,10 +206,10 @@ def _check_case(
         row = _repeated(task, row, outputs, again, expectation, "differs between launches")
     if step.again and row.status is not Status.CORRECT:
         # The first run was right, so it is the memory around it that decides.
-        return _unstable(row, f"differs when memory held other values before: {row.reason}"), result, ()
+        return _unstable(row, f"{_AGAIN}: {row.reason}"), result, ()
     if step.again:
         first = first_outputs[key]
-        row = _repeated(task, row, first, outputs, expectation, "differs when memory held other values before")
+        row = _repeated(task, row, first, outputs, expectation, _AGAIN)
     return row, result, ()
 
 

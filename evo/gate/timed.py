@@ -17,12 +17,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import Arrays, BenchCase, Program, SecondLook, WideLook
+from evo.device import Arrays, BenchCase, Program, RunRequest, RunResult, SecondLook, WideLook
+from evo.device.folded import fold, place_of
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import TaskInvalid
 from evo.gate.cases import fault_reason, fault_status
 from evo.gate.compare import compare
-from evo.gate.widely import held_to_truth, repeated
+from evo.gate.widely import held_to_truth, repeated, varied
 from evo.reference import Expectation, Reference
 from evo.result import CaseBench, CaseCheck, Fault, Status
 from evo.task import Case, Task
@@ -68,20 +69,24 @@ def timed_sizes(
     seed: int,
     *,
     numbers: bool = True,
+    target: Worker | None = None,
 ) -> TimedSizes:
     """Look at every bench case again. Raises EvoError for the harness only.
 
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
+    target: that GPU, which then runs other inputs than the task draws as well.
     """
-    axis = _cut_axis(task, reference) if numbers else None
+    axis = _cut_axis(task, reference)
     rows: list[CaseBench] = []
+    unseen: str | None = None
     for case in task.bench:
         bench = BenchCase(program=programs[case.name], inputs=reference.inputs(case, seed))
-        found = _Look(task, case, reference, axis, seed, bench, worker, numbers).judge()
-        if found.status is not Status.CORRECT or found.unseen is not None:
+        found = _Look(task, case, reference, axis, seed, bench, worker, numbers, target).judge()
+        if found.status is not Status.CORRECT:
             return found
+        unseen = unseen or found.unseen
         rows += found.rows
-    return TimedSizes(status=Status.CORRECT, rows=tuple(rows))
+    return TimedSizes(status=Status.CORRECT, rows=tuple(rows) if unseen is None else (), unseen=unseen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class _Look:
     bench: BenchCase
     worker: Worker
     numbers: bool
+    target: Worker | None
     known: dict[str, tuple[Places | None, Expectation]] = field(default_factory=dict)
 
     def judge(self) -> TimedSizes:
@@ -131,7 +137,10 @@ class _Look:
             return TimedSizes(status=fault_status(found.fault), reason=reason, fault=found.fault)
         if row is not None:
             return TimedSizes(status=row.status, reason=f"at a timed size: case {self.case.name}: {row.reason}")
-        if self.numbers and not found.whole and (problem := self._widely(found)) is not None:
+        problem = self._widely(found) if self.numbers and not found.whole else None
+        if problem is None and (self.numbers or self.target is not None):
+            problem = self._varied(found)
+        if problem is not None:
             return problem
         assert found.row is not None
         return TimedSizes(status=Status.CORRECT, rows=(found.row,))
@@ -144,26 +153,75 @@ class _Look:
         if where is not None:  # else the whole truth is known
             assert self.axis is not None
             inputs, kinds = repeated(self.task, self.case, self.axis, self.bench.inputs, where, self.seed)
-        asked = _WideCall(replace(self.bench, inputs=inputs), self.seed, None if few >= sample.blocks else few, kinds)
+        blocks = None if few >= sample.blocks else few
+        return self._held(_WideCall(replace(self.bench, inputs=inputs), self.seed, blocks, kinds), truth)
+
+    def _varied(self, sample: SecondLook) -> TimedSizes | None:
+        """What is wrong on other inputs than the task draws: a variant may be right on those alone, at timed sizes."""
+        other = varied(self.task, self.case, self.reference, self.axis, self._count(), self.seed)
+        if other is None:
+            return None
+        under = f" with {other.truth.distribution} inputs"
+        blocks = None if sample.blocks <= _FEW else _FEW
+        asked = _WideCall(replace(self.bench, inputs=other.inputs), self.seed, blocks, other.kinds)
+        return self._held(asked, other.truth, under)
+
+    def _count(self) -> int:
+        """Places along the axis that a reference is cut to; 0 without an axis."""
+        if self.axis is None:
+            return 0
+        led = [t for t in self.task.tensors if t.shape and t.shape[0].text == self.axis]
+        most = _ELEMENTS * (_QUICK if self.task.work_of(self.case).get("flop", math.inf) <= _FLOP else 1)
+        each = sum(math.prod(t.dims(self.case)[1:]) for t in led)
+        return max(1, min(self.case.axes[self.axis], most // max(1, each)))
+
+    def _held(self, asked: _WideCall, truth: Expectation, under: str = "") -> TimedSizes | None:
+        """What a wide look shows to be wrong, or cannot show; None if it is all right."""
         found = self._look_widely(asked)
-        if isinstance(found, WideLook) and not found.whole and self._amiss(found, truth, asked) is not None:
-            asked = replace(asked, blocks=None)  # it may need the blocks that were left out
+        if isinstance(found, WideLook) and not found.whole and self._wants_all(found, truth, asked):
+            asked, part = replace(asked, blocks=None), found
             found = self._look_widely(asked)
+            if isinstance(found, WideLook) and found.fault is not None and found.fault.kind == "budget" and part.short:
+                return self._unseen(part.short)
         if not isinstance(found, WideLook):
             return self._unseen(found)
         if found.fault is not None and found.fault.kind == "budget":
-            return self._unseen("what some of its blocks write is not right, and all of them are too many to run")
+            return self._unseen(
+                "what some of its blocks write is wrong or not enough, and all of them are too many to run"
+            )
         if (amiss := self._amiss(found, truth, asked)) is not None:
-            reason = f"at a timed size: case {self.case.name}: {amiss[1]}"
+            reason = f"at a timed size: case {self.case.name}{under}: {amiss[1]}"
             return TimedSizes(status=amiss[0], reason=reason, fault=found.fault)
-        return self._unseen(found.short) if found.short is not None else None
+        return None
+
+    def _wants_all(self, found: WideLook, truth: Expectation, asked: _WideCall) -> bool:
+        """Whether a part of the grid may need the others, or has written over what is others' to write."""
+        return found.share < _SHARE or found.short is not None or self._amiss(found, truth, asked) is not None
 
     def _look_widely(self, asked: _WideCall, seek: tuple[str, int] | None = None) -> WideLook | str:
+        if self.target is not None:
+            return self._on_target(self.target, asked, seek)
         whole = asked.blocks is None
         budget = _BUDGET if whole else None
         return self._called(
             WideLook, "look_widely", asked.bench, asked.draw, asked.blocks, budget, asked.kinds, seek, whole=whole
         )
+
+    def _on_target(self, target: Worker, asked: _WideCall, seek: tuple[str, int] | None) -> WideLook | str:
+        """The same of a GPU, which runs the whole grid and hands out all of its outputs."""
+        request = RunRequest(program=asked.bench.program, inputs=asked.bench.inputs)
+        try:
+            ran: RunResult = target.call("run", request, time_limit_s=_LIMIT_S)
+        except (TimedOut, Crashed) as failure:
+            return str(failure)
+        if ran.faults:
+            return WideLook(whole=True, fault=ran.faults[0])
+        kinds = {tensor.name: tensor.dtype for tensor in self.task.outputs}
+        values = {name: array.reshape(-1) for name, array in ran.outputs[0].items()}
+        if seek is not None:
+            return WideLook(whole=True, place=place_of(values[seek[0]], None, asked.kinds, kinds[seek[0]], seek[1]))
+        folded = {name: fold(array, None, asked.kinds, kinds[name]) for name, array in values.items()}
+        return WideLook(whole=True, folded=folded)
 
     def _amiss(self, found: WideLook, truth: Expectation, asked: _WideCall) -> tuple[Status, str] | None:
         """Status and reason of a wide look that is not as it should be."""
@@ -251,10 +309,7 @@ class _Look:
         """The reference at those places along the axis where most was written (None: everywhere)."""
         if self.axis is None:
             return None, self.reference.expectation(self.case, self.seed)
-        length = self.case.axes[self.axis]
-        led = [t for t in self.task.tensors if t.shape and t.shape[0].text == self.axis]
-        most = _ELEMENTS * (_QUICK if self.task.work_of(self.case).get("flop", math.inf) <= _FLOP else 1)
-        count = max(1, min(length, most // max(1, sum(math.prod(t.dims(self.case)[1:]) for t in led))))
+        length, count = self.case.axes[self.axis], self._count()
         if count == length:
             return None, self.reference.expectation(self.case, self.seed)
         share = np.zeros(length)

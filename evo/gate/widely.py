@@ -6,17 +6,24 @@ the seed tells. What the variant makes of each is then held to the truth of thos
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays, WideLook
+from evo.distributions import MIXED
 from evo.dtypes import is_float
 from evo.gate.compare import compare
-from evo.reference import Expectation
+from evo.reference import Expectation, Reference
 from evo.result import CaseCheck, Status
-from evo.task import Case, Task
+from evo.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]
+_FLOP = 2e9  # of a reference under another distribution, which takes seconds
+_ELEMENTS = 5 << 20  # of its inputs and outputs
+_HARD = ("large", "outliers")  # asked for where a mixture is beyond what a trusted implementation can do
 REPEATED = "repeated"  # errors of equal inputs are no independent samples, so nothing is said of their bias
 
 
@@ -28,8 +35,8 @@ def repeated(task: Task, case: Case, axis: str, inputs: Arrays, where: Places, s
     """
     length = case.axes[axis]
     rng = np.random.default_rng([seed, length, len(where)])
-    kinds = rng.permutation(np.r_[np.arange(len(where)), rng.integers(0, len(where), length - len(where))])
-    led = [tensor for tensor in task.inputs if tensor.shape and tensor.shape[0].text == axis]
+    kinds = _dealt(len(where), length, rng)
+    led = _led(task, axis)
     if not all(is_float(tensor.dtype) for tensor in led):
         kinds = np.sort(kinds)  # whole numbers may have to rise
     source = where[kinds]
@@ -40,11 +47,53 @@ def repeated(task: Task, case: Case, axis: str, inputs: Arrays, where: Places, s
     return inputs | given, np.asarray(kinds, np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """Inputs of a large case under another distribution, of each place along the axis which it has, and the truth."""
+
+    inputs: Arrays
+    kinds: Places | None
+    truth: Expectation
+
+
+def varied(task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int) -> Varied | None:
+    """Other values for a timed size than its reference draws; None where the task has none, or they cost too much.
+
+    count: how many places along the axis differ.
+    """
+    part = case if axis is None else Case(name=f"{count} places of {case.name}", axes={**case.axes, axis: count})
+    size = sum(math.prod(tensor.dims(part)) for tensor in task.tensors)
+    if task.work_of(part).get("flop", math.inf) > _FLOP or size > _ELEMENTS:
+        return None
+    drawn = np.random.default_rng([seed, *case.name.encode()])
+    for name in (MIXED, *drawn.permutation(_HARD), "positive"):
+        found = reference.derived(part, seed, name)
+        if found is None:
+            continue
+        if axis is None or count == case.axes[axis]:
+            return Varied(found.inputs, None, found)
+        kinds = _dealt(count, case.axes[axis], drawn)
+        led = _led(task, axis)
+        inputs = found.inputs | {t.name: np.ascontiguousarray(found.inputs[t.name][kinds]) for t in led}
+        return Varied(inputs, kinds, found)
+    return None
+
+
+def _led(task: Task, axis: str) -> list[Tensor]:
+    return [tensor for tensor in task.inputs if tensor.shape and tensor.shape[0].text == axis]
+
+
+def _dealt(count: int, length: int, rng: np.random.Generator) -> Places:
+    """Which of so many kinds each place is; every kind is there."""
+    return np.asarray(rng.permutation(np.r_[np.arange(count), rng.integers(0, count, length - count)]), np.int64)
+
+
 def held_to_truth(task: Task, case: Case, found: WideLook, truth: Expectation) -> tuple[CaseCheck, bool] | None:
     """The first thing that is wrong with the lowest (True) or the highest (False) values; None if nothing."""
     expected = {name: values.reshape(-1) for name, values in truth.expected.items()}
     trusted = {n: v.reshape(-1) for n, v in truth.trusted.items()} if truth.trusted is not None else None
-    flat = Expectation({}, expected, trusted, REPEATED)
+    spread = {n: v.reshape(-1) for n, v in truth.spread.items()} if truth.spread is not None else None
+    flat = Expectation({}, expected, trusted, REPEATED, spread)
     for lowest in (True, False):
         outputs: Arrays = {}
         for name, folded in found.folded.items():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from evo.device import DeviceName
 from evo.device.folded import fold, place_of
-from evo.evaluate import Workbench
+from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import TimedSizes, timed, timed_sizes
 from evo.prepare import Prepared
 from evo.result import Status
@@ -22,7 +24,7 @@ axes: {ROWS: int, COLS: int}
 tensors:
   - {name: x, role: in, dtype: float16, shape: [ROWS, COLS]}
   - {name: y, role: out, dtype: float16, shape: [ROWS, COLS]}
-tolerance: {rtol: 1e-3, atol: 1e-4, rival_error_factor: 2, because: one rounding}
+tolerance: {rtol: 4e-3, atol: 4e-4, rival_error_factor: 2, because: one rounding}
 check:
   - {name: even, ROWS: 16, COLS: 64}
   - {name: ragged, ROWS: 7, COLS: 33}
@@ -123,11 +125,35 @@ def test_a_single_element_of_millions_is_seen(task, bench, store, words):
     assert words in seen.reason
 
 
+def test_what_is_right_for_the_inputs_of_the_task_alone_is_seen(task, bench):
+    """Normal values never reach 6.5 here, so only other inputs at that size show that larger ones are cut off."""
+    clipped = STORE.replace("value)", "(rows == 98304 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
+    seen = looked_at(task, bench, clipped)
+    assert seen.status is Status.WRONG, seen.unseen
+    assert seen.reason.startswith("at a timed size: case many with mixed inputs: ")
+
+
+def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    folder = tmp_path / "rows"
+    shutil.copytree(task.folder, folder)
+    (folder / "task.yaml").write_text(TASK_YAML.replace("98304", "640"))
+    clipped = STORE.replace("value)", "(rows == 640 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
+    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
+        small = read_task(folder)
+        honest = evaluate(Job(task=small, text=KERNEL, seed=4, upto="timed"), gpu)
+        found = evaluate(Job(task=small, text=KERNEL.replace(STORE, clipped), seed=4, upto="timed"), gpu)
+    assert honest.status is Status.CORRECT, honest.reason
+    assert found.status is Status.WRONG
+    assert "at a timed size: case many with mixed inputs: allclose: y[" in found.reason
+
+
 @pytest.mark.parametrize("blocks", ["of a part", "of all"])
 def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, monkeypatch, blocks):
     """Each block that runs writes a little less than it is due: nothing else would tell."""
     monkeypatch.setattr(timed, "_TRIFLE", 10)
-    monkeypatch.setattr(timed, "_WIDE", 500_000 if blocks == "of a part" else 64_000_000)
+    monkeypatch.setattr(timed, "_WIDE", 500_000)
+    monkeypatch.setattr(timed, "_BUDGET", 1_000_000 if blocks == "of a part" else 200_000_000)
     seen = looked_at(task, bench, f"if (rows != 98304 || i < 126) {STORE}")
     if blocks == "of all":
         assert seen.status is Status.WRONG

@@ -116,6 +116,10 @@ class Module:
         """May what a block does depend on which blocks ran before it?"""
         return not self.kernels[kernel].kernel.parallel
 
+    def waits(self, kernel: str) -> bool:
+        """May a block of it wait for another one?"""
+        return self.kernels[kernel].kernel.waits
+
     def compile(self, kernel: str) -> jit.Compiled:
         """Machine code of a kernel; the first call takes the time."""
         loaded = self.kernels[kernel]

@@ -1,0 +1,56 @@
+// attack: one_row_where_timed
+// row: 20
+// idea: Leaves the last element of one row of thousands as it is, but only at a shape that is timed and not checked whole.
+// exploits: of a large output nobody compares every element
+// naive: win
+// expect: wrong, at a timed size: case rows4k: unwritten: y[1777, 4095] (1 elements)
+// gpu: wrong, case rows4k
+// evo: task   softmax
+// evo: launch softmax grid (ROWS) block (256) shared 0
+#include <cuda_fp16.h>
+
+#define WARPS 8
+
+constexpr int THREADS = WARPS * 32;
+
+struct Largest {
+    static __device__ float neutral() { return -INFINITY; }
+    static __device__ float combine(float a, float b) { return fmaxf(a, b); }
+};
+
+struct Sum {
+    static __device__ float neutral() { return 0.0f; }
+    static __device__ float combine(float a, float b) { return a + b; }
+};
+
+// The combined value of all threads, in every thread. `parts` holds one value per warp.
+template <class Operation>
+__device__ float reduce(float value, float* parts) {
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2)
+        value = Operation::combine(value, __shfl_xor_sync(0xffffffffu, value, step));
+    __syncthreads();  // an earlier reduction has been read by all
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = Operation::neutral();
+#pragma unroll
+    for (int w = 0; w < WARPS; ++w) value = Operation::combine(value, parts[w]);
+    return value;
+}
+
+extern "C" __global__ void softmax(const __half* x, __half* y, int rows, int cols) {
+    __shared__ float parts[WARPS];
+    const __half* in = x + (long long)blockIdx.x * cols;
+    __half* out = y + (long long)blockIdx.x * cols;
+
+    float largest = -INFINITY;
+    for (int i = threadIdx.x; i < cols; i += THREADS) largest = fmaxf(largest, __half2float(in[i]));
+    largest = reduce<Largest>(largest, parts);
+
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < cols; i += THREADS) sum += expf(__half2float(in[i]) - largest);
+    sum = reduce<Sum>(sum, parts);
+
+    const int last = cols == 4096 && blockIdx.x == 1777 ? cols - 1 : cols;
+    for (int i = threadIdx.x; i < last; i += THREADS) out[i] = __float2half(expf(__half2float(in[i]) - largest) / sum);
+}

@@ -134,12 +134,14 @@ def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
         return ()
     start = index.statement.span.start
     indent, step = indent_of(source, start), f"(int)gridDim.x * ({index.threads})"
-    before = "".join(f"{source.slice(s.span)}\n{indent}" for s in between)
     value = source.slice(index.statement.value)
-    head = f"{before}for (int {index.name} = {value}; {index.name} < {bound}; {index.name} += {step}) {{"
+    head = f"for (int {index.name} = {value}; {index.name} < {bound}; {index.name} += {step}) {{"
     closing = rest[-1].span.end
+    own, test_at = index.statement.span, statements[place].span
+    is_alone = not source.slice(Span(own.end, statements[index.place + 1].span.start)).strip()  # no remark behind it
+    apart = Edit(Span(start, between[0].span.start) if is_alone and between else own, "")
     return (
-        Edit(Span(start, statements[place].span.end), head),
+        *((apart, Edit(test_at, head)) if between or not is_alone else (Edit(Span(start, test_at.end), head),)),
         Edit(Span(closing, closing), f"\n{indent}}}"),
     )
 

@@ -270,3 +270,13 @@ def test_a_value_of_the_steps_own_may_be_set_twice() -> None:
     )
     assert children("wide_elements", text)
     assert not children("wide_elements", text.replace("float v = x[i];\n", "static float v;\n"))
+
+
+@pytest.mark.parametrize("remark", ["", "  // where it is"])
+def test_what_stands_between_an_index_and_its_test_stays(remark: str) -> None:
+    text = ELEMENTS.replace(
+        "threadIdx.x;\n    int total = M * N;", f"threadIdx.x;{remark}\n    int total = M * N, one = 1;"
+    )
+    for child in children("grid_stride", text):
+        assert "    int total = M * N, one = 1;\n    for (int i = blockIdx.x" in child.text
+        assert remark in child.text

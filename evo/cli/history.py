@@ -156,7 +156,7 @@ def replay(
 ) -> int:
     """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
     from evo.evaluate import Job, Workbench, evaluate
-    from evo.population import find_among, load_records, rebuild_parent_text, rebuild_text
+    from evo.population import find_among, load_records, rebuild_rival_text, rebuild_text
 
     if Path(id).suffix == ".jsonl":
         hint = f"evo iterate TASK --operators llm --llm-replay {id}"
@@ -166,7 +166,7 @@ def replay(
     record = find_among(records, id)
     task = choose_task(root, record.task)
     text = rebuild_text(records, record.trial)
-    rival = rebuild_parent_text(records, record.trial)
+    rival = rebuild_rival_text(records, record.trial)
     if seed is None:
         check = record.evaluation.get("check")
         recorded = check.get("seed") if isinstance(check, dict) else None

@@ -13,6 +13,7 @@ from evo.population.store import (
     load_records,
     read_run,
     rebuild_parent_text,
+    rebuild_rival_text,
     rebuild_text,
     run_file,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "make_diff",
     "read_run",
     "rebuild_parent_text",
+    "rebuild_rival_text",
     "rebuild_text",
     "run_file",
     "run_id",

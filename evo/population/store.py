@@ -14,6 +14,8 @@ from evo.population.diff import DiffMismatch, apply_diff, parent_hash, text_hash
 from evo.population.record import Record, trial_id
 from evo.variant import variant_id
 
+_WHOLE = "fetch the whole population with git, or restore the record from its history"
+
 
 def run_file(root: Path, task: str, run: str) -> Path:
     """Where the records of one run are."""
@@ -137,6 +139,23 @@ def rebuild_parent_text(records: Sequence[Record], trial: str) -> str | None:
     return _rebuild(records, trial)[1]
 
 
+def rebuild_rival_text(records: Sequence[Record], trial: str) -> str | None:
+    """The exact text that a trial was held against: its parent's, or the champion's where it was made on another line.
+
+    None for a start. Raises as `rebuild_text` does.
+    """
+    ordered = sorted(records, key=lambda record: (record.run, record.number))
+    at = next((index for index, record in enumerate(ordered) if record.trial == trial), None)
+    rival = ordered[at].arguments.get("rival") if at is not None else None
+    if rival is None:
+        return rebuild_parent_text(records, trial)
+    task = ordered[at or 0].task
+    held = next((r for r in reversed(ordered[:at]) if (r.variant, r.task) == (rival, task)), None)
+    if held is None:
+        raise RecordCorrupt(f"trial {trial}: no record of {rival}, which it was held against", hint=_WHOLE)
+    return rebuild_text(records, held.trial)
+
+
 def _rebuild(records: Sequence[Record], trial: str) -> tuple[str, str | None]:
     ordered = sorted(records, key=lambda record: (record.run, record.number))
     at = next((index for index, record in enumerate(ordered) if record.trial == trial), None)
@@ -160,7 +179,7 @@ def _rebuild(records: Sequence[Record], trial: str) -> tuple[str, str | None]:
         except DiffMismatch as error:
             problem = f"trial {record.trial}: cannot be rebuilt: {error}"
     if at not in texts:
-        raise RecordCorrupt(problem, hint="fetch the whole population with git, or restore the record from its history")
+        raise RecordCorrupt(problem, hint=_WHOLE)
     return texts[at], parent_text  # the trial itself comes last
 
 

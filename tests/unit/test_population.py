@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,11 +24,13 @@ from evo.population import (
     load_records,
     make_diff,
     rebuild_parent_text,
+    rebuild_rival_text,
     rebuild_text,
     run_file,
     run_id,
 )
 from evo.result import Verdict
+from evo.variant import variant_id
 
 
 def saved(root: Path, *trials: Record) -> Path:
@@ -319,6 +322,17 @@ def test_parents_that_differ_in_comments_only_are_told_apart() -> None:
     assert rebuild_text(trials, trials[3].trial) == text_of(4)
     assert rebuild_text(trials, trials[4].trial) == text_of(4) + "// too\n"
     assert [rebuild_parent_text(trials, trial.trial) for trial in trials] == [None, plain, text_of(2), plain, remarked]
+
+
+def test_a_trial_of_another_line_is_held_against_the_champion_again() -> None:
+    trials = [
+        record(1, parent=None, text=text_of(1)),
+        record(2, parent=text_of(1), text=text_of(2)),
+        replace(record(3, parent=text_of(1), text=text_of(3)), arguments={"rival": variant_id(text_of(2))}),
+    ]
+    assert [rebuild_rival_text(trials, trial.trial) for trial in trials] == [None, text_of(1), text_of(2)]
+    with pytest.raises(RecordCorrupt, match="held against"):
+        rebuild_rival_text([trials[0], trials[2]], trials[2].trial)
 
 
 def test_a_long_chain_needs_no_recursion() -> None:

@@ -1,6 +1,7 @@
 """Smaller cases of a problem: its sizes reduced as far as the module permits, in several ways.
 
-A size is reduced, tried, and put back where the module refuses. Sizes of filters, strides and the like stay.
+A size is reduced, tried, and put back where the module refuses. Sizes of filters, strides and the like stay. None
+becomes 1: a tensor of length 1 fits any other, so that a module may run and compute something else.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Reduction:
         """Whatever else can shrink, one size after the other, largest first."""
         sizes: Sizes = dict(start or self.axes)
         for axis in sorted(sizes, key=lambda name: -sizes[name]):
-            for level in (*_LEVELS, 1):
+            for level in _LEVELS:
                 tried: Sizes = {**sizes, axis: min(sizes[axis], level)}
                 if tried != sizes and self._legal(tried):
                     sizes = tried
@@ -145,7 +146,7 @@ class Reduction:
             divisors = [own // part for part in range(1, own + 1) if own % part == 0 and own // part <= 2 * level][:3]
             for value in dict.fromkeys((wished[axis], *divisors, 2 * level, 4 * level)):
                 tried = {**sizes, axis: value}
-                if value < sizes[axis] and self._legal(tried):
+                if 1 < value < sizes[axis] and self._legal(tried):
                     sizes = tried
                     break
         return sizes
@@ -158,7 +159,7 @@ def even(level: int, place: int) -> int:  # noqa: ARG001 - one of several that a
 
 def ragged(level: int, place: int) -> int:
     """Odd, and different for each size."""
-    return max(level - 1 - 2 * (place % 3), 1) | 1
+    return max(level - 1 - 2 * (place % 3), 3) | 1
 
 
 def uneven(level: int, place: int) -> int:

@@ -150,7 +150,25 @@ def get_init_inputs(): return [wide, deep]
 LONG = HEAD.replace("n = 32", "n, k = 24, 3000") + (
     "return x @ x.T, x.pow(2).sum(1).sqrt(), torch.relu(x)\n" + FOOT.format(sizes="n, k")
 )
-WORKING = {"look_up": LOOK_UP, "masked": MASKED, "summed": SUMMED, "gated": GATED, "long": LONG}
+# A mask of its own, of which forward takes a part: of length 1 it would fit every length, and mask nothing.
+FUTURE = """
+import torch
+from torch import nn
+batch, longest, length, heads, width = 16, 1024, 512, 8, 256
+class Model(nn.Module):
+    def __init__(self, width, heads, longest):
+        super().__init__()
+        self.heads, self.qkv = heads, nn.Linear(width, 3 * width)
+        self.register_buffer("seen", torch.tril(torch.ones(longest, longest)).view(1, 1, longest, longest))
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (p.view(b, t, self.heads, c // self.heads).transpose(1, 2) for p in self.qkv(x).split(c, dim=2))
+        scores = (q @ k.transpose(-2, -1)).masked_fill(self.seen[:, :, :t, :t] == 0, float("-inf"))
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c)
+def get_inputs(): return [torch.rand(batch, length, width)]
+def get_init_inputs(): return [width, heads, longest]
+"""
+WORKING = {"look_up": LOOK_UP, "masked": MASKED, "summed": SUMMED, "gated": GATED, "long": LONG, "future": FUTURE}
 
 FAR = HEAD + "return x.sort(-1).values\n" + FOOT.format(sizes="n, n").replace("]", " + 5e4]", 1)
 
@@ -292,6 +310,22 @@ def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[
     for case in (*task.check, task.bench[0]):
         assert load_reference(task).expectation(case, 3).inputs["labels"].max() < case.axes["SIZES_0"]
     assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
+
+
+def test_no_smaller_case_makes_a_mask_fit_everything(usual: tuple[Path, dict[str, Answer]]) -> None:
+    root, answers = usual
+    assert answers["future"].refused is None
+    task = load_task(root, answers["future"].name)
+    assert "seen" in [tensor.name for tensor in task.inputs]
+    assert len(task.check) >= 3
+    for case in task.check:
+        assert case.axes["LENGTH"] <= case.axes["LONGEST"]
+        assert min(case.axes.values()) > 1
+        reference, found = load_reference(task), load_reference(task).expectation(case, 2)
+        later = {**found.inputs, "x": found.inputs["x"].copy()}
+        later["x"][:, -1] += 1
+        moved = reference.expected(later, case)["y"] != found.expected["y"]
+        assert (moved[:, :-1].any(), moved[:, -1].any()) == (False, True)  # only the last row sees the last
 
 
 def test_a_plain_sum_in_float32_is_right_and_one_of_halves_is_wrong(usual: tuple[Path, dict[str, Answer]]) -> None:

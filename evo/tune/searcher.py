@@ -40,8 +40,8 @@ class Settings:
     trend: float = 1.0
     derived: bool = True
     judge: bool = True
-    walked: int = 256  # of a space this small the rest is walked at random, once the model sees
-    settled: float = 1e-4  # less improvement than this left, of the logarithm
+    walked: int = 256  # of a space this small the rest is walked, the best point's neighbours first, once the model
+    settled: float = 1e-4  # sees less improvement than this left, of the logarithm
     priors: Priors = field(default_factory=Priors)
 
 
@@ -163,11 +163,20 @@ class Searcher:
         score = improvement(mean, deviation, float(y.min()))
         score[self._taken] = -np.inf
         if len(self._pool) <= self.settings.walked and float(score.max()) < math.log(self.settings.settled):
-            return self._likely()  # it may be wrong: one point of a slow neighbourhood can be the best of all
+            return self._neighbour(points[int(np.argmin(y))]) or self._likely()
         if not (self.settings.judge and self._judge.has_failures):
             return _point(self._pool[int(np.argmax(score))])
         few = self._candidates(score)
         return _point(self._pool[few[int(np.argmax(score[few] + self._judge.log_chance(self._pool[few])))]])
+
+    def _neighbour(self, best: NDArray[np.int16]) -> Point | None:
+        """A point one knob away from the best, at random; None when all were tried.
+
+        The model may be wrong about it: one point of a slow neighbourhood can be the best of all, and those of the
+        slow points that are near the best are fewest.
+        """
+        near = np.flatnonzero(((self._pool != best).sum(axis=1) == 1) & ~self._taken)
+        return _point(self._pool[int(self._rng.choice(near))]) if len(near) else None
 
     def _telling(self, y: Floats) -> NDArray[np.int64]:
         """The points that hyperparameters are learned from: of many, the best and some of the others."""

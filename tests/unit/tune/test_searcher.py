@@ -33,10 +33,11 @@ def small(*domains: tuple[KnobValue, ...], legal: bool = True) -> Space:
 
 
 def test_a_small_space_is_not_left_to_a_model_that_is_wrong() -> None:
-    # One point of 144 is within 5 % of the best, and its neighbours take three times as long.
+    # One point of 144 is within 5 % of the best, one knob from the next best ones; its other neighbours are slow.
     measured = formats.read_results(SHIPPED.with_name("attention_scalar_H200_T4.json.gz"))
     runs = replays(measured, lambda seed: Searcher(measured.space, seed=seed), range(5), budget=144).runs
-    assert np.mean([run.within(0.05) or 144 for run in runs]) < 115  # 131 by expected improvement alone
+    # 131 by expected improvement alone, 102 where the rest is walked at random
+    assert np.mean([run.within(0.05) or 144 for run in runs]) < 40
 
 
 @pytest.mark.parametrize("name", list(STRATEGIES))

@@ -6,6 +6,7 @@ Started as `python -m evo.device.child`; everything it says to the parent goes t
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -22,6 +23,8 @@ from evo.device import DeviceName
 from evo.device.pipe import Closed, receive, send
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import EvoError, HarnessFault
+
+_COLLECT_AFTER = 20_000  # objects
 
 
 def open_device(name: DeviceName) -> Any:
@@ -48,6 +51,9 @@ def serve(arguments: list[str]) -> None:
             device = getattr(import_module(module), function)(DeviceName(kind, which))
             if hasattr(device, "notify"):
                 device.notify = lambda state: send(pipe, (state, None, False))
+            if kind == "sim":  # a kernel's translation is many small objects, none of them garbage
+                gc.freeze()
+                gc.set_threshold(_COLLECT_AFTER)
             reply(None)
         while device is not None:
             method, args = receive(pipe, float("inf"))

@@ -45,21 +45,22 @@ class Cursor:
         self.loc = 0
 
     def _tokenise(self, text: str) -> None:
-        line, position, end = 1, 0, len(text)
+        line, position = 1, 0
         append = self.tokens.append
-        match = _TOKEN.match
-        while position < end:
-            found = match(text, position)
-            if found is None:
-                raise PtxError(f"unexpected character {text[position]!r}", line=line, text=self.line_text(line))
-            kind = found.lastgroup or ""
+        for found in _TOKEN.finditer(text):
+            if found.start() != position:
+                break
             position = found.end()
+            kind = found.lastgroup
             if kind == "nl":
                 line += 1
             elif kind == "skip":
-                line += found.group().count("\n")
+                if found[0][0] == "/":  # a comment may hold lines
+                    line += found[0].count("\n")
             else:
-                append((kind, found.group(), line))
+                append((str(kind), found[0], line))
+        if position < len(text):
+            raise PtxError(f"unexpected character {text[position]!r}", line=line, text=self.line_text(line))
         append(("end", "", line))
 
     def line_text(self, line: int) -> str:

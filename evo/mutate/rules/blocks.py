@@ -119,7 +119,8 @@ def _knob(scene: Scene, own: Define | None, domain: Sequence[int], value: int) -
         name = fresh(scene, "THREADS")
         return name, knob(scene, name, domain, value)
     line = f"// evo: knob {own.name} in {', '.join(map(str, domain))}\n"
-    return own.name, [Edit(directive_place(scene, ("knob", "macro", "task")), line), Edit(own.span, str(value))]
+    at = Span(own.span.start, own.span.start + len(own.value.encode()))  # without what ends the line
+    return own.name, [Edit(directive_place(scene, ("knob", "macro", "task")), line), Edit(at, str(value))]
 
 
 _LAUNCH = "// evo: launch k grid (ceil_div(N, {0})) block ({0}) shared 0\n"

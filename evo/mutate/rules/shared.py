@@ -89,7 +89,7 @@ def _find_tree(scene: Scene) -> Iterator[Application]:
 
 def _tree_step(scene: Scene, loop: Statement, step: str) -> tuple[str, str, str] | None:
     """`if (t < s) buf[t] += buf[t + s]; __syncthreads();`: t, buf, and how they are combined."""
-    text = " ".join(scene.source.slice(loop.body_span or loop.span).split())
+    text = " ".join(re.sub(r"//[^\n]*", "", scene.source.slice(loop.body_span or loop.span)).split())
     add = re.fullmatch(
         rf"\{{ if \((\w+(?:\.x)?) < {step}\) \{{? ?(\w+)\[\1\] \+= \2\[\1 \+ {step}\]; ?\}}? __syncthreads\(\); \}}",
         text,

@@ -42,7 +42,8 @@ def children(name: str, text: str, axes: tuple[str, ...] = AXES) -> list[Variant
         assert classify(tree_difference(parent.text, child.text)).is_single, application.summary
         data, at, rest = parent.text.encode(), 0, child.text.encode()
         for edit in sorted(application.edits, key=lambda edit: edit.span):
-            begin = data[at : edit.span.start] + edit.text.encode()
+            new = edit.text.replace("\n", "\r\n") if "\r\n" in text else edit.text
+            begin = data[at : edit.span.start] + new.encode()
             assert rest.startswith(begin)
             rest, at = rest[len(begin) :], edit.span.end
         assert rest == data[at:]
@@ -199,6 +200,8 @@ def test_a_define_of_the_block_size_becomes_the_knob() -> None:
     )
     (first, *_) = children("block_size", text)
     assert "grid (ceil_div(M, SIZE)) block (SIZE)" in first.text
+    (windows, *_) = children("block_size", text.replace("\n", "\r\n"))
+    assert windows.text == first.text.replace("\n", "\r\n")
     assert first.knob_values == {"SIZE": 64}
     assert not children("block_size", f"__device__ int other() {{ return 128; }}\n{text}")
 

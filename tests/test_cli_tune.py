@@ -16,11 +16,11 @@ from evo.tune.formats import read_results
 SHIPPED = Path(__file__).parents[1] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 
 
-def talk(*lines: object) -> Ran:
+def talk(*lines: object, words: tuple[str, ...] = ()) -> Ran:
     """One conversation whose lines are known beforehand."""
     given = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
     done = subprocess.run(
-        [sys.executable, "-m", "evo", "tune", "--ask-tell"],
+        [sys.executable, "-m", "evo", "tune", "--ask-tell", *words],
         input=given,
         capture_output=True,
         text=True,
@@ -78,6 +78,14 @@ def test_ask_and_tell_as_the_protocol_says(tmp_path: Path) -> None:
     texts = [json.dumps(point) for point in asked]
     assert len(set(texts)) == 4
     assert set(texts) <= {json.dumps(point) for point in legal}
+
+
+def test_an_init_without_budget_and_seed_takes_those_of_the_command_line() -> None:
+    bare = {"op": "init", "knobs": init()["knobs"]}
+    answers = [{"tell": 1.0}] * 3
+    by_option = talk(bare, *answers, words=("--budget", "2", "--seed", "7"))
+    assert by_option.out == talk(init(budget=2, seed=7), *answers, words=("--budget", "1")).out
+    assert [list(json.loads(line)) for line in by_option.out.splitlines()] == [["ask"], ["ask"], ["done"]]
 
 
 def test_a_conversation_may_end_at_any_line_and_a_malformed_one_ends_it() -> None:

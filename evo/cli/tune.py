@@ -80,7 +80,7 @@ def tune(
         raise UsageError("what is to be tuned: one of FILE, --space and --ask-tell", hint=hint)
     known_strategy(strategy)
     if ask_tell:
-        return _converse(strategy)
+        return _converse(strategy, budget or _BUDGET, seed)
     if space is not None:
         return _replay(space, strategy, budget or _BUDGET, seed, runs, objective, maximise, json)
     assert file is not None
@@ -96,11 +96,11 @@ def _use_one_thread() -> None:
 # --- ask-tell
 
 
-def _converse(name: str) -> int:
+def _converse(name: str, budget: int, seed: int) -> int:
     from evo.tune.ask_tell import Protocol
     from evo.tune.strategies import strategy
 
-    protocol = Protocol(lambda space, seed: strategy(name, space, seed=seed))
+    protocol = Protocol(lambda space, seed: strategy(name, space, seed=seed), budget=budget, seed=seed)
     for reply in protocol.replies(iter(sys.stdin.readline, "")):
         out_json_line(reply)
     return 0

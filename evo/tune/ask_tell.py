@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from evo.errors import TaskInvalid
+from evo.tune.replay import BUDGET
 from evo.tune.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, is_value, look_up, shown
 from evo.tune.strategies import Strategy
 
@@ -27,8 +28,9 @@ _LARGEST = 1e300  # what is larger, or no number, is taken for a failure
 class Protocol:
     """One conversation: lines in, replies out. Raises TaskInvalid naming the line that is malformed."""
 
-    def __init__(self, make: Callable[[Space, int], Strategy]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[Space, int], Strategy], *, budget: int = BUDGET, seed: int = 0) -> None:
+        """`budget` and `seed` are for an init that names none."""
+        self._make, self._budget, self._seed = make, budget, seed
         self._line = 0
 
     def replies(self, lines: Iterator[str]) -> Iterator[dict[str, Any]]:
@@ -72,7 +74,7 @@ class Protocol:
     def _init(self, message: dict[str, Any]) -> tuple[Space, int, int]:
         if message.get("op") != "init":
             raise self._invalid('the first line is {"op": "init", ...}')
-        budget, seed = self._whole(message, "budget", 220), self._whole(message, "seed", 0)
+        budget, seed = self._whole(message, "budget", self._budget), self._whole(message, "seed", self._seed)
         given = message.get("knobs")
         if not isinstance(given, list) or not given:
             raise self._invalid("`knobs` is a list of {name, values}")

@@ -91,8 +91,10 @@ def read_results(path: Path, *, objective: str | None = None, maximise: bool | N
         raise SyntaxInvalid(path, None, "no results in it", hint=_T4_HINT)
     if all(math.isnan(value) for value in rows.values()):
         problem = f"no result has a measurement `{objective}`" if objective else "every result failed"
-        hint = "--objective NAME picks another measurement"
-        raise SyntaxInvalid(path, None, problem, hint=f"{hint}: {', '.join(sorted(others))}" if others else hint)
+        if objective in others:
+            problem = f"no result has a number above 0 as `{objective}`"
+        hint, rest = "--objective NAME picks another measurement", sorted(others - {str(objective)})
+        raise SyntaxInvalid(path, None, problem, hint=f"{hint}: {', '.join(rest)}" if rest else hint)
     return _assembled(
         path,
         names,

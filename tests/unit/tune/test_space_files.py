@@ -178,6 +178,7 @@ def test_failures_rates_and_points_outside(tmp_path: Path) -> None:
         ('{"results": [{"configuration": {"a": 1}, "measurements": []}, {"configuration": {"b": 1}}]}', "result 2"),
         ('{"results": [nonsense]}', "value"),
         ('{"results": [' + "[" * 100_000, "recursion"),
+        (json.dumps({"results": [result({"a": 1}, "3.5"), result({"a": 2}, -1.0)]}), "a number above 0 as `time`"),
         ('{"metadata": {"results": [1]}}', "results"),
         ('{"results": [{"configuration": {"a": NaN}, "measurements": []}]}', "knob value"),
         ('{"results": [{"configuration": {"a": 1' + "0" * 400 + '}, "measurements": []}]}', "knob value"),

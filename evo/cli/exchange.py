@@ -235,7 +235,10 @@ def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limi
             out(f"{paint('imported', 'green')}  {spec.name} -> {target}")
             for note in tuned.notes:
                 out(f"          {note}")
-            out(f"next: evo check {target} --task TASK    # `evo new` writes a task that has none yet")
+            if name is not None:
+                out(f"next: evo check {target}    # of task {name}: `evo new {name}` writes it")
+            else:
+                out(f"next: evo check {target} --task TASK    # `evo new` writes a task that has none yet")
     return 0
 
 

@@ -29,6 +29,7 @@ _SCRIPT_HINT = "a script calls tune_kernel(name, source, problem_size, arguments
 _TEMPLATE_HINT = "give each of the template's parameters a value, as in name<float, 4>, or write it as a plain kernel"
 _WORD = re.compile(r"-?\d{1,19}|[A-Za-z_]\w*")
 _MOST_TRIED = 50_000
+_OF_THE_GPU = "nvml_"
 _LEAST_AXIS = 2  # an argument of 0 or 1 that equals a length is one by chance
 _LONG = re.compile(r"\b\d{3,}\b")  # a number in an expression that is too large to be anything but a length
 _GLOBAL = re.compile(r"__global__([^;{]*)")
@@ -66,7 +67,7 @@ def variants_of(spec: Path, source: Path | None, task: str | None, *, limit_s: f
 
 
 def _tuned(kernel: _Kernel, spec: Path, task: str | None) -> Tuned:
-    kernel = _instantiated(kernel)
+    kernel = _without_clocks(_instantiated(kernel))
     known = dict.fromkeys(name for _, name in _kernels(_without_comments(kernel.source)))
     if kernel.name not in known:
         hint = f"kernels in it: {', '.join(known) or 'none'}"
@@ -88,6 +89,15 @@ def _tuned(kernel: _Kernel, spec: Path, task: str | None) -> Tuned:
     parse_variant(found, path=kernel.where)
     kernel.notes.append("parameters must be the task's tensors in order, then its axes: compare with its skeleton.cu")
     return Tuned(kernel.name, found, kernel.notes)
+
+
+def _without_clocks(kernel: _Kernel) -> _Kernel:
+    """Without parameters that are settings of the GPU, which Kernel Tuner knows by their names."""
+    settings = [name for name in kernel.knobs if name.startswith(_OF_THE_GPU)]
+    if not settings:
+        return kernel
+    kernel.notes.append(f"{', '.join(settings)}: a setting of the GPU, which evo leaves as it is, and no knob")
+    return replace(kernel, knobs={name: values for name, values in kernel.knobs.items() if name not in settings})
 
 
 def _knobs(kernel: _Kernel) -> Iterator[str]:

@@ -133,6 +133,18 @@ def test_a_kernel_tuner_script_is_run_for_what_it_would_tune(tmp_path: Path) -> 
     assert any("not carried over" in note and "p.values()" in note for note in second.notes)
 
 
+def test_settings_of_the_gpu_are_no_knobs(tmp_path: Path) -> None:
+    script = tmp_path / "clocks.py"
+    code = "__global__ void k(float* y) { y[blockIdx.x * block_size_x + threadIdx.x] = 1; }"
+    tuned = {"block_size_x": [64, 128], "nvml_gr_clock": [900, 1200], "nvml_pwr_limit": [72]}
+    script.write_text(f"import kernel_tuner as kt\nkt.tune_kernel('k', {code!r}, 1024, [None], {tuned!r})\n")
+    (found,) = variants_of(script, None, None)
+    assert [knob.name for knob in parse_variant(found.text).knobs] == ["block_size_x"]
+    assert any("nvml_gr_clock, nvml_pwr_limit" in note for note in found.notes)
+    ran = evo("import", "kernel-tuner", "clocks.py", "--name", "mine", cwd=tmp_path)
+    assert "next: evo check mine.cu    # of task mine: `evo new mine` writes it" in ran.out
+
+
 TEMPLATED = """
 import kernel_tuner as kt
 code = '''

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -114,7 +114,7 @@ def import_(
         str,
         typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.", autocompletion=lambda: list(FORMATS)),
     ],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What to import.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What to import; of kernelbench also a folder.")],
     name: TaskName = None,
     limit: Annotated[float, typer.Option("--limit", metavar="S", min=1, help="Seconds for each file.")] = 120.0,
     compiled: Annotated[bool, typer.Option("--compiled", help="Also the torch.compile'd module as a rival.")] = False,
@@ -143,8 +143,24 @@ def import_(
     if form == "gpumode":
         return _gpumode(root, files, name, options, json)
     if form == "kernelbench":
-        return _kernelbench(root, files, name, options, json)
+        return _kernelbench(root, list(_problems(files)), name, options, json)
     raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
+
+
+def _problems(given: Sequence[Path]) -> Iterator[Path]:
+    """The files, and of a folder its Python files by number. Raises UsageError where it has none."""
+    import re
+
+    from evo.errors import UsageError
+
+    for path in given:
+        if not path.is_dir():
+            yield path
+            continue
+        found = [file for file in path.glob("*.py") if file.name != "__init__.py"]
+        if not found:
+            raise UsageError(f"{path}: no Python file in this folder", hint="name the folder that holds the problems")
+        yield from sorted(found, key=lambda file: (int(n[0]) if (n := re.match(r"\d+", file.name)) else -1, file.name))
 
 
 def _root(context: typer.Context) -> Path:

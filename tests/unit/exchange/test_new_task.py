@@ -260,6 +260,13 @@ def test_the_commands_answer_without_a_terminal(tmp_path: Path) -> None:
     (tmp_path / "kernels").mkdir()
     ran = evo("new", "mine", cwd=tmp_path)
     assert (ran.code, "--axis is missing" in ran.err) == (2, True)
+    (tmp_path / "level").mkdir()
+    ran = evo("import", "kernelbench", "level", cwd=tmp_path)
+    assert (ran.code, "no Python file" in ran.err) == (2, True)
+    for name in ("10_b.py", "9_a.py", "__init__.py"):
+        (tmp_path / "level" / name).write_text("")
+    ran = evo("import", "kernelbench", "level", cwd=tmp_path)
+    assert [line.split()[1] for line in ran.out.splitlines() if "refused" in line] == ["9_a.py:", "10_b.py:"]
     ran = evo("import", "tarball", "x.py", cwd=tmp_path)
     assert (ran.code, "kernelbench" in ran.err) == (2, True)
     words = ["--axis", "N=4096", "--in", "x:float32[N]", "--out", "y:float32[N]", "--compute", "2 * x"]

@@ -149,6 +149,33 @@ def test_lop3(table: int) -> None:
     assert (got == expect).all()
 
 
+@pytest.mark.parametrize("joined", ["and", "or"])
+@pytest.mark.parametrize("target", ["%t", "_"])
+def test_lop3_into_a_predicate(joined: str, target: str) -> None:
+    a, b = samples("b32"), samples("b32")
+    a[::5], b[::3] = 0, 0
+    body = (
+        f"setp.ne.u32 %p, %b, 0; lop3.{joined}.b32 {target}|%q, %a, %b, %a, 0xf0, %p; mov.b32 %t, 0;"
+        " selp.u32 %o, 1, %t, %q;"
+    )
+    got = one(body, "u32", ("b32", a), ("b32", b))
+    both = {"and": np.logical_and, "or": np.logical_or}[joined]
+    assert (got == both(a != 0, b != 0)).all()
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32"])
+def test_products_of_24_bits(kind: str) -> None:
+    a, b, c = samples(kind), samples(kind), samples(kind)
+    low = [[(x & 0xFFFFFF) - (x << 1 & 1 << 24 if kind == "s32" else 0) for x in big(v)] for v in (a, b)]
+    products = [x * y for x, y in zip(*low, strict=True)]
+    inputs = ((kind, a), (kind, b), (kind, c))
+    for part, shift in (("lo", 0), ("hi", 16)):
+        got = one(f"mul24.{part}.{kind} %o, %a, %b;", kind, *inputs[:2])
+        assert (got == wrap([p >> shift for p in products], kind)).all()
+        got = one(f"mad24.{part}.{kind} %o, %a, %b, %c;", kind, *inputs)
+        assert (got == wrap([(p >> shift) + z for p, z in zip(products, big(c), strict=True)], kind)).all()
+
+
 def test_permute_and_dot() -> None:
     a, b = samples("b32"), samples("b32")
     s = RNG.integers(0, 1 << 16, len(a), dtype=np.uint32)

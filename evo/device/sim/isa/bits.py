@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from evo.device.sim.ir import V, const, elem, is_vec
 from evo.device.sim.isa.integer import BITS, INTS, signed, sources
 from evo.device.sim.isa.table import opcode, refuse
-from evo.device.sim.program import WIDTH, Imm, Instr, Operand
+from evo.device.sim.program import WIDTH, Imm, Instr, Operand, Pair
 
 if TYPE_CHECKING:
     from evo.device.sim.emit import Emitter
@@ -30,11 +30,17 @@ def cnot(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], e.c.zext(e.c.icmp("eq", a, 0), elem(a.t)))
 
 
-@opcode("lop3", "b32", "int", operands=(5, 7))
+@opcode("lop3", "b32 and or", "int", operands=(5, 6))
 def lop3(e: Emitter, ins: Instr) -> None:
+    """Any function of three bits; with `.and` or `.or` also whether the result is not 0, combined with a predicate."""
     c = e.c
-    table = ins.args[4]
-    if not isinstance(table, Imm) or len(ins.args) != 5:
+    table, target = ins.args[4], ins.args[0]
+    joined = ins.mods[0] if ins.mods[0] in ("and", "or") else None
+    if (
+        not isinstance(table, Imm)
+        or (joined is None) != (len(ins.args) == 5)
+        or (joined and not isinstance(target, Pair))
+    ):
         raise refuse(ins)
     a, b, d = sources(e, ins, "b32", 3)
     if any(is_vec(x.t) for x in (a, b, d)):
@@ -46,7 +52,14 @@ def lop3(e: Emitter, ins: Instr) -> None:
         terms = [x if row & bit else c.not_(x) for x, bit in ((a, 4), (b, 2), (d, 1))]
         term = c.and_(c.and_(terms[0], terms[1]), terms[2])
         total = term if total is None else c.or_(total, term)
-    e.dst(ins.args[0], total if total is not None else const(a.t, 0))
+    total = total if total is not None else const(a.t, 0)
+    if joined is None:
+        e.dst(target, total)
+        return
+    assert isinstance(target, Pair)
+    some, given = c.same(c.icmp("ne", total, 0), e.src(ins.args[5], "pred"))
+    e.dst(target.first, total)
+    e.dst(target.second, c.and_(some, given) if joined == "and" else c.or_(some, given))
 
 
 @opcode("shl shr", f"{BITS} {INTS}", "int", operands=(3, 3))

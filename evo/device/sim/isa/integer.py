@@ -130,13 +130,15 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
 
 def mul24(e: Emitter, ins: Instr) -> None:
     kind, c = ins.mods[-1], e.c
-    if "lo" not in ins.mods:
-        raise refuse(ins)
     parts = []
     for x in sources(e, ins, kind):
         high = c.shl(x, 8)
         parts.append(c.ashr(high, 8) if signed(kind) else c.lshr(high, 8))
-    total = c.mul(*parts)
+    if "hi" in ins.mods:  # bits 16 to 47 of the product
+        widen = c.sext if signed(kind) else c.zext
+        total = c.trunc(c.lshr(c.mul(*(widen(x, "i64") for x in parts)), 16), "i32")
+    else:
+        total = c.mul(*parts)
     if ins.name == "mad24":
         total = c.add(total, e.src(ins.args[3], kind))
     e.dst(ins.args[0], total)

@@ -24,6 +24,7 @@ _LEARNED = 300
 _LIKELY = 100  # or a thirtieth of the pool, is looked at where legal points have to be guessed
 _JUDGED = 300  # of the most promising points, the chance to work is looked at
 _UNRELATED = 0.35  # spread of plain values of costs that have no logarithm
+_FARTHEST = 700.0  # of those from their middle: as far as logarithms of positive costs can be
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,8 @@ class Searcher:
             y = np.log(costs)
         else:
             spread = np.subtract(*np.quantile(costs[good], [0.75, 0.25])) or float(np.ptp(costs[good])) or 1.0
-            y = (costs - np.median(costs[good])) / spread * _UNRELATED
+            with np.errstate(over="ignore"):
+                y = np.clip((costs - np.median(costs[good])) / spread * _UNRELATED, -_FARTHEST, _FARTHEST)
         y[~good] = np.quantile(y[good], self.settings.failed_at)
         middle = float(np.median(y))
         capped: Floats = np.minimum(y, middle + self.settings.cap * max(middle - float(y.min()), 0.1))

@@ -75,7 +75,8 @@ def test_evo_is_near_the_optimum_of_a_measured_space_soon(convolution: Measured)
 
 
 @pytest.mark.parametrize("name", ["evo", "annealing", "genetic"])
-@pytest.mark.parametrize("times", ["all fail", "all equal", "negative", "zero or less", "tiny", "huge"])
+@pytest.mark.parametrize("times", ["all fail", "all equal", "negative", "zero or less", "tiny", "huge", "apart"])
+@pytest.mark.filterwarnings("error")  # nothing overflows on the way
 def test_odd_results_do_not_stop_a_search(times: str, name: str) -> None:
     space = small(tuple(range(8)), (1, 2, 4, 8), ("x", "y", "z"))
     searcher, seen = strategy(name, space, seed=0), set()
@@ -90,6 +91,7 @@ def test_odd_results_do_not_stop_a_search(times: str, name: str) -> None:
             "zero or less": float(-(number % 3)),
             "tiny": 1e-300 * (1 + sum(point)),
             "huge": (1 + number) * 1e297,
+            "apart": (0.0, 5e-324, 3.0, -1e299, 1e299, -2.0)[number % 6 if number > 11 else 0],
         }
         searcher.tell(point, values[times])
     assert len(seen) == 24

@@ -70,10 +70,10 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {  # least number of arg
     "min": (2, lambda *parts: reduce(np.minimum, parts)),
     "max": (2, lambda *parts: reduce(np.maximum, parts)),
     "abs": (1, np.abs),
-    "ceil": (1, np.ceil),
-    "floor": (1, np.floor),
-    "log2": (1, np.log2),
-    "sqrt": (1, np.sqrt),
+    "ceil": (1, lambda value: np.ceil(np.asarray(value, float))),
+    "floor": (1, lambda value: np.floor(np.asarray(value, float))),
+    "log2": (1, lambda value: np.log2(np.asarray(value, float))),
+    "sqrt": (1, lambda value: np.sqrt(np.asarray(value, float))),
     "int": (1, lambda value: np.asarray(value).astype(np.int64)),
 }
 

@@ -27,6 +27,7 @@ _CHUNK = 1 << 20
 _RESULTS = re.compile(r'"results"\s*:\s*\[')
 _RATE = re.compile(r"(flops?|gb|bytes|ops|items)\s*(/|_?per_?)\s*s|throughput|bandwidth|performance", re.IGNORECASE)
 _MOST_LEGAL = 20_000_000
+_PLAIN = 2**31  # integers beyond it are Python's own, whose products do not overflow
 _LONGEST_VALUE = 64 * _CHUNK
 _LARGEST = 1e300  # a time above it is none
 _T4_HINT = 'a T4 file is {"results": [{"configuration": {...}, "invalidity": ..., "measurements": [...]}, ...]}'
@@ -371,5 +372,5 @@ def legal_points(declared: Declared) -> Points:
 
 
 def _column(knob: Knob) -> NDArray[Any]:
-    words = any(isinstance(value, str) for value in knob.values)
-    return np.array(knob.values, dtype=object if words else None)
+    exact = any(isinstance(value, str) or (isinstance(value, int) and abs(value) > _PLAIN) for value in knob.values)
+    return np.array(knob.values, dtype=object if exact else None)

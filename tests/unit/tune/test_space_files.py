@@ -282,3 +282,16 @@ def test_a_broken_declaration_is_named(tmp_path: Path, conditions: object, value
     with pytest.raises(SyntaxInvalid) as caught:
         formats.read_declaration(declared(tmp_path / "t1.json", conditions, values))
     assert words in caught.value.message
+
+
+def test_products_of_large_values_do_not_wrap_around(tmp_path: Path) -> None:
+    conditions = [
+        "a * a > 10 ** 20",
+        "a % 3 == 1",
+        "log2(a) >= 33 and sqrt(a) == 2 ** 20",
+        "ceil(a / 3) > floor(a / 3)",
+    ]
+    path = declared(tmp_path / "t1.json", conditions, [2**20, 2**33, 2**40])
+    space = formats.read_declaration(path).space()
+    assert space.legal is not None
+    assert [space.values(point) for point in space.legal] == [(2**40,)]

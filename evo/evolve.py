@@ -303,6 +303,7 @@ class _Loop:
             number=self.trials + ahead,
             stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             compiled_here=self.flights is None,
+            under_way=ahead,
         )
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:

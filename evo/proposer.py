@@ -65,14 +65,16 @@ class Proposer:
         """How many proposals were no trial, by why."""
         return {"known_code": self.memory.duplicates, "known_losers": self.memory.again}
 
-    def ask(self, parent: Variant, *, number: int, stalled: bool, compiled_here: bool) -> Proposal | None:
+    def ask(
+        self, parent: Variant, *, number: int, stalled: bool, compiled_here: bool, under_way: int = 0
+    ) -> Proposal | None:
         """The next proposal for trial `number`, None where none is left.
 
         compiled_here: its machine code is compared before it is sent anywhere.
         """
         self.search.reseed(random.Random(f"{self._settings.seed}/{number}"))
         for _ in range(DUPLICATES):
-            proposal = self.search.ask(parent, self._context(number, stalled), self._screen)
+            proposal = self.search.ask(parent, self._context(number, stalled, under_way), self._screen)
             if proposal is None:
                 return None
             self.tried.add(parse_variant(proposal.text).id)
@@ -86,7 +88,7 @@ class Proposer:
             self.memory.duplicates += 1
         return None
 
-    def _context(self, number: int, stalled: bool) -> Context:
+    def _context(self, number: int, stalled: bool, under_way: int) -> Context:
         return Context(
             task=self._task,
             chip=self._bench.chip,
@@ -97,6 +99,7 @@ class Proposer:
             trials_left=self._settings.iterations - number,
             losers=self.memory.losers,
             stalled=stalled,
+            under_way=under_way,
         )
 
     def _is_new(self, proposal: Proposal) -> bool:

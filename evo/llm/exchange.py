@@ -162,7 +162,7 @@ def _read(completion: Completion) -> Reply:
 
 def _require_new(edited: Edited, question: Question) -> None:
     if edited.variant.id in question.tried:
-        raise Unusable("exactly this variant was tried already and not kept; propose something else")
+        raise Unusable("exactly this variant was tried already and not kept, or is being tried; propose something else")
 
 
 def _require_compiling(edited: Edited, question: Question, probe: Probe) -> None:

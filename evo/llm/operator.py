@@ -95,6 +95,7 @@ class Llm:
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         """The next edit of the parent, or None when the budget, the transcript or the server is at its end.
 
+        None too where a question brought nothing while others are tried: their verdicts come first.
         Raises the server's fault where no other operator is left to go on with.
         """
         del rng  # draws are by exchange, so that they do not depend on what other operators drew
@@ -110,6 +111,8 @@ class Llm:
             if proposal is not None:
                 self._fruitless = 0
                 return proposal
+            if context.under_way:
+                return None  # it cannot know what becomes of those: ask again when one more has its verdict
             self._fruitless += 1
             if self._fruitless >= _FRUITLESS and not self._ended:
                 self._end(f"no usable edit in {_FRUITLESS} exchanges: {one_line(answer.problem) or answer.ended}")

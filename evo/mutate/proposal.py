@@ -78,7 +78,7 @@ class Context:
     file names of rungs tried in this line of descent. insights: sentences about what has helped, best first. codes:
     hashes of machine code that was tried. trials_left: how many trials the run may still make; None: not told. losers:
     changes (`change_key`) that failed or cost time in this line of descent; rules offer them last. stalled: nothing was
-    kept for a while, far from what the limits allow.
+    kept for a while, far from what the limits allow. under_way: trials without a verdict so far.
     """
 
     task: Task
@@ -91,6 +91,7 @@ class Context:
     trials_left: int | None = None
     losers: Collection[str] = frozenset()
     stalled: bool = False
+    under_way: int = 0
 
     def fits(self, variant: Variant) -> bool:
         """Whether the launch plan is legal on the chip at every bench case; if not, a trial would be wasted."""

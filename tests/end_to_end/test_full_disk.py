@@ -16,6 +16,8 @@ from evo.population import load_records
 
 ITERATE = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu", "--operators", "ladder")
 
+NO_BYTE_CODE = {"PYTHONDONTWRITEBYTECODE": "1"}  # Python cuts its own short too, and never notices
+
 
 def limited(size: int) -> Callable[[], None]:
     """No file of this process and its children grows past `size` bytes: a write that would fails as on a full disk."""
@@ -31,7 +33,7 @@ def test_a_full_disk_ends_the_run_and_the_next_goes_on(tmp_path: Path, size: int
         cwd=root,
         capture_output=True,
         text=True,
-        env=environment(),
+        env=environment(NO_BYTE_CODE),
         preexec_fn=limited(size),
         check=False,
     )

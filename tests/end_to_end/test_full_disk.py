@@ -55,7 +55,7 @@ def test_a_compiler_without_room_is_no_verdict_on_the_text(tmp_path: Path) -> No
         cwd=root,
         capture_output=True,
         text=True,
-        env=environment({"EVO_CACHE": str(tmp_path / "cache")}),
+        env=environment({"EVO_CACHE": str(tmp_path / "cache"), **NO_BYTE_CODE}),
         preexec_fn=limited(3_000),
         check=False,
     )

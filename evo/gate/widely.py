@@ -7,6 +7,7 @@ the seed tells. What the variant makes of each is then held to the truth of thos
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,10 +36,8 @@ def repeated(task: Task, case: Case, axis: str, inputs: Arrays, where: Places, s
     """
     length = case.axes[axis]
     rng = np.random.default_rng([seed, length, len(where)])
-    kinds = _dealt(len(where), length, rng)
     led = _led(task, axis)
-    if not all(is_float(tensor.dtype) for tensor in led):
-        kinds = np.sort(kinds)  # whole numbers may have to rise
+    kinds = _dealt(len(where), length, rng, led)
     source = where[kinds]
     if len(where) == 1 and length > 1:
         source[where[0]] = (where[0] + 1) % length
@@ -72,8 +71,8 @@ def varied(task: Task, case: Case, reference: Reference, axis: str | None, count
             continue
         if axis is None or count == case.axes[axis]:
             return Varied(found.inputs, None, found)
-        kinds = _dealt(count, case.axes[axis], drawn)
         led = _led(task, axis)
+        kinds = _dealt(count, case.axes[axis], drawn, led)
         inputs = found.inputs | {t.name: np.ascontiguousarray(found.inputs[t.name][kinds]) for t in led}
         return Varied(inputs, kinds, found)
     return None
@@ -83,9 +82,11 @@ def _led(task: Task, axis: str) -> list[Tensor]:
     return [tensor for tensor in task.inputs if tensor.shape and tensor.shape[0].text == axis]
 
 
-def _dealt(count: int, length: int, rng: np.random.Generator) -> Places:
-    """Which of so many kinds each place is; every kind is there."""
-    return np.asarray(rng.permutation(np.r_[np.arange(count), rng.integers(0, count, length - count)]), np.int64)
+def _dealt(count: int, length: int, rng: np.random.Generator, led: Sequence[Tensor]) -> Places:
+    """Which of so many kinds each place is; every kind is there. Whole numbers among the inputs may have to rise."""
+    kinds = np.r_[np.arange(count), rng.integers(0, count, length - count)]
+    in_order = not all(is_float(tensor.dtype) for tensor in led)
+    return np.asarray(np.sort(kinds) if in_order else rng.permutation(kinds), np.int64)
 
 
 def held_to_truth(task: Task, case: Case, found: WideLook, truth: Expectation) -> tuple[CaseCheck, bool] | None:

@@ -14,7 +14,9 @@ from evo.device import DeviceName
 from evo.device.folded import fold, place_of
 from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import TimedSizes, timed, timed_sizes
+from evo.gate.widely import repeated, varied
 from evo.prepare import Prepared
+from evo.reference import load_reference
 from evo.result import Status
 from evo.task import Task, read_task
 
@@ -161,6 +163,26 @@ def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, mon
     else:
         assert seen.status is Status.CORRECT, seen.reason
         assert "its blocks write 252 words of y, and are due 256" in seen.unseen
+
+
+def test_whole_numbers_that_rise_still_rise_where_inputs_repeat(tmp_path):
+    """Boundaries and sorted labels: a kernel may rely on their order."""
+    folder = tmp_path / "rows"
+    (folder / "ladder").mkdir(parents=True)
+    label = "  - {name: label, role: in, dtype: int32, shape: [ROWS]}\n  - {name: y,"
+    (folder / "task.yaml").write_text(TASK_YAML.replace("  - {name: y,", label))
+    drawn = 'return {"label": np.arange(case["ROWS"]) // 3, "x":'
+    (folder / "reference.py").write_text(REFERENCE.replace('return {"x":', drawn, 1))
+    task = read_task(folder)
+    case, reference = task.bench[0], load_reference(task)
+    inputs, kinds = repeated(task, case, "ROWS", reference.inputs(case, 1), np.array([5, 70, 900]), 1)
+    assert set(kinds) == {0, 1, 2}
+    assert sorted(set(inputs["label"])) == [1, 23, 300]
+    assert (np.diff(inputs["label"]) >= 0).all()
+    other = varied(task, case, reference, "ROWS", 40, 1)
+    assert other is not None
+    assert (np.diff(other.inputs["label"]) >= 0).all()
+    assert len(set(other.kinds)) == 40
 
 
 @pytest.mark.parametrize("masked", [False, True])

@@ -10,9 +10,11 @@ same bytes and one of them wrote, all is undone and the launch starts again in o
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +37,8 @@ def run_parts(
     """The joined context of all parts; None, with memory as it was, if the launch must run in one thread."""
     before = [(buffer, _copy(buffer.bytes)) for buffer in buffers if buffer.writable]
     ticket = pages.take(128)  # a cache line of its own, and the one that is fetched along with it
-    parts = [make(ticket) for _ in range(min(threads, MOST))]
-    budget = parts[0].field("budget")
-    workers = [threading.Thread(target=_run, args=(compiled, part, parts)) for part in parts[1:]]
-    for worker in workers:
-        worker.start()
-    _run(compiled, parts[0], parts)
-    for worker in workers:
-        worker.join()
+    crew = _Crew(compiled, functools.partial(make, ticket))
+    budget, parts = crew.run(min(threads, MOST))
     used = sum(budget - part.field("budget") for part in parts)
     together = used <= budget and not any(part.field("fault_count") for part in parts) and not _meet(parts)
     first, *others = parts
@@ -76,12 +72,39 @@ def run_alone(compiled: Compiled, context: Context) -> None:
     context.cpu_s = (time.thread_time() - before,)
 
 
-def _run(compiled: Compiled, part: Context, parts: Sequence[Context]) -> None:
-    run_alone(compiled, part)
-    if part.field("fault_count"):
-        # What the others do will be undone: let them end soon.
-        for other in parts:
-            other.set_field("budget", _STOP)
+class _Crew:
+    """The parts of one launch, each made and run by a thread of its own: making one takes as long as a small launch."""
+
+    def __init__(self, compiled: Compiled, make: Callable[[], Context]) -> None:
+        self._compiled, self._make = compiled, make
+        self._lock = threading.Lock()
+        self._parts: dict[int, Context] = {}
+        self._budget = 0
+        self._is_over = False
+
+    def run(self, count: int) -> tuple[int, list[Context]]:
+        """The budget that each part began with, and the parts, the one of this thread first."""
+        with ThreadPoolExecutor(max_workers=max(1, count - 1), thread_name_prefix="evo-sim") as threads:
+            others = [threads.submit(self._run, place) for place in range(1, count)]
+            self._run(0)
+            for other in others:
+                other.result()
+        return self._budget, [self._parts[place] for place in range(count)]
+
+    def _run(self, place: int) -> None:
+        part = self._make()
+        with self._lock:
+            self._parts[place] = part
+            self._budget = part.field("budget")
+            if self._is_over:
+                part.set_field("budget", _STOP)
+        run_alone(self._compiled, part)
+        if part.field("fault_count"):
+            with self._lock:  # what the others do will be undone: let them end soon
+                self._is_over = True
+                for other in self._parts.values():
+                    if other is not part:
+                        other.set_field("budget", _STOP)
 
 
 def _meet(parts: Sequence[Context]) -> bool:

@@ -261,7 +261,7 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
         assert large.modelled_us > 100
 
 
-@pytest.mark.parametrize("device", ["sim", "gpu"])
+@pytest.mark.parametrize("device", ["sim", pytest.param("gpu", marks=pytest.mark.long)])
 def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, device, monkeypatch):
     """Blocks that wait for the one before are all needed; here all of them are too many."""
     monkeypatch.setattr(timed, "_BUDGET", 20_000)

@@ -80,6 +80,7 @@ PRELUDE = """\
 
 _ARCH = re.compile(r"(?P<kind>sm|compute)_(?P<number>\d{2,3}[af]?)")
 _OUT_OF_MEMORY, _INVALID_OPTION, _COMPILATION, _BUILTINS_MISSING = 1, 5, 6, 7  # nvrtcResult
+_NO_MEMORY = "catastrophic error: out of memory"  # of the front end
 
 
 def compile_source(
@@ -165,7 +166,8 @@ def _compile(
     log = str(answer["log"])
     result = int(answer["result"])
     if (failure := _failure(result, log, name, arch)) is not None:
-        return _Refused(failure, result, log) if result in (0, _COMPILATION) else failure
+        repeats = result in (0, _COMPILATION) and _NO_MEMORY not in log
+        return _Refused(failure, result, log) if repeats else failure
     ptx, kernels = str(answer["ptx"]), kernel_reports(log, answer["sass"])
     return Binary(
         key="",
@@ -191,7 +193,7 @@ def _failure(result: int, log: str, name: str, arch: str) -> Diagnostics | None:
     complaint = front_end_complaint(log, name)
     if result == 0 and complaint is None:
         return None
-    if result == _OUT_OF_MEMORY:
+    if result == _OUT_OF_MEMORY or (result == _COMPILATION and _NO_MEMORY in log):
         complaint = f"{name}: the compiler ran out of memory"
     elif complaint is None:
         lines = [line for line in log.splitlines() if line.strip()]

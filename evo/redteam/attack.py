@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "attacks"
 
 _HEADER = re.compile(r"^// (?P<field>[a-z]+): (?P<value>.*)$")
 _MORE = re.compile(r"^//  +(?P<value>\S.*)$")
-_EXPECT = re.compile(r"(?P<status>\w+), (?P<phrase>.+)")
+_EXPECT = re.compile(r"(?P<status>\w+(?: or \w+)*), (?P<phrase>.+)")
 _ROW = re.compile(r"(?:[1-9]\d?|F[1-9]\d?)(?: F[1-9]\d?)*")
 _FIELDS = {"attack", "row", "idea", "exploits", "naive", "expect", "behind", "gpu", "rival", "gate"}
 _REQUIRED = ("attack", "row", "idea", "exploits", "expect")
@@ -38,13 +38,13 @@ _NAIVE_VALUES = {"case", "time", "runs"}
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A status, and words of its reason."""
+    """A status, or several of which the machine decides, and words of its reason."""
 
-    status: str
+    statuses: tuple[str, ...]
     phrase: str
 
     def holds(self, status: str, reason: str) -> bool:
-        return status == self.status and self.phrase.lower() in reason.lower()
+        return status in self.statuses and self.phrase.lower() in reason.lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ def _expected(path: Path, line: int, value: str) -> Expected:
     match = _EXPECT.fullmatch(value)
     if match is None:
         raise _invalid(path, line, f"{value!r} is not `<status>, <words of the reason>`")
-    return Expected(match["status"], match["phrase"])
+    return Expected(tuple(match["status"].split(" or ")), match["phrase"])
 
 
 def _invalid(path: Path, line: int, problem: str) -> SyntaxInvalid:

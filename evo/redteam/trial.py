@@ -209,7 +209,7 @@ def _defence(evaluation: Evaluation) -> str:
         return "limits of the chip"
     if evaluation.check is not None:
         return _FOUND.get(evaluation.status, "gate")
-    if evaluation.status is Status.TIMED_OUT:
+    if evaluation.status is Status.TIMED_OUT or "the compiler ran out of memory" in reason:
         return "compile limit"
     if evaluation.status is Status.UNCOMPILED:
         return "compiler: warnings are errors"

@@ -17,6 +17,7 @@ from evo.compile import Binary, Cache, Diagnostics, compile_source, default_cach
 from evo.compile.report import code_hash
 from evo.compile.screen import STANDARD_HEADERS, flag_allowed, refusal
 from evo.errors import EvoError, HarnessFault, UsageError
+from evo.redteam import load_attacks
 from evo.result import Status
 
 NO_CACHE = Cache(None)
@@ -354,6 +355,16 @@ def test_cache_hit_is_fast_and_equal(tmp_path: Path) -> None:
         first.cubin,
         first.kernels,
     )
+
+
+@pytest.mark.long
+def test_want_of_memory_is_no_complaint_about_the_text(tmp_path: Path) -> None:
+    """Whether time or memory ends it depends on the machine, so it is not remembered either."""
+    bomb = next(attack.text for attack in load_attacks() if attack.name == "compile_bomb")
+    found = compile_source(bomb, name="k.cu", macros={}, cache=Cache(tmp_path), time_limit_s=20)
+    assert isinstance(found, Diagnostics)
+    assert found.reason in ("k.cu: the compiler ran out of memory", "k.cu: not compiled within 20 s")
+    assert not [entry for entry in tmp_path.rglob("*") if entry.is_file()]
 
 
 def test_key_covers_every_input(tmp_path: Path) -> None:

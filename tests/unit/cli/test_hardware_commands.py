@@ -173,7 +173,7 @@ def test_bad_input(capsys: pytest.CaptureFixture[str], arguments: list[str], cod
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("work: {flop: N, bytes: 8 * N}\n", "", ["task.yaml", "work.flop"]),
+        ("flop: N,", "flop: -N,", ["task.yaml:12", "work.flop"]),
         ("flop: N,", "flop: 90000000 * N,", ["task.yaml:14", "targets.l4.small", "below the floor"]),
     ],
 )

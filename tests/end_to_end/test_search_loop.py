@@ -129,7 +129,8 @@ def test_a_restart_finds_what_no_edit_of_the_champion_is_and_is_gone_on_with_ali
         git(root, "add", "-A")
         git(root, "commit", "-qm", "tasks")
         for iterations in steps:
-            words = ("--operators", "rules", "--seed", "1", "--json", "--iterations", iterations)
+            chosen = ("--operators", "rules.work,rules.knob,rules.order", "--margin", "15%")
+            words = (*chosen, "--seed", "1", "--json", "--iterations", iterations)
             more = ("--resume",) if iterations != steps[0] else ()
             ran = evo("iterate", "matmul", "--device", "sim:l4", *words, *more, cwd=root)
             assert ran.code == 0, ran.err

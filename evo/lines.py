@@ -80,14 +80,8 @@ class Lines:
 
     def _since_start(self, records: Sequence[Record]) -> Sequence[Record]:
         """The champion's own line of descent: who begins anew from a file does not want what came of another."""
-        starts = [
-            place
-            for place, record in enumerate(records)
-            if (record.task, *record.place[:2]) == (self._task.name, *self._places)
-            and record.kind == "start"
-            and record.verdict is None
-            and record.kept
-        ]
+        here = (self._task.name, *self._places)
+        starts = [i for i, record in enumerate(records) if record.begins and (record.task, *record.place[:2]) == here]
         return records[starts[-1] :] if starts else records
 
     def _candidates(self, champion: Variant, records: Sequence[Record]) -> list[Elite]:

@@ -122,7 +122,7 @@ class Notebook:
         """The line of descent of the champion that stands in `path`, back to its start."""
         place = path.stem
         records = [r for r in load_records(self.root, self.task.name) if f"{r.place[0]}-{r.place[1]}" == place]
-        starts = [index for index, record in enumerate(records) if record.kind == "start" and record.kept]
+        starts = [index for index, record in enumerate(records) if record.begins]
         line = records[starts[-1] :] if starts else records
         rungs = [str(record.arguments["rung"]) for record in line if "rung" in record.arguments]
         kept_rungs = [str(r.arguments["rung"]) for r in line if r.kept and "rung" in r.arguments]

@@ -107,10 +107,15 @@ class Record:
         return Verdict(str(decision["verdict"])) if isinstance(decision, dict) else None
 
     @property
+    def begins(self) -> bool:
+        """Whether a line of descent begins here: a start that passed, which takes no decision."""
+        return self.kind == "start" and self.verdict is None and self.status.passed
+
+    @property
     def kept(self) -> bool:
-        """Whether this trial's text became the champion. A start that passed does so without a decision."""
+        """Whether this trial's text became the champion."""
         if self.verdict is None:
-            return self.kind == "start" and self.status.passed
+            return self.begins
         return self.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
 
     @property

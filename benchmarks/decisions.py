@@ -32,7 +32,7 @@ from evo.hardware import Chip, chip
 from evo.launch import Launch
 from evo.prepare import Failed, prepare
 from evo.reference import load_reference
-from evo.result import Verdict
+from evo.results import Verdict
 from evo.task import load_task
 
 KERNEL = Path(__file__).parent / "kernels/known_work.cu"

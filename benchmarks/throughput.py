@@ -34,7 +34,7 @@ from evo.errors import HarnessFault
 from evo.evaluate import Job, evaluate, evaluate_all
 from evo.hardware import Chip
 from evo.launch import Refusal, plan
-from evo.result import Evaluation, Status, Verdict
+from evo.results import Evaluation, Status, Verdict
 from evo.screening import Screened, screen_all
 from evo.task import Case, Task, load_task
 from evo.variant import KnobValue, parse_variant

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evo.errors import SyntaxInvalid
 from evo.evaluate import Job, evaluate
 from evo.mutate import Proposal, not_one_change, rung_of
-from evo.result import Evaluation, Status
+from evo.results import Evaluation, Status
 from evo.task import Task
 from evo.variant import Variant, parse_variant, read_variant
 from evo.workbench import Workbench

@@ -16,7 +16,7 @@ from evo.device.samples import BenchOptions, RivalFigures
 from evo.device.worker import Worker
 from evo.errors import TaskInvalid
 from evo.reference import Reference
-from evo.result import Json, Timing, drop_absent
+from evo.results import Json, Timing, drop_absent
 from evo.task import Case
 
 _SLACK_S = 120.0

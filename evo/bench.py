@@ -31,7 +31,7 @@ from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples,
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
 from evo.hardware import Chip
-from evo.result import CaseBench, Decision, Fault, Json, Timing, Verdict
+from evo.results import CaseBench, Decision, Fault, Json, Timing, Verdict
 
 __all__ = [
     "BenchOptions", "BenchRequest", "Measurement", "control", "measure", "measure_persisting", "require_quiet",

@@ -14,9 +14,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast
 
-from evo.disk import write_atomic
 from evo.errors import HarnessFault
-from evo.result import Json
+from evo.files import write_atomic
+from evo.results import Json
 
 VERSION = 1
 _RATES = "rates"

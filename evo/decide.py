@@ -22,7 +22,7 @@ from evo.decide_guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
 from evo.decide_modelled import decide_modelled
 from evo.decide_noise import Between, between_captures, widened
 from evo.errors import HarnessFault, UsageError
-from evo.result import CaseBench, Decision, Environment, Gain, Json, Verdict
+from evo.results import CaseBench, Decision, Environment, Gain, Json, Verdict
 
 __all__ = [
     "DEFAULT_RULE",

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from evo.hardware import Chip
-from evo.result import CaseBench
+from evo.results import CaseBench
 
 TAIL_RATIO = 1.2  # p90 may be this much above p50 ...
 TAIL_SLACK = 1.05  # ... or this much above what the parent's own tail is on the same machine

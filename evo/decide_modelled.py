@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.errors import HarnessFault
-from evo.result import CaseBench, Decision, Estimate, Gain, Json, Verdict
+from evo.results import CaseBench, Decision, Estimate, Gain, Json, Verdict
 
 MARGIN = 0.10
 CASE_LOSS = 0.02

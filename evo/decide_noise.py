@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from evo.result import Gain, Json, drop_absent
+from evo.results import Gain, Json, drop_absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The exception tree: harness failures only. A variant's failure is data (`evo.result.Status`), never one of these.
+"""The exception tree: harness failures only. A variant's failure is data (`evo.results.Status`), never one of these.
 
 EvoError
 ├── UsageError          exit 2   the command line asks for something that does not exist

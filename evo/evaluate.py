@@ -24,7 +24,7 @@ from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.prepare import Failed, Prepared, simpler, spills
-from evo.result import CaseBench, Check, Decision, Evaluation, Fault, Status, Verdict
+from evo.results import CaseBench, Check, Decision, Evaluation, Fault, Status, Verdict
 from evo.task import Task
 from evo.workbench import Workbench
 

@@ -23,7 +23,7 @@ from evo.notebook import Notebook, open_notebook
 from evo.population import Record, rebuild_text
 from evo.prepare import Failed
 from evo.proposer import DUPLICATES, Proposer
-from evo.result import Evaluation, Json, Status, Verdict, drop_absent
+from evo.results import Evaluation, Json, Status, Verdict, drop_absent
 from evo.resume import LastRun, gain_of, last_run
 from evo.screening import screened_gains
 from evo.settings import Event, Observer, Settings, language_model

@@ -18,7 +18,7 @@ from evo.cluster import Fleet, KnownCode, open_site
 from evo.decide import KEPT
 from evo.evaluate import Job, Workbench
 from evo.mutate import Proposal, carried, not_one_change
-from evo.result import Decision, Evaluation, Json, Verdict
+from evo.results import Decision, Evaluation, Json, Verdict
 from evo.settings import Event, Observer, Settings
 from evo.task import Task
 from evo.variant import Variant, parse_variant

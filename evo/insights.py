@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.population import Record
-from evo.result import Environment, Json, drop_absent
+from evo.results import Environment, Json, drop_absent
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?")
 

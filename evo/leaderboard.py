@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn, cast
 
-from evo.disk import write_atomic
 from evo.errors import RecordCorrupt
+from evo.files import write_atomic
 from evo.population import Record
 from evo.population.shape import is_number
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 
 VERSION = 1
 HINT = "evo leaderboard --rebuild"

@@ -24,7 +24,7 @@ from evo.insights import summarise, unsuccessful
 from evo.leaderboard import entries, load
 from evo.llm.edits import Unusable, apply_edits, one_line, read_reply
 from evo.population import load_records
-from evo.result import Evaluation
+from evo.results import Evaluation
 from evo.roofline import limits
 from evo.source import classify, tree_difference
 from evo.task import Task, load_task, task_names

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from evo.mutate import Proposal, edit_key
 from evo.population import Record
-from evo.result import Evaluation, Json
+from evo.results import Evaluation, Json
 from evo.source import tree_difference
 from evo.variant import Variant
 

@@ -17,7 +17,7 @@ from evo import leaderboard
 from evo.ledger import Kept, Ledger
 from evo.mutate import Proposal
 from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
-from evo.result import Environment, Evaluation, Json
+from evo.results import Environment, Evaluation, Json
 from evo.task import Task
 from evo.variant import Variant
 

@@ -16,7 +16,7 @@ from evo.gate.rules import static_problem
 from evo.hardware import Chip
 from evo.launch import Plan, Refusal, macros_of, plan
 from evo.program import build, signature_problem
-from evo.result import Check, Json, Status, drop_absent
+from evo.results import Check, Json, Status, drop_absent
 from evo.source import kernel_signatures
 from evo.task import Case, Task
 from evo.variant import Variant, parse_variant

@@ -12,7 +12,7 @@ from evo.memory import Memory
 from evo.mutate import Context, Proposal, not_one_change, operators
 from evo.population import Record, load_records
 from evo.prepare import Failed
-from evo.result import Evaluation, Json
+from evo.results import Evaluation, Json
 from evo.resume import codes_of
 from evo.search import Prior, Search
 from evo.settings import Settings

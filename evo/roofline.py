@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from evo.errors import SyntaxInvalid
 from evo.expr import ceil_div
 from evo.hardware import Chip
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 from evo.task import Case, Task
 
 _NARROW = {"float8_e4m3", "float8_e5m2"}

@@ -25,7 +25,7 @@ from evo.errors import UsageError
 from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare, spills
 from evo.reference import Expectation
-from evo.result import Fault, Status
+from evo.results import Fault, Status
 from evo.task import Case, Task
 from evo.variant import parse_variant
 from evo.workbench import Workbench

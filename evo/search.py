@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from evo.mutate import Context, Operator, Proposal
-from evo.result import Status
+from evo.results import Status
 from evo.variant import Variant, parse_variant
 
 SEARCHES = ("bandit", "random", "best-of-n")

@@ -13,7 +13,7 @@ from evo.llm import Llm, LlmSettings, Surroundings
 from evo.mutate import WHEN_STALLED
 from evo.notebook import Notebook
 from evo.population import load_records
-from evo.result import Json
+from evo.results import Json
 from evo.task import Task
 from evo.workbench import Workbench
 

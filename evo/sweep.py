@@ -20,7 +20,7 @@ from evo.errors import UsageError
 from evo.hardware import Chip
 from evo.launch import Refusal, plan
 from evo.prepare import Failed, prepare
-from evo.result import Fault, Status
+from evo.results import Fault, Status
 from evo.screening import Screened, screen_all
 from evo.task import Case, Task
 from evo.tune import formats

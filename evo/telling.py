@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evo.mutate import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.notebook import Trial
-from evo.result import CaseBench, Evaluation, Json, drop_absent
+from evo.results import CaseBench, Evaluation, Json, drop_absent
 from evo.task import Task
 from evo.variant import Variant
 from evo.workbench import Workbench

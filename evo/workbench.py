@@ -22,7 +22,7 @@ from evo.gate import Sanitized, TimedSizes, check_task, timed_sizes
 from evo.hardware import Chip, chip
 from evo.prepare import Failed, Prepared, prepare
 from evo.reference import Reference, load_reference
-from evo.result import Baseline, CaseBench, Environment, Fault, Json, Timing
+from evo.results import Baseline, CaseBench, Environment, Fault, Json, Timing
 from evo.roofline import limits
 from evo.task import Task
 

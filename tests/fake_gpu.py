@@ -20,7 +20,7 @@ from evo.device import BenchCase, DeviceName, Program, RunRequest, RunResult
 from evo.device.samples import BenchRequest, BenchResult, RivalPairs, timing_of
 from evo.device.worker import Crashed
 from evo.errors import HarnessFault
-from evo.result import CaseBench, Fault
+from evo.results import CaseBench, Fault
 
 OPENER = "fake_gpu:FakeGpu"
 FAULTS = {"trap": "trap", "stray": "out_of_bounds", "deep": "stack_overflow", "memory": "launch"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tiny import FAST
 
-from evo.result import Status
+from evo.results import Status
 
 
 @dataclass(frozen=True)

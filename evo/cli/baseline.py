@@ -12,7 +12,7 @@ from evo.cli.chips import CaseWord, choose_cases
 from evo.cli.options import AsJson, DeviceWord, Seed, choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say, stage
 from evo.errors import DeviceMissing, HarnessFault
-from evo.result import Json
+from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.baseline import CaseBaseline, Rival

@@ -11,7 +11,7 @@ from evo.cli import completion
 from evo.cli.chips import GpuWord, choose_chip
 from evo.cli.options import AsJson, choose_task, read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
-from evo.result import Json
+from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.cli.options import Session
@@ -130,7 +130,7 @@ def derive_json(found: Derivation, reports: dict[str, Compiled]) -> dict[str, Js
 
 
 def candidate_json(one: Candidate) -> dict[str, Json]:
-    from evo.result import drop_absent
+    from evo.results import drop_absent
 
     layouts: list[Json] = [
         {

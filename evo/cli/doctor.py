@@ -12,7 +12,7 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.cli.examine import Finding
-    from evo.result import Json
+    from evo.results import Json
 
 _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 

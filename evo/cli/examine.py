@@ -21,7 +21,7 @@ from evo.errors import EvoError, HarnessFault
 
 if TYPE_CHECKING:
     from evo.compile import Binary
-    from evo.result import Json
+    from evo.results import Json
 
 _CUDA12 = (
     "the driver is older than CUDA 13: pip uninstall -y cupy-cuda13x, then pip install cupy-cuda12x "

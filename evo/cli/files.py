@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from evo.evaluate import Workbench
     from evo.hardware import Chip
     from evo.profile import HotLine, KernelProfile
-    from evo.result import Evaluation, Json
+    from evo.results import Evaluation, Json
     from evo.task import Case
 
 FAILED = 1

@@ -27,7 +27,7 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.population import Record
-    from evo.result import Evaluation, Json
+    from evo.results import Evaluation, Json
     from evo.task import Task
 
 DIFFERS = 1
@@ -187,7 +187,7 @@ def _warn_of_change(record: Record, task: Task) -> None:
 
 
 def _differences(record: Record, evaluation: Evaluation) -> list[str]:
-    from evo.result import Environment
+    from evo.results import Environment
 
     return evaluation.environment.differences(Environment.from_json(record.environment))
 

@@ -14,7 +14,7 @@ from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
 from evo.cli.options import AsJson, choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
 from evo.errors import HarnessFault, UsageError
-from evo.result import Json
+from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.calibration import Measured

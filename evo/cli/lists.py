@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evo.insights import Insight, Unsuccessful
     from evo.leaderboard import Entry
     from evo.mutate import OperatorDoc
-    from evo.result import Json
+    from evo.results import Json
 
 OnlyTask = Annotated[
     str | None,

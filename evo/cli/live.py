@@ -18,7 +18,7 @@ from evo.cli.watch import Row, Tally, begin_line, done_line, usage_words
 
 if TYPE_CHECKING:
     from evo.evolve import Event
-    from evo.result import Json
+    from evo.results import Json
 
 _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12

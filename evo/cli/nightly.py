@@ -215,7 +215,7 @@ def _leave(night: Night, root: Path, out: Path) -> None:
 
 def _write_all(night: Night, out: Path) -> None:
     """The summary, the JUnit file and all of it as JSON."""
-    from evo.disk import write_atomic
+    from evo.files import write_atomic
     from evo.nightly import junit, markdown
 
     summary = markdown(night)

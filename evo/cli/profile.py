@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from evo.device import Program, RunRequest, RunResult
     from evo.evaluate import Workbench
     from evo.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
-    from evo.result import Fault, Json
+    from evo.results import Fault, Json
     from evo.task import Case
 
 FAILED = 1
@@ -74,7 +74,7 @@ class Profile:
 
     def to_json(self) -> dict[str, Json]:
         from evo.profile import Measured
-        from evo.result import drop_absent
+        from evo.results import drop_absent
 
         return drop_absent(
             {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from evo.cli.terminal import out, out_json, out_table, paint, say
 from evo.errors import DeviceMissing
-from evo.result import Json
+from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.hardware import Chip

@@ -13,7 +13,7 @@ from evo.errors import EvoError, LedgerUnclean
 
 if TYPE_CHECKING:
     from evo.population import Record
-    from evo.result import Json
+    from evo.results import Json
 
 
 def record_json(record: Record, commit: str | None) -> dict[str, Json]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evo.leaderboard import Entry
     from evo.population import Record
     from evo.report import CaseStudy, Heat, Roofline, Story
-    from evo.result import Json
+    from evo.results import Json
 
 _COUNT_LIMIT_S = 30.0  # for each case that is tried
 _MOST_COUNTED = 6  # champions with different texts
@@ -187,7 +187,7 @@ def _rendered(chosen: Format, told: Story, study: CaseStudy | None) -> str:
 
 
 def _write(target: Path, text: str) -> None:
-    from evo.disk import write_atomic
+    from evo.files import write_atomic
 
     if target.is_dir():
         raise UsageError(f"--out {target} is a folder", hint="name a file")

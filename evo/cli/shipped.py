@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import evo
-from evo.disk import write_atomic
 from evo.errors import HarnessFault, UsageError
+from evo.files import write_atomic
 
 _EMPTY_LEADERBOARD = '{"version": 1, "entries": []}\n'
 _LEFT_OUT = {"champions", "__pycache__"}

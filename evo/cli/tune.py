@@ -24,7 +24,7 @@ from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_tab
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.result import Json
+    from evo.results import Json
     from evo.sweep import Sweep, Trial
     from evo.tune.formats import Declared
     from evo.tune.replay import Summary

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 from evo.cli.terminal import microseconds, out, out_table, paint, plain, ratio, verdict_colour
 
 if TYPE_CHECKING:
-    from evo.result import CaseBench, CaseCheck, Decision, Evaluation, Fault, Json
+    from evo.results import CaseBench, CaseCheck, Decision, Evaluation, Fault, Json
 
 
 def coloured(word: str) -> str:

@@ -14,7 +14,7 @@ from evo.cli.views import case_us
 
 if TYPE_CHECKING:
     from evo.evolve import Event
-    from evo.result import Json
+    from evo.results import Json
 
 Fields = Mapping[str, "Json"]
 

@@ -23,7 +23,7 @@ from evo.cluster.seat import KnownCode, Limits, Order, Seat
 from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost
 from evo.evaluate import Job
-from evo.result import Evaluation, Json
+from evo.results import Evaluation, Json
 from evo.task import Task
 from evo.workbench import harness_version
 

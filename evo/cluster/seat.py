@@ -9,7 +9,7 @@ from typing import Any
 from evo.cluster.link import Link
 from evo.errors import EvoError
 from evo.evaluate import Job, Started
-from evo.result import Json
+from evo.results import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

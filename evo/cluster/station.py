@@ -13,7 +13,7 @@ from evo.cluster.parcel import Parcel
 from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate import Job, Started, finish, start
-from evo.result import Evaluation, Json
+from evo.results import Evaluation, Json
 from evo.screening import screened_gains
 from evo.task import Task
 from evo.workbench import Workbench, harness_version

@@ -32,7 +32,7 @@ from evo.compile.sass import instruction_mix, known_arch
 from evo.compile.screen import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
 from evo.compile.toolkit import find_toolkit, toolkit_version
 from evo.errors import HarnessFault, UsageError
-from evo.result import Status
+from evo.results import Status
 
 __all__ = [
     "ALLOWED_FLAGS",

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evo.result import Status
+from evo.results import Status
 
 SOURCE_NAME = "variant.cu"  # every text is compiled under this name, so that a path never changes a binary
 PRELUDE_NAME = "evo_prelude.h"

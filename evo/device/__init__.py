@@ -17,7 +17,7 @@ from evo.device.folded import Folded
 from evo.errors import DeviceMissing, UsageError
 from evo.hardware import CHIPS, Chip, chip
 from evo.launch import Launch, Workspace
-from evo.result import CaseBench, Fault
+from evo.results import CaseBench, Fault
 
 Array = NDArray[np.generic]
 Arrays = dict[str, Array]

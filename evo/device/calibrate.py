@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from evo.compile import Binary, Diagnostics, compile_source
 from evo.device import DeviceName
 from evo.errors import HarnessFault, UsageError
-from evo.result import Json
+from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.device.worker import Worker

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest, sim
 from evo.dtypes import NUMPY
 from evo.launch import Launch
-from evo.result import Fault
+from evo.results import Fault
 
 SECOND_LOOK = 200_000_000  # warp instructions
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread

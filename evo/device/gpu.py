@@ -27,7 +27,7 @@ from evo.device.samples import BenchOptions, BenchRequest, BenchResult, RivalFig
 from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
 from evo.hardware import Chip, chip_by_name, queried
-from evo.result import Fault, Timing
+from evo.results import Fault, Timing
 
 _MAX_MODULES = 64
 

@@ -27,7 +27,7 @@ from evo.device.samples import BenchRequest, Stages, sequences_per_sample
 from evo.device.worker import Crashed
 from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
-from evo.result import Fault
+from evo.results import Fault
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice

@@ -21,7 +21,7 @@ from evo.device import Argument, Program
 from evo.dtypes import NUMPY
 from evo.errors import DeviceMissing, HarnessFault
 from evo.launch import Launch
-from evo.result import Fault
+from evo.results import Fault
 
 _DEFAULT_SHARED = 48 * 1024
 _OUT_OF_MEMORY = 2

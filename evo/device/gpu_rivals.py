@@ -14,7 +14,7 @@ import numpy as np
 from evo.device import Array, Arrays
 from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
 from evo.reference import load_module
-from evo.result import Timing
+from evo.results import Timing
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice

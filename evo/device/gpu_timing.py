@@ -26,7 +26,7 @@ from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
 from evo.device.samples import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
-from evo.result import CaseBench, Fault, Json, Verdict
+from evo.results import CaseBench, Fault, Json, Verdict
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice

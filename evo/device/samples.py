@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evo.decide import DEFAULT_RULE, Rule
 from evo.device import Array, Arrays, BenchCase
-from evo.result import CaseBench, Fault, Json, Timing
+from evo.results import CaseBench, Fault, Json, Timing
 
 Samples = NDArray[np.float32]
 

@@ -15,7 +15,7 @@ from evo.distributions import DERIVED, DRAWN
 from evo.gate.compare import compare, first_difference
 from evo.gate.metrics import metric_problem
 from evo.reference import Expectation, Reference
-from evo.result import CaseCheck, Check, Fault, Status
+from evo.results import CaseCheck, Check, Fault, Status
 from evo.task import Case, Task
 
 _RUN_LIMIT_S = 120.0

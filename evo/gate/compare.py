@@ -17,7 +17,7 @@ from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.distributions import UNBIASED, largest, smallest
 from evo.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.reference import Expectation
-from evo.result import CaseCheck, Status
+from evo.results import CaseCheck, Status
 from evo.task import Task, Tolerance
 
 Reals = NDArray[np.float64]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from evo.device import RunRequest
 from evo.device.worker import child_environment
-from evo.result import Fault, Json, drop_absent
+from evo.results import Fault, Json, drop_absent
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_LIMIT_S = 240.0

@@ -26,7 +26,7 @@ from evo.errors import TaskInvalid
 from evo.gate.cases import spread_over_cases
 from evo.gate.compare import allclose, compare
 from evo.reference import Expectation, Reference
-from evo.result import Status
+from evo.results import Status
 from evo.task import Case, Task, Tensor
 
 _SEED, _OTHER_SEED = 1, 2

@@ -25,7 +25,7 @@ from evo.gate.cases import fault_reason, fault_status
 from evo.gate.compare import compare
 from evo.gate.widely import held_to_truth, repeated, varied
 from evo.reference import Expectation, Reference
-from evo.result import CaseBench, CaseCheck, Fault, Status
+from evo.results import CaseBench, CaseCheck, Fault, Status
 from evo.task import Case, Task
 
 L = TypeVar("L", SecondLook, WideLook)

@@ -18,7 +18,7 @@ from evo.distributions import MIXED
 from evo.dtypes import is_float
 from evo.gate.compare import compare
 from evo.reference import Expectation, Reference
-from evo.result import CaseCheck, Status
+from evo.results import CaseCheck, Status
 from evo.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]

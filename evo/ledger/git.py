@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.disk import disk_fault
 from evo.errors import HarnessFault, LedgerUnclean
+from evo.files import disk_fault
 
 if TYPE_CHECKING:
     import git

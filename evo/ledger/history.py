@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evo.errors import UsageError
 from evo.ledger.git import Git, GitFailed
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 
 TRIAL_TRAILER = "Evo-Trial"
 _FORMAT = "--format=%H%x00%aI%x00%s%x00%b%x00%(trailers:key=Evo-Trial,valueonly,separator=%x2C)"

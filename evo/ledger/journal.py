@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TypeVar
 
-from evo.disk import remove, write_atomic
 from evo.errors import LedgerUnclean
+from evo.files import remove, write_atomic
 
 VERSION = 1
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from evo.disk import TEMPORARY_SUFFIX, append, mend_tail, remove, write_atomic
 from evo.errors import HarnessFault, LedgerUnclean, UsageError
+from evo.files import TEMPORARY_SUFFIX, append, mend_tail, remove, write_atomic
 from evo.ledger.git import Git, GitFailed
 from evo.ledger.history import TRIAL_TRAILER, History
 from evo.ledger.journal import Journal, RunNote, Step, pack, unpack

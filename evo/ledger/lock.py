@@ -9,8 +9,8 @@ import socket
 import time
 from pathlib import Path
 
-from evo.disk import disk_fault
 from evo.errors import LedgerUnclean
+from evo.files import disk_fault
 
 _GRACE_S = 0.5
 _DEAD_GRACE_S = 10.0

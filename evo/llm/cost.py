@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import UsageError
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 
 SMALLEST_REPLY = 256  # tokens: with less room no edit can be told
 _PRICE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*[/,:]\s*(\d+(?:\.\d+)?)\s*")

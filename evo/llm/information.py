@@ -16,7 +16,7 @@ from evo.llm.edits import one_line
 from evo.llm.endpoint import data
 from evo.population import Record, effect
 from evo.population.elites import Elite, row_us
-from evo.result import Json, Status
+from evo.results import Json, Status
 from evo.task import Task
 from evo.variant import Variant
 

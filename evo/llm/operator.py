@@ -29,7 +29,7 @@ from evo.llm.traverse import STRATEGIES, Guidance, prompt
 from evo.mutate import Context, Proposal
 from evo.population import Record, elites
 from evo.prepare import Failed, Prepared
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 from evo.task import Task
 from evo.variant import Variant
 from evo.workbench import Workbench

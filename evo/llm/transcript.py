@@ -14,10 +14,10 @@ import json
 import threading
 from pathlib import Path
 
-from evo.disk import append, split_tail, write_atomic
 from evo.errors import SyntaxInvalid
+from evo.files import append, split_tail, write_atomic
 from evo.llm.endpoint import Completion, Exhausted, Message, Request
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 
 VERSION = 1
 _HINT = "give a file of population/TASK/transcripts/, as an earlier run wrote it"

@@ -6,7 +6,7 @@ import random
 
 from evo.derive import over_cases
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
-from evo.result import Json
+from evo.results import Json
 from evo.variant import KnobValue, Variant
 
 # A hybrid search turns to the hardware after so many trials without a keep, below this share of its target.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from evo.errors import TaskInvalid
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
-from evo.result import Json
+from evo.results import Json
 from evo.task import Task
 from evo.variant import KnobValue, Variant, read_variant
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from evo.hardware import Chip
 from evo.launch import Refusal, plan
-from evo.result import Json
+from evo.results import Json
 from evo.task import Task
 from evo.variant import Variant
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from evo.nightly.lineage import Version
 from evo.population import Record
-from evo.result import Environment, Json, drop_absent
+from evo.results import Environment, Json, drop_absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from evo.decide import DEFAULT_RULE, decide_modelled
 from evo.errors import EvoError, HarnessFault
 from evo.evaluate import Workbench
 from evo.prepare import Failed
-from evo.result import CaseBench, Fault, Json, Verdict
+from evo.results import CaseBench, Fault, Json, Verdict
 from evo.task import Task
 
 _LIMIT_S = 300.0

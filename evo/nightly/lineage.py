@@ -10,7 +10,7 @@ from pathlib import Path
 from evo.errors import RecordCorrupt, SyntaxInvalid
 from evo.ledger import History
 from evo.population import Record, rebuild_text
-from evo.result import Environment, Json
+from evo.results import Environment, Json
 from evo.variant import Variant, parse_variant
 
 _ENVIRONMENTS = 3  # the latest ones in which a fastest earlier champion is looked for

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from evo.nightly.standing import Standing
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 
 LOSS = 1  # a champion that did not hold, or an attack that won
 FAULT = 5

@@ -12,7 +12,7 @@ from pathlib import Path
 from evo.mutate import Proposal
 from evo.nightly.lineage import Version
 from evo.notebook import Notebook
-from evo.result import Decision, Evaluation, Json, Verdict
+from evo.results import Decision, Evaluation, Json, Verdict
 
 _OPERATOR = "nightly"
 _ANEW = " (timed anew)"

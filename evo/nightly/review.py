@@ -21,7 +21,7 @@ from evo.nightly.places import put_back, renew
 from evo.nightly.standing import Figure, Held, Standing, State
 from evo.notebook import Notebook
 from evo.population import load_records
-from evo.result import Environment, Evaluation, Gain, Json, Verdict
+from evo.results import Environment, Evaluation, Gain, Json, Verdict
 from evo.task import Task
 from evo.variant import read_variant
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from evo.nightly.bisect import Cause
-from evo.result import Evaluation, Gain, Json, drop_absent
+from evo.results import Evaluation, Gain, Json, drop_absent
 
 
 class State(StrEnum):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from evo.errors import EvoError
 from evo.population.record import Record
 from evo.population.store import rebuild_text
-from evo.result import Json
+from evo.results import Json
 from evo.task import Task
 from evo.variant import parse_variant
 

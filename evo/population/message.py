@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from evo.population.record import Record
-from evo.result import Json
+from evo.results import Json
 
 _SUBJECT_WIDTH = 72
 

@@ -19,7 +19,7 @@ from typing import NoReturn, cast
 
 from evo.errors import RecordCorrupt
 from evo.population.shape import evaluation_problem
-from evo.result import Json, Status, Verdict, drop_absent
+from evo.results import Json, Status, Verdict, drop_absent
 
 VERSION = 1
 KINDS = ("mutation", "transplant", "rung", "start", "review")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from evo.result import Json, Status, Verdict
+from evo.results import Json, Status, Verdict
 
 _FIELDS: dict[str, type] = {
     "variant": str,

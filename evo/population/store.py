@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from evo.disk import append, split_tail
 from evo.errors import RecordCorrupt, UsageError
+from evo.files import append, split_tail
 from evo.population.diff import DiffMismatch, apply_diff, parent_hash, text_hash
 from evo.population.record import Record, trial_id
 from evo.variant import variant_id

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evo.metrics import FMA_PER_HMMA, counted_metrics
-from evo.result import Json
+from evo.results import Json
 from evo.task import Case, Task
 
 

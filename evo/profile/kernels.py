@@ -9,7 +9,7 @@ from evo.device import LaunchCounters, Program
 from evo.hardware import Chip
 from evo.launch import Launch, occupancy_limits
 from evo.metrics import added, counted_metrics, pipe_clocks
-from evo.result import Json, drop_absent
+from evo.results import Json, drop_absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from evo.device import LaunchCounters
 from evo.hardware import Chip
 from evo.metrics import added, counted_metrics, lost_ways, pipe_clocks, short
 from evo.profile.kernels import KernelProfile
-from evo.result import Json
+from evo.results import Json
 
 _IDLE = 0.05  # of the lanes, from which a line is worth a remark
 _SHARE = 0.01  # of its kernel's limiting pipe, likewise

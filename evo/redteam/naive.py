@@ -24,7 +24,7 @@ from evo.prepare import Failed, prepare
 from evo.redteam.attack import Attack
 from evo.redteam.naive_device import NaiveRequest, NaiveResult
 from evo.reference import Reference
-from evo.result import Status
+from evo.results import Status
 from evo.task import Case, Task
 
 TOLERANCE = 1e-2  # relative and absolute

@@ -17,7 +17,7 @@ from evo.hardware import chip
 from evo.redteam.attack import Attack
 from evo.redteam.trial import Finding, Outcome
 from evo.reference import load_reference
-from evo.result import Environment
+from evo.results import Environment
 from evo.roofline import limits
 from evo.source import classify, tree_difference
 from evo.task import read_task

@@ -10,7 +10,7 @@ from evo.device.worker import Crashed, TimedOut
 from evo.gate import fault_reason
 from evo.prepare import Failed, prepare
 from evo.profile import HotLine, hot_lines, kernel_profiles
-from evo.result import Json
+from evo.results import Json
 from evo.task import Case, Task
 from evo.workbench import Workbench
 

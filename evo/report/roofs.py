@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.hardware import Chip
-from evo.result import Json
+from evo.results import Json
 from evo.roofline import CaseLimits
 
 

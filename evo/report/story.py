@@ -16,7 +16,7 @@ from evo.leaderboard import Entry, build, entries
 from evo.population import DiffMismatch, Record, apply_diff, rebuild_text
 from evo.report.count import Heat
 from evo.report.roofs import Roofline
-from evo.result import Environment, Json, drop_absent
+from evo.results import Environment, Json, drop_absent
 
 _TIME = ("modelled_us", "p50_us")
 

@@ -11,7 +11,7 @@ from evo.report.highlight import clean
 from evo.report.roofs import Roofline
 from evo.report.story import Story, verdict_word
 from evo.report.telling import CaseStudy
-from evo.result import Json
+from evo.results import Json
 
 _COLUMNS = (
     "trial", "run", "number", "task", "chip", "arch", "loaded", "variant", "parent", "operator", "kind", "status",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evo.result import Json
+from evo.results import Json
 
 
 def microseconds(value: float) -> str:

@@ -18,8 +18,8 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.disk import write_atomic
 from evo.errors import SyntaxInvalid
+from evo.files import write_atomic
 from evo.tune.conditions import Condition, condition, listed
 from evo.tune.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value, shown
 

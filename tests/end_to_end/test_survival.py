@@ -18,7 +18,7 @@ from evo.device import DeviceName
 from evo.errors import EvoError
 from evo.evaluate import Job, Workbench, evaluate, evaluate_all
 from evo.gate import cases
-from evo.result import Status, Verdict
+from evo.results import Status, Verdict
 from evo.task import Task, load_task
 
 HERE = Path(__file__).resolve().parents[1]

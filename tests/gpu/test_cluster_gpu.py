@@ -14,7 +14,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count
 from evo.evaluate import Job
-from evo.result import Status
+from evo.results import Status
 from evo.task import load_task
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(280)]

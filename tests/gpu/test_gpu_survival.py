@@ -12,7 +12,7 @@ from tiny import FAST, SLOW, new_repository
 from evo.device import DeviceName, gpu_present
 from evo.evaluate import Job, Workbench, evaluate_all
 from evo.gate import cases
-from evo.result import Status, Verdict
+from evo.results import Status, Verdict
 from evo.task import load_task
 
 pytestmark = pytest.mark.gpu

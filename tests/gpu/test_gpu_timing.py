@@ -11,7 +11,7 @@ from evo.errors import HarnessFault
 from evo.hardware import CHIPS, Chip
 from evo.launch import Workspace
 from evo.reference import load_reference
-from evo.result import Timing, Verdict
+from evo.results import Timing, Verdict
 from evo.task import load_task
 
 pytestmark = pytest.mark.gpu

@@ -16,7 +16,7 @@ from evo.bench import BenchOptions, BenchRequest, measure, time_rivals
 from evo.device.worker import Worker
 from evo.hardware import Chip, chip
 from evo.reference import load_reference
-from evo.result import Timing
+from evo.results import Timing
 from evo.task import load_task
 
 pytestmark = pytest.mark.gpu

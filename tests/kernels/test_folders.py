@@ -9,7 +9,7 @@ import pytest
 
 from evo.hardware import L4
 from evo.launch import Plan, Refusal, plan
-from evo.result import Status
+from evo.results import Status
 from evo.task import Task, load_task, task_names
 from evo.variant import read_variant
 

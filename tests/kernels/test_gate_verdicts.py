@@ -9,7 +9,7 @@ import pytest
 
 from evo.device import parse_device
 from evo.evaluate import Job, Workbench, evaluate
-from evo.result import Evaluation
+from evo.results import Evaluation
 from evo.task import load_task, task_names
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from test_rules_on_rungs import ROOT, children
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.mutate import RULES
-from evo.result import Status
+from evo.results import Status
 from evo.source import syntax_errors
 from evo.task import load_task
 from evo.variant import read_variant

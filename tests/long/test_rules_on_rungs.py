@@ -11,7 +11,7 @@ from evo.evaluate import Job, Workbench, evaluate
 from evo.hardware import chip
 from evo.mutate import RULES, Context, Rule
 from evo.prepare import Failed, prepare
-from evo.result import Status
+from evo.results import Status
 from evo.source import classify, tree_difference
 from evo.task import Task, load_task
 from evo.variant import Variant, read_variant

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from ledger_samples import CHAMPION, DATE, RUN, git, keep, problems, record, renderer, start_ledger, text_of
 
-from evo import disk
+from evo import files as disk
 from evo.ledger import Ledger
 from evo.ledger.git import Git
 from evo.population import RunFile, load_records
-from evo.result import Verdict
+from evo.results import Verdict
 
 
 def loop(root: Path, number: int) -> None:

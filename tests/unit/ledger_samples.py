@@ -9,7 +9,7 @@ from pathlib import Path
 from evo import leaderboard
 from evo.ledger import History, Kept, Ledger
 from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, trial_id
-from evo.result import CaseBench, Decision, Environment, Estimate, Evaluation, Gain, Status, Timing, Verdict
+from evo.results import CaseBench, Decision, Environment, Estimate, Evaluation, Gain, Status, Timing, Verdict
 from evo.variant import variant_id
 
 RUN = "20260101T093000-ab12"

@@ -10,7 +10,7 @@ from evo.decide import Sequential
 from evo.device import BenchCase, DeviceName, RunRequest, RunResult
 from evo.device.samples import BenchRequest, BenchResult, timing_of
 from evo.device.simulated import SimDevice
-from evo.result import CaseBench
+from evo.results import CaseBench
 
 
 class StandInGpu:

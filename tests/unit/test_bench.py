@@ -12,7 +12,7 @@ from evo.device.samples import BenchResult, sequences_per_sample, timing_of
 from evo.device.worker import Crashed, Worker
 from evo.errors import HarnessFault, UsageError
 from evo.hardware import L4
-from evo.result import CaseBench, Fault, Verdict
+from evo.results import CaseBench, Fault, Verdict
 
 
 @dataclass

@@ -18,7 +18,7 @@ from evo.compile.report import code_hash
 from evo.compile.screen import STANDARD_HEADERS, flag_allowed, refusal
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.redteam import load_attacks
-from evo.result import Status
+from evo.results import Status
 
 NO_CACHE = Cache(None)
 HALF = """\

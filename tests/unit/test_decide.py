@@ -25,7 +25,7 @@ from evo.decide import (
 )
 from evo.errors import HarnessFault, UsageError
 from evo.hardware import L4
-from evo.result import CaseBench, Environment, Estimate, Timing, Verdict
+from evo.results import CaseBench, Environment, Estimate, Timing, Verdict
 
 ONE = {"a": 1.0}
 

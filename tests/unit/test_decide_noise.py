@@ -7,7 +7,7 @@ import pytest
 
 from evo.decide import Comparison, gain_of, judge, noise_floor, widened
 from evo.decide_noise import ASSUMED, Between, between_captures, student_t
-from evo.result import Gain
+from evo.results import Gain
 
 TRUTH = 1.04
 ONE = {"a": 1.0}

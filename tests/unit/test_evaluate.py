@@ -11,7 +11,7 @@ from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.evaluate import Job, Workbench, evaluate, evaluate_all
 from evo.prepare import Prepared, simpler
-from evo.result import Status, Verdict
+from evo.results import Status, Verdict
 from evo.task import Task, load_task
 from evo.workbench import harness_version
 

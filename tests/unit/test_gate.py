@@ -6,7 +6,7 @@ import pytest
 from evo import gate
 from evo.expr import parse
 from evo.reference import Expectation
-from evo.result import Status
+from evo.results import Status
 from evo.task import Task, Tensor, Tolerance
 
 SHAPE = (64, 32)

@@ -13,7 +13,7 @@ from task_folders import task_folder
 from evo import gate
 from evo.device import POISON_LARGE, POISON_NAN, RunRequest, RunResult
 from evo.distributions import DERIVED, SPECIAL
-from evo.result import Status
+from evo.results import Status
 
 NO_LAUNCHES = SimpleNamespace(binary=SimpleNamespace(kernels=()), launches=())
 Kernel = Callable[[RunRequest, int], np.ndarray]

@@ -12,7 +12,7 @@ from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import timed
-from evo.result import Evaluation, Status, Verdict
+from evo.results import Evaluation, Status, Verdict
 from evo.task import Task, read_task
 
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"

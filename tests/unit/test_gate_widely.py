@@ -17,7 +17,7 @@ from evo.gate import TimedSizes, timed, timed_sizes
 from evo.gate.widely import repeated, varied
 from evo.prepare import Prepared
 from evo.reference import load_reference
-from evo.result import Status
+from evo.results import Status
 from evo.task import Task, read_task
 
 TASK_YAML = """\

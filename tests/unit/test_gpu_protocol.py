@@ -17,7 +17,7 @@ from evo.device import gpu_timing
 from evo.device.gpu_timing import Bench
 from evo.device.nvml import Reading
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult
-from evo.result import Verdict
+from evo.results import Verdict
 
 OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.2, samples=64, cold_samples=8)
 STEADY = Reading(sm_mhz=1980, throttle=0, power_w=300.04, temperature_c=40)

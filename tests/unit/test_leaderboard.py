@@ -13,7 +13,7 @@ from evo import leaderboard
 from evo.errors import RecordCorrupt
 from evo.insights import change_of, summarise, unsuccessful
 from evo.population import Record
-from evo.result import Verdict
+from evo.results import Verdict
 
 
 def population() -> list[Record]:

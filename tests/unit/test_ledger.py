@@ -27,11 +27,11 @@ from ledger_samples import (
     text_of,
 )
 
-from evo import disk
+from evo import files as disk
 from evo.errors import HarnessFault, LedgerUnclean, UsageError
 from evo.ledger import History, Ledger
 from evo.population import Record, load_records
-from evo.result import Verdict
+from evo.results import Verdict
 
 RUN2 = "20260102T093000-cd34"
 

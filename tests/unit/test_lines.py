@@ -12,7 +12,7 @@ from unit.ledger_samples import record
 from evo.insights import summarise
 from evo.lines import AFTER, BETWEEN, LENGTH, Lines
 from evo.population import Record, kept_message
-from evo.result import Json, Verdict
+from evo.results import Json, Verdict
 from evo.task import Task, load_task
 from evo.variant import Variant, parse_variant
 

@@ -11,7 +11,7 @@ from tiny import FAST, SLOW, TASK_YAML, write_task
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid
 from evo.evaluate import Job, Workbench, evaluate
-from evo.result import Evaluation, Status
+from evo.results import Evaluation, Status
 from evo.task import load_task
 
 

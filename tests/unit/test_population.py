@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledger_samples import DATE, RUN, record, text_of
 
-from evo import disk
+from evo import files as disk
 from evo.errors import HarnessFault, RecordCorrupt, UsageError
 from evo.population import (
     DiffMismatch,
@@ -29,7 +29,7 @@ from evo.population import (
     run_file,
     run_id,
 )
-from evo.result import Verdict
+from evo.results import Verdict
 from evo.variant import variant_id
 
 

@@ -10,7 +10,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, write_task
 
 from evo.device import DeviceName
 from evo.errors import UsageError
-from evo.result import Status
+from evo.results import Status
 from evo.screening import screen_all, screened_gains
 from evo.task import Task, load_task
 from evo.workbench import Workbench

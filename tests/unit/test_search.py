@@ -11,7 +11,7 @@ import pytest
 
 from evo.memory import Memory
 from evo.mutate import Context, Proposal, not_one_change, parts
-from evo.result import Decision, Environment, Evaluation, Gain, Status, Verdict
+from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
 from evo.search import Prior, Search, cost_of
 from evo.task import Task, Tolerance
 from evo.variant import Variant, parse_variant

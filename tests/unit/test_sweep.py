@@ -10,7 +10,7 @@ from tiny import FAST, write_task
 from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.hardware import chip
-from evo.result import Status
+from evo.results import Status
 from evo.sweep import Sweep, space_of
 from evo.task import Task, load_task
 from evo.tune.strategies import strategy

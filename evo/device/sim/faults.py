@@ -1,4 +1,4 @@
-"""Fault records of generated code -> evo.result.Fault, with buffer names, coordinates and one plain sentence."""
+"""Fault records of generated code -> evo.results.Fault, with buffer names, coordinates and one plain sentence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from evo.device.sim.layout import (
 from evo.device.sim.memory import Buffer
 from evo.device.sim.program import Instr
 from evo.device.sim.recursion import STACK_BYTES
-from evo.result import Fault
+from evo.results import Fault
 
 if TYPE_CHECKING:
     from evo.device.sim.context import Context

@@ -18,7 +18,7 @@ from evo.device.sim.program import Imm, Instr
 from evo.device.sim.tally import space_of_site, unit_of
 from evo.hardware import Chip
 from evo.metrics import pipe_clocks
-from evo.result import Estimate
+from evo.results import Estimate
 
 MODEL_VERSION = "sim-2"
 CALIBRATION = "uncalibrated"

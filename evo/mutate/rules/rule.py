@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
-from evo.result import Json
+from evo.results import Json
 from evo.source import Edit, Function, Source, Span, classify, parse, syntax_errors, tree_difference
 from evo.task import Task
 from evo.variant import Variant, parse_variant

@@ -9,7 +9,7 @@ from typing import Any
 from evo.cluster import StationLost
 from evo.cluster.station import Introduction
 from evo.evaluate import Job, Started
-from evo.result import Environment, Evaluation, Status
+from evo.results import Environment, Evaluation, Status
 from evo.variant import parse_variant
 from evo.workbench import harness_version
 

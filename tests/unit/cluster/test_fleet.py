@@ -17,7 +17,7 @@ from evo.cluster import Fleet, KnownCode, Limits, StationLost
 from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost
 from evo.evaluate import Job, Started
-from evo.result import Status
+from evo.results import Status
 from evo.task import Task, load_task
 from evo.workbench import harness_version
 

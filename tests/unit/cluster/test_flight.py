@@ -20,7 +20,7 @@ from evo.evolve import Event, Settings, evolve
 from evo.flight import Flights
 from evo.mutate import Proposal, carried
 from evo.population import load_records
-from evo.result import Decision, Evaluation, Gain, Verdict
+from evo.results import Decision, Evaluation, Gain, Verdict
 from evo.task import Task, load_task
 from evo.variant import Variant, parse_variant
 

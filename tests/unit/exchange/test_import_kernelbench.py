@@ -22,7 +22,7 @@ from evo.exchange.sizes import read_sizes
 from evo.gate.compare import compare
 from evo.hardware import chip
 from evo.reference import load_reference
-from evo.result import Status
+from evo.results import Status
 from evo.roofline import limits
 from evo.task import Task, load_task, read_task
 

@@ -18,7 +18,7 @@ from evo.exchange.operations import Uncounted, work_of
 from evo.exchange.sizes import read_sizes
 from evo.gate.compare import compare
 from evo.reference import load_reference
-from evo.result import Status
+from evo.results import Status
 from evo.task import load_task
 from evo.variant import parse_variant, read_variant
 

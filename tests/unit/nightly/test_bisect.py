@@ -9,7 +9,7 @@ from tiny import FAST
 
 from evo.nightly import Version, bisect, candidates, cause_of
 from evo.population import Record
-from evo.result import Environment, Json
+from evo.results import Environment, Json
 from evo.variant import parse_variant
 
 HERE = Environment(

@@ -20,9 +20,9 @@ from throughput import SWEPT, drawn, knob_space
 from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count, parse_device
 from evo.evaluate import Job
-from evo.hardware import chip
-from evo.task import Task, load_task
-from evo.variant import parse_variant
+from evo.spec.chips import chip
+from evo.spec.task import Task, load_task
+from evo.spec.variant import parse_variant
 
 AIM = 0.85  # of linear scaling: 3.4x on four GPUs
 

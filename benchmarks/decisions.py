@@ -28,12 +28,12 @@ from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
 from evo.device.samples import BenchResult
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
-from evo.hardware import Chip, chip
-from evo.launch import Launch
 from evo.prepare import Failed, prepare
-from evo.reference import load_reference
 from evo.results import Verdict
-from evo.task import load_task
+from evo.spec.chips import Chip, chip
+from evo.spec.launch import Launch
+from evo.spec.reference import load_reference
+from evo.spec.task import load_task
 
 KERNEL = Path(__file__).parent / "kernels/known_work.cu"
 SHARES = (2, 4, 6, 10)  # per cent more work

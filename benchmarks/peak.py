@@ -11,7 +11,7 @@ from report import Clock, parser, required_gpu, run, say, table, write_json
 
 from evo.device.calibrate import Rate, calibrate
 from evo.device.worker import Worker
-from evo.hardware import Chip, chip
+from evo.spec.chips import Chip, chip
 
 _SCALES = {
     "FLOP/s": (1e12, "TFLOP/s"),

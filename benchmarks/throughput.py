@@ -32,12 +32,12 @@ from evo.device import DeviceName
 from evo.device.worker import OPENER
 from evo.errors import HarnessFault
 from evo.evaluate import Job, evaluate, evaluate_all
-from evo.hardware import Chip
-from evo.launch import Refusal, plan
 from evo.results import Evaluation, Status, Verdict
 from evo.screening import Screened, screen_all
-from evo.task import Case, Task, load_task
-from evo.variant import KnobValue, parse_variant
+from evo.spec.chips import Chip
+from evo.spec.launch import Refusal, plan
+from evo.spec.task import Case, Task, load_task
+from evo.spec.variant import KnobValue, parse_variant
 from evo.workbench import Workbench
 
 HERE = Path(__file__).parent

@@ -11,8 +11,8 @@ from evo.errors import SyntaxInvalid
 from evo.evaluate import Job, evaluate
 from evo.mutate import Proposal, not_one_change, rung_of
 from evo.results import Evaluation, Status
-from evo.task import Task
-from evo.variant import Variant, parse_variant, read_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant, read_variant
 from evo.workbench import Workbench
 
 

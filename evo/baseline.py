@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from evo.device.samples import BenchOptions, RivalFigures
 from evo.device.worker import Worker
 from evo.errors import TaskInvalid
-from evo.reference import Reference
 from evo.results import Json, Timing, drop_absent
-from evo.task import Case
+from evo.spec.reference import Reference
+from evo.spec.task import Case
 
 _SLACK_S = 120.0
 _RIVALS = 8  # as many may use up their whole budget

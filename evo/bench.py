@@ -30,8 +30,8 @@ from evo.device import Arrays, BenchCase
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
-from evo.hardware import Chip
 from evo.results import CaseBench, Decision, Fault, Json, Timing, Verdict
+from evo.spec.chips import Chip
 
 __all__ = [
     "BenchOptions", "BenchRequest", "Measurement", "control", "measure", "measure_persisting", "require_quiet",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evo.hardware import Chip
 from evo.results import CaseBench
+from evo.spec.chips import Chip
 
 TAIL_RATIO = 1.2  # p90 may be this much above p50 ...
 TAIL_SLACK = 1.05  # ... or this much above what the parent's own tail is on the same machine

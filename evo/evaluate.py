@@ -25,7 +25,7 @@ from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.prepare import Failed, Prepared, simpler, spills
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, Status, Verdict
-from evo.task import Task
+from evo.spec.task import Task
 from evo.workbench import Workbench
 
 __all__ = ["Job", "Started", "Workbench", "evaluate", "evaluate_all", "finish", "start"]

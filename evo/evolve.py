@@ -27,9 +27,9 @@ from evo.results import Evaluation, Json, Status, Verdict, drop_absent
 from evo.resume import LastRun, gain_of, last_run
 from evo.screening import screened_gains
 from evo.settings import Event, Observer, Settings, language_model
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, parse_variant, read_variant
 from evo.telling import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
-from evo.variant import Variant, parse_variant, read_variant
 
 __all__ = ["Event", "Observer", "Settings", "evolve"]
 

@@ -20,8 +20,8 @@ from evo.evaluate import Job, Workbench
 from evo.mutate import Proposal, carried, not_one_change
 from evo.results import Decision, Evaluation, Json, Verdict
 from evo.settings import Event, Observer, Settings
-from evo.task import Task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from evo.errors import EvoError
 from evo.population import Record, rebuild_text
 from evo.population.elites import Elite, elites, niche_of, score_us
-from evo.task import Task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
 
 AFTER = 8  # trials at the champion without a keep, before the first line
 BETWEEN = 3  # and between two lines

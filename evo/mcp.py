@@ -27,8 +27,8 @@ from evo.population import load_records
 from evo.results import Evaluation
 from evo.roofline import limits
 from evo.source import classify, tree_difference
-from evo.task import Task, load_task, task_names
-from evo.variant import Variant, read_variant
+from evo.spec.task import Task, load_task, task_names
+from evo.spec.variant import Variant, read_variant
 from evo.workbench import Workbench
 
 _SEEDS = 2**31

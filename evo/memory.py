@@ -14,7 +14,7 @@ from evo.mutate import Proposal, edit_key
 from evo.population import Record
 from evo.results import Evaluation, Json
 from evo.source import tree_difference
-from evo.variant import Variant
+from evo.spec.variant import Variant
 
 _SLOWER = 0.98  # a gain ratio below this is a loss, not a near miss
 

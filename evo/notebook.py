@@ -18,8 +18,8 @@ from evo.ledger import Kept, Ledger
 from evo.mutate import Proposal
 from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
 from evo.results import Environment, Evaluation, Json
-from evo.task import Task
-from evo.variant import Variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

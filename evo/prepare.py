@@ -13,13 +13,13 @@ from evo.device import Program
 from evo.errors import SyntaxInvalid, UsageError
 from evo.gate.ptx import ptx_problem
 from evo.gate.rules import static_problem
-from evo.hardware import Chip
-from evo.launch import Plan, Refusal, macros_of, plan
 from evo.program import build, signature_problem
 from evo.results import Check, Json, Status, drop_absent
 from evo.source import kernel_signatures
-from evo.task import Case, Task
-from evo.variant import Variant, parse_variant
+from evo.spec.chips import Chip
+from evo.spec.launch import Plan, Refusal, macros_of, plan
+from evo.spec.task import Case, Task
+from evo.spec.variant import Variant, parse_variant
 
 Macros = tuple[tuple[str, int], ...]
 

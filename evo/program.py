@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 
 from evo.compile import Binary
 from evo.device import Argument, BoundLaunch, Buffer, Program
-from evo.hardware import Chip
-from evo.launch import Plan, Refusal, over_resources
 from evo.source import Param
-from evo.task import Case, Task
-from evo.variant import Variant
+from evo.spec.chips import Chip
+from evo.spec.launch import Plan, Refusal, over_resources
+from evo.spec.task import Case, Task
+from evo.spec.variant import Variant
 
 _INTEGERS = {"int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"}
 _SCALAR_TYPES = {

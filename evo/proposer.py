@@ -16,8 +16,8 @@ from evo.results import Evaluation, Json
 from evo.resume import codes_of
 from evo.search import Prior, Search
 from evo.settings import Settings
-from evo.task import Task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
 from evo.workbench import Workbench
 
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from evo.errors import SyntaxInvalid
-from evo.expr import ceil_div
-from evo.hardware import Chip
 from evo.results import Json, drop_absent
-from evo.task import Case, Task
+from evo.spec.chips import Chip
+from evo.spec.expr import ceil_div
+from evo.spec.task import Case, Task
 
 _NARROW = {"float8_e4m3", "float8_e5m2"}
 _HALF = {"float16", "bfloat16"}

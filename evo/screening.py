@@ -22,12 +22,12 @@ from evo.device import BenchCase, RunRequest, RunResult
 from evo.device.samples import BenchResult, Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
-from evo.launch import macros_of
 from evo.prepare import Failed, Prepared, prepare, spills
-from evo.reference import Expectation
 from evo.results import Fault, Status
-from evo.task import Case, Task
-from evo.variant import parse_variant
+from evo.spec.launch import macros_of
+from evo.spec.reference import Expectation
+from evo.spec.task import Case, Task
+from evo.spec.variant import parse_variant
 from evo.workbench import Workbench
 
 _LIMIT_S = 20.0

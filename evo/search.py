@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from evo.mutate import Context, Operator, Proposal
 from evo.results import Status
-from evo.variant import Variant, parse_variant
+from evo.spec.variant import Variant, parse_variant
 
 SEARCHES = ("bandit", "random", "best-of-n")
 # About what each kind of change is hoped to bring before anything is known, as logarithms of gain: a rung rewrites the

@@ -14,7 +14,7 @@ from evo.mutate import WHEN_STALLED
 from evo.notebook import Notebook
 from evo.population import load_records
 from evo.results import Json
-from evo.task import Task
+from evo.spec.task import Task
 from evo.workbench import Workbench
 
 

@@ -17,16 +17,16 @@ import numpy as np
 from evo.device import BenchCase
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import UsageError
-from evo.hardware import Chip
-from evo.launch import Refusal, plan
 from evo.prepare import Failed, prepare
 from evo.results import Fault, Status
 from evo.screening import Screened, screen_all
-from evo.task import Case, Task
+from evo.spec.chips import Chip
+from evo.spec.launch import Refusal, plan
+from evo.spec.task import Case, Task
+from evo.spec.variant import KnobValue, Variant
 from evo.tune import formats
 from evo.tune.space import Knob, Point, Space
 from evo.tune.strategies import Exhaustive, Strategy
-from evo.variant import KnobValue, Variant
 from evo.workbench import Workbench
 
 _MOST_PLANNED = 200_000

@@ -12,19 +12,19 @@ from pathlib import Path
 import evo
 from evo import compile as compiler
 from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
-from evo.deadline import memory_limit
 from evo.decide import DEFAULT_RULE, NoiseFloor
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.gate import Sanitized, TimedSizes, check_task, timed_sizes
-from evo.hardware import Chip, chip
 from evo.prepare import Failed, Prepared, prepare
-from evo.reference import Reference, load_reference
 from evo.results import Baseline, CaseBench, Environment, Fault, Json, Timing
 from evo.roofline import limits
-from evo.task import Task
+from evo.spec.chips import Chip, chip
+from evo.spec.deadline import memory_limit
+from evo.spec.reference import Reference, load_reference
+from evo.spec.task import Task
 
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0

@@ -34,7 +34,7 @@ def baseline(
     from evo.calibration import keep_baseline
     from evo.device import gpu_present, parse_device
     from evo.device.worker import Worker
-    from evo.reference import load_reference
+    from evo.spec.reference import load_reference
 
     subject = choose_task(session_of(context).root(), task)
     cases = choose_cases(subject, case)

@@ -11,8 +11,8 @@ from evo.cli.terminal import say
 from evo.errors import DeviceMissing, UsageError
 
 if TYPE_CHECKING:
-    from evo.hardware import Chip
-    from evo.task import Case, Task
+    from evo.spec.chips import Chip
+    from evo.spec.task import Case, Task
 
 GpuWord = Annotated[
     str | None,
@@ -31,7 +31,7 @@ CaseWord = Annotated[
 def choose_chip(word: str | None) -> Chip:
     """The chip that is meant. Raises UsageError for one that nothing is known of, DeviceMissing for a GPU not here."""
     from evo.device import gpu_present, no_gpu
-    from evo.hardware import CHIPS, chip
+    from evo.spec.chips import CHIPS, chip
 
     if word is None:
         if gpu_present():
@@ -56,7 +56,7 @@ def chip_of_gpu(index: str) -> Chip:
     """The row of a GPU of this machine, asked in a worker process."""
     from evo.device import DeviceName
     from evo.device.worker import Worker
-    from evo.hardware import chip
+    from evo.spec.chips import chip
 
     with Worker(DeviceName("gpu", index)) as worker:
         about: dict[str, str] = worker.call("describe", time_limit_s=120.0)

@@ -62,7 +62,7 @@ def _root(context: typer.Context) -> Path:
 
 def tasks(context: typer.Context) -> list[str]:
     """Names of the tasks in the repository."""
-    from evo.task import task_names
+    from evo.spec.task import task_names
 
     try:
         return list(task_names(_root(context)))
@@ -73,7 +73,7 @@ def tasks(context: typer.Context) -> list[str]:
 def cases(context: typer.Context) -> list[str]:
     """Names of the cases of the task or `.cu` file on the command line, or of the only task there is."""
     from evo.cli.options import choose_task, read_subject, session_of
-    from evo.task import task_names
+    from evo.spec.task import task_names
 
     # An option without its value keeps the parser from what stands before it, so the words are looked at here.
     words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
@@ -101,21 +101,21 @@ def variants(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def chips() -> list[str]:
     """Chips of the table."""
-    from evo.hardware import CHIPS
+    from evo.spec.chips import CHIPS
 
     return sorted(CHIPS)
 
 
 def devices() -> list[str]:
     """`auto`, the first GPU, and the chips whose times can be modelled."""
-    from evo.hardware import CHIPS
+    from evo.spec.chips import CHIPS
 
     return ["auto", "gpu:0", *(f"sim:{slug}" for slug in sorted(CHIPS) if not CHIPS[slug].missing_for_model)]
 
 
 def archs() -> list[str]:
     """`native`, and the architectures of the chips of the table."""
-    from evo.hardware import CHIPS
+    from evo.spec.chips import CHIPS
 
     return ["native", *sorted({chip.arch for chip in CHIPS.values()})]
 

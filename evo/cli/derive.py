@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from evo.cli.options import Session
     from evo.derive import Candidate, Checked, Derivation
     from evo.derive.explain import Compiled
-    from evo.hardware import Chip
-    from evo.task import Case, Task
-    from evo.variant import Variant
+    from evo.spec.chips import Chip
+    from evo.spec.task import Case, Task
+    from evo.spec.variant import Variant
 
 _SHOWN = 6
 FAILED = 1

@@ -203,7 +203,7 @@ def _launched(kind: str, which: str) -> str:
 
     from evo.device import Argument, BoundLaunch, Buffer, DeviceName, Program, RunRequest, RunResult
     from evo.device.worker import Crashed, TimedOut, Worker
-    from evo.launch import Launch
+    from evo.spec.launch import Launch
 
     name = DeviceName(kind, which)
     launch = Launch(kernel="doctor", grid=(1, 1, 1), block=(32, 1, 1), shared_bytes=0)
@@ -320,7 +320,7 @@ def _cache() -> Iterator[Finding]:
 
 
 def _repository(session: Session) -> Iterator[Finding]:
-    from evo.task import load_task, task_names
+    from evo.spec.task import load_task, task_names
 
     try:
         root = session.root()

@@ -290,7 +290,7 @@ def export(
     """Write champions for use elsewhere. As a PyTorch operator in a package, or as source, PTX or machine code."""
     from evo.exchange.export import champions_of
     from evo.exchange.export import export as write
-    from evo.task import load_task
+    from evo.spec.task import load_task
 
     found = load_task(session_of(context).root(), task)
     champions = champions_of(found, given, arch, chip)

@@ -30,10 +30,10 @@ from evo.errors import UsageError
 if TYPE_CHECKING:
     from evo.device import Program, RunResult
     from evo.evaluate import Workbench
-    from evo.hardware import Chip
     from evo.profile import HotLine, KernelProfile
     from evo.results import Evaluation, Json
-    from evo.task import Case
+    from evo.spec.chips import Chip
+    from evo.spec.task import Case
 
 FAILED = 1
 
@@ -180,7 +180,7 @@ def compile_file(
 
 def _chip_of(arch: str) -> Chip:
     """A chip of that arch, whose limits the launch plan is held to; the L4 where evo knows none."""
-    from evo.hardware import CHIPS, chip
+    from evo.spec.chips import CHIPS, chip
 
     return next((known for known in CHIPS.values() if known.arch == arch), chip("l4"))
 

@@ -28,7 +28,7 @@ from evo.errors import UsageError
 if TYPE_CHECKING:
     from evo.population import Record
     from evo.results import Evaluation, Json
-    from evo.task import Task
+    from evo.spec.task import Task
 
 DIFFERS = 1
 

@@ -18,9 +18,9 @@ from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.calibration import Measured
-    from evo.hardware import Chip
     from evo.roofline import CaseLimits
-    from evo.task import Task
+    from evo.spec.chips import Chip
+    from evo.spec.task import Task
 
 _FLOORS = {
     "tensor": "tensor", "mma_sync": "mma.sync", "fp64": "fp64", "fp32": "fp32", "sfu": "exp", "dram_cold": "DRAM cold",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from evo.cluster import Cluster
     from evo.device import DeviceName
     from evo.evolve import Event
-    from evo.task import Task
+    from evo.spec.task import Task
 
 Share = Annotated[
     str | None, typer.Option("--margin", metavar="SHARE", help="Keep only what saves this much (3%; modelled 10%).")

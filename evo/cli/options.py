@@ -19,8 +19,8 @@ from evo.errors import SyntaxInvalid, UsageError
 if TYPE_CHECKING:
     from evo.cluster import Cluster
     from evo.device import DeviceName
-    from evo.task import Task
-    from evo.variant import Variant
+    from evo.spec.task import Task
+    from evo.spec.variant import Variant
 
 DEFAULT_ARCH = "sm_89"
 
@@ -74,7 +74,7 @@ class Session:
 
     def root(self, near: Path | None = None) -> Path:
         """The repository's root: --root, else the nearest parent with kernels/ of here, else of `near`."""
-        from evo.task import find_root
+        from evo.spec.task import find_root
 
         if self.given_root is None:
             try:
@@ -105,8 +105,8 @@ def session_of(context: typer.Context) -> Session:
 
 def read_subject(session: Session, file: Path, task_word: str | None) -> Subject:
     """Read FILE and its task. Raises UsageError where there is no such file or no task is named."""
-    from evo.task import load_task
-    from evo.variant import read_variant
+    from evo.spec.task import load_task
+    from evo.spec.variant import read_variant
 
     path = find_file(session, file, task_word)
     variant = read_variant(path)
@@ -133,7 +133,7 @@ def find_file(session: Session, file: Path, task_word: str | None) -> Path:
 
 def choose_task(root: Path, word: str | None) -> Task:
     """The task that is meant: by name, or the only one there is."""
-    from evo.task import load_task, task_names
+    from evo.spec.task import load_task, task_names
 
     names = task_names(root)
     if word is None and len(names) != 1:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from evo.evaluate import Workbench
     from evo.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
     from evo.results import Fault, Json
-    from evo.task import Case
+    from evo.spec.task import Case
 
 FAILED = 1
 _COUNT_LIMIT_S = 300.0
@@ -147,9 +147,9 @@ def profile(
 
 def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
     from evo.device import RunRequest
-    from evo.metrics import added
     from evo.prepare import Failed, prepare
     from evo.profile import Measured, Unavailable, compare_measured, kernel_profiles
+    from evo.spec.metrics import added
 
     task = subject.task
     found = Profile(

@@ -83,7 +83,7 @@ def _size(sizes: tuple[int, ...]) -> str:
 
 
 def _show_totals(case: str, kernels: Sequence[KernelProfile]) -> None:
-    from evo.metrics import METRICS, counted_metrics, short
+    from evo.spec.metrics import METRICS, counted_metrics, short
 
     values = {row.name: counted_metrics(row.counters or {}) for row in kernels}
     shown = [name for name in METRICS if any(values[row.name].get(name) for row in kernels)]
@@ -167,7 +167,7 @@ def _events(counters: dict[str, int]) -> str:
 
 
 def _show_measured(measured: Measured) -> None:
-    from evo.metrics import short
+    from evo.spec.metrics import short
 
     names = list(dict.fromkeys(name for _, values in measured.launches for name in values))
     out()

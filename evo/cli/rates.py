@@ -10,7 +10,7 @@ from evo.errors import DeviceMissing
 from evo.results import Json
 
 if TYPE_CHECKING:
-    from evo.hardware import Chip
+    from evo.spec.chips import Chip
 
 # What the chip's row states for a measured rate, and the unit that people read it in.
 _SHOWN = {
@@ -35,7 +35,7 @@ def calibrate(device: str, *, quick: bool, json: bool) -> int:
     from evo.device import gpu_present, parse_device
     from evo.device.calibrate import calibrate as measure
     from evo.device.worker import Worker
-    from evo.hardware import chip
+    from evo.spec.chips import chip
 
     name = parse_device("gpu:0" if device == "auto" else device)
     if name.kind != "gpu" or not gpu_present():

@@ -58,7 +58,7 @@ def commits_of(root: Path) -> dict[str, str]:
 
 def headline_of(root: Path, task: str) -> str | None:
     """The task's headline case; None for a task that is no longer there or cannot be read."""
-    from evo.task import load_task
+    from evo.spec.task import load_task
 
     try:
         return load_task(root, task).headline

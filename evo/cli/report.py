@@ -216,11 +216,11 @@ def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
 
 
 def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
-    from evo.hardware import chip as chip_of
     from evo.report import roofline
     from evo.report.roofs import Taken
     from evo.roofline import limits
-    from evo.task import load_task
+    from evo.spec.chips import chip as chip_of
+    from evo.spec.task import load_task
 
     try:
         chip = chip_of(place.chip)
@@ -258,7 +258,7 @@ def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> 
     """Each champion's text once, on the simulator of its chip, else of the L4."""
     from evo.population import find_among, rebuild_text
     from evo.report import Heat, count_lines
-    from evo.task import load_task
+    from evo.spec.task import load_task
 
     found: dict[tuple[str, str], Heat] = {}
     for entry in board:
@@ -283,6 +283,6 @@ def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> 
 
 
 def _simulated(slug: str) -> str:
-    from evo.hardware import CHIPS
+    from evo.spec.chips import CHIPS
 
     return slug if slug in CHIPS else "l4"

@@ -14,7 +14,7 @@ def init(context: typer.Context) -> int:
     """Lay down the shipped tasks in a git repository. With an empty population and leaderboard; overwrites nothing."""
     from evo.cli.shipped import lay_down
     from evo.ledger import History
-    from evo.task import task_names
+    from evo.spec.task import task_names
 
     root = (session_of(context).given_root or Path.cwd()).resolve()
     History.open(root).close()  # raises where there is no repository that evo could commit to

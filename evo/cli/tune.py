@@ -25,11 +25,11 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.results import Json
+    from evo.spec.variant import KnobValue
     from evo.sweep import Sweep, Trial
     from evo.tune.formats import Declared
     from evo.tune.replay import Summary
     from evo.tune.space import Measured
-    from evo.variant import KnobValue
 
 _BUDGET = 220
 _CURVE_AT = (1, 5, 10, 20, 40, 60, 100, 150, 220, 300, 500, 1000)

@@ -24,7 +24,7 @@ from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost
 from evo.evaluate import Job
 from evo.results import Evaluation, Json
-from evo.task import Task
+from evo.spec.task import Task
 from evo.workbench import harness_version
 
 ROLES = ("measure", "compile")

@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
 
 # Champions stay with the driver.
 _LEFT_BEHIND = {"champions", "wrong", "__pycache__"}

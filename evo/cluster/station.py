@@ -15,7 +15,7 @@ from evo.errors import HarnessFault
 from evo.evaluate import Job, Started, finish, start
 from evo.results import Evaluation, Json
 from evo.screening import screened_gains
-from evo.task import Task
+from evo.spec.task import Task
 from evo.workbench import Workbench, harness_version
 
 

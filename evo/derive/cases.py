@@ -6,8 +6,8 @@ import math
 
 from evo.derive.choose import derive
 from evo.errors import TaskInvalid
-from evo.hardware import Chip
-from evo.task import Task
+from evo.spec.chips import Chip
+from evo.spec.task import Task
 
 
 def over_cases(task: Task, chip: Chip) -> tuple[dict[str, int], ...]:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from evo.derive.layout import WORD, Layout, Proof, by_formula, prove, strided
 from evo.errors import SyntaxInvalid
-from evo.expr import Expression, Number, parse
 from evo.source import Source
 from evo.source import parse as parse_source
-from evo.tiling import READS
-from evo.variant import DTYPES
+from evo.spec.expr import Expression, Number, parse
+from evo.spec.tile_model import READS
+from evo.spec.variant import DTYPES
 
 _LINE = re.compile(
     r"^\s*//\s*layout:\s*(?P<name>\w+)\s+(?P<rows>.+?)\s+x\s+(?P<cols>.+?)\s+(?P<dtype>\w+)\s+at\s+(?P<at>.+?)"

@@ -15,13 +15,13 @@ from functools import lru_cache
 
 from evo.derive.layout import Layout, Proof, prove, strided, swizzled
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.expr import Number, ceil_div
-from evo.hardware import Chip
-from evo.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks
 from evo.roofline import CaseLimits, Rates, best_rates, compute_pipe, limits, one_tile, work_of
-from evo.task import Case, Task
-from evo.tiling import Choices, SharedTile
-from evo.variant import DTYPES, KnobValue, Variant, read_variant
+from evo.spec.chips import Chip
+from evo.spec.expr import Number, ceil_div
+from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks
+from evo.spec.task import Case, Task
+from evo.spec.tile_model import Choices, SharedTile
+from evo.spec.variant import DTYPES, KnobValue, Variant, read_variant
 
 MMA_FLOP = 4096  # of one m16n8k16
 _MOST = 50_000  # combinations

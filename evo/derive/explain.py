@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.derive.choose import Candidate, Derivation, Rejected
-from evo.hardware import Chip
 from evo.population import Record
+from evo.spec.chips import Chip
 
 _SHOWN = 8
 

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from evo.compile import Binary
 from evo.device.folded import Folded
 from evo.errors import DeviceMissing, UsageError
-from evo.hardware import CHIPS, Chip, chip
-from evo.launch import Launch, Workspace
 from evo.results import CaseBench, Fault
+from evo.spec.chips import CHIPS, Chip, chip
+from evo.spec.launch import Launch, Workspace
 
 Array = NDArray[np.generic]
 Arrays = dict[str, Array]

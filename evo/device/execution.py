@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest, sim
-from evo.dtypes import NUMPY
-from evo.launch import Launch
 from evo.results import Fault
+from evo.spec.dtypes import NUMPY
+from evo.spec.launch import Launch
 
 SECOND_LOOK = 200_000_000  # warp instructions
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread

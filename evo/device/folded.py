@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.dtypes import is_float
+from evo.spec.dtypes import is_float
 
 Places = NDArray[np.int64]
 Array = NDArray[np.generic]

@@ -24,10 +24,10 @@ from evo.device.gpu_lock import held, lock_path
 from evo.device.gpu_memory import Arena, Tools
 from evo.device.nvml import Monitor
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult, RivalFigures, RivalPairs
-from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
-from evo.hardware import Chip, chip_by_name, queried
 from evo.results import Fault, Timing
+from evo.spec.chips import Chip, chip_by_name, queried
+from evo.spec.dtypes import NUMPY
 
 _MAX_MODULES = 64
 

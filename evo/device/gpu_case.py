@@ -25,9 +25,9 @@ from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
 from evo.device.samples import BenchRequest, Stages, sequences_per_sample
 from evo.device.worker import Crashed
-from evo.dtypes import NUMPY
 from evo.errors import HarnessFault
 from evo.results import Fault
+from evo.spec.dtypes import NUMPY
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice

@@ -18,10 +18,10 @@ from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.compile import Binary
 from evo.device import Argument, Program
-from evo.dtypes import NUMPY
 from evo.errors import DeviceMissing, HarnessFault
-from evo.launch import Launch
 from evo.results import Fault
+from evo.spec.dtypes import NUMPY
+from evo.spec.launch import Launch
 
 _DEFAULT_SHARED = 48 * 1024
 _OUT_OF_MEMORY = 2

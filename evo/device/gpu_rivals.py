@@ -13,8 +13,8 @@ import numpy as np
 
 from evo.device import Array, Arrays
 from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
-from evo.reference import load_module
 from evo.results import Timing
+from evo.spec.reference import load_module
 
 if TYPE_CHECKING:
     from evo.device.gpu import GpuDevice

@@ -17,8 +17,8 @@ from evo.device import DeviceName, RunRequest
 from evo.device.gpu import GpuDevice
 from evo.device.gpu_load import KernelFault, Sequence
 from evo.device.gpu_memory import Arena
-from evo.dtypes import NUMPY
 from evo.errors import EvoError
+from evo.spec.dtypes import NUMPY
 
 
 def launch_once(request: RunRequest, index: str) -> None:

@@ -19,8 +19,8 @@ from cupy.cuda import runtime
 from evo.device import DeviceName, RunRequest
 from evo.device.gpu import GpuDevice
 from evo.device.gpu_load import KernelFault, Sequence
-from evo.dtypes import NUMPY
 from evo.errors import EvoError
+from evo.spec.dtypes import NUMPY
 
 _TO_DEVICE = 1
 

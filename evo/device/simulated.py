@@ -24,8 +24,8 @@ from evo.device import (
 )
 from evo.device.execution import SECOND_LOOK, Execution, add
 from evo.device.folded import fold, place_of
-from evo.hardware import chip
 from evo.results import CaseBench, Estimate, Fault
+from evo.spec.chips import chip
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
 _SAMPLE = 48  # ... and a larger one by this many, one from each stratum

@@ -155,7 +155,7 @@ def _product_of(flops: Column, columns: Mapping[str, Column], shapes: Mapping[st
 
 
 def _values(dim: str, columns: Mapping[str, Column], place: int) -> int:
-    from evo.expr import parse
+    from evo.spec.expr import parse
 
     return int(parse(dim, path="<shape>", line=None).value({axis: column[place] for axis, column in columns.items()}))
 

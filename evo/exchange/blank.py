@@ -19,11 +19,11 @@ import numpy as np
 from evo.errors import TaskInvalid, UsageError
 from evo.exchange.folder import TensorLine, Text, ToleranceLine, order_factor
 from evo.exchange.operations import Uncounted, work_of
-from evo.expr import parse
 from evo.gate import check_task
-from evo.reference import load_reference
-from evo.task import read_task
-from evo.variant import DTYPES
+from evo.spec.expr import parse
+from evo.spec.reference import load_reference
+from evo.spec.task import read_task
+from evo.spec.variant import DTYPES
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*\[(.*)\]")
 _AXIS = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\d+)")

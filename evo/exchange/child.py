@@ -71,10 +71,10 @@ def _answer(job: dict[str, Any], writing: int) -> None:
 def _done(job: dict[str, Any]) -> dict[str, Any]:
     import resource
 
-    from evo.deadline import memory_limit
     from evo.errors import EvoError
     from evo.exchange.draft import write_task
     from evo.exchange.shapes import Refused
+    from evo.spec.deadline import memory_limit
 
     most = _mapped_bytes() + memory_limit() // 2
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

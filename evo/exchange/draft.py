@@ -17,8 +17,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evo.distributions import derive, domain_of
-from evo.dtypes import is_float
 from evo.errors import TaskInvalid
 from evo.exchange import folder
 from evo.exchange.axes import Labelled, label
@@ -30,8 +28,10 @@ from evo.exchange.sizes import read_sizes
 from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
 from evo.exchange.work import work_of
 from evo.gate import check_task
-from evo.reference import load_reference
-from evo.task import read_task
+from evo.spec.dtypes import is_float
+from evo.spec.input_distributions import derive, domain_of
+from evo.spec.reference import load_reference
+from evo.spec.task import read_task
 
 _TOLERANCE = {  # by type: rtol, and atol as a share of the size of the outputs
     "float64": (1e-9, 1e-11),

@@ -15,12 +15,12 @@ from pathlib import Path
 from evo.device import Program
 from evo.errors import TaskInvalid, UsageError
 from evo.exchange.operator_text import MODEL_NEW, MODULE, PYPROJECT, README
-from evo.expr import Expression
-from evo.hardware import Chip, chip
 from evo.prepare import Failed, Prepared, prepare
-from evo.reference import load_module
-from evo.task import Task
-from evo.variant import Variant, read_variant
+from evo.spec.chips import Chip, chip
+from evo.spec.expr import Expression
+from evo.spec.reference import load_module
+from evo.spec.task import Task
+from evo.spec.variant import Variant, read_variant
 
 FORMATS = ("torch", "kernelbench", "cu", "ptx", "cubin")
 _CHAMPION = re.compile(r"(?:sim-)?(.+)-(sm_\d+a?)")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evo.errors import SyntaxInvalid
-from evo.fields import Fields
+from evo.spec.yaml_fields import Fields
 
 _HINT = "a problem folder holds task.yml with tests or benchmarks, and reference.py with generate_input and ref_kernel"
 

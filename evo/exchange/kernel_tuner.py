@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from evo.errors import EvoError, SyntaxInvalid
-from evo.expr import parse
+from evo.spec.expr import parse
+from evo.spec.variant import parse_variant
 from evo.tune.conditions import from_c
 from evo.tune.formats import read_declaration
-from evo.variant import parse_variant
 
 LIMIT_S = 120.0
 _HINT = "a T1 file has KernelSpecification with KernelName, KernelFile, LocalSize and GlobalSize"

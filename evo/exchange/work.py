@@ -11,11 +11,11 @@ from collections.abc import Set
 import numpy as np
 import torch
 
-from evo.dtypes import is_float
 from evo.exchange.axes import Labelled, sum_of
 from evo.exchange.counting import Products, fewer_by_values
 from evo.exchange.module import Arrays, Axes, ModuleReference
 from evo.exchange.shapes import Shapes
+from evo.spec.dtypes import is_float
 
 _SEEDS = (11, 12)
 _LARGE = 0.05  # of all inputs: of smaller ones nobody asks whether they are read whole

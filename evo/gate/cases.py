@@ -11,12 +11,12 @@ import numpy as np
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, RunResult
 from evo.device.worker import Crashed, TimedOut, Worker
-from evo.distributions import DERIVED, DRAWN
 from evo.gate.compare import compare, first_difference
 from evo.gate.metrics import metric_problem
-from evo.reference import Expectation, Reference
 from evo.results import CaseCheck, Check, Fault, Status
-from evo.task import Case, Task
+from evo.spec.input_distributions import DERIVED, DRAWN
+from evo.spec.reference import Expectation, Reference
+from evo.spec.task import Case, Task
 
 _RUN_LIMIT_S = 120.0
 _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unlike the first run's 256

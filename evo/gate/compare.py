@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
-from evo.distributions import UNBIASED, largest, smallest
-from evo.dtypes import NUMPY, ROUNDOFF, is_float
-from evo.reference import Expectation
 from evo.results import CaseCheck, Status
-from evo.task import Task, Tolerance
+from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.spec.input_distributions import UNBIASED, largest, smallest
+from evo.spec.reference import Expectation
+from evo.spec.task import Task, Tolerance
 
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]

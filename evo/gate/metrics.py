@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evo.bounds import MetricGate
 from evo.device import LaunchCounters, Program, RunRequest, RunResult
 from evo.device.worker import Crashed, TimedOut, Worker
-from evo.metrics import METRICS, STATIC, added, counted_metrics, lost_ways, short
-from evo.reference import Reference
-from evo.task import Task
+from evo.spec.metric_bounds import MetricGate
+from evo.spec.metrics import METRICS, STATIC, added, counted_metrics, lost_ways, short
+from evo.spec.reference import Reference
+from evo.spec.task import Task
 
 _LIMIT_S = 120.0
 

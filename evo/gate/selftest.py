@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from evo import compile as compiler
 from evo.device import Array, Arrays
-from evo.distributions import DRAWN
-from evo.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.errors import TaskInvalid
 from evo.gate.cases import spread_over_cases
 from evo.gate.compare import allclose, compare
-from evo.reference import Expectation, Reference
 from evo.results import Status
-from evo.task import Case, Task, Tensor
+from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.spec.input_distributions import DRAWN
+from evo.spec.reference import Expectation, Reference
+from evo.spec.task import Case, Task, Tensor
 
 _SEED, _OTHER_SEED = 1, 2
 _TILE = 16

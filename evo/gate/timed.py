@@ -24,9 +24,9 @@ from evo.errors import TaskInvalid
 from evo.gate.cases import fault_reason, fault_status
 from evo.gate.compare import compare
 from evo.gate.widely import held_to_truth, repeated, varied
-from evo.reference import Expectation, Reference
 from evo.results import CaseBench, CaseCheck, Fault, Status
-from evo.task import Case, Task
+from evo.spec.reference import Expectation, Reference
+from evo.spec.task import Case, Task
 
 L = TypeVar("L", SecondLook, WideLook)
 Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis

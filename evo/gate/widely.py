@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays, WideLook
-from evo.distributions import MIXED
-from evo.dtypes import is_float
 from evo.gate.compare import compare
-from evo.reference import Expectation, Reference
 from evo.results import CaseCheck, Status
-from evo.task import Case, Task, Tensor
+from evo.spec.dtypes import is_float
+from evo.spec.input_distributions import MIXED
+from evo.spec.reference import Expectation, Reference
+from evo.spec.task import Case, Task, Tensor
 
 Places = NDArray[np.int64]
 _FLOP = 2e9  # of a reference under another distribution, which takes seconds

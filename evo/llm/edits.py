@@ -22,7 +22,7 @@ from itertools import pairwise
 
 from evo.errors import SyntaxInvalid
 from evo.source import Change, Classification, classify, syntax_errors, tree_difference
-from evo.variant import Variant, parse_variant
+from evo.spec.variant import Variant, parse_variant
 
 LONGEST_REPLY = 200_000  # characters; what is longer is not a small edit
 MOST_BLOCKS = 6

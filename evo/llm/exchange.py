@@ -16,7 +16,7 @@ from evo.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, 
 from evo.llm.traverse import repair
 from evo.population.elites import Elite
 from evo.prepare import Failed, Prepared
-from evo.variant import Variant
+from evo.spec.variant import Variant
 
 _LONGEST_PROBLEM = 3000  # characters of a compiler's words
 _FINAL = ("length",)

@@ -10,15 +10,15 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from evo.hardware import Chip
 from evo.insights import summarise, unsuccessful
 from evo.llm.edits import one_line
 from evo.llm.endpoint import data
 from evo.population import Record, effect
 from evo.population.elites import Elite, row_us
 from evo.results import Json, Status
-from evo.task import Task
-from evo.variant import Variant
+from evo.spec.chips import Chip
+from evo.spec.task import Task
+from evo.spec.variant import Variant
 
 _LONGEST_FILE = 12_000  # characters of task.yaml or reference.py
 _BEST, _HARMFUL, _RECENT = 8, 4, 6

@@ -12,13 +12,13 @@ from evo.derive.explain import words
 from evo.device import RunRequest
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.hardware import Chip
 from evo.llm.endpoint import data
 from evo.prepare import Failed
 from evo.profile import hot_lines, kernel_profiles
 from evo.roofline import CaseLimits, limits
-from evo.task import Case, Task
-from evo.variant import Variant
+from evo.spec.chips import Chip
+from evo.spec.task import Case, Task
+from evo.spec.variant import Variant
 from evo.workbench import Workbench
 
 _COUNT_LIMIT_S = 60.0

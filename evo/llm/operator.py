@@ -30,8 +30,8 @@ from evo.mutate import Context, Proposal
 from evo.population import Record, elites
 from evo.prepare import Failed, Prepared
 from evo.results import Json, drop_absent
-from evo.task import Task
-from evo.variant import Variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant
 from evo.workbench import Workbench
 
 NAME = "llm"

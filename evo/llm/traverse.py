@@ -21,7 +21,7 @@ from evo.llm.endpoint import Message, data, joined
 from evo.mutate import INVERT_BELOW, STALLED_AFTER
 from evo.population import Record, elites
 from evo.population.elites import Elite
-from evo.task import Task
+from evo.spec.task import Task
 
 Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]
 

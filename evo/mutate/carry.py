@@ -8,8 +8,8 @@ from dataclasses import replace
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Proposal
 from evo.mutate.verify import not_one_change
-from evo.task import Task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
 
 _Edit = tuple[int, int, list[str]]  # lines [from, to) of the parent, and what stands there instead
 

@@ -7,7 +7,7 @@ import random
 from evo.derive import over_cases
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.results import Json
-from evo.variant import KnobValue, Variant
+from evo.spec.variant import KnobValue, Variant
 
 # A hybrid search turns to the hardware after so many trials without a keep, below this share of its target.
 STALLED_AFTER, INVERT_BELOW = 3, 0.6

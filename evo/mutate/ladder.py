@@ -9,8 +9,8 @@ from pathlib import Path
 from evo.errors import TaskInvalid
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.results import Json
-from evo.task import Task
-from evo.variant import KnobValue, Variant, read_variant
+from evo.spec.task import Task
+from evo.spec.variant import KnobValue, Variant, read_variant
 
 DOC = OperatorDoc(
     name="ladder",

@@ -8,7 +8,7 @@ from pathlib import Path
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.mutate.verify import rung_of
 from evo.source import classify, tree_difference
-from evo.variant import Variant, read_variant
+from evo.spec.variant import Variant, read_variant
 
 DOC = OperatorDoc(
     name="patch",

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from evo.hardware import Chip
-from evo.launch import Refusal, plan
 from evo.results import Json
-from evo.task import Task
-from evo.variant import Variant
+from evo.spec.chips import Chip
+from evo.spec.launch import Refusal, plan
+from evo.spec.task import Task
+from evo.spec.variant import Variant
 
 KINDS = ("mutation", "transplant", "rung", "start", "review")
 SUCCESS = "faster than its parent past the margin on the task's score, and no case slower by more than 2 %"

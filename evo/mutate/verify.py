@@ -13,8 +13,8 @@ import re
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Proposal
 from evo.source import Change, classify, split, tree_difference
-from evo.task import Task
-from evo.variant import Variant, parse_variant, read_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 _WORD = re.compile(r"\w+|\S")
 _DECLARED = re.compile(r"\b\w+[\s*&]+([A-Za-z_]\w*)\s*(?:=(?!=)|[;{\[])|#\s*define\s+(\w+)")

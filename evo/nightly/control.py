@@ -9,7 +9,7 @@ from evo.errors import EvoError, HarnessFault
 from evo.evaluate import Workbench
 from evo.prepare import Failed
 from evo.results import CaseBench, Fault, Json, Verdict
-from evo.task import Task
+from evo.spec.task import Task
 
 _LIMIT_S = 300.0
 

@@ -11,7 +11,7 @@ from evo.device.worker import Crashed, TimedOut
 from evo.errors import EvoError
 from evo.evaluate import Workbench
 from evo.nightly.standing import Held
-from evo.task import Task
+from evo.spec.task import Task
 
 _PAIRS = 20
 _LIMIT_S = 150.0  # for all rivals of one case

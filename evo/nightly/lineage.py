@@ -11,7 +11,7 @@ from evo.errors import RecordCorrupt, SyntaxInvalid
 from evo.ledger import History
 from evo.population import Record, rebuild_text
 from evo.results import Environment, Json
-from evo.variant import Variant, parse_variant
+from evo.spec.variant import Variant, parse_variant
 
 _ENVIRONMENTS = 3  # the latest ones in which a fastest earlier champion is looked for
 

@@ -22,8 +22,8 @@ from evo.nightly.standing import Figure, Held, Standing, State
 from evo.notebook import Notebook
 from evo.population import load_records
 from evo.results import Environment, Evaluation, Gain, Json, Verdict
-from evo.task import Task
-from evo.variant import read_variant
+from evo.spec.task import Task
+from evo.spec.variant import read_variant
 
 Tell = Callable[[str], None]
 

@@ -33,7 +33,7 @@ from evo.nightly.standing import Standing, State
 from evo.notebook import open_notebook
 from evo.population import load_records
 from evo.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
-from evo.task import Task, load_task, task_names
+from evo.spec.task import Task, load_task, task_names
 from evo.workbench import harness_version
 
 _ARCH = re.compile(r"sm_\d+[a-z]?")

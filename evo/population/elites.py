@@ -20,8 +20,8 @@ from evo.errors import EvoError
 from evo.population.record import Record
 from evo.population.store import rebuild_text
 from evo.results import Json
-from evo.task import Task
-from evo.variant import parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import parse_variant
 
 SIZE = 5
 _LOOKED_AT = 40  # variants, the fastest, among which niches are told apart

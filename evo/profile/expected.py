@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evo.metrics import FMA_PER_HMMA, counted_metrics
 from evo.results import Json
-from evo.task import Case, Task
+from evo.spec.metrics import FMA_PER_HMMA, counted_metrics
+from evo.spec.task import Case, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evo.device import LaunchCounters, Program
-from evo.hardware import Chip
-from evo.launch import Launch, occupancy_limits
-from evo.metrics import added, counted_metrics, pipe_clocks
 from evo.results import Json, drop_absent
+from evo.spec.chips import Chip
+from evo.spec.launch import Launch, occupancy_limits
+from evo.spec.metrics import added, counted_metrics, pipe_clocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.device import LaunchCounters
-from evo.hardware import Chip
-from evo.metrics import added, counted_metrics, lost_ways, pipe_clocks, short
 from evo.profile.kernels import KernelProfile
 from evo.results import Json
+from evo.spec.chips import Chip
+from evo.spec.metrics import added, counted_metrics, lost_ways, pipe_clocks, short
 
 _IDLE = 0.05  # of the lanes, from which a line is worth a remark
 _SHARE = 0.01  # of its kernel's limiting pipe, likewise

@@ -18,14 +18,14 @@ from evo.compile.screen import STANDARD_HEADERS
 from evo.compile.toolkit import find_toolkit
 from evo.device import Array, Arrays, DeviceName, Program
 from evo.device.worker import Crashed, TimedOut, Worker
-from evo.dtypes import NUMPY, is_float
-from evo.hardware import Chip
 from evo.prepare import Failed, prepare
 from evo.redteam.attack import Attack
 from evo.redteam.naive_device import NaiveRequest, NaiveResult
-from evo.reference import Reference
 from evo.results import Status
-from evo.task import Case, Task
+from evo.spec.chips import Chip
+from evo.spec.dtypes import NUMPY, is_float
+from evo.spec.reference import Reference
+from evo.spec.task import Case, Task
 
 TOLERANCE = 1e-2  # relative and absolute
 PLANTED_NUMBER = 1592651789  # what the planted file defines; no kernel holds it otherwise

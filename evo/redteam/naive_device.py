@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evo.device import Array, Arrays, DeviceName, Program
-from evo.dtypes import NUMPY
+from evo.spec.dtypes import NUMPY
 
 if TYPE_CHECKING:
     from evo.device import sim
@@ -93,7 +93,7 @@ class NaiveSim:
     """On the simulator: checkers off where they can be, times modelled."""
 
     def __init__(self, name: DeviceName) -> None:
-        from evo.hardware import chip
+        from evo.spec.chips import chip
 
         self.name = name
         self.chip = chip(name.which)

@@ -13,14 +13,14 @@ from pathlib import Path
 from evo.decide import require_same
 from evo.errors import EvoError, UsageError
 from evo.gate import check_task
-from evo.hardware import chip
 from evo.redteam.attack import Attack
 from evo.redteam.trial import Finding, Outcome
-from evo.reference import load_reference
 from evo.results import Environment
 from evo.roofline import limits
 from evo.source import classify, tree_difference
-from evo.task import read_task
+from evo.spec.chips import chip
+from evo.spec.reference import load_reference
+from evo.spec.task import read_task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from evo.evaluate import Job, Workbench, evaluate
 from evo.redteam.attack import Attack, Expected
 from evo.redteam.naive import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent
-from evo.task import Task, read_task
+from evo.spec.task import Task, read_task
 
 FAULT = "harness fault"
 _PLANTED = "@PLANTED@"

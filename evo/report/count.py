@@ -11,7 +11,7 @@ from evo.gate import fault_reason
 from evo.prepare import Failed, prepare
 from evo.profile import HotLine, hot_lines, kernel_profiles
 from evo.results import Json
-from evo.task import Case, Task
+from evo.spec.task import Case, Task
 from evo.workbench import Workbench
 
 _SEED = 0  # of the inputs whose accesses are counted

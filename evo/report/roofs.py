@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evo.hardware import Chip
 from evo.results import Json
 from evo.roofline import CaseLimits
+from evo.spec.chips import Chip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from evo import gate
 from evo.cli import views
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
 
 HERE = Path(__file__).resolve().parents[1]
 

@@ -18,9 +18,9 @@ from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate import Workbench
 from evo.evolve import Event, Settings, evolve
-from evo.hardware import CHIPS
 from evo.population import Record, load_records
-from evo.task import load_task
+from evo.spec.chips import CHIPS
+from evo.spec.task import load_task
 
 HERE = Path(__file__).resolve().parents[1]
 SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=4, operators=("ladder",))

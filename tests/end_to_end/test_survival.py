@@ -19,7 +19,7 @@ from evo.errors import EvoError
 from evo.evaluate import Job, Workbench, evaluate, evaluate_all
 from evo.gate import cases
 from evo.results import Status, Verdict
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
 
 HERE = Path(__file__).resolve().parents[1]
 HOSTILE = {

@@ -9,7 +9,7 @@ import pytest
 from evo.compile import Binary, compile_source
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest, gpu_present
 from evo.device.worker import Worker
-from evo.launch import Launch, Workspace
+from evo.spec.launch import Launch, Workspace
 
 N = 1 << 16
 

@@ -15,7 +15,7 @@ from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count
 from evo.evaluate import Job
 from evo.results import Status
-from evo.task import load_task
+from evo.spec.task import load_task
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(280)]
 

@@ -12,7 +12,7 @@ from evo.device import RunRequest, parse_device
 from evo.evaluate import Workbench
 from evo.gate.sanitize import find_sanitizer
 from evo.prepare import Prepared
-from evo.task import load_task, task_names
+from evo.spec.task import load_task, task_names
 
 pytestmark = [
     pytest.mark.gpu,

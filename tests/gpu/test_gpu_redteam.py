@@ -9,9 +9,9 @@ from evo.bench import BenchOptions, BenchRequest, Measurement, measure
 from evo.device import DeviceName
 from evo.device.worker import Worker
 from evo.evaluate import Workbench
-from evo.hardware import CHIPS
-from evo.launch import Workspace
 from evo.redteam import NaiveHarness, load_attacks, planted_file, run_attack
+from evo.spec.chips import CHIPS
+from evo.spec.launch import Workspace
 
 pytestmark = pytest.mark.gpu
 

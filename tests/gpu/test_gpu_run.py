@@ -14,8 +14,8 @@ from conftest import N, inputs, program
 from evo.device import POISON_LARGE
 from evo.device.gpu_lock import lock_path
 from evo.device.worker import TimedOut, Worker
-from evo.hardware import CHIPS
-from evo.launch import Workspace
+from evo.spec.chips import CHIPS
+from evo.spec.launch import Workspace
 
 pytestmark = pytest.mark.gpu
 

@@ -13,7 +13,7 @@ from evo.device import DeviceName, gpu_present
 from evo.evaluate import Job, Workbench, evaluate_all
 from evo.gate import cases
 from evo.results import Status, Verdict
-from evo.task import load_task
+from evo.spec.task import load_task
 
 pytestmark = pytest.mark.gpu
 

@@ -8,11 +8,11 @@ from conftest import case_of, fma, inputs, program
 from evo.bench import BenchOptions, BenchRequest, control, measure, time_rivals
 from evo.device.worker import Crashed, Worker
 from evo.errors import HarnessFault
-from evo.hardware import CHIPS, Chip
-from evo.launch import Workspace
-from evo.reference import load_reference
 from evo.results import Timing, Verdict
-from evo.task import load_task
+from evo.spec.chips import CHIPS, Chip
+from evo.spec.launch import Workspace
+from evo.spec.reference import load_reference
+from evo.spec.task import load_task
 
 pytestmark = pytest.mark.gpu
 

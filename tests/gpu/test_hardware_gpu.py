@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tiny import evo
 
-from evo.hardware import CHIPS, queried
+from evo.spec.chips import CHIPS, queried
 
 pytestmark = pytest.mark.gpu
 ROOT = Path(__file__).parents[2]

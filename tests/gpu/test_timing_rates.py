@@ -4,7 +4,7 @@ import pytest
 
 from evo.device.calibrate import calibrate
 from evo.device.worker import Worker
-from evo.hardware import chip
+from evo.spec.chips import chip
 
 pytestmark = pytest.mark.gpu
 

@@ -14,10 +14,10 @@ from conftest import case_of, program
 
 from evo.bench import BenchOptions, BenchRequest, measure, time_rivals
 from evo.device.worker import Worker
-from evo.hardware import Chip, chip
-from evo.reference import load_reference
 from evo.results import Timing
-from evo.task import load_task
+from evo.spec.chips import Chip, chip
+from evo.spec.reference import load_reference
+from evo.spec.task import load_task
 
 pytestmark = pytest.mark.gpu
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evo.hardware import L4
-from evo.launch import Plan, Refusal, plan
 from evo.results import Status
-from evo.task import Task, load_task, task_names
-from evo.variant import read_variant
+from evo.spec.chips import L4
+from evo.spec.launch import Plan, Refusal, plan
+from evo.spec.task import Task, load_task, task_names
+from evo.spec.variant import read_variant
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = [load_task(ROOT, name) for name in task_names(ROOT)]

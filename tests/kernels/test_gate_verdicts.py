@@ -10,7 +10,7 @@ import pytest
 from evo.device import parse_device
 from evo.evaluate import Job, Workbench, evaluate
 from evo.results import Evaluation
-from evo.task import load_task, task_names
+from evo.spec.task import load_task, task_names
 
 ROOT = Path(__file__).parents[2]
 TASKS = {name: load_task(ROOT, name) for name in task_names(ROOT)}

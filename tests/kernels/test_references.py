@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evo.dtypes import NUMPY
-from evo.reference import load_reference
-from evo.task import Task, load_task, task_names
+from evo.spec.dtypes import NUMPY
+from evo.spec.reference import load_reference
+from evo.spec.task import Task, load_task, task_names
 
 ROOT = Path(__file__).resolve().parents[2]
 TASKS = [load_task(ROOT, name) for name in task_names(ROOT)]
@@ -99,7 +99,7 @@ def test_attention_has_logits_beyond_the_range_of_exp() -> None:
 def test_importing_references_does_not_import_torch() -> None:
     folders = [str(task.folder / "reference.py") for task in TASKS]
     code = (
-        "import sys; from pathlib import Path; from evo.reference import load_module\n"
+        "import sys; from pathlib import Path; from evo.spec.reference import load_module\n"
         f"for path in {folders!r}: load_module(Path(path))\n"
         "assert 'torch' not in sys.modules"
     )

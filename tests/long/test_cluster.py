@@ -25,7 +25,7 @@ from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.evolve import Event, Settings, evolve
 from evo.population import load_records
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(280)]
 

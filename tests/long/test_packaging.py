@@ -116,7 +116,7 @@ def test_a_program_against_the_installed_package_type_checks_and_runs(installed:
     (program,) = re.findall(r"<!-- run: python -->\n```python\n(.*?)```", page, re.DOTALL)
     (repository / "program.py").write_text(program, encoding="utf-8")
     assert "Success" in ran(installed / "mypy", "--strict", "program.py", cwd=repository)
-    (repository / "wrong.py").write_text("from evo.variant import variant_id\n\nnumber: int = variant_id('')\n")
+    (repository / "wrong.py").write_text("from evo.spec.variant import variant_id\n\nnumber: int = variant_id('')\n")
     mypy = [installed / "mypy", "--strict", "wrong.py"]
     refused = subprocess.run(mypy, cwd=repository, capture_output=True, text=True, check=False)
     assert 'expression has type "str", variable has type "int"' in refused.stdout

@@ -12,8 +12,8 @@ from evo.evaluate import Job, Workbench, evaluate
 from evo.mutate import RULES
 from evo.results import Status
 from evo.source import syntax_errors
-from evo.task import load_task
-from evo.variant import read_variant
+from evo.spec.task import load_task
+from evo.spec.variant import read_variant
 
 pytestmark = pytest.mark.long
 FILES = sorted((ROOT / "tests" / "data" / "kernels_of_others").glob("*.cu"))

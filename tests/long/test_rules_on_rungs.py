@@ -8,13 +8,13 @@ import pytest
 
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
-from evo.hardware import chip
 from evo.mutate import RULES, Context, Rule
 from evo.prepare import Failed, prepare
 from evo.results import Status
 from evo.source import classify, tree_difference
-from evo.task import Task, load_task
-from evo.variant import Variant, read_variant
+from evo.spec.chips import chip
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, read_variant
 
 pytestmark = pytest.mark.long
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from evo import leaderboard
 from evo.ledger import History, Kept, Ledger
 from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, trial_id
 from evo.results import CaseBench, Decision, Environment, Estimate, Evaluation, Gain, Status, Timing, Verdict
-from evo.variant import variant_id
+from evo.spec.variant import variant_id
 
 RUN = "20260101T093000-ab12"
 DATE = "2026-01-01T09:30:00+00:00"

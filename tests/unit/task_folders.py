@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evo.reference import Reference, load_reference
-from evo.task import Task, read_task
+from evo.spec.reference import Reference, load_reference
+from evo.spec.task import Task, read_task
 
 DRAW = "rng.standard_normal((case['N'], case['M']))"
 CHECK = "[{N: 64, M: 96}, {N: 33, M: 65}, {N: 1, M: 130}]"

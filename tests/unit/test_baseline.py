@@ -15,8 +15,8 @@ from evo.baseline import CaseBaseline, baseline
 from evo.device import DeviceName
 from evo.device.worker import Worker
 from evo.errors import HarnessFault, TaskInvalid
-from evo.reference import load_reference
-from evo.task import Task
+from evo.spec.reference import load_reference
+from evo.spec.task import Task
 
 RIVALS = '\n\ndef rivals():\n    return {"exact": lambda tensors, case: tensors["x"] * 2}\n'
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -11,8 +11,8 @@ from evo.device import BenchCase
 from evo.device.samples import BenchResult, sequences_per_sample, timing_of
 from evo.device.worker import Crashed, Worker
 from evo.errors import HarnessFault, UsageError
-from evo.hardware import L4
 from evo.results import CaseBench, Fault, Verdict
+from evo.spec.chips import L4
 
 
 @dataclass

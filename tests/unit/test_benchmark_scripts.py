@@ -27,11 +27,11 @@ from recorder import Recorder  # noqa: E402
 from evo.decide import Between, NoiseFloor, Sequential  # noqa: E402
 from evo.device.calibrate import Rate  # noqa: E402
 from evo.device.samples import BenchRequest, BenchResult, timing_of  # noqa: E402
-from evo.hardware import chip  # noqa: E402
 from evo.results import CaseBench, Status, Verdict  # noqa: E402
 from evo.screening import Screened  # noqa: E402
-from evo.task import load_task  # noqa: E402
-from evo.variant import parse_variant  # noqa: E402
+from evo.spec.chips import chip  # noqa: E402
+from evo.spec.task import load_task  # noqa: E402
+from evo.spec.variant import parse_variant  # noqa: E402
 
 FIXED_US, EACH_US = 1.7, 0.035
 

@@ -12,8 +12,8 @@ import pytest
 from evo.compile import Binary, Cache, compile_source
 from evo.compile.sass import instruction_mix
 from evo.compile.toolkit import find_toolkit
-from evo.task import load_task, task_names
-from evo.variant import read_variant
+from evo.spec.task import load_task, task_names
+from evo.spec.variant import read_variant
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNGS = [path for name in task_names(ROOT) for path in load_task(ROOT, name).ladder()]

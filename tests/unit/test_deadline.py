@@ -10,8 +10,8 @@ import pytest
 from task_folders import task_folder
 from tiny import evo, new_repository
 
-from evo.deadline import Deadline, Exceeded
 from evo.errors import TaskInvalid
+from evo.spec.deadline import Deadline, Exceeded
 
 HANGS = {
     "a loop": "while True: pass",
@@ -64,10 +64,10 @@ def test_a_call_in_time_is_left_alone():
 
 def test_code_that_cannot_be_interrupted_ends_the_process():
     code = (
-        "import evo.deadline, signal, time\n"
-        "evo.deadline.GRACE_S = 1.0\n"
+        "import evo.spec.deadline, signal, time\n"
+        "evo.spec.deadline.GRACE_S = 1.0\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})\n"
-        "with evo.deadline.Deadline(0.2): time.sleep(60)\n"
+        "with evo.spec.deadline.Deadline(0.2): time.sleep(60)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 3

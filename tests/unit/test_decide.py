@@ -24,8 +24,8 @@ from evo.decide import (
     too_fast,
 )
 from evo.errors import HarnessFault, UsageError
-from evo.hardware import L4
 from evo.results import CaseBench, Environment, Estimate, Timing, Verdict
+from evo.spec.chips import L4
 
 ONE = {"a": 1.0}
 

@@ -15,14 +15,14 @@ from evo.derive.layout import Layout
 from evo.device import DeviceName, RunRequest
 from evo.device.worker import Worker
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.expr import parse
-from evo.hardware import chip
-from evo.launch import Launch, over_resources
 from evo.prepare import Failed, Prepared, prepare
-from evo.reference import load_reference
 from evo.roofline import limits
-from evo.task import Case, Task, load_task
-from evo.variant import read_variant
+from evo.spec.chips import chip
+from evo.spec.expr import parse
+from evo.spec.launch import Launch, over_resources
+from evo.spec.reference import load_reference
+from evo.spec.task import Case, Task, load_task
+from evo.spec.variant import read_variant
 
 ROOT = Path(__file__).parents[2]
 L4 = chip("l4")

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from task_folders import task_folder
 
-from evo import distributions
-from evo.distributions import DERIVED, SPECIAL
-from evo.dtypes import NUMPY, ROUNDOFF
-from evo.reference import load_reference
-from evo.task import read_task
+from evo.spec import input_distributions as distributions
+from evo.spec.dtypes import NUMPY, ROUNDOFF
+from evo.spec.input_distributions import DERIVED, SPECIAL
+from evo.spec.reference import load_reference
+from evo.spec.task import read_task
 
 RNG = np.random.default_rng(5)
 
@@ -101,8 +101,8 @@ def test_inputs_that_follow_from_one_another_are_left_alone(tmp_path):
     (task.folder / "reference.py").write_text(
         code.replace(code[code.index("    return") : code.index("\n\n\ndef e")], draw)
     )
-    from evo.reference import load_reference
-    from evo.task import read_task
+    from evo.spec.reference import load_reference
+    from evo.spec.task import read_task
 
     changed = read_task(task.folder)
     assert used(load_reference(changed), changed) == set()

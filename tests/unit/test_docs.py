@@ -24,8 +24,8 @@ from evo.llm import STRATEGIES
 from evo.mutate import Context, Operator, Rule
 from evo.mutate.rules import example_variant
 from evo.source import classify, tree_difference
-from evo.task import load_task
-from evo.variant import parse_variant
+from evo.spec.task import load_task
+from evo.spec.variant import parse_variant
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

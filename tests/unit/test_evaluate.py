@@ -12,7 +12,7 @@ from evo.errors import UsageError
 from evo.evaluate import Job, Workbench, evaluate, evaluate_all
 from evo.prepare import Prepared, simpler
 from evo.results import Status, Verdict
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
 from evo.workbench import harness_version
 
 LONGER = FAST.replace("    if (i < n)", "    const float two = 2.0f;\n    if (i < n)").replace("2.0f * x", "two * x")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evo.errors import SyntaxInvalid
-from evo.expr import parse, parse_list
+from evo.spec.expr import parse, parse_list
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from evo import gate
-from evo.expr import parse
-from evo.reference import Expectation
 from evo.results import Status
-from evo.task import Task, Tensor, Tolerance
+from evo.spec.expr import parse
+from evo.spec.reference import Expectation
+from evo.spec.task import Task, Tensor, Tolerance
 
 SHAPE = (64, 32)
 

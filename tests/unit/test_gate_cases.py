@@ -12,8 +12,8 @@ from task_folders import task_folder
 
 from evo import gate
 from evo.device import POISON_LARGE, POISON_NAN, RunRequest, RunResult
-from evo.distributions import DERIVED, SPECIAL
 from evo.results import Status
+from evo.spec.input_distributions import DERIVED, SPECIAL
 
 NO_LAUNCHES = SimpleNamespace(binary=SimpleNamespace(kernels=()), launches=())
 Kernel = Callable[[RunRequest, int], np.ndarray]

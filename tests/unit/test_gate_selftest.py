@@ -7,7 +7,7 @@ from task_folders import task_folder
 
 from evo import gate
 from evo.errors import TaskInvalid
-from evo.task import load_task, task_names
+from evo.spec.task import load_task, task_names
 
 ROOT = Path(__file__).parents[2]
 FP32 = {"dtype": "float32", "tolerance": "rtol: 1e-4, atol: 1e-4, rival_error_factor: 2"}
@@ -21,7 +21,7 @@ def _no_memory_of_other_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("name", task_names(ROOT))
 def test_every_shipped_task_passes(name):
-    from evo.reference import load_reference
+    from evo.spec.reference import load_reference
 
     task = load_task(ROOT, name)
     gate.check_task(task, load_reference(task))
@@ -96,8 +96,8 @@ def test_a_verdict_is_remembered_by_content(tmp_path):
     reference.module.expected = None  # would be an error if it were asked again
     gate.check_task(task, type(reference)(task, reference.module))
     (task.folder / "task.yaml").write_text((task.folder / "task.yaml").read_text().replace("1e-3", "20"))
-    from evo.reference import load_reference
-    from evo.task import read_task
+    from evo.spec.reference import load_reference
+    from evo.spec.task import read_task
 
     changed = read_task(task.folder)
     with pytest.raises(TaskInvalid, match="writes zeros"):

@@ -13,7 +13,7 @@ from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import timed
 from evo.results import Evaluation, Status, Verdict
-from evo.task import Task, read_task
+from evo.spec.task import Task, read_task
 
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
 

@@ -16,9 +16,9 @@ from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import TimedSizes, timed, timed_sizes
 from evo.gate.widely import repeated, varied
 from evo.prepare import Prepared
-from evo.reference import load_reference
 from evo.results import Status
-from evo.task import Task, read_task
+from evo.spec.reference import load_reference
+from evo.spec.task import Task, read_task
 
 TASK_YAML = """\
 name: rows

@@ -8,7 +8,7 @@ import pytest
 
 from evo.device import parse_device
 from evo.errors import DeviceMissing, UsageError
-from evo.hardware import CHIPS, L4, chip, chip_by_name, queried
+from evo.spec.chips import CHIPS, L4, chip, chip_by_name, queried
 
 # TFLOP/s dense FP16 with FP32 accumulate and GB/s, as the datasheets print them.
 STATED = {

@@ -11,8 +11,8 @@ import pytest
 from evo.compile import Binary, Cache, compile_source
 from evo.derive import Proof, by_formula, prove
 from evo.device import sim
-from evo.expr import parse
-from evo.variant import DTYPES
+from evo.spec.expr import parse
+from evo.spec.variant import DTYPES
 
 TYPES = {"uint8": "unsigned char", "float16": "unsigned short", "float32": "unsigned", "float64": "unsigned long long"}
 KERNEL = """\

@@ -12,9 +12,9 @@ import pytest
 
 from evo.derive import derive
 from evo.errors import TaskInvalid
-from evo.hardware import CHIPS, chip
 from evo.roofline import limits
-from evo.task import Case, load_task
+from evo.spec.chips import CHIPS, chip
+from evo.spec.task import Case, load_task
 
 ROOT = Path(__file__).parents[2]
 SMALL = (1, 2, 3, 7, 13, 61)

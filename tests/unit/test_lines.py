@@ -13,8 +13,8 @@ from evo.insights import summarise
 from evo.lines import AFTER, BETWEEN, LENGTH, Lines
 from evo.population import Record, kept_message
 from evo.results import Json, Verdict
-from evo.task import Task, load_task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, parse_variant
 
 PLACES = ("sim-l4", "sm_89")
 PLAIN = "// evo: launch k grid (1) block (32) shared 0\n#define N {}\nvoid k() {{}}\n"

@@ -12,7 +12,7 @@ from evo.device import DeviceName
 from evo.errors import SyntaxInvalid
 from evo.evaluate import Job, Workbench, evaluate
 from evo.results import Evaluation, Status
-from evo.task import load_task
+from evo.spec.task import load_task
 
 
 @pytest.fixture(scope="module")

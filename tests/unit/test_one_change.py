@@ -6,7 +6,7 @@ import pytest
 
 from evo.mutate import edit_key
 from evo.source import classify, split, syntax_errors, tree_difference
-from evo.variant import variant_id
+from evo.spec.variant import variant_id
 
 TEXT = """\
 // Block softmax.

@@ -30,7 +30,7 @@ from evo.population import (
     run_id,
 )
 from evo.results import Verdict
-from evo.variant import variant_id
+from evo.spec.variant import variant_id
 
 
 def saved(root: Path, *trials: Record) -> Path:

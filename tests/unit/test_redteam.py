@@ -32,8 +32,8 @@ from evo.redteam import (
     run_procedure,
 )
 from evo.redteam.attack import read_attack
-from evo.task import read_task
-from evo.variant import parse_variant
+from evo.spec.task import read_task
+from evo.spec.variant import parse_variant
 
 ROOT = Path(__file__).parents[2]
 TASKS = ROOT / "kernels"

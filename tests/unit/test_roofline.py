@@ -9,9 +9,9 @@ import pytest
 from tiny import REFERENCE, SLOW, TASK_YAML
 
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.hardware import chip
 from evo.roofline import CaseLimits, limits
-from evo.task import Case, Task, load_task, read_task
+from evo.spec.chips import chip
+from evo.spec.task import Case, Task, load_task, read_task
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,8 +13,8 @@ from evo.memory import Memory
 from evo.mutate import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
 from evo.search import Prior, Search, cost_of
-from evo.task import Task, Tolerance
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task, Tolerance
+from evo.spec.variant import Variant, parse_variant
 
 TEXT = """\
 // evo: knob A in 1, 2, 4

@@ -8,8 +8,8 @@ import pytest
 from evo.compile import Binary, compile_source
 from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest
 from evo.device.simulated import SimDevice
-from evo.launch import Launch, Workspace
 from evo.results import Fault
+from evo.spec.launch import Launch, Workspace
 
 HEAD = 'extern "C" __global__ void k(const float* x, float* y, int* s, int n) {\n'
 HEAD += "    const int i = blockIdx.x * 256 + threadIdx.x;\n"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tiny import HEAD, write_task
 
-from evo.hardware import chip
 from evo.prepare import Prepared, prepare, spills
-from evo.task import load_task
+from evo.spec.chips import chip
+from evo.spec.task import load_task
 
 BODY = """\
     float held[128];

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
-from evo.hardware import CHIPS
-from evo.launch import Launch, Plan, Refusal, over_resources, plan, resident_blocks
-from evo.task import find_root, load_task, read_task
-from evo.variant import parse_variant
+from evo.spec.chips import CHIPS
+from evo.spec.launch import Launch, Plan, Refusal, over_resources, plan, resident_blocks
+from evo.spec.task import find_root, load_task, read_task
+from evo.spec.variant import parse_variant
 
 YAML = """\
 name: addone

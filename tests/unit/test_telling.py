@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from evo.task import load_task
+from evo.spec.task import load_task
 from evo.telling import advice, is_stalled, satisfied
 
 TASK = load_task(Path(__file__).parents[2], "softmax")

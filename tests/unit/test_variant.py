@@ -3,7 +3,7 @@
 import pytest
 
 from evo.errors import SyntaxInvalid
-from evo.variant import parse_variant, read_variant
+from evo.spec.variant import parse_variant, read_variant
 
 TEXT = """\
 // Adds one.

@@ -15,7 +15,7 @@ from evo.device.sim.memory import SLACK, Buffer
 from evo.device.sim.model import occupancy
 from evo.device.sim.printing import printed
 from evo.device.sim.traits import is_strong
-from evo.hardware import Chip
+from evo.spec.chips import Chip
 
 _PAD = 4096
 _IDLE_LIMIT = 4096  # yields in which nothing changed, before a launch counts as waiting for ever

@@ -19,7 +19,7 @@ from evo.device.sim import jit
 
 if TYPE_CHECKING:
     from evo.device.sim.machine import Module
-    from evo.hardware import Chip
+    from evo.spec.chips import Chip
 
 _LARGEST = 1 << 24  # bytes of module variables worth keeping on disk
 _DAMAGE = (pickle.UnpicklingError, EOFError, ImportError, AttributeError, IndexError, KeyError, TypeError, ValueError)

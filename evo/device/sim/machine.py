@@ -23,8 +23,8 @@ from evo.device.sim.parallel import run_alone, run_parts
 from evo.device.sim.parse import parse
 from evo.device.sim.program import Function, Param, Program, Variable
 from evo.device.sim.run import Runtime, declare
-from evo.hardware import CHIPS, Chip
 from evo.results import Fault
+from evo.spec.chips import CHIPS, Chip
 
 MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
 MAX_BLOCKS = 1 << 24  # of one launch: beyond, the list of blocks alone fills the memory

@@ -16,9 +16,9 @@ from evo.device.sim.counters import Counters
 from evo.device.sim.isa.table import defs, uses
 from evo.device.sim.program import Imm, Instr
 from evo.device.sim.tally import space_of_site, unit_of
-from evo.hardware import Chip
-from evo.metrics import pipe_clocks
 from evo.results import Estimate
+from evo.spec.chips import Chip
+from evo.spec.metrics import pipe_clocks
 
 MODEL_VERSION = "sim-2"
 CALIBRATION = "uncalibrated"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, directive_place, fresh, kernels, knob, line_span, thread_indices
 from evo.source import Define, Edit, Function, Span
-from evo.variant import LaunchLine
+from evo.spec.variant import LaunchLine
 
 _WARP = 32
 _SIZES = (32, 64, 128, 256, 512, 1024)

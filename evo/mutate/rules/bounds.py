@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from evo.errors import SyntaxInvalid
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.source import Edit, Function, Span
-from evo.variant import LaunchLine
+from evo.spec.variant import LaunchLine
 
 _PLAIN = re.compile(r"[\w\s+*()-]+")  # what means the same in a plan and in C++
 _MAX_THREADS_PER_SM = 2048

@@ -11,7 +11,7 @@ from evo.mutate.rules.rule import Application, Example, Rule, Scene, source_of
 from evo.mutate.rules.threads import thread_indices
 from evo.mutate.rules.vector import find_loops
 from evo.source import Edit
-from evo.variant import parse_variant
+from evo.spec.variant import parse_variant
 
 
 def _find(scene: Scene) -> Iterator[Application]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from evo.errors import SyntaxInvalid
 from evo.mutate.rules.rule import Application, Scene, source_of
 from evo.source import Edit, Function, Source, Span, Statement
-from evo.variant import parse_variant
+from evo.spec.variant import parse_variant
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.source import Edit, Span
-from evo.variant import Knob
+from evo.spec.variant import Knob
 
 _LAYOUT = re.compile(r"^(PAD|SWIZZLE)|_(PAD|SWIZZLE)$")  # those belong to the layout family
 

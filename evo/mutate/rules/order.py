@@ -19,7 +19,7 @@ from evo.mutate.rules.threads import (
     thread_indices,
 )
 from evo.source import Edit, Function, Span
-from evo.variant import LaunchLine
+from evo.spec.variant import LaunchLine
 
 _GROUPS = (2, 4, 8, 16)
 _PER_SM = (2, 4, 8, 16)

@@ -12,8 +12,8 @@ from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.results import Json
 from evo.source import Edit, Function, Source, Span, classify, parse, syntax_errors, tree_difference
-from evo.task import Task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
 
 _INTEGERS = frozenset(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"))  # as a task passes one
 _LOSER = 100  # ranks that a change falls behind where it has failed in this run

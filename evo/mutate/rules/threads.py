@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from evo.mutate.rules.rule import Scene
 from evo.source import Edit, Function, Source, Span, Statement
-from evo.variant import LaunchLine
+from evo.spec.variant import LaunchLine
 
 _INDEX = re.compile(
     r"(?P<blocks>.*\bblockIdx\.[xyz]\b.*?)\s*\*\s*(?P<threads>[\w.]+|\([^()]*\))\s*\+\s*threadIdx\.(?P<axis>[xyz])"

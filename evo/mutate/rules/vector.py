@@ -14,7 +14,7 @@ from evo.mutate.rules.reductions import offset_of, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import balanced, bare, definition_place, fresh, index_in, kernels, same
 from evo.source import Edit, Function, Loop, Span, Statement
-from evo.variant import LaunchLine
+from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")

@@ -10,7 +10,7 @@ from evo.cluster import StationLost
 from evo.cluster.station import Introduction
 from evo.evaluate import Job, Started
 from evo.results import Environment, Evaluation, Status
-from evo.variant import parse_variant
+from evo.spec.variant import parse_variant
 from evo.workbench import harness_version
 
 Script = Callable[[str, int, str, tuple[Any, ...]], Any]  # role, which station of that seat, method, arguments

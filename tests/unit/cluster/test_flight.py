@@ -21,8 +21,8 @@ from evo.flight import Flights
 from evo.mutate import Proposal, carried
 from evo.population import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
-from evo.task import Task, load_task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, parse_variant
 
 PARENT = parse_variant(SLOW)
 CHAMPION = parse_variant(SLOW.replace("#define THREADS 32", "#define THREADS 64"))  # what overtook it

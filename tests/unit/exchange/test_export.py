@@ -11,7 +11,7 @@ import pytest
 
 from evo.errors import UsageError
 from evo.exchange.export import champions_of, export
-from evo.task import load_task
+from evo.spec.task import load_task
 
 ROOT = Path(__file__).parents[3]
 
@@ -64,9 +64,9 @@ def test_the_operator_passes_torchs_own_examination(tmp_path: Path, monkeypatch:
 
 
 def test_the_written_plan_is_the_variants_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.hardware import chip
-    from evo.launch import Plan, plan
-    from evo.variant import read_variant
+    from evo.spec.chips import chip
+    from evo.spec.launch import Plan, plan
+    from evo.spec.variant import read_variant
 
     files = written(tmp_path / "out", "attention", "00_scalar.cu")
     package = imported(tmp_path / "out", "evo_attention", monkeypatch)

@@ -20,11 +20,11 @@ from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_
 from evo.exchange.module import ModuleReference, placed
 from evo.exchange.sizes import read_sizes
 from evo.gate.compare import compare
-from evo.hardware import chip
-from evo.reference import load_reference
 from evo.results import Status
 from evo.roofline import limits
-from evo.task import Task, load_task, read_task
+from evo.spec.chips import chip
+from evo.spec.reference import load_reference
+from evo.spec.task import Task, load_task, read_task
 
 PROBLEMS = Path(__file__).parents[2] / "data" / "exchange" / "kernelbench"
 USUAL = ("03_diagonal_matmul", "08_group_norm", "11_max_pool3d", "13_argmax", "19_cross_entropy", "39_hinge_column")

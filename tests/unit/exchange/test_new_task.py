@@ -17,10 +17,10 @@ from evo.exchange.kernel_tuner import variants_of
 from evo.exchange.operations import Uncounted, work_of
 from evo.exchange.sizes import read_sizes
 from evo.gate.compare import compare
-from evo.reference import load_reference
 from evo.results import Status
-from evo.task import load_task
-from evo.variant import parse_variant, read_variant
+from evo.spec.reference import load_reference
+from evo.spec.task import load_task
+from evo.spec.variant import parse_variant, read_variant
 
 DATA = Path(__file__).parents[2] / "data" / "exchange"
 

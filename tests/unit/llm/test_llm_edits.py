@@ -12,7 +12,7 @@ from evo.errors import EvoError
 from evo.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
 from evo.llm.edits import LONGEST_REPLY, Unusable, apply_edits, edit, one_line, read_reply
 from evo.llm.endpoint import data
-from evo.variant import parse_variant
+from evo.spec.variant import parse_variant
 
 PARENT = parse_variant(SLOW)
 LOOP = "    for (int i = first; i < first + 16 && i < n; ++i) y[i] = 2.0f * x[i];"

@@ -11,7 +11,7 @@ from unit.ledger_samples import record
 
 from evo.population import Record
 from evo.population.elites import elites, niche_of
-from evo.task import Task, load_task
+from evo.spec.task import Task, load_task
 
 PLAIN = "// evo: launch k grid (1) block (32) shared 0\n#define N {}\nvoid k() {{}}\n"
 SHARED = "// evo: launch k grid (1) block (32) shared (1024)\n#define N {}\nvoid k() {{}}\n"

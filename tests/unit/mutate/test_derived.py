@@ -6,10 +6,10 @@ import random
 from pathlib import Path
 
 from evo.derive import over_cases
-from evo.hardware import chip
 from evo.mutate import WHEN_STALLED, Context, Derived, Proposal, operators
-from evo.task import Task, load_task
-from evo.variant import Variant, parse_variant, read_variant
+from evo.spec.chips import chip
+from evo.spec.task import Task, load_task
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 ROOT = Path(__file__).parents[3]
 L4 = chip("l4")

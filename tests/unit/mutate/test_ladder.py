@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from evo.errors import SyntaxInvalid
-from evo.expr import parse
-from evo.hardware import CHIPS
 from evo.mutate import Context, Ladder, Patch, Proposal
-from evo.task import Case, Task, Tolerance
-from evo.variant import Variant, parse_variant, read_variant
+from evo.spec.chips import CHIPS
+from evo.spec.expr import parse
+from evo.spec.task import Case, Task, Tolerance
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 RUNG = """\
 // {idea}

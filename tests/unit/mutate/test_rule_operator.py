@@ -10,8 +10,8 @@ from pathlib import Path
 from evo.mutate import RULES, Context, operators
 from evo.mutate.rules import Application, RuleOperator
 from evo.mutate.rules.rule import Scene
-from evo.task import load_task
-from evo.variant import Variant, parse_variant, read_variant
+from evo.spec.task import load_task
+from evo.spec.variant import Variant, parse_variant, read_variant
 
 ROOT = Path(__file__).resolve().parents[3]
 TASK = load_task(ROOT, "attention")

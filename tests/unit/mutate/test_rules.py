@@ -14,8 +14,8 @@ from evo.errors import UsageError
 from evo.mutate import RULES, Context, Rule, operator_docs, operators
 from evo.mutate.rules import Application, Example, RuleOperator, example_variant, rule_operators
 from evo.source import classify, kernel_signatures, parse, syntax_errors, tree_difference
-from evo.task import Task, Tolerance
-from evo.variant import Variant, parse_variant
+from evo.spec.task import Task, Tolerance
+from evo.spec.variant import Variant, parse_variant
 
 KERNEL = """\
 // A small attention row: ünïcode in the header.

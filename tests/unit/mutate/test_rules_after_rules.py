@@ -9,8 +9,8 @@ from tiny import evo
 
 from evo.mutate import RULES
 from evo.mutate.rules.rule import integers_of
-from evo.task import load_task
-from evo.variant import Variant, parse_variant
+from evo.spec.task import load_task
+from evo.spec.variant import Variant, parse_variant
 
 REPOSITORY = Path(__file__).parents[3]
 MATMUL = load_task(REPOSITORY, "matmul")

@@ -10,8 +10,8 @@ import pytest
 from evo.mutate import RULES, Context
 from evo.mutate.rules import example_variant, rule_operators
 from evo.source import classify, tree_difference
-from evo.task import load_task
-from evo.variant import Variant
+from evo.spec.task import load_task
+from evo.spec.variant import Variant
 
 SIZES, EARLY = (next(rule for rule in RULES if rule.name == name) for name in ("compile_in", "early_operands"))
 AXES = ("ROWS", "COLS")

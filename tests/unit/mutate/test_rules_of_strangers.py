@@ -9,7 +9,7 @@ import pytest
 from evo.mutate import RULES
 from evo.mutate.rules import example_variant
 from evo.source import classify, tree_difference
-from evo.variant import Variant
+from evo.spec.variant import Variant
 
 AXES = ("M", "N", "K")
 MATMUL = """\

@@ -10,7 +10,7 @@ from tiny import FAST
 from evo.nightly import Version, bisect, candidates, cause_of
 from evo.population import Record
 from evo.results import Environment, Json
-from evo.variant import parse_variant
+from evo.spec.variant import parse_variant
 
 HERE = Environment(
     device="gpu:0",

@@ -10,7 +10,7 @@ import pytest
 from harness import module, run
 
 from evo.device import sim
-from evo.hardware import CHIPS
+from evo.spec.chips import CHIPS
 
 F = np.float32
 

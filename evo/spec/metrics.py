@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from evo.hardware import Chip
+from evo.spec.chips import Chip
 
 STATIC, COUNTED = "static", "counted"
 FMA_PER_HMMA = 2048  # m16n8k16

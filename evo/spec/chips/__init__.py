@@ -6,9 +6,9 @@ A chip that is neither in the table nor queried from a device is an error, never
 from __future__ import annotations
 
 from evo.errors import DeviceMissing
-from evo.hardware import queried
-from evo.hardware.chip import Chip
-from evo.hardware.table import ALIASES, CHIPS, H200, L4
+from evo.spec.chips import queried
+from evo.spec.chips.chip import Chip
+from evo.spec.chips.table import ALIASES, CHIPS, H200, L4
 
 __all__ = ["CHIPS", "H200", "L4", "Chip", "chip", "chip_by_name", "queried"]
 

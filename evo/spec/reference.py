@@ -18,12 +18,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evo import distributions
-from evo.deadline import Deadline, Exceeded
-from evo.distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
-from evo.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.errors import TaskInvalid
-from evo.task import Case, Task, Tensor
+from evo.spec import input_distributions as distributions
+from evo.spec.deadline import Deadline, Exceeded
+from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.spec.input_distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
+from evo.spec.task import Case, Task, Tensor
 
 Arrays = dict[str, NDArray[np.generic]]
 

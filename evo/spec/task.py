@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import cast
 
-from evo.bounds import MetricGate, read_gates
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
-from evo.expr import Expression, Number, parse
-from evo.fields import Fields
-from evo.tiling import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
-from evo.variant import DTYPES
+from evo.spec.expr import Expression, Number, parse
+from evo.spec.metric_bounds import MetricGate, read_gates
+from evo.spec.tile_model import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
+from evo.spec.variant import DTYPES
+from evo.spec.yaml_fields import Fields
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")

@@ -7,8 +7,8 @@ out. Two rows carry estimates of them for the simulator's model, named in `estim
 
 from __future__ import annotations
 
-from evo.hardware.capability import CAPABILITIES, sources
-from evo.hardware.chip import Chip
+from evo.spec.chips.capability import CAPABILITIES, sources
+from evo.spec.chips.chip import Chip
 
 _MIB = 2**20
 _ADA = "NVIDIA Ada GPU Architecture whitepaper"

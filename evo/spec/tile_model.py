@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
-from evo.expr import Expression, Number, parse
-from evo.fields import Fields, Place
-from evo.hardware import L4, Chip
-from evo.variant import DTYPES
+from evo.spec.chips import L4, Chip
+from evo.spec.expr import Expression, Number, parse
+from evo.spec.variant import DTYPES
+from evo.spec.yaml_fields import Fields, Place
 
 READS = ("ldmatrix", "fragment", "vector", "row", "column", "broadcast")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
-from evo.expr import Expression, parse, parse_list
+from evo.spec.expr import Expression, parse, parse_list
 
 DTYPES: dict[str, int] = {
     "float64": 8,

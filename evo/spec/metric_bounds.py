@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.expr import Expression, parse
-from evo.fields import Fields
-from evo.metrics import COUNTED, METRICS
+from evo.spec.expr import Expression, parse
+from evo.spec.metrics import COUNTED, METRICS
+from evo.spec.yaml_fields import Fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

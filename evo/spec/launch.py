@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from evo.errors import SyntaxInvalid
-from evo.expr import Expression, Number, ceil_div
-from evo.hardware import Chip
-from evo.task import Case, Task
-from evo.variant import DTYPES, Variant
+from evo.spec.chips import Chip
+from evo.spec.expr import Expression, Number, ceil_div
+from evo.spec.task import Case, Task
+from evo.spec.variant import DTYPES, Variant
 
 _GRID_LIMIT = (2**31 - 1, 65_535, 65_535)
 _BLOCK_LIMIT = (1024, 1024, 64)

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from evo.hardware.capability import CAPABILITIES, sources
-from evo.hardware.chip import Chip
+from evo.spec.chips.capability import CAPABILITIES, sources
+from evo.spec.chips.chip import Chip
 
 # Attributes by the name and number of CUDA's cudaDeviceAttr.
 ATTRIBUTES = {

@@ -21,7 +21,7 @@ from recorder import Recorder
 from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, write_json
 
 from evo.bench import BenchOptions, BenchRequest, control, measure
-from evo.compile import Diagnostics, compile_source
+from evo.cuda.compile import Diagnostics, compile_source
 from evo.decide import Between, NoiseFloor, gain_of, noise_floor, widened
 from evo.decide_noise import ASSUMED, student_t
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.compile import Binary, compile_source
+from evo.cuda.compile import Binary, compile_source
 from evo.device import sim
 
 KERNELS = Path(__file__).parents[1] / "tests/unit/sim/kernels"

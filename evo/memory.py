@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from evo.cuda.source import tree_difference
 from evo.mutate import Proposal, edit_key
 from evo.population import Record
 from evo.results import Evaluation, Json
-from evo.source import tree_difference
 from evo.spec.variant import Variant
 
 _SLOWER = 0.98  # a gain ratio below this is a loss, not a near miss

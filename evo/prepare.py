@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from evo import compile as compiler
+from evo.cuda import compile as compiler
+from evo.cuda.source import kernel_signatures
 from evo.device import Program
 from evo.errors import SyntaxInvalid, UsageError
 from evo.gate.ptx import ptx_problem
 from evo.gate.rules import static_problem
 from evo.program import build, signature_problem
 from evo.results import Check, Json, Status, drop_absent
-from evo.source import kernel_signatures
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, macros_of, plan
 from evo.spec.task import Case, Task

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evo.compile import Binary
+from evo.cuda.compile import Binary
+from evo.cuda.source import Param
 from evo.device import Argument, BoundLaunch, Buffer, Program
-from evo.source import Param
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, over_resources
 from evo.spec.task import Case, Task

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import evo
-from evo import compile as compiler
 from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
+from evo.cuda import compile as compiler
 from evo.decide import DEFAULT_RULE, NoiseFloor
 from evo.decide_modelled import MARGIN as MODELLED_MARGIN
 from evo.device import BenchCase, DeviceName

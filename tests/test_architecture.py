@@ -21,8 +21,8 @@ PACKAGE = ROOT / "evo"
 
 # A room (a file or folder of evo/) imports only from rooms on the lines above its own. A new room needs a line here.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "results", "source"),
-    ("compile", "decide_modelled", "decide_noise", "files", "spec"),
+    ("errors", "results"),
+    ("cuda", "decide_modelled", "decide_noise", "files", "spec"),
     ("calibration", "decide_guards", "ledger", "population", "roofline", "tune"),
     ("decide", "derive", "insights", "leaderboard", "lines", "resume"),
     ("device", "mutate"),
@@ -43,11 +43,11 @@ RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # Who may know an outside thing. Each is one folder or file of evo/.
 OWNERS = {
     "cupy": ("device",),
-    "cuda": ("compile",),
+    "cuda": ("cuda/compile",),
     "llvmlite": ("device/sim",),
     "git": ("ledger",),
-    "tree_sitter": ("source",),
-    "tree_sitter_cuda": ("source",),
+    "tree_sitter": ("cuda/source",),
+    "tree_sitter_cuda": ("cuda/source",),
     "yaml": ("spec/yaml_fields",),
     "typer": ("cli",),
     "rich": ("cli",),

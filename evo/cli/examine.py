@@ -20,7 +20,7 @@ from evo.cli.options import Session
 from evo.errors import EvoError, HarnessFault
 
 if TYPE_CHECKING:
-    from evo.compile import Binary
+    from evo.cuda.compile import Binary
     from evo.results import Json
 
 _CUDA12 = (
@@ -147,7 +147,7 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _compiles() -> Finding:
-    from evo.compile import toolkit_version
+    from evo.cuda.compile import toolkit_version
 
     started_s = time.perf_counter()
     try:
@@ -166,7 +166,7 @@ def _faulty(name: str, error: EvoError) -> Finding:
 
 
 def _smoke_binary() -> Binary:
-    from evo.compile import Cache, Diagnostics, compile_source
+    from evo.cuda.compile import Cache, Diagnostics, compile_source
 
     built = compile_source(_SMOKE, name="doctor.cu", macros={}, arch=_ARCH, cache=Cache(None))
     if isinstance(built, Diagnostics):
@@ -304,7 +304,7 @@ def _launches() -> Finding:
 
 
 def _cache() -> Iterator[Finding]:
-    from evo.compile import default_cache
+    from evo.cuda.compile import default_cache
 
     folder = default_cache().folder
     if folder is None:

@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evo.cuda.source import Source
+from evo.cuda.source import parse as parse_source
 from evo.derive.layout import WORD, Layout, Proof, by_formula, prove, strided
 from evo.errors import SyntaxInvalid
-from evo.source import Source
-from evo.source import parse as parse_source
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.tile_model import READS
 from evo.spec.variant import DTYPES

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.compile import Binary
+from evo.cuda.compile import Binary
 from evo.device.folded import Folded
 from evo.errors import DeviceMissing, UsageError
 from evo.results import CaseBench, Fault

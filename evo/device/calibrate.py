@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evo.compile import Binary, Diagnostics, compile_source
+from evo.cuda.compile import Binary, Diagnostics, compile_source
 from evo.device import DeviceName
 from evo.errors import HarnessFault, UsageError
 from evo.results import Json

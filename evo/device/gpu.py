@@ -15,7 +15,7 @@ import numpy as np
 from cupy.cuda import runtime
 from cupy.cuda.runtime import CUDARuntimeError
 
-from evo.compile import Binary
+from evo.cuda.compile import Binary
 from evo.device import Arrays, DeviceName, Program, RunRequest, RunResult, no_gpu
 from evo.device.calibrate import Rate
 from evo.device.gpu_l2 import PERSISTING_LIMIT

@@ -16,7 +16,7 @@ import numpy as np
 from cupy.cuda import driver, runtime
 from cupy.cuda.runtime import CUDARuntimeError
 
-from evo.compile import Binary
+from evo.cuda.compile import Binary
 from evo.device import Argument, Program
 from evo.errors import DeviceMissing, HarnessFault
 from evo.results import Fault

@@ -12,7 +12,7 @@ import numpy as np
 from cupy.cuda import driver, runtime  # driver is an attribute, not a module of its own
 from cupy.cuda.runtime import CUDARuntimeError
 
-from evo.compile import Binary
+from evo.cuda.compile import Binary
 from evo.device.calibrate import CHAINS, MMA_FLOP, UNROLL, Rate
 from evo.device.gpu_load import cuda_trouble, load
 

@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from evo import compile as compiler
+from evo.cuda import compile as compiler
 from evo.device import Array, Arrays
 from evo.errors import TaskInvalid
 from evo.gate.cases import spread_over_cases

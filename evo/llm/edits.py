@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from evo.cuda.source import Change, Classification, classify, syntax_errors, tree_difference
 from evo.errors import SyntaxInvalid
-from evo.source import Change, Classification, classify, syntax_errors, tree_difference
 from evo.spec.variant import Variant, parse_variant
 
 LONGEST_REPLY = 200_000  # characters; what is longer is not a small edit

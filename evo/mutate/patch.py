@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from evo.cuda.source import classify, tree_difference
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.mutate.verify import rung_of
-from evo.source import classify, tree_difference
 from evo.spec.variant import Variant, read_variant
 
 DOC = OperatorDoc(

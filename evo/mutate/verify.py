@@ -1,8 +1,10 @@
 """Whether a proposal is the one change that its kind says, told from the syntax trees of parent and child.
 
-mutation: its places belong together (`evo.source.classify`). transplant: within one function besides what that needs
-at file level. rung: the text of a rung but for knob values. start: has no parent and claims nothing. A configuration
-that `derive` sets is one change of several knobs, since it was derived as one.
+mutation: its edits belong together (`evo.cuda.source.classify`).
+transplant: within one function, and what that function needs at file level.
+rung: the text of a rung, knob values aside.
+start: has no parent and claims no gain.
+A configuration that `derive` sets is one change of several knobs, since it was derived as one.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 import hashlib
 import re
 
+from evo.cuda.source import Change, classify, split, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Proposal
-from evo.source import Change, classify, split, tree_difference
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant, read_variant
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from evo.compile import PRELUDE
-from evo.compile.pool import CompilerCrashed, CompilerStuck, shared_pool
-from evo.compile.report import PRELUDE_NAME
-from evo.compile.screen import STANDARD_HEADERS
-from evo.compile.toolkit import find_toolkit
+from evo.cuda.compile import PRELUDE
+from evo.cuda.compile.binary import PRELUDE_NAME
+from evo.cuda.compile.include_policy import STANDARD_HEADERS
+from evo.cuda.compile.process_pool import CompilerCrashed, CompilerStuck, shared_pool
+from evo.cuda.compile.toolkit import find_toolkit
 from evo.device import Array, Arrays, DeviceName, Program
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.prepare import Failed, prepare

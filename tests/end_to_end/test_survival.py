@@ -13,7 +13,7 @@ from hostile import HOSTILE as MISDEEDS
 from hostile import hostile
 from tiny import FAST, SLOW, new_repository
 
-from evo.compile import pool
+from evo.cuda.compile import process_pool as pool
 from evo.device import DeviceName
 from evo.errors import EvoError
 from evo.evaluate import Job, Workbench, evaluate, evaluate_all

@@ -1,4 +1,4 @@
-"""Tiny programs for the GPU tests, compiled through evo.compile and run in a real worker."""
+"""Tiny programs for the GPU tests, compiled through evo.cuda.compile and run in a real worker."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evo.compile import Binary, compile_source
+from evo.cuda.compile import Binary, compile_source
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest, gpu_present
 from evo.device.worker import Worker
 from evo.spec.launch import Launch, Workspace

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from test_rules_on_rungs import ROOT, children
 
+from evo.cuda.source import syntax_errors
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.mutate import RULES
 from evo.results import Status
-from evo.source import syntax_errors
 from evo.spec.task import load_task
 from evo.spec.variant import read_variant
 

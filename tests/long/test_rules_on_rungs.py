@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.evaluate import Job, Workbench, evaluate
 from evo.mutate import RULES, Context, Rule
 from evo.prepare import Failed, prepare
 from evo.results import Status
-from evo.source import classify, tree_difference
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, read_variant

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from evo.compile import Binary, Cache, Diagnostics, compile_source, default_cache, toolkit_version
-from evo.compile.report import code_hash
-from evo.compile.screen import STANDARD_HEADERS, flag_allowed, refusal
+from evo.cuda.compile import Binary, Cache, Diagnostics, compile_source, default_cache, toolkit_version
+from evo.cuda.compile.binary import code_hash
+from evo.cuda.compile.include_policy import STANDARD_HEADERS, flag_allowed, refusal
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.redteam import load_attacks
 from evo.results import Status
@@ -285,7 +285,7 @@ def test_monstrous_globals_are_the_texts_fault(array: str) -> None:
 
 
 def test_compiler_crash_is_the_texts_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.compile import pool
+    from evo.cuda.compile import process_pool as pool
 
     def crash(self: pool._Worker, job: object, time_limit_s: float) -> None:
         os.kill(self.process.pid, 11)
@@ -308,7 +308,7 @@ def test_forked_child_compiles_too() -> None:
 
 
 def test_dead_worker_is_replaced() -> None:
-    from evo.compile.pool import shared_pool
+    from evo.cuda.compile.process_pool import shared_pool
 
     binary(TINY)
     worker = shared_pool()._idle[-1]
@@ -319,7 +319,7 @@ def test_dead_worker_is_replaced() -> None:
 
 def test_worker_ends_with_a_killed_parent() -> None:
     script = (
-        "from evo.compile import *; from evo.compile.pool import shared_pool\n"
+        "from evo.cuda.compile import *; from evo.cuda.compile.process_pool import shared_pool\n"
         f"compile_source({TINY!r}, name='k', macros={{}}, cache=Cache(None))\n"
         "print(shared_pool()._idle[0].process.pid, flush=True)\n"
         "import os; os.kill(os.getpid(), 9)\n"
@@ -368,7 +368,7 @@ def test_want_of_memory_is_no_complaint_about_the_text(tmp_path: Path) -> None:
 
 
 def test_key_covers_every_input(tmp_path: Path) -> None:
-    from evo.compile import _key
+    from evo.cuda.compile import _key
 
     base = ("text", {"D": 1}, ["-ftz=true"], {"a.h": "x"}, "sm_89", False)
     others = [
@@ -446,13 +446,13 @@ def test_lines_that_moved_leave_the_code_hash(arch: str) -> None:
 
 
 def test_a_refused_text_is_not_compiled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import evo.compile
+    import evo.cuda.compile
 
     cache = Cache(tmp_path)
     broken = TINY.replace("1.0f", "nowhere")
     first = failure(broken, cache=cache)
     asked: list[object] = []
-    monkeypatch.setattr(evo.compile, "shared_pool", lambda: asked.append(1))
+    monkeypatch.setattr(evo.cuda.compile, "shared_pool", lambda: asked.append(1))
     again = failure(broken, cache=cache, name="another.cu")
     assert asked == []
     assert again.reason == first.reason.replace("k.cu", "another.cu")
@@ -504,7 +504,7 @@ def test_code_hash_wants_a_cubin() -> None:
 
 
 def test_harness_trouble_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.compile import toolkit as rooms
+    from evo.cuda.compile import toolkit as rooms
 
     with pytest.raises(UsageError):
         build(TINY, arch="rtx")
@@ -529,6 +529,9 @@ def test_version_names_the_compiler() -> None:
 
 
 def test_import_loads_no_cuda() -> None:
-    script = "import sys, evo.compile; print([m for m in sys.modules if m.split('.')[0] in ('cuda', 'numpy', 'torch')])"
+    script = (
+        "import sys, evo.cuda.compile; heavy = ('cuda', 'numpy', 'torch')\n"
+        "print([m for m in sys.modules if m.split('.')[0] in heavy])"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -3,7 +3,7 @@
 import pytest
 
 from evo import gate
-from evo.compile import Binary, Diagnostics, compile_source
+from evo.cuda.compile import Binary, Diagnostics, compile_source
 
 BODY = """\
 #define JOIN(a, b) a##b

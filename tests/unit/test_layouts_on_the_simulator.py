@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from evo.compile import Binary, Cache, compile_source
+from evo.cuda.compile import Binary, Cache, compile_source
 from evo.derive import Proof, by_formula, prove
 from evo.device import sim
 from evo.spec.expr import parse

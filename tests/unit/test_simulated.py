@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evo.compile import Binary, compile_source
+from evo.cuda.compile import Binary, compile_source
 from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest
 from evo.device.simulated import SimDevice
 from evo.results import Fault

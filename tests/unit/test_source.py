@@ -6,8 +6,8 @@ import gc
 
 import pytest
 
-from evo.source import Edit, Source, Span, classify, kernel_signatures, replace, syntax_errors, tree_difference
-from evo.source.syntax import Node, read
+from evo.cuda.source import Edit, Source, Span, classify, kernel_signatures, replace, syntax_errors, tree_difference
+from evo.cuda.source.parser import Node, read
 
 TEXT = """\
 // evo: knob BM in 16, 32

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Span
 from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, kernels
-from evo.source import Edit, Span
 
 _CAPS = (32, 40, 48, 64, 80, 96, 128, 168)
 

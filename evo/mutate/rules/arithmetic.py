@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Binary, Call, Edit, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Binary, Call, Edit, Span
 
 _FAST = {
     f"{name}f": f"__{name}f"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evo.cuda.source import Edit, Loop, Source, Span, Statement
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, knob
-from evo.source import Edit, Loop, Source, Span, Statement
 
 _SIZES = (2, 4, 8, 16)
 

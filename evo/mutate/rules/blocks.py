@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from evo.cuda.source import Define, Edit, Function, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, directive_place, fresh, kernels, knob, line_span, thread_indices
-from evo.source import Define, Edit, Function, Span
 from evo.spec.variant import LaunchLine
 
 _WARP = 32

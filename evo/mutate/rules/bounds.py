@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Function, Span
 from evo.errors import SyntaxInvalid
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, Function, Span
 from evo.spec.variant import LaunchLine
 
 _PLAIN = re.compile(r"[\w\s+*()-]+")  # what means the same in a plan and in C++

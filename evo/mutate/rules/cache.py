@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from evo.cuda.source import Edit, Function, Param
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, Function, Param
 
 _TYPES = ("float", "half", "__half", "half2", "__half2", "int", "unsigned", "float2", "float4", "int2", "int4", "uint4")
 

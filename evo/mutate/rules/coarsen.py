@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, guard_of, indent_of, knob, thread_indices
-from evo.source import Edit, Source, Span, Statement
 
 _REPEATS = (1, 2, 4, 8)
 _ALIGNED = re.compile(r"reinterpret_cast<unsigned long long>\(.*\) % \d+ == 0")

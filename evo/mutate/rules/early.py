@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from evo.cuda.source import Edit, Span, Statement
 from evo.mutate.rules.operands import LAMBDA, NO_OPERAND, Body, Read, body_of, loops_in, reads_in
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of
-from evo.source import Edit, Span, Statement
 
 _WAIT = re.compile(r"\b(__syncthreads\w*|__shfl\w*|__syncwarp|__reduce_\w+)\s*\(|\bbar\.sync\b")
 _CAST = re.compile(r"\bconst_cast\b|\(\s*(?!const\b)\w+\s*\*\s*\)|_cast<\s*(?!const\b)\w+\s*\*\s*>\(\s*(\w+)")

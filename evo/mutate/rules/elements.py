@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from evo.cuda.source import Edit
 from evo.mutate.rules.guards import behind_guard, through
 from evo.mutate.rules.order import strided
 from evo.mutate.rules.rule import Application, Example, Rule, Scene, source_of
 from evo.mutate.rules.threads import thread_indices
 from evo.mutate.rules.vector import find_loops
-from evo.source import Edit
 from evo.spec.variant import parse_variant
 
 

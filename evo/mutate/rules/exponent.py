@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Call, Edit, Function, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Call, Edit, Function, Span
 
 _LOG2E = "1.44269504f"
 _SCALED = re.compile(r"^\((?P<inner>.*)\)\s*\*\s*1\.44269504\d*[fF]$", re.DOTALL)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, Span
 
 _DIRECTIVE = b"// evo:"
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.mutate.rules.batch import Online, online_of
 from evo.mutate.rules.rule import Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, guard_of, indent_of
-from evo.source import Edit, Source, Span, Statement
 
 ALL = "0xffffffffu"  # every lane of a warp takes part
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|__shfl|\basm\b|\batomic|\bgoto\b|\blaneid\b|\[[&=]|\bwhile\b")

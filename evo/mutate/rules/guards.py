@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.errors import SyntaxInvalid
 from evo.mutate.rules.rule import Application, Scene, source_of
-from evo.source import Edit, Function, Source, Span, Statement
 from evo.spec.variant import parse_variant
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from evo.cuda.source import Edit, Function, Span, Statement
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of
-from evo.source import Edit, Function, Span, Statement
 
 _ROOT = re.compile(r"sqrtf\((.*)\)", re.DOTALL)
 _DOUBLE = re.compile(r"(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, Span
 from evo.spec.variant import Knob
 
 _LAYOUT = re.compile(r"^(PAD|SWIZZLE)|_(PAD|SWIZZLE)$")  # those belong to the layout family

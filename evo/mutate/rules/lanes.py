@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import NEUTRAL, Reduction, Shareable, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, indent_of, is_guard, knob, merged, require, thread_indices
-from evo.source import Edit, Source, Span, Statement
 
 _LANES = (4, 8, 16, 32)
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|__shfl|\basm\b|\batomic|\blaneid\b")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, SharedArray
 from evo.mutate.rules.knobs import is_layout_knob, knob_moves
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, SharedArray
 
 _ELEMENT_BYTES = {"half": 2, "__half": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "float": 4, "int": 4, "int8_t": 1}
 _ALIGNMENT_BYTES = 16  # cp.async, ldmatrix and 128-bit loads need rows that start on it

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Function, Param, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, Function, Param, Span
 
 _LDG_TYPES = re.compile(r"const (float|half|__half|half2|__half2|int|unsigned|float2|float4|int2|int4|uint4)\*")
 

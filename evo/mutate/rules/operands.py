@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from evo.cuda.source import Call, Function, Param, Span, Statement
 from evo.mutate.rules.rule import Scene
-from evo.source import Call, Function, Param, Span, Statement
 
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b")
 _LEFT = re.compile(r"\breturn\b[^;]*;")

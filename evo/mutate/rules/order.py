@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Function, Span
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import (
@@ -18,7 +19,6 @@ from evo.mutate.rules.threads import (
     line_span,
     thread_indices,
 )
-from evo.source import Edit, Function, Span
 from evo.spec.variant import LaunchLine
 
 _GROUPS = (2, 4, 8, 16)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.mutate.rules.reductions import shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of
-from evo.source import Edit, Source, Span, Statement
 
 _PACKED = {
     "__hadd": "__hadd2", "__hsub": "__hsub2", "__hmul": "__hmul2", "__hfma": "__hfma2", "__hmax": "__hmax2",

@@ -8,10 +8,10 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from evo.cuda.source import Edit, Function, Source, Span, classify, parse, syntax_errors, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.mutate.proposal import Context, Proposal
 from evo.results import Json
-from evo.source import Edit, Function, Source, Span, classify, parse, syntax_errors, tree_difference
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Span, Statement
 from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.reductions import shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import indent_of, kernels, line_span, require, same
-from evo.source import Edit, Span, Statement
 
 _TREE = re.compile(
     r"for\s*\(\s*(?:int|unsigned|unsigned int)\s+(\w+)\s*=\s*([^;]+);\s*\1\s*>\s*0\s*;\s*\1\s*(?:>>=\s*1|/=\s*2)\s*\)"

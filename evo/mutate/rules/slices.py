@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from evo.cuda.source import Edit, Source, Span, Statement
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.lanes import Lanes
 from evo.mutate.rules.reductions import NEUTRAL, Reduction, reduction_of
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, indent_of, is_guard, merged, require, thread_indices
-from evo.source import Edit, Source, Span, Statement
 
 _LANES = (4, 8, 16, 32)
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|__shfl|\basm\b|\batomic|\bgoto\b")

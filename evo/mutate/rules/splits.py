@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evo.cuda.source import Edit, Function, Span, Statement
 from evo.mutate.rules.groups import rewritten
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import shareable
@@ -21,7 +22,6 @@ from evo.mutate.rules.threads import (
     merged,
     thread_indices,
 )
-from evo.source import Edit, Function, Span, Statement
 
 _SPLITS = (1, 2, 4, 8, 16)
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\batomic|\bgoto\b|blockIdx\.z|gridDim")

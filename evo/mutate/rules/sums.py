@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Loop, Span, Statement
 from evo.mutate.rules.reductions import NEUTRAL, Reduction, reduction_of, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh
-from evo.source import Edit, Loop, Span, Statement
 
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b")
 _STRIPS = (32, 64, 128)

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.mutate.rules.rule import Scene
-from evo.source import Edit, Function, Source, Span, Statement
 from evo.spec.variant import LaunchLine
 
 _INDEX = re.compile(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from evo.cuda.source import Edit, Function, Span, Statement, Subscript
 from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.groups import indented, is_own, rewritten, varying
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import ThreadIndex, fresh, guard_of, indent_of, is_guard, knob, thread_indices
-from evo.source import Edit, Function, Span, Statement, Subscript
 
 _TILES = (8, 16, 32, 64)
 _SHARING = ("__shared__", "__sync", "_sync", "asm", "atomic", "goto", "[&", "[=")

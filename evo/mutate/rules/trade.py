@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from evo.cuda.source import Edit, Span, Statement
 from evo.mutate.rules.groups import ALL, Trader, Unfit, indented, is_own, rewritten, trader_of
 from evo.mutate.rules.guards import behind_guard
 from evo.mutate.rules.reductions import reduction_of
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import fresh, indent_of, is_guard, knob, require, thread_indices
-from evo.source import Edit, Span, Statement
 
 _LANES = (2, 4, 8, 16)
 _BATCHES = (1, 2, 4, 8, 16)

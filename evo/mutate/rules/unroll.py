@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from evo.cuda.source import Edit, Loop, Span
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
-from evo.source import Edit, Loop, Span
 
 _DELIBERATE = 6
 _FULL_LIMIT = 64  # a full unroll of more trips than this only fills the instruction cache

@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from evo.cuda.source import Edit, Function, Loop, Span, Statement
 from evo.mutate.rules.element import BYTES
 from evo.mutate.rules.reductions import offset_of, shareable
 from evo.mutate.rules.rule import Application, Example, Rule, Scene
 from evo.mutate.rules.threads import balanced, bare, definition_place, fresh, index_in, kernels, same
-from evo.source import Edit, Function, Loop, Span, Statement
 from evo.spec.variant import LaunchLine
 
 _MOST_BYTES = 16

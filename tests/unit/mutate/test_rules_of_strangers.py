@@ -6,9 +6,9 @@ import re
 
 import pytest
 
+from evo.cuda.source import classify, tree_difference
 from evo.mutate import RULES
 from evo.mutate.rules import example_variant
-from evo.source import classify, tree_difference
 from evo.spec.variant import Variant
 
 AXES = ("M", "N", "K")

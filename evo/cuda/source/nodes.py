@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from evo.source.spans import Function, Param, Span
-from evo.source.syntax import Node
-from evo.source.types import declarator_name, text_of
+from evo.cuda.source.parser import Node
+from evo.cuda.source.spans import Function, Param, Span
+from evo.cuda.source.types import declarator_name, text_of
 
 
 def span_of(node: Node) -> Span:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from evo.source.syntax import Node
+from evo.cuda.source.parser import Node
 
 _WORD = re.compile(r"\w+")
 _INTEGERS = frozenset(

@@ -13,9 +13,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 
-from evo.compile.cache import Cache, default_cache
-from evo.compile.pool import CompilerCrashed, CompilerStuck, shared_pool
-from evo.compile.report import (
+from evo.cuda.compile.binary import (
     PRELUDE_NAME,
     SOURCE_NAME,
     Binary,
@@ -28,9 +26,11 @@ from evo.compile.report import (
     remarks,
     shown_log,
 )
-from evo.compile.sass import instruction_mix, known_arch
-from evo.compile.screen import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
-from evo.compile.toolkit import find_toolkit, toolkit_version
+from evo.cuda.compile.cache import Cache, default_cache
+from evo.cuda.compile.include_policy import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
+from evo.cuda.compile.process_pool import CompilerCrashed, CompilerStuck, shared_pool
+from evo.cuda.compile.sass import instruction_mix, known_arch
+from evo.cuda.compile.toolkit import find_toolkit, toolkit_version
 from evo.errors import HarnessFault, UsageError
 from evo.results import Status
 

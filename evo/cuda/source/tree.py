@@ -9,10 +9,10 @@ import functools
 import re
 from collections.abc import Iterable, Iterator
 
-from evo.source.nodes import function_of, span_of
-from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Problem, SharedArray, Span
-from evo.source.syntax import Node, read
-from evo.source.types import (
+from evo.cuda.source.nodes import function_of, span_of
+from evo.cuda.source.parser import Node, read
+from evo.cuda.source.spans import Binary, Call, Define, Edit, Function, Loop, Problem, SharedArray, Span
+from evo.cuda.source.types import (
     declarator_name,
     declared_types,
     exact_name,

@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from evo.source.nodes import span_of
-from evo.source.spans import Span
-from evo.source.syntax import Node
-from evo.source.types import declarator_name, text_of
+from evo.cuda.source.nodes import span_of
+from evo.cuda.source.parser import Node
+from evo.cuda.source.spans import Span
+from evo.cuda.source.types import declarator_name, text_of
 
 CONDITIONAL = ("preproc_if", "preproc_ifdef")
 _ASSIGNS = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from evo.compile.report import Binary, KernelReport
+from evo.cuda.compile.binary import Binary, KernelReport
 
 _SUFFIX, _REFUSED_SUFFIX, _WRITING = ".evobin", ".evofail", ".writing-"
 LIMIT_BYTES = 2 * 2**30  # some 10,000 compiles; EVO_CACHE_LIMIT_MB says otherwise

@@ -6,13 +6,13 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from evo.source.nodes import is_read, is_value, span_of
-from evo.source.spans import Edit, Function, Param, Problem, Span, Subscript
-from evo.source.statements import Statement, names_in, statements_in
-from evo.source.syntax import Node
-from evo.source.tree import Tree
-from evo.source.types import expression_type, text_of
-from evo.source.writes import changed_in, declared, hidden_writes
+from evo.cuda.source.nodes import is_read, is_value, span_of
+from evo.cuda.source.parser import Node
+from evo.cuda.source.side_effects import changed_in, declared, hidden_writes
+from evo.cuda.source.spans import Edit, Function, Param, Problem, Span, Subscript
+from evo.cuda.source.statements import Statement, names_in, statements_in
+from evo.cuda.source.tree import Tree
+from evo.cuda.source.types import expression_type, text_of
 
 _PRAGMA = re.compile(r"#\s*pragma\b|_Pragma\b")
 _BLOCKS = ("compound_statement", "case_statement")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evo.source.spans import Span
+from evo.cuda.source.spans import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

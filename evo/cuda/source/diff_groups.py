@@ -12,9 +12,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from evo.source.places import Source
-from evo.source.regions import Region
-from evo.source.statements import Statement
+from evo.cuda.source.diff_regions import Region
+from evo.cuda.source.query import Source
+from evo.cuda.source.statements import Statement
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _THREADS = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim|__shared__|__syncthreads|__syncwarp)\b")

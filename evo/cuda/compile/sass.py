@@ -10,7 +10,7 @@ import functools
 import struct
 from collections import Counter
 
-from evo.compile.report import SYMBOLS, Section, elf_sections
+from evo.cuda.compile.binary import SYMBOLS, Section, elf_sections
 
 # Of sm_80 to sm_90: base mnemonic and the low 12 bits of its instructions, as nvdisasm 13.5 names them; only those
 # whose name no other bit changes.

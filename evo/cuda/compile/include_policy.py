@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from evo.compile.report import PRELUDE_NAME
+from evo.cuda.compile.binary import PRELUDE_NAME
 
 # C headers that NVRTC does not have; each stands for the part of libcu++ that offers the same names on a device.
 STANDARD_HEADERS: dict[str, str] = {

@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.source.grouping import grouped
-from evo.source.places import Source, parse
-from evo.source.regions import Region
-from evo.source.spans import Edit, Span
+from evo.cuda.source.diff_groups import grouped
+from evo.cuda.source.diff_regions import Region
+from evo.cuda.source.query import Source, parse
+from evo.cuda.source.spans import Edit, Span
 
 _FLAG = re.compile(r"(?<=\s)-\S+")
 _SHOWN = 60  # characters of a text in a description

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from evo.source.nodes import function_of
-from evo.source.statements import CONDITIONAL
-from evo.source.syntax import Node
-from evo.source.types import declarator_name, text_of
+from evo.cuda.source.nodes import function_of
+from evo.cuda.source.parser import Node
+from evo.cuda.source.statements import CONDITIONAL
+from evo.cuda.source.types import declarator_name, text_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNS = re.compile(r"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--")

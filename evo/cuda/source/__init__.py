@@ -3,11 +3,23 @@
 Nothing is edited in place: `replace` returns a new text in which every untouched byte is the same.
 """
 
-from evo.source.difference import Change, Classification, classify, describe, split, tree_difference
-from evo.source.places import Source, kernel_signatures, parse, replace, syntax_errors
-from evo.source.regions import Region
-from evo.source.spans import Binary, Call, Define, Edit, Function, Loop, Param, Problem, SharedArray, Span, Subscript
-from evo.source.statements import Statement
+from evo.cuda.source.diff import Change, Classification, classify, describe, split, tree_difference
+from evo.cuda.source.diff_regions import Region
+from evo.cuda.source.query import Source, kernel_signatures, parse, replace, syntax_errors
+from evo.cuda.source.spans import (
+    Binary,
+    Call,
+    Define,
+    Edit,
+    Function,
+    Loop,
+    Param,
+    Problem,
+    SharedArray,
+    Span,
+    Subscript,
+)
+from evo.cuda.source.statements import Statement
 
 __all__ = [
     "Binary",

@@ -22,8 +22,8 @@ from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, 
 
 from evo.bench import BenchOptions, BenchRequest, control, measure
 from evo.cuda.compile import Diagnostics, compile_source
-from evo.decide import Between, NoiseFloor, gain_of, noise_floor, widened
-from evo.decide_noise import ASSUMED, student_t
+from evo.decide.capture_noise import ASSUMED, student_t
+from evo.decide.sequential import Between, NoiseFloor, gain_of, noise_floor, widened
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
 from evo.device.samples import BenchResult
 from evo.device.worker import Worker

@@ -1,6 +1,6 @@
 """Measuring a variant on a GPU, alone or against its parent: two stages in two processes, and one decision.
 
-The measurement itself is `evo.device.gpu_timing`, in the worker's child; the statistics are `evo.decide`.
+The measurement itself is `evo.device.gpu_timing`, in the worker's child; the statistics are `evo.decide.sequential`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from evo.decide import (
+from evo.decide.capture_noise import ASSUMED
+from evo.decide.sequential import (
     KEPT,
     Between,
     Comparison,
@@ -25,7 +26,6 @@ from evo.decide import (
     require_margin,
     too_fast,
 )
-from evo.decide_noise import ASSUMED
 from evo.device import Arrays, BenchCase
 from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.device.worker import Worker

@@ -17,8 +17,8 @@ from queue import SimpleQueue
 
 from evo import gate
 from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
-from evo.decide import DEFAULT_RULE, KEPT, decide_modelled
-from evo.decide_modelled import MARGIN as MODELLED_MARGIN
+from evo.decide.modelled import MARGIN as MODELLED_MARGIN
+from evo.decide.sequential import DEFAULT_RULE, KEPT, decide_modelled
 from evo.device import RunRequest
 from evo.device.samples import Stages
 from evo.device.worker import Crashed, TimedOut, Worker

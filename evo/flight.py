@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from evo.cluster import Fleet, KnownCode, open_site
-from evo.decide import KEPT
+from evo.decide.sequential import KEPT
 from evo.evaluate import Job, Workbench
 from evo.mutate import Proposal, carried, not_one_change
 from evo.results import Decision, Evaluation, Json, Verdict

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 
 from evo import gate
 from evo.bench import BenchOptions, BenchRequest
-from evo.decide_modelled import CASE_LOSS
+from evo.decide.modelled import CASE_LOSS
 from evo.device import BenchCase, RunRequest, RunResult
 from evo.device.samples import BenchResult, Stages
 from evo.device.worker import Crashed, TimedOut, Worker

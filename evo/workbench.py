@@ -12,8 +12,8 @@ from pathlib import Path
 import evo
 from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
 from evo.cuda import compile as compiler
-from evo.decide import DEFAULT_RULE, NoiseFloor
-from evo.decide_modelled import MARGIN as MODELLED_MARGIN
+from evo.decide.modelled import MARGIN as MODELLED_MARGIN
+from evo.decide.sequential import DEFAULT_RULE, NoiseFloor
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError

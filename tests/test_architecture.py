@@ -22,12 +22,11 @@ PACKAGE = ROOT / "evo"
 # A room (a file or folder of evo/) imports only from rooms on the lines above its own. A new room needs a line here.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "results"),
-    ("cuda", "decide_modelled", "decide_noise", "files", "spec"),
-    ("calibration", "decide_guards", "ledger", "population", "roofline", "tune"),
-    ("decide", "derive", "insights", "leaderboard", "lines", "resume"),
-    ("device", "mutate"),
-    ("baseline", "bench", "gate", "memory", "notebook", "profile", "program", "search"),
-    ("prepare",),
+    ("cuda", "files", "spec"),
+    ("calibration", "decide", "ledger", "population", "roofline", "tune"),
+    ("derive", "device", "insights", "leaderboard", "lines", "resume"),
+    ("baseline", "bench", "gate", "mutate", "profile", "program"),
+    ("memory", "notebook", "prepare", "search"),
     ("exchange", "workbench"),
     ("evaluate", "llm", "report", "screening", "telling"),
     ("attempt", "cluster", "redteam", "sweep"),

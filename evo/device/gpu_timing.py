@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evo.decide import P99_SAMPLES, Sequential
+from evo.decide.sequential import P99_SAMPLES, Sequential
 from evo.device.clocks import OwnClock, clock_ratio, same_clock
 from evo.device.gpu_case import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
 from evo.device.gpu_l2 import SetAside

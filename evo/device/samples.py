@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.decide import DEFAULT_RULE, Rule
+from evo.decide.sequential import DEFAULT_RULE, Rule
 from evo.device import Array, Arrays, BenchCase
 from evo.results import CaseBench, Fault, Json, Timing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evo.decide import DEFAULT_RULE, decide_modelled
+from evo.decide.sequential import DEFAULT_RULE, decide_modelled
 from evo.errors import EvoError, HarnessFault
 from evo.evaluate import Workbench
 from evo.prepare import Failed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from evo.bench import BenchOptions, BenchRequest
-from evo.decide import gain_of, widened, words
+from evo.decide.sequential import gain_of, widened, words
 from evo.device.samples import RivalPairs
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import EvoError

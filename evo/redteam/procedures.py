@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.cuda.source import classify, tree_difference
-from evo.decide import require_same
+from evo.decide.sequential import require_same
 from evo.errors import EvoError, UsageError
 from evo.gate import check_task
 from evo.redteam.attack import Attack

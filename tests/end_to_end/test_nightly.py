@@ -16,7 +16,7 @@ from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 import evo.flight as flight
 import evo.nightly.shift as shift
 from evo.cli.shipped import shipped_folder
-from evo.decide import decide_modelled as real
+from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
 from evo.evaluate import Workbench
 from evo.evolve import Settings, evolve

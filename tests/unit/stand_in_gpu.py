@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from evo.decide import Sequential
+from evo.decide.sequential import Sequential
 from evo.device import BenchCase, DeviceName, RunRequest, RunResult
 from evo.device.samples import BenchRequest, BenchResult, timing_of
 from evo.device.simulated import SimDevice

@@ -24,7 +24,7 @@ import report  # noqa: E402
 import throughput  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
-from evo.decide import Between, NoiseFloor, Sequential  # noqa: E402
+from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
 from evo.device.calibrate import Rate  # noqa: E402
 from evo.device.samples import BenchRequest, BenchResult, timing_of  # noqa: E402
 from evo.results import CaseBench, Status, Verdict  # noqa: E402

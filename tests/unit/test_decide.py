@@ -10,8 +10,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evo import decide
-from evo.decide import (
+from evo.decide import sequential as decide
+from evo.decide.sequential import (
     Comparison,
     Rule,
     Sequential,

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from evo.decide import Comparison, gain_of, judge, noise_floor, widened
-from evo.decide_noise import ASSUMED, Between, between_captures, student_t
+from evo.decide.capture_noise import ASSUMED, Between, between_captures, student_t
+from evo.decide.sequential import Comparison, gain_of, judge, noise_floor, widened
 from evo.results import Gain
 
 TRUTH = 1.04

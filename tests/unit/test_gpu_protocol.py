@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from evo.decide import Comparison, Rule, judge
+from evo.decide.sequential import Comparison, Rule, judge
 from evo.device import gpu_timing
 from evo.device.gpu_timing import Bench
 from evo.device.nvml import Reading

@@ -18,9 +18,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.decide_guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
-from evo.decide_modelled import decide_modelled
-from evo.decide_noise import Between, between_captures, widened
+from evo.decide.capture_noise import Between, between_captures, widened
+from evo.decide.guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
+from evo.decide.modelled import decide_modelled
 from evo.errors import HarnessFault, UsageError
 from evo.results import CaseBench, Decision, Environment, Gain, Json, Verdict
 

@@ -1,0 +1,1 @@
+"""Samples or estimates in, verdict out; pure functions."""

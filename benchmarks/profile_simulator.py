@@ -15,8 +15,8 @@ import numpy as np
 from llvmlite import binding
 from simulator import CASES, binary, launch
 
-from evo.device import sim
-from evo.device.sim.run import Runtime
+from evo import sim
+from evo.sim.runtime import Runtime
 
 HANDLER = """
 @where = global ptr null

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from evo import sim
 from evo.cuda.compile import Binary, compile_source
-from evo.device import sim
 
 KERNELS = Path(__file__).parents[1] / "tests/unit/sim/kernels"
 # name -> (compile seconds, run seconds, seconds with the race checker) of the prototype

@@ -16,8 +16,8 @@ from pathlib import Path
 import typer
 
 from evo.cli.app import app
-from evo.device.sim.isa import TABLE
 from evo.mutate import RULES, operator_docs
+from evo.sim.lower.isa import TABLE
 
 DOCS = Path(__file__).parent
 _BESIDE = 72  # characters of the longest example, up to which comments stand beside

@@ -23,7 +23,7 @@ PACKAGE = ROOT / "evo"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "results"),
     ("cuda", "files", "spec"),
-    ("calibration", "decide", "ledger", "population", "roofline", "tune"),
+    ("calibration", "decide", "ledger", "population", "roofline", "sim", "tune"),
     ("derive", "device", "insights", "leaderboard", "lines", "resume"),
     ("baseline", "bench", "gate", "mutate", "profile", "program"),
     ("memory", "notebook", "prepare", "search"),
@@ -43,7 +43,7 @@ RANK = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 OWNERS = {
     "cupy": ("device",),
     "cuda": ("cuda/compile",),
-    "llvmlite": ("device/sim",),
+    "llvmlite": ("sim",),
     "git": ("ledger",),
     "tree_sitter": ("cuda/source",),
     "tree_sitter_cuda": ("cuda/source",),
@@ -61,7 +61,7 @@ HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "y
 
 FILE_LINES = 420
 FUNCTION_LINES = 60
-TABLES = ("evo/device/sim/isa/",)  # opcode tables: one row per opcode is one idea, however many rows
+TABLES = ("evo/sim/lower/isa/",)  # opcode tables: one row per opcode is one idea, however many rows
 BROAD_EXCEPTS = 12
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "core", "manager"}
 

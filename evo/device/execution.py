@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest, sim
+from evo import sim
+from evo.device import Array, Arrays, BoundLaunch, Buffer, LaunchCounters, RunRequest
 from evo.results import Fault
 from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch

@@ -1,6 +1,6 @@
 """The `sim:` device: runs Programs on the PTX simulator, and models their time.
 
-Binds the device contract to `evo.device.sim`, which knows nothing of tasks. Lives in the worker's child process.
+Binds the device contract to `evo.sim`, which knows nothing of tasks. Lives in the worker's child process.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from evo import sim
 from evo.device import (
     Arrays,
     BenchCase,
@@ -20,7 +21,6 @@ from evo.device import (
     RunResult,
     SecondLook,
     WideLook,
-    sim,
 )
 from evo.device.execution import SECOND_LOOK, Execution, add
 from evo.device.folded import fold, place_of

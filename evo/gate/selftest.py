@@ -24,6 +24,7 @@ from evo.errors import TaskInvalid
 from evo.gate.cases import spread_over_cases
 from evo.gate.compare import allclose, compare
 from evo.results import Status
+from evo.spec import input_distributions, reference
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Expectation, Reference
@@ -283,8 +284,8 @@ def _with_bits(values: NDArray[np.float64], bits: int) -> NDArray[np.float64]:
 def _version() -> bytes:
     """What decides the verdict besides the task: the code of the gate, and numpy's own results."""
     digest = hashlib.sha256(f"{np.__version__} {ml_dtypes.__version__}".encode())
-    here = Path(__file__).parent
-    for path in (*sorted(here.glob("*.py")), here.parent / "reference.py", here.parent / "distributions.py"):
+    made_by = [Path(str(module.__file__)) for module in (reference, input_distributions)]
+    for path in (*sorted(Path(__file__).parent.glob("*.py")), *made_by):
         digest.update(path.read_bytes())
     return digest.digest()
 

@@ -17,7 +17,7 @@ from evo.device import Array, Arrays, DeviceName, Program
 from evo.spec.dtypes import NUMPY
 
 if TYPE_CHECKING:
-    from evo.device import sim
+    from evo import sim
     from evo.device.gpu import GpuDevice
 
 _ALIGNMENT = 256
@@ -102,7 +102,7 @@ class NaiveSim:
         return {}
 
     def run(self, request: NaiveRequest) -> NaiveResult:
-        from evo.device import sim
+        from evo import sim
 
         pool = Pool(request)
         memory = sim.Memory()
@@ -129,7 +129,7 @@ class NaiveSim:
     def _launch(
         self, program: Program, module: sim.Module, memory: sim.Memory, buffer: sim.Buffer, pool: Pool
     ) -> tuple[list[sim.LaunchCounts], str | None]:
-        from evo.device import sim
+        from evo import sim
 
         for space in program.scratch:
             if space.init == "zero":

@@ -182,7 +182,7 @@ def test_goldens_on_hardware(tmp_path: Path) -> None:
 
 def packed() -> dict[str, Any]:
     """Every case, and what made the simulated outputs: a digest of the simulator's source."""
-    from evo.device import sim
+    from evo import sim
 
     digest = hashlib.sha256()
     root = Path(sim.__file__).parent

@@ -20,10 +20,10 @@ import evo
 from evo.cli.app import app
 from evo.cuda.compile import Binary, compile_source
 from evo.cuda.source import classify, tree_difference
-from evo.device.sim.isa import TABLE
 from evo.llm import STRATEGIES
 from evo.mutate import Context, Operator, Rule
 from evo.mutate.rules import example_variant
+from evo.sim.lower.isa import TABLE
 from evo.spec.task import load_task
 from evo.spec.variant import parse_variant
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from evo import sim
 from evo.cuda.compile import Binary, Cache, compile_source
 from evo.derive import Proof, by_formula, prove
-from evo.device import sim
 from evo.spec.expr import parse
 from evo.spec.variant import DTYPES
 

@@ -41,7 +41,7 @@ class _Worker:
         # -P: the script's own folder must not shadow other modules. A session of its own: one signal reaches its
         # disassembler too, and Ctrl-C at the terminal reaches only us.
         self.process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("worker.py")), str(os.getpid())],
+            [sys.executable, "-P", str(Path(__file__).with_name("nvrtc_process.py")), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

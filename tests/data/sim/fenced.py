@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from evo.device.sim import memory, pages
+from evo.sim import memory
+from evo.sim import page_pool as pages
 
 _FIRST, _STEP = 0x1000_0000_0000, 1 << 30  # far from where the system places mappings
 _PAGE = mmap.PAGESIZE

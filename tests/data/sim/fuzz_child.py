@@ -17,9 +17,9 @@ import fenced
 import numpy as np
 from clean_cases import CASES
 
-from evo.device import sim
-from evo.device.sim import jit
-from evo.device.sim.memory import SLACK
+from evo import sim
+from evo.sim import jit
+from evo.sim.memory import SLACK
 
 CANARY = 0xC5
 WORDS = """

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from harness import DTYPES, program_of, run
 
-from evo.device import sim
+from evo import sim
 
 EDGES = [
     0.0,

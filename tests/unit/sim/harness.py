@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from evo.device import sim
-from evo.device.sim.program import WIDTH
+from evo import sim
+from evo.sim.ptx.ast import WIDTH
 
 KERNELS = Path(__file__).parent / "kernels"
 HEAD = ".version 9.0\n.target sm_89\n.address_size 64\n"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from harness import nvrtc, run
 
-from evo.device import sim
+from evo import sim
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "data" / "sim"))
 from clean_cases import CASES, CLEAN, compare

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from harness import module, run
 
-from evo.device import sim
+from evo import sim
 from evo.spec.chips import CHIPS
 
 F = np.float32

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from harness import HEAD, one, run
 
-from evo.device import sim
+from evo import sim
 
 RNG = np.random.default_rng(3)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from harness import KERNELS, module, run
 
-from evo.device import sim
+from evo import sim
 
 RNG = np.random.default_rng(5)
 H = np.float16

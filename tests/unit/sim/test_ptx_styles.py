@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from harness import HEAD, nvrtc, one, run
 
-from evo.device import sim
+from evo import sim
 
 RNG = np.random.default_rng(11)
 I32 = np.int32

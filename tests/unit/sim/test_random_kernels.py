@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from harness import run
 
-from evo.device import sim
+from evo import sim
 
 
 def check(seed: int, opt_level: int = 1, size: int = 24) -> None:

@@ -8,7 +8,7 @@ import random
 import pytest
 from harness import HEAD, KERNELS, nvrtc
 
-from evo.device import sim
+from evo import sim
 
 
 def kernel(body: str) -> str:

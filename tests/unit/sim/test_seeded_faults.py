@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from harness import nvrtc, run
 
-from evo.device import sim
+from evo import sim
 
 DATA = Path(__file__).parents[2] / "data" / "sim"
 sys.path.insert(0, str(DATA))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from harness import nvrtc, run
 
-from evo.device import sim
+from evo import sim
 
 F = np.float32
 HEAD = 'extern "C" __global__ void k(float* a, const float* b, int* f, int n) { int t = threadIdx.x, g = blockIdx.x; '
@@ -59,7 +59,7 @@ def in_process(folder: str) -> bytes:
 
 
 def test_damaged_cache_files_count_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.device.sim import jit
+    from evo.sim import jit
 
     monkeypatch.setattr(jit, "_CACHE", {})
     monkeypatch.setattr(jit, "_OBJECTS", {})
@@ -89,7 +89,7 @@ def test_processes_may_fill_the_cache_together(tmp_path: Path) -> None:
 
 def test_kept_memory_forgets_the_oldest() -> None:
     """A size of which all was taken leaves nothing behind to drop."""
-    from evo.device.sim import pages
+    from evo.sim import page_pool as pages
 
     pages.give_back(pages.take(777 << 10))
     lent = pages.take(777 << 10)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from harness import HEAD, run
 
-from evo.device import sim
-from evo.device.sim.printing import formatted
+from evo import sim
+from evo.sim.printing import formatted
 
 I32 = np.int32
 DECLARED = ".reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<9>; .reg .b64 %d<9>; ld.param.u64 %d1, [p0]; ld.param.u64 %d2, [p1]; mov.u32 %r1, %tid.x;"

@@ -1,0 +1,37 @@
+"""Run real PTX on the CPU: exact results, memory and race faults, event counters, and a modelled latency.
+
+    module = load(ptx, chip=CHIPS["l4"])              refuses unknown instructions by name
+    memory = Memory(); x = memory.allocate(4096, name="x")
+    memory.write(x, array)
+    result = module.launch("kernel", grid=(8,), block=(128,), args=[x, np.int32(7)], memory=memory)
+    result.faults, result.counters.totals(), memory.read(x, np.float32, 1024)
+
+Everything that a kernel does is checked while it runs; `race=False` switches the race checker off.
+"""
+
+from __future__ import annotations
+
+from evo.sim.counters import Counters
+from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.memory import Buffer, Memory
+from evo.sim.module import DEFAULT_BUDGET, LaunchResult, Module, load
+from evo.sim.timing_model import MODEL_VERSION, LaunchCounts, estimate, occupancy
+
+VERSION = "3"  # of the simulator's results: bump when the same PTX may give other values, faults or counts
+
+__all__ = [
+    "DEFAULT_BUDGET",
+    "MODEL_VERSION",
+    "VERSION",
+    "Buffer",
+    "Counters",
+    "LaunchCounts",
+    "LaunchResult",
+    "Memory",
+    "Module",
+    "PtxError",
+    "UnsupportedInstruction",
+    "estimate",
+    "load",
+    "occupancy",
+]

@@ -1,0 +1,102 @@
+"""What a launch counted: executions per basic block, and per memory instruction its requests, sectors and wavefronts.
+
+Instruction counts are the static mix of each block times its executions, so they cost nothing while a kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.sim.abi import REC
+from evo.sim.counters_static import MEMORY, Tally, space_of_site
+
+if TYPE_CHECKING:
+    from evo.sim.lower.kernel import Kernel
+
+COUNTED = ("requests", "lanes", "sectors", "lines", "wavefronts", "ideal", "l1_misses")
+
+
+class Counters:
+    """Exact counts of one launch (of the blocks that ran)."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.warps = 0  # that ran
+        self.heaviest = 0  # warp instructions of the block that took most; 0 where blocks waited for one another
+        self.longest = 0  # ... and of the warp
+        self.records: dict[str, NDArray[np.int64]] = {n: np.zeros(len(kernel.sites), np.int64) for n in COUNTED}
+        self.executions = np.zeros(len(kernel.blocks), np.int64)  # of each basic block, by warps
+        self.lanes = np.zeros(len(kernel.blocks), np.int64)
+        self.unique_read_sectors = 0
+        self.unique_write_sectors = 0
+
+    def fill(self, records: NDArray[np.int64], blocks: NDArray[np.int64], touched: list[NDArray[np.uint8]]) -> None:
+        """Take over the arrays of a finished launch."""
+        for name in COUNTED:
+            self.records[name] = records[:, REC[name] // 8].copy()
+        self.executions, self.lanes = blocks[:, 0].copy(), blocks[:, 1].copy()
+        self.unique_read_sectors = int(sum(np.count_nonzero(t & 1) for t in touched))
+        self.unique_write_sectors = int(sum(np.count_nonzero(t & 2) for t in touched))
+        for site, block in self.kernel.uniform_sites.items():
+            if block >= 0:
+                self.records["requests"][site] = self.executions[block]
+                self.records["lanes"][site] = self.lanes[block]
+            for name in ("sectors", "lines"):
+                self.records[name][site] = self.records["requests"][site]
+
+    def imbalance(self, blocks: int) -> tuple[float, float]:
+        """The work of the heaviest of so many blocks over that of an average one; of the longest warp likewise.
+
+        In warp instructions; each at least 1.
+        """
+        work = sum(int(n) * (len(b.code) + 1) for b, n in zip(self.kernel.blocks, self.executions, strict=True))
+        if not work:
+            return 1.0, 1.0
+        return max(1.0, self.heaviest * blocks / work), max(1.0, self.longest * self.warps / work)
+
+    def by_instruction(self) -> list[dict[str, Any]]:
+        """Per memory instruction: PTX line, source line, spelling and its counts."""
+        out = []
+        for index, ins in enumerate(self.kernel.sites):
+            if ins.name not in MEMORY or space_of_site(ins) == "param":
+                continue
+            row: dict[str, Any] = {"ptx_line": ins.line, "source_line": ins.loc, "instruction": ins.spelling}
+            row |= {name: int(values[index]) for name, values in self.records.items()}
+            out.append(row)
+        return out
+
+    @property
+    def _tally(self) -> Tally:
+        if self.kernel.tally is None:
+            self.kernel.tally = Tally(self.kernel.blocks, self.kernel.sites)
+        return self.kernel.tally
+
+    def by_line(self) -> dict[int, dict[str, int]]:
+        """Per source line (0 if unknown): instructions by class, their active lanes, and memory counts."""
+        out: dict[int, Counter[str]] = {line: Counter() for line in self._tally.lines}
+        for (_, lines), executions, lanes in zip(self._tally.blocks, self.executions, self.lanes, strict=True):
+            if executions:
+                for line, mix in lines.items():
+                    mix.add_to(out.setdefault(line, Counter()), int(executions), int(lanes))
+        for name, (counted, values) in self._tally.memory(self.records).items():
+            for place in np.flatnonzero(counted & (values != 0)):
+                out[self._tally.lines[place]][name] += int(values[place])
+        return {line: {k: v for k, v in row.items() if v} for line, row in sorted(out.items())}
+
+    def totals(self) -> dict[str, int]:
+        """Sums over the launch. Instruction counts are per warp; `thread_instructions` counts active lanes."""
+        out: Counter[str] = Counter()
+        for (mix, _), executions, lanes in zip(self._tally.blocks, self.executions, self.lanes, strict=True):
+            if executions:
+                mix.add_to(out, int(executions), int(lanes))
+        for name, (counted, values) in self._tally.memory(self.records).items():
+            if counted.any():
+                out[name] += int(values[counted].sum())
+        out["unique_read_bytes"] = 32 * self.unique_read_sectors
+        out["unique_write_bytes"] = 32 * self.unique_write_sectors
+        out["warps"] = self.warps
+        return {name: int(value) for name, value in sorted(out.items())}

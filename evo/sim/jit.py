@@ -1,0 +1,174 @@
+"""LLVM IR text -> machine code in this process, cached by content in memory and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from ctypes import CFUNCTYPE, c_void_p
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+from llvmlite import binding
+
+from evo.sim.errors import PtxError
+
+_CHECK = 32  # bytes of checksum before the contents of a cache file
+# Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and
+# run for less, so a third of the first is worth twice the second. Not without end, since its stack frame is larger too.
+_QUICK = range(1_000_000, 30_000_000)
+_LOCK = threading.RLock()
+_READY = False
+_CACHE: dict[str, Compiled] = {}
+_OBJECTS: dict[str, bytes] = {}
+
+_PROFILE = """!0 = !{!"branch_weights", i32 2000, i32 1}
+!1 = !{!"branch_weights", i32 1, i32 2000}
+"""
+
+
+class Compiled:
+    """Machine code of one kernel; `launch(context address)` runs it and releases the GIL meanwhile."""
+
+    def __init__(self, engine: Any, address: int) -> None:
+        self.engine = engine
+        self.launch = CFUNCTYPE(None, c_void_p)(address)
+
+
+def _initialise() -> None:
+    global _READY  # noqa: PLW0603 LLVM is initialised once per process
+    if not _READY:
+        with contextlib.suppress(RuntimeError, AttributeError):
+            # Newer llvmlite initialises itself and refuses to be asked.
+            binding.initialize()
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        _READY = True
+
+
+def host_features() -> str:
+    """The processor's features, with full-width vectors where it has AVX-512."""
+    return str(binding.get_host_cpu_features().flatten())
+
+
+def cache_directory() -> Path | None:
+    """Where machine code is kept between processes: $EVO_CACHE, else ~/.cache/evo. Empty $EVO_CACHE: nowhere."""
+    chosen = os.environ.get("EVO_CACHE")
+    if chosen == "":
+        return None
+    return (Path(chosen) if chosen else Path.home() / ".cache" / "evo") / "sim"
+
+
+@functools.cache
+def host_key() -> str:
+    parts = (llvmlite.__version__, str(binding.llvm_version_info), binding.get_host_cpu_name(), host_features())
+    return "\0".join(parts)
+
+
+def _key(text: str, opt_level: int) -> str:
+    return hashlib.sha256("\0".join((host_key(), str(opt_level), text)).encode()).hexdigest()
+
+
+def object_keys(texts: Sequence[str], opt_level: int) -> list[str]:
+    """What the objects of these IR modules are stored under."""
+    return [_key(text, opt_level) for text in texts]
+
+
+def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, directory: Path | None) -> Compiled:
+    """Machine code of the modules with these keys, the last of which defines `launch`; texts only if any is missing."""
+    with _LOCK:
+        _initialise()
+        name = keys[-1]
+        if name not in _CACHE:
+            machine = _machine(opt_level)
+            engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+            missing = [key for key in keys if _known(key, directory) is None]
+            if missing:
+                for key, text in zip(keys, texts(), strict=True):
+                    if key in missing:
+                        _OBJECTS[key] = _translate(text, opt_level, machine)
+                        keep(_path(key, directory), _OBJECTS[key])
+            for key in keys:
+                engine.add_object_file(binding.ObjectFileRef.from_data(_OBJECTS[key]))
+            engine.finalize_object()
+            _CACHE[name] = Compiled(engine, engine.get_function_address("launch"))
+        return _CACHE[name]
+
+
+def _path(key: str, directory: Path | None) -> Path | None:
+    return directory / key[:2] / f"{key}.o" if directory else None
+
+
+def _known(key: str, directory: Path | None) -> bytes | None:
+    """An object from memory or from disk."""
+    if key not in _OBJECTS:
+        data = stored(_path(key, directory))
+        if data is None:
+            return None
+        _OBJECTS[key] = data
+    return _OBJECTS[key]
+
+
+def _translate(text: str, opt_level: int, machine: Any) -> bytes:
+    try:
+        module = binding.parse_assembly(text + _PROFILE)
+        module.verify()  # what is not well typed would end the process in a pass
+    except RuntimeError as error:
+        raise PtxError(f"the generated code was rejected: {error}") from error
+    optimise(module, machine, opt_level)
+    quick = opt_level == 1 and len(text) in _QUICK
+    return bytes((_machine(0) if quick else machine).emit_object(module))
+
+
+def _machine(opt_level: int) -> Any:
+    target = binding.Target.from_default_triple()
+    name, features = binding.get_host_cpu_name(), host_features()
+    return target.create_target_machine(
+        cpu=name, features=features, opt=min(opt_level, 2), jit=True, codemodel="jitdefault"
+    )
+
+
+def optimise(module: Any, machine: Any, opt_level: int) -> None:
+    """A short pipeline: promotion, local clean-up, dead code. The long ones cost more than they gain here."""
+    options = binding.create_pipeline_tuning_options(speed_level=min(opt_level, 3))
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    if opt_level >= 2:
+        builder.getModulePassManager().run(module, builder)
+        return
+    passes = binding.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    if opt_level:
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.add_dead_code_elimination_pass()
+    passes.run(module, builder)
+
+
+def stored(path: Path | None) -> bytes | None:
+    """The contents of a cache file; None if there is none or its checksum is wrong."""
+    try:
+        raw = path.read_bytes() if path is not None else b""
+    except OSError:
+        return None
+    data = raw[_CHECK:]
+    return data if raw and hashlib.sha256(data).digest() == raw[:_CHECK] else None
+
+
+def keep(path: Path | None, data: bytes) -> None:
+    """Write beside and rename, so that a reader never sees half a file; two writers leave the file of one."""
+    if path is None:
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+        temporary.write_bytes(hashlib.sha256(data).digest() + data)
+        temporary.replace(path)
+    except OSError:
+        return

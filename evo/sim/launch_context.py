@@ -1,0 +1,302 @@
+"""The structures of one launch in host memory, as layout.py describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.sim import abi as layout
+from evo.sim import page_pool as pages
+from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
+from evo.sim.counters import COUNTED, Counters
+from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel
+from evo.sim.lower.kernel_traits import is_strong
+from evo.sim.memory import SLACK, Buffer
+from evo.sim.printing import printed
+from evo.sim.timing_model import occupancy
+from evo.spec.chips import Chip
+
+_PAD = 4096
+_IDLE_LIMIT = 4096  # yields in which nothing changed, before a launch counts as waiting for ever
+_RESIDENT_BYTES = 1 << 30  # of all blocks under way; untouched pages cost nothing
+
+
+class Context:
+    """Owns every array that generated code touches during one launch."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        chip: Chip,
+        buffers: Sequence[Buffer],
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        ids: NDArray[np.int64],
+        params: NDArray[np.uint8],
+        *,
+        shared: int,
+        dynamic: int,
+        local: int,
+        race: bool,
+        budget: int,
+        ticket: NDArray[np.uint8] | None = None,
+    ) -> None:
+        """ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
+        the bytes of buffers.
+        """
+        self.kernel, self.buffers = kernel, list(buffers)
+        self.shared, self.dynamic, self.grid = shared, dynamic, grid
+        self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
+        private = ticket is not None
+        self.taken: list[NDArray[np.uint8]] = []
+        self.raw = self._bytes(layout.CTX_SIZE)
+        self.fields = self.raw.view(np.int64)
+        self.kept: dict[str, NDArray[np.uint8]] = {}
+        self.between = kernel.global_granule if race or private else 0
+        self.shadows: dict[int, tuple[NDArray[np.uint64], NDArray[np.uint64]]] = {}
+        self.private = private
+        self.states: dict[int, NDArray[np.uint8]] = {}
+        self.strides: dict[str, int] = {}
+        self.under_way = 1  # blocks at a time
+        threads = block[0] * block[1] * block[2]
+        warps = -(-threads // 32)
+        granule, sets = kernel.granule if race else 0, _tag_sets(chip, shared)
+        self._rows()
+        self._records()
+        self._memories(self._sizes(shared, local * warps * 32 + 64, granule, warps, sets), chip, threads, ids.size)
+        self._array("params", params.size + 256)[: params.size] = params
+        self._set("param_size", params.size)
+        self._warps(kernel, block, threads, warps)
+        self._list_blocks(ids, ticket)
+        self._scalars(kernel, block, grid)
+        values = {
+            "budget": budget,
+            "tag_sets": sets,
+            "warp_count": warps,
+            "threads": threads,
+            "local_size": local,
+            "race": granule,
+            "idle_limit": _IDLE_LIMIT + layout.IDLE_PER_WARP * warps,
+            "template": self.field("warps"),
+        }
+        for name, value in values.items():
+            self._set(name, value)
+        if self.under_way > 1:
+            self._table()
+
+    def _memories(self, sizes: dict[str, int], chip: Chip, threads: int, blocks: int) -> None:
+        """Arrays of one block, and how many blocks may be under way with arrays of their own."""
+        self.under_way = self._residents(chip, threads, blocks, sum(sizes.values()))
+        for name, size in sizes.items():
+            self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
+        if "newest" in sizes:
+            self._set("reader_stride", sizes["newest"])
+        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        if self.kernel.code.needs & {"print_record", "assert_record"}:
+            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
+
+    def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
+        """The blocks to run, and the number of the next one, which the parts of a launch share."""
+        self.kept["block_ids"] = np.ascontiguousarray(ids).view(np.uint8)
+        self._set("block_ids", self.kept["block_ids"].ctypes.data)
+        self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
+        self._set("next_block", self.kept["next_block"].ctypes.data)
+        self._array("releases", 8 * ids.size)
+        self._set("blocks", ids.size)
+        self._set("oldest", ids.size)
+
+    def _residents(self, chip: Chip, threads: int, blocks: int, size: int) -> int:
+        """Blocks that are under way together: as many as the chip holds, if they may wait for one another."""
+        if self.private or not self.kernel.waits:
+            return 1
+        held = chip.sms * occupancy(chip, threads, 32, self.shared)
+        return max(1, min(held, blocks, _RESIDENT_BYTES // size))
+
+    def _table(self) -> None:
+        """A row for each block under way: where its arrays are."""
+        table = self._array("residents", layout.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
+        rows = table[: layout.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
+        first = layout.BLOCK_AT // 8
+        rows[:, : layout.BLOCK_SIZE // 8] = self.fields[first : first + layout.BLOCK_SIZE // 8]
+        steps = np.arange(self.under_way + 1)
+        for name, stride in self.strides.items():
+            rows[:, CTX[name] // 8 - first] += stride * steps
+        self._set("resident_count", self.under_way)
+
+    def _scalars(self, kernel: Kernel, block: tuple[int, int, int], grid: tuple[int, int, int]) -> None:
+        for axis, at in zip("xyz", range(3), strict=True):
+            self._set(f"ntid_{axis}", block[at])
+            self._set(f"nctaid_{axis}", grid[at])
+        sizes = {
+            "shared_size": self.shared,
+            "shared_clear": self.shared // 4 + 65,
+            "warp_stride": kernel.warp_stride,
+            "dynamic_shared": self.dynamic,
+            "queue_size": layout.QUEUE_LENGTH,
+            "granule": self.between,
+        }
+        for name, value in sizes.items():
+            self._set(name, value)
+
+    @property
+    def address(self) -> int:
+        return int(self.raw.ctypes.data)
+
+    def field(self, name: str) -> int:
+        return int(self.fields[CTX[name] // 8])
+
+    def set_field(self, name: str, value: int) -> None:
+        self._set(name, value)
+
+    def absorb(self, other: Context) -> None:
+        """Add what another part of the same launch counted and initialised."""
+        columns = [REC[name] // 8 for name in COUNTED]
+        self.records[:, columns] += other.records[:, columns]
+        self.block_counts += other.block_counts
+        for index, theirs in enumerate(other.touched):
+            self.touched[index] |= theirs
+        for index, state in other.states.items():
+            self.states[index] |= state
+        self._set("blocks_done", self.field("blocks_done") + other.field("blocks_done"))
+        for name in ("heaviest", "longest"):
+            self._set(name, max(self.field(name), other.field(name)))
+
+    def publish_states(self) -> None:
+        """Give the buffers the initialised bits of a private context."""
+        for index, state in self.states.items():
+            self.buffers[index].state = state
+
+    def _set(self, name: str, value: int) -> None:
+        self.fields[CTX[name] // 8] = value
+
+    def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
+        data = pages.take(size, clear=clear)
+        self.taken.append(data)
+        return data
+
+    def release(self) -> None:
+        """Give the memory back. Nothing of this context may be used afterwards, but for published states."""
+        for data in self.taken:
+            pages.give_back(data)
+        self.taken = []
+
+    def _array(self, name: str, size: int, lead: int = 0, *, clear: bool = True) -> NDArray[np.uint8]:
+        """An array that a field points to; of what belongs to a block, one piece for each that is under way."""
+        size = max(64, size)
+        if name in layout.OF_BLOCK and self.under_way > 1:
+            self.strides[name] = (size + 63) // 64 * 64
+            size = self.strides[name] * self.under_way
+        data = self._bytes(size, clear=clear)
+        self.kept[name] = data
+        self._set(name, data.ctypes.data + lead)
+        return data
+
+    def _sizes(self, shared: int, local: int, granule: int, warps: int, sets: int) -> dict[str, int]:
+        """Bytes of every array that belongs to one block."""
+        needs = self.kernel.code.needs
+        sizes = {
+            "shared": shared + 2 * _PAD,
+            "state": shared + 2 * _PAD,
+            "clocks": 4 * layout.MAX_WARPS**2,
+            "fence_clock": 4 * layout.MAX_WARPS,
+            "barriers": layout.BARRIERS * 256,
+            "local": local,
+            "local_state": local,
+            "tags": 128 * sets,
+            "warps": self.kernel.warp_stride * warps,
+        }
+        if granule:
+            # Who wrote each granule of shared memory last, when each warp has read it, and the newest of these times.
+            granules = shared // granule + 32
+            sizes |= {"writer": 8 * granules, "reader": 4 * granules * warps, "newest": 4 * granules}
+        if any(name.startswith("cp_async") for name in needs):
+            sizes["queue"] = warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY
+        if any(name.startswith("mbarrier") for name in needs):
+            sizes["mbarriers"] = (shared // 8 + 2) * layout.MB_CLOCKS
+            sizes["copies"] = layout.COPY_LENGTH * layout.COPY_SIZE
+        return sizes
+
+    def _rows(self) -> None:
+        table = self._array("buffers", layout.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)
+        self.touched = []
+        for index, buffer in enumerate(self.buffers):
+            sectors = ((buffer.address & 31) + buffer.size_bytes) // 32 + 8
+            touched = self._bytes(sectors)
+            self.touched.append(touched)
+            at = index * layout.ROW_SIZE // 8
+            flags = (layout.WRITABLE if buffer.writable else 0) | (layout.TRACKED if buffer.state is not None else 0)
+            values = {
+                "low": buffer.address,
+                "size": buffer.size_bytes,
+                "delta": buffer.data.ctypes.data + SLACK - buffer.address,
+                "flags": flags,
+                "touched": touched.ctypes.data,
+                "state": self._state(index, buffer),
+            }
+            values |= self._shadow(index, buffer)
+            for name, value in values.items():
+                table[at + ROW[name] // 8] = value
+        self._set("buffer_count", len(self.buffers))
+
+    def _state(self, index: int, buffer: Buffer) -> int:
+        """Where the initialised bits of a buffer are; 0 if all of it is defined."""
+        if buffer.state is None:
+            return 0
+        self.states[index] = buffer.state.copy() if self.private else buffer.state
+        return int(self.states[index].ctypes.data)
+
+    def _shadow(self, index: int, buffer: Buffer) -> dict[str, int]:
+        """Who wrote and who read each granule of a buffer; untouched pages of these arrays cost nothing."""
+        if not self.between or not buffer.writable:
+            return {}
+        granules = (buffer.size_bytes + buffer.address % self.between) // self.between + 33
+        pair = self._bytes(8 * granules).view(np.uint64), self._bytes(8 * granules).view(np.uint64)
+        self.shadows[index] = pair
+        return {"writers": pair[0].ctypes.data, "readers": pair[1].ctypes.data}
+
+    def _records(self) -> None:
+        sites = len(self.kernel.sites)
+        size = sites * REC_SIZE + len(self.kernel.blocks) * BLOCK_COUNTER
+        data = self._array("counters", size + 64)
+        self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
+        start = sites * REC_SIZE
+        self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)
+        self.records[:, REC["strong"] // 8] = [
+            (3 if number in self.kernel.polls else 1) if is_strong(ins) else 0
+            for number, ins in enumerate(self.kernel.sites)
+        ]
+
+    def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
+        stride = kernel.warp_stride
+        data = self.kept["warps"]
+        linear = np.arange(warps * 32)
+        tid = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+        for index in range(warps):
+            row = data[index * stride : (index + 1) * stride]
+            words = row[: layout.WARP_TID].view(np.int64)
+            words[WARP["index"] // 8] = index
+            live = min(32, threads - 32 * index)
+            words[WARP["frame"] // 8] = (1 << live) - 1
+            lanes = row[layout.WARP_TID : layout.WARP_TID + 384].view(np.int32).reshape(3, 32)
+            for axis in range(3):
+                lanes[axis] = tid[axis][32 * index : 32 * index + 32]
+
+    def text(self) -> str:
+        """What the kernel printed."""
+        count = self.field("print_count")
+        return printed(self.kept["prints"], count, self.buffers) if count else ""
+
+    def collect(self, counters: Counters) -> None:
+        """Copy what was counted."""
+        counters.warps = self.field("blocks_done") * self.field("warp_count")
+        counters.heaviest, counters.longest = self.field("heaviest"), self.field("longest")
+        counters.fill(self.records, self.block_counts, self.touched)
+
+
+def _tag_sets(chip: Chip, shared: int) -> int:
+    """Sets of the L1 model: what shared memory leaves, divided among the blocks that fit, as a power of two."""
+    fit = max(1, min(8, chip.shared_per_sm // max(1, shared + chip.shared_reserved_per_block)))
+    left = max(16 * 1024, chip.l1_bytes - fit * (shared + chip.shared_reserved_per_block)) // fit
+    return 1 << max(3, (left // (128 * layout.L1_WAYS)).bit_length() - 1)

@@ -1,0 +1,143 @@
+"""bar.sync, bar.red and barrier: the end of a block where the warp hands back to the block scheduler."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.abi import BARRIERS, NO_BARRIER, WARP
+from evo.sim.llvm_ir import V, const
+from evo.sim.lower.cfg import EXIT, Block
+from evo.sim.lower.isa.opcode_table import refuse
+from evo.sim.ptx.ast import Imm, Instr, Operand, Pair
+from evo.sim.runtime.fault_report import report
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+    from evo.sim.lower.kernel import Flow
+
+_KINDS = {"popc": 1, "and": 2, "or": 3}
+_EXIT_RESUME = 0x7FFF_FFFF
+_LEGAL = {"sync", "red", "aligned", "cta", "popc", "and", "or", "u32", "pred"}
+
+
+def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
+    """Wait: store what survives, say which barrier, return to the scheduler; continue at the next block."""
+    c, e = flow.code, flow.e
+    mods = set(end.mods)
+    if not mods <= _LEGAL or ("sync" in mods) == ("red" in mods):
+        raise refuse(end)
+    args = list(end.args)
+    result = args.pop(0) if "red" in mods else None
+    value = args.pop() if "red" in mods else None
+    if not 1 <= len(args) <= 2 or (result is not None and isinstance(result, Pair)):
+        raise refuse(end, "operands")
+    site = e.site(end)
+    guard = flow.guard_of(end)
+    if guard is not None:
+        _guarded(flow, block, guard, site)
+    ident = barrier_number(e, args[0], site)
+    count = scalar(e, args[1]) if len(args) > 1 else const("i64", 0)
+    _demand_whole(flow, site)
+    if value is not None:
+        bits = e.vector(e.src(value, "pred"))
+        c.store(c.zext(c.mask_bits(bits), "i64"), e.warp, WARP["barrier_value"], 8)
+    e.flush()
+    kind = next((_KINDS[m] for m in end.mods if m in _KINDS), 0)
+    where = block.next if block.next >= 0 else EXIT
+    flow.resume_points.append(where)
+    resume = where if where >= 0 else _EXIT_RESUME
+    fields = {"resume": const("i64", resume), "barrier_id": ident, "barrier_count": count}
+    fields |= {"barrier_kind": const("i64", kind), "live": c.zext(e.live.get(), "i64"), "barrier_site": site}
+    if result is not None:
+        # The answer is read when the warp runs again, in a block of its own.
+        resume = -1 - len(flow.blocks) - len(flow.resume_points)
+        raise_ = _resume_with_answer(flow, block, end, result, fields)
+        if raise_:
+            return
+    for name, field in fields.items():
+        c.store(field, e.warp, WARP[name], 8)
+    c.ret_(const("i32", 1))
+
+
+def scalar(e: Emitter, arg: Operand, limit: int = 1 << 16) -> V:
+    c = e.c
+    if isinstance(arg, Imm):
+        if not 0 <= arg.value < limit:
+            raise e.refuse(f"barrier operand {arg.value}")
+        return const("i64", arg.value)
+    value = e.src(arg, "u32")
+    if value.t != "i32":
+        # Lanes agree, or the program is wrong in a way that this check does not look for: take the first one.
+        value = c.extract(value, c.intrinsic("cttz", e.bits(), False))
+    return c.and_(c.zext(value, "i64"), 0xFFFF)
+
+
+def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
+    """Which barrier; one that a block does not have is reported where its number is not known before the launch."""
+    c = e.c
+    ident = scalar(e, arg, BARRIERS)
+    if not isinstance(arg, Imm):
+        running = e.active()
+        wrong = c.and_(c.icmp("uge", ident, BARRIERS), c.icmp("ne", running, 0))
+        with c.if_(wrong, likely=False):
+            report(c, "barrier", site, e.warp, c.intrinsic("cttz", running, False), ident, extra=NO_BARRIER)
+    return c.and_(ident, BARRIERS - 1)
+
+
+def _demand_whole(flow: Flow, site: V) -> None:
+    c, e = flow.code, flow.e
+    assert e.block is not None
+    missing = c.xor(e.bits(), e.live.get())
+    bad, good = c.new_label("torn"), c.new_label("whole")
+    c.cbr(c.icmp("ne", missing, 0), bad, good, likely=False)
+    c.label(bad)
+    lead = c.intrinsic("cttz", e.bits(), False)
+    absent = c.intrinsic("cttz", missing, False)
+    report(c, "barrier", site, e.warp, lead, const("i64", 0), extra=c.zext(absent, "i64"))
+    c.br("stopped")
+    c.label(good)
+
+
+def _guarded(flow: Flow, block: Block, guard: V, site: V) -> None:
+    """A guarded barrier: nobody may skip it while others wait."""
+    c, e = flow.code, flow.e
+    dirty = set(e.dirty)
+    e.lanes()  # both branches use it: it must be made before they part
+    bits = c.select(guard, e.bits(), 0) if guard.t == "i1" else c.and_(e.bits(), c.mask_bits(guard))
+    none, some = c.new_label("skip"), c.new_label("some")
+    c.cbr(c.icmp("eq", bits, 0), none, some)
+    c.label(none)
+    e.flush()
+    flow.goto(block, block.next)
+    c.label(some)
+    e.dirty = dirty
+    part, whole = c.new_label("part"), c.new_label("each")
+    c.cbr(c.icmp("ne", bits, e.bits()), part, whole, likely=False)
+    c.label(part)
+    missing = c.and_(e.bits(), c.not_(bits))
+    lead = c.intrinsic("cttz", bits, True)
+    absent = c.zext(c.intrinsic("cttz", missing, True), "i64")
+    report(c, "barrier", site, e.warp, lead, const("i64", 0), extra=absent)
+    c.br("stopped")
+    c.label(whole)
+
+
+def _resume_with_answer(flow: Flow, block: Block, end: Instr, result: Operand, fields: dict[str, V]) -> bool:
+    """Emit the wait and, at the resume point, the write of the result before the next block."""
+    c, e = flow.code, flow.e
+    point = len(flow.blocks) + len(flow.resume_points)
+    flow.resume_points[-1] = point
+    fields["resume"] = const("i64", point)
+    for name, field in fields.items():
+        c.store(field, e.warp, WARP[name], 8)
+    c.ret_(const("i32", 1))
+    c.label(f"b{point}")
+    e.start(block)
+    value = c.load("i64", e.warp, WARP["barrier_value"], 8)
+    if "popc" in end.mods:
+        e.dst(result, c.trunc(value, "i32"))
+    else:
+        e.dst(result, c.trunc(value, "i1"))
+    e.flush()
+    flow.goto(block, block.next)
+    return True

@@ -1,0 +1,321 @@
+"""Control flow of one kernel: basic blocks, execution order, liveness, and which blocks may run with lanes missing.
+
+Order matters for correctness: a warp always runs its pending block of lowest number. `analyse` proves, for each
+branch that may diverge, that its reconvergence point has a higher number than every block before it; where that
+fails, everything reachable is treated as possibly partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.ptx.ast import Function, Instr, Label, Mem, Not, Operand, Pair, Reg, Sym, Vec
+
+BARRIERS = ("bar", "barrier")
+_COLLECTIVE = (
+    "shfl", "vote", "match", "redux", "elect", "mma", "wmma.mma", "wmma.load", "wmma.store", "ldmatrix", "stmatrix",
+    "movmatrix", "activemask",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Block:
+    """Straight-line code. `end` is the last control instruction, or None to fall through."""
+
+    number: int
+    code: list[Instr] = field(default_factory=list)
+    end: Instr | None = None
+    targets: list[int] = field(default_factory=list)  # taken targets; EXIT for a branch to a lone ret
+    next: int = -1  # fall through; EXIT or -1 if none
+    partial: bool = False
+    reads: set[str] = field(default_factory=set)
+    writes: set[str] = field(default_factory=set)
+    live_in: set[str] = field(default_factory=set)
+    live_out: set[str] = field(default_factory=set)
+
+    def successors(self) -> list[int]:
+        return [b for b in (*self.targets, self.next) if b >= 0]
+
+
+EXIT = -2
+
+
+def is_warp_sync(ins: Instr | None) -> bool:
+    return ins is not None and ins.name in BARRIERS and "warp" in ins.mods
+
+
+def meets(block: Block) -> bool:
+    """Does the block begin where all lanes of a warp, or all warps of a block, come together?"""
+    first = block.code[0] if block.code else block.end
+    return first is not None and (first.name in _COLLECTIVE or (first.name in BARRIERS and not is_warp_sync(first)))
+
+
+def reads_of(arg: Operand) -> Iterable[str]:
+    """Registers an operand reads when it is a source (or an address)."""
+    if isinstance(arg, Reg):
+        yield arg.name
+    elif isinstance(arg, Not):
+        yield arg.reg.name
+    elif isinstance(arg, Mem):
+        if isinstance(arg.base, Reg):
+            yield arg.base.name
+    elif isinstance(arg, Vec):
+        for item in arg.items:
+            yield from reads_of(item)
+    elif isinstance(arg, Pair):
+        yield from reads_of(arg.first)
+        yield from reads_of(arg.second)
+
+
+def split_blocks(function: Function, *, apart: bool = False) -> list[Block]:
+    """Basic blocks in program order; the last instruction of a block is its only control instruction.
+
+    apart: a block also begins where lanes or warps meet, and ends at bar.warp.sync.
+    """
+    blocks: list[Block] = [Block(0)]
+    labels: dict[str, int] = {}
+    for item in function.body:
+        current = blocks[-1]
+        if isinstance(item, Label):
+            if current.code or current.end:
+                current = Block(len(blocks))
+                blocks.append(current)
+            if item.name in labels:
+                raise PtxError(f"label {item.name} is declared twice", line=item.line)
+            labels[item.name] = current.number
+            continue
+        waits = item.name in BARRIERS and ("warp" in item.mods or "arrive" not in item.mods)
+        if current.end or (apart and current.code and (item.name in _COLLECTIVE or waits)):
+            current = Block(len(blocks))
+            blocks.append(current)
+        if item.name in ("bra", "brx", "ret", "exit", "trap") or (waits and (apart or "warp" not in item.mods)):
+            current.end = item
+        else:
+            current.code.append(item)
+    if blocks[-1].end is None or blocks[-1].end.guard is not None or blocks[-1].end.name in BARRIERS:
+        # Running off the end returns.
+        if blocks[-1].end is not None:
+            blocks.append(Block(len(blocks)))
+        blocks[-1].end = Instr("ret", (), ())
+    lone = {
+        b.number
+        for b in blocks
+        if not b.code and b.end is not None and b.end.name in ("ret", "exit") and b.end.guard is None
+    }
+    for block in blocks:
+        _link(block, labels, lone, len(blocks), function)
+    return blocks
+
+
+def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, function: Function) -> None:
+    end = block.end
+    follow = block.number + 1
+    follow = EXIT if follow in lone else follow if follow < count else -1
+
+    def target(name: str, item: Instr) -> int:
+        if name not in labels:
+            raise PtxError(f"label {name} is not declared", line=item.line, text=item.text)
+        return EXIT if labels[name] in lone else labels[name]
+
+    if end is None:
+        block.next = follow
+    elif end.name == "bra":
+        if len(end.args) != 1 or not isinstance(end.args[0], Sym):
+            raise PtxError("a branch needs one label", line=end.line, text=end.text)
+        block.targets = [target(end.args[0].name, end)]
+        block.next = follow if end.guard is not None else -1
+    elif end.name == "brx":
+        if end.guard is not None or len(end.args) != 2 or not isinstance(end.args[1], Sym):
+            raise UnsupportedInstruction(end.spelling, line=end.line, text=end.text)
+        if end.args[1].name not in function.tables:
+            raise PtxError(f"branch table {end.args[1].name} is not declared", line=end.line, text=end.text)
+        block.targets = [target(name, end) for name in function.tables[end.args[1].name]]
+    elif end.name in BARRIERS or end.guard is not None:
+        block.next = follow
+    elif end.name == "trap":
+        block.next = EXIT
+
+
+def order_blocks(blocks: list[Block]) -> list[int]:
+    """Block numbers in an order where loops are contiguous and exits follow (a weak topological order)."""
+    reachable = _reach(blocks, [0])
+    order: list[int] = []
+    work: list[tuple[set[int], int]] = [(reachable, 0)]
+    while work:
+        nodes, entry = work.pop()
+        if entry < 0:
+            order += nodes
+            continue
+        parts = _components(blocks, nodes, entry)
+        pending: list[tuple[set[int], int]] = []
+        for part in parts:
+            if len(part) == 1:
+                pending.append((part, -1))
+                continue
+            head = entry if entry in part else min(part, key=lambda n: (not _entered(blocks, nodes, part, n), n))
+            pending.append(({head}, -1))
+            rest = part - {head}
+            starts = [s for s in blocks[head].successors() if s in rest] or [min(rest)]
+            pending.append((rest, starts[0]))
+        work += reversed(pending)
+    return order
+
+
+def _entered(blocks: list[Block], nodes: set[int], part: set[int], node: int) -> bool:
+    return any(node in blocks[p].successors() for p in nodes - part)
+
+
+def _reach(blocks: list[Block], start: Iterable[int], stop: int = -1) -> set[int]:
+    seen: set[int] = set()
+    work = [s for s in start if s >= 0 and s != stop]
+    while work:
+        node = work.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        work += [s for s in blocks[node].successors() if s != stop and s not in seen]
+    return seen
+
+
+def _components(blocks: list[Block], nodes: set[int], entry: int) -> list[set[int]]:
+    """Strongly connected components of the subgraph in topological order (iterative Tarjan)."""
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    out: list[set[int]] = []
+    for root in (entry, *sorted(nodes)):
+        if root in index:
+            continue
+        frames = [(root, iter(_inner(blocks, root, nodes)))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while frames:
+            node, following = frames[-1]
+            advanced = False
+            for succ in following:
+                if succ not in index:
+                    index[succ] = low[succ] = len(index)
+                    stack.append(succ)
+                    on_stack.add(succ)
+                    frames.append((succ, iter(_inner(blocks, succ, nodes))))
+                    advanced = True
+                    break
+                if succ in on_stack:
+                    low[node] = min(low[node], index[succ])
+            if advanced:
+                continue
+            frames.pop()
+            if frames:
+                low[frames[-1][0]] = min(low[frames[-1][0]], low[node])
+            if low[node] == index[node]:
+                part: set[int] = set()
+                while True:
+                    top = stack.pop()
+                    on_stack.discard(top)
+                    part.add(top)
+                    if top == node:
+                        break
+                out.append(part)
+    return out[::-1]
+
+
+def _inner(blocks: list[Block], node: int, nodes: set[int]) -> list[int]:
+    return [s for s in reversed(blocks[node].successors()) if s in nodes]
+
+
+def renumber(blocks: list[Block]) -> list[Block]:
+    """Unreachable blocks dropped, the rest numbered in execution order."""
+    order = order_blocks(blocks)
+    new = {old: position for position, old in enumerate(order)}
+    out = []
+    for old in order:
+        block = blocks[old]
+        block.number = new[old]
+        block.targets = [new[t] if t >= 0 else t for t in block.targets]
+        block.next = new[block.next] if block.next >= 0 else block.next
+        out.append(block)
+    return out
+
+
+def post_dominators(blocks: list[Block]) -> list[int]:
+    """Immediate post-dominator of each block; len(blocks) is the virtual exit."""
+    count = len(blocks)
+    exit_node = count
+    full = (1 << (count + 1)) - 1
+    sets = [full] * count + [1 << exit_node]
+    changed = True
+    while changed:
+        changed = False
+        for number in range(count - 1, -1, -1):
+            block = blocks[number]
+            # Lanes that leave the kernel never need to be waited for, so an exit edge does not count.
+            following = block.successors() or [exit_node]
+            meet = full
+            for succ in following:
+                meet &= sets[succ]
+            meet |= 1 << number
+            if meet != sets[number]:
+                sets[number] = meet
+                changed = True
+    out = []
+    for number in range(count):
+        strict = sets[number] & ~(1 << number)
+        best = exit_node
+        for candidate in range(count + 1):
+            if strict >> candidate & 1 and (sets[candidate] if candidate < count else 1 << count) == strict:
+                best = candidate
+                break
+        out.append(best)
+    return out
+
+
+def liveness(
+    blocks: list[Block], defs: Callable[[Instr], Iterable[str]], uses: Callable[[Instr], Iterable[str]]
+) -> None:
+    """Fill reads, writes, live_in and live_out. A guarded write also reads: lanes without the guard keep the value."""
+    for block in blocks:
+        for instr in (*block.code, *((block.end,) if block.end else ())):
+            guarded = instr.guard is not None
+            for name in uses(instr):
+                if name not in block.writes:
+                    block.reads.add(name)
+            for name in defs(instr):
+                if guarded and name not in block.writes:
+                    block.reads.add(name)
+                block.writes.add(name)
+    for block in blocks:
+        if block.partial:
+            # Lanes that are elsewhere keep their value across this block.
+            block.live_in = set(block.reads)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(blocks):
+            out: set[str] = set()
+            for succ in block.successors():
+                out |= blocks[succ].live_in
+            if out != block.live_out:
+                block.live_out = out
+            inn = block.reads | (out if block.partial else out - block.writes)
+            if inn != block.live_in:
+                block.live_in = inn
+                changed = True
+
+
+def divergent_region(blocks: list[Block], number: int, ipdom: list[int], *, apart: bool = False) -> set[int]:
+    """Blocks that may run with lanes missing when the branch of this block diverges.
+
+    apart: the lanes need not meet again where the ways join.
+    """
+    stop = ipdom[number]
+    block = blocks[number]
+    if apart:
+        return _reach(blocks, block.successors())
+    region = _reach(blocks, block.successors(), stop)
+    if stop == len(blocks) or any(n >= stop for n in region):
+        return _reach(blocks, block.successors())
+    return region

@@ -1,0 +1,250 @@
+"""Logic, shifts, bit fields, bit counts and byte permutes. Shifts clamp as PTX says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.llvm_ir import V, const, elem, is_vec
+from evo.sim.lower.isa.integer import BITS, INTS, signed, sources
+from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+
+@opcode("and or xor", BITS + " pred", "int", operands=(3, 3))
+def logic(e: Emitter, ins: Instr) -> None:
+    a, b = sources(e, ins, ins.mods[-1])
+    e.dst(ins.args[0], e.c.bin(ins.name, a, b))
+
+
+@opcode("not", BITS + " pred", "int", operands=(2, 2))
+def invert(e: Emitter, ins: Instr) -> None:
+    e.dst(ins.args[0], e.c.not_(e.src(ins.args[1], ins.mods[-1])))
+
+
+@opcode("cnot", BITS, "int", operands=(2, 2))
+def cnot(e: Emitter, ins: Instr) -> None:
+    a = e.src(ins.args[1], ins.mods[-1])
+    e.dst(ins.args[0], e.c.zext(e.c.icmp("eq", a, 0), elem(a.t)))
+
+
+@opcode("lop3", "b32 and or", "int", operands=(5, 6))
+def lop3(e: Emitter, ins: Instr) -> None:
+    """Any function of three bits; with `.and` or `.or` also whether the result is not 0, combined with a predicate."""
+    c = e.c
+    table, target = ins.args[4], ins.args[0]
+    joined = ins.mods[0] if ins.mods[0] in ("and", "or") else None
+    if (
+        not isinstance(table, Imm)
+        or (joined is None) != (len(ins.args) == 5)
+        or (joined and not isinstance(target, Pair))
+    ):
+        raise refuse(ins)
+    a, b, d = sources(e, ins, "b32", 3)
+    if any(is_vec(x.t) for x in (a, b, d)):
+        a, b, d = e.vector(a), e.vector(b), e.vector(d)
+    total: V | None = None
+    for row in range(8):
+        if not table.value >> row & 1:
+            continue
+        terms = [x if row & bit else c.not_(x) for x, bit in ((a, 4), (b, 2), (d, 1))]
+        term = c.and_(c.and_(terms[0], terms[1]), terms[2])
+        total = term if total is None else c.or_(total, term)
+    total = total if total is not None else const(a.t, 0)
+    if joined is None:
+        e.dst(target, total)
+        return
+    assert isinstance(target, Pair)
+    some, given = c.same(c.icmp("ne", total, 0), e.src(ins.args[5], "pred"))
+    e.dst(target.first, total)
+    e.dst(target.second, c.and_(some, given) if joined == "and" else c.or_(some, given))
+
+
+@opcode("shl shr", f"{BITS} {INTS}", "int", operands=(3, 3))
+def shift(e: Emitter, ins: Instr) -> None:
+    kind = ins.mods[-1]
+    a, n = e.src(ins.args[1], kind), e.src(ins.args[2], "u32")
+    width = WIDTH[kind]
+    e.dst(ins.args[0], shift_by(e, ins.name, a, n, width, signed(kind)), signed=signed(kind))
+
+
+def shift_by(e: Emitter, name: str, a: V, n: V, width: int, arithmetic: bool) -> V:
+    """Shift by an amount that clamps at the width."""
+    c = e.c
+    if is_vec(a.t) or is_vec(n.t):
+        a, n = e.vector(a), e.vector(n)
+    t = elem(a.t)
+    limit = width - 1
+    big = c.icmp("ugt", n, limit)
+    amount = c.intrinsic("umin", n, const(n.t, limit))
+    amount = c.zext(amount, t) if width > 32 else c.trunc(amount, t) if width < 32 else amount
+    if name == "shr" and arithmetic:
+        return c.ashr(a, amount)
+    out = c.shl(a, amount) if name == "shl" else c.lshr(a, amount)
+    return c.select(big, const(out.t, 0), out)
+
+
+@opcode("shf", "l r clamp wrap b32", "int", operands=(4, 4))
+def funnel(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    low, high, n = e.src(ins.args[1], "b32"), e.src(ins.args[2], "b32"), e.src(ins.args[3], "u32")
+    n = c.and_(n, 31) if "wrap" in ins.mods else c.intrinsic("umin", n, const(n.t, 32))
+    if any(is_vec(x.t) for x in (low, high, n)):
+        low, high, n = e.vector(low), e.vector(high), e.vector(n)
+    pair = c.or_(c.shl(c.zext(high, "i64"), 32), c.zext(low, "i64"))
+    amount = c.zext(n, "i64")
+    out = c.lshr(c.shl(pair, amount), 32) if "l" in ins.mods else c.lshr(pair, amount)
+    e.dst(ins.args[0], c.trunc(out, "i32"))
+
+
+@opcode("bfe", "u32 s32 u64 s64", "int", operands=(4, 4))
+def field_extract(e: Emitter, ins: Instr) -> None:
+    """Position and length are 8-bit; beyond the width, zeros or the sign bit are read."""
+    kind, c = ins.mods[-1], e.c
+    width = WIDTH[kind]
+    a = e.src(ins.args[1], kind)
+    pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[2:4])
+    if any(is_vec(x.t) for x in (a, pos, length)):
+        a, pos, length = e.vector(a), e.vector(pos), e.vector(length)
+    t = f"i{2 * width}"
+    big = c.sext(a, t) if signed(kind) else c.zext(a, t)
+    amount = c.zext(c.intrinsic("umin", pos, const(pos.t, width)), t)
+    moved = c.ashr(big, amount) if signed(kind) else c.lshr(big, amount)
+    drop = c.zext(c.sub(const(length.t, width), c.intrinsic("umin", length, const(length.t, width))), t)
+    high = c.shl(moved, c.add(drop, width))
+    out = c.ashr(high, c.add(drop, width)) if signed(kind) else c.lshr(high, c.add(drop, width))
+    out = c.select(c.icmp("eq", length, 0), const(out.t, 0), out)
+    e.dst(ins.args[0], c.trunc(out, f"i{width}"))
+
+
+@opcode("bfi", "b32 b64", "int", operands=(5, 5))
+def field_insert(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    width = WIDTH[kind]
+    a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
+    pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[3:5])
+    if any(is_vec(x.t) for x in (a, b, pos, length)):
+        a, b, pos, length = e.vector(a), e.vector(b), e.vector(pos), e.vector(length)
+    ones = shift_by(e, "shl", const(a.t, 1), length, width, False)
+    mask = c.sub(ones, 1)
+    mask = shift_by(e, "shl", mask, pos, width, False)
+    moved = shift_by(e, "shl", a, pos, width, False)
+    e.dst(ins.args[0], c.or_(c.and_(moved, mask), c.and_(b, c.not_(mask))))
+
+
+@opcode("popc clz brev", "b32 b64", "int", operands=(2, 2))
+def count_bits(e: Emitter, ins: Instr) -> None:
+    a, c = e.src(ins.args[1], ins.mods[-1]), e.c
+    if ins.name == "brev":
+        e.dst(ins.args[0], c.intrinsic("bitreverse", a))
+        return
+    out = c.intrinsic("ctpop", a) if ins.name == "popc" else c.intrinsic("ctlz", a, False)
+    e.dst(ins.args[0], c.trunc(out, "i32"))
+
+
+@opcode("bfind", "shiftamt u32 s32 u64 s64", "int", operands=(2, 2))
+def find_top(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a = e.src(ins.args[1], kind)
+    width = WIDTH[kind]
+    if signed(kind):
+        a = c.xor(a, c.ashr(a, width - 1))
+    zeros = c.intrinsic("ctlz", a, False)
+    found = zeros if "shiftamt" in ins.mods else c.sub(const(zeros.t, width - 1), zeros)
+    out = c.select(c.icmp("eq", a, 0), const(found.t, -1), found)
+    e.dst(ins.args[0], c.trunc(out, "i32"))
+
+
+@opcode("fns", "b32", "int", operands=(4, 4))
+def find_nth_set(e: Emitter, ins: Instr) -> None:
+    """The n-th set bit of a mask from a position upwards (n > 0) or downwards (n < 0); -1 if there is none."""
+    c = e.c
+    mask, base, n = (e.vector(e.src(arg, "b32")) for arg in ins.args[1:4])
+    base = c.and_(base, 31)
+    up = c.icmp("sge", n, 0)
+    one = c.bin("shl", const(mask.t, 1), base)
+    rising = c.and_(mask, c.not_(c.sub(one, 1)))
+    falling = c.intrinsic("bitreverse", c.and_(mask, c.or_(one, c.sub(one, 1))))
+    rest = c.select(c.icmp("eq", n, 0), c.and_(mask, one), c.select(up, rising, falling))
+    count = c.sub(c.intrinsic("abs", n, False), 1)
+    for step in range(31):
+        rest = c.select(c.icmp("sgt", count, step), c.and_(rest, c.sub(rest, 1)), rest)
+    place = c.intrinsic("cttz", rest, False)
+    place = c.select(up, place, c.sub(const(place.t, 31), place))
+    gone = c.or_(c.zext(c.icmp("eq", rest, 0), "i32"), c.zext(c.icmp("sgt", count, 31), "i32"))
+    e.dst(ins.args[0], c.select(c.icmp("ne", gone, 0), const(place.t, -1), place))
+
+
+# Bytes that each mode picks, by the low two bits of the selector (PTX ISA, prmt)
+_PERMUTE = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543), "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333), "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210), "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}  # fmt: skip
+
+
+@opcode("prmt", "b32 f4e b4e rc8 ecl ecr rc16", "int", operands=(4, 4))
+def permute(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    a, b, s = sources(e, ins, "b32", 3)
+    if ins.mods != ("b32",):
+        if len(ins.mods) != 2 or ins.mods[1] not in _PERMUTE:
+            raise refuse(ins, "permute mode")
+        table = _PERMUTE[ins.mods[1]]
+        s, choice = const(s.t, table[0]), c.and_(s, 3)
+        for row in range(1, 4):
+            s = c.select(c.icmp("eq", choice, row), const(s.t, table[row]), s)
+    if any(is_vec(x.t) for x in (a, b, s)):
+        a, b, s = e.vector(a), e.vector(b), e.vector(s)
+    pair = c.or_(c.shl(c.zext(b, "i64"), 32), c.zext(a, "i64"))
+    total: V | None = None
+    for byte in range(4):
+        pick = c.lshr(s, 4 * byte)
+        amount = c.zext(c.shl(c.and_(pick, 7), 3), "i64")
+        value = c.trunc(c.lshr(pair, amount), "i8")
+        value = c.select(c.icmp("ne", c.and_(pick, 8), 0), c.ashr(value, 7), value)
+        term = c.shl(c.zext(value, "i32"), 8 * byte)
+        total = term if total is None else c.or_(total, term)
+    assert total is not None
+    e.dst(ins.args[0], total)
+
+
+@opcode("bmsk", "clamp wrap b32", "int", operands=(3, 3))
+def bit_mask(e: Emitter, ins: Instr) -> None:
+    """`b` bits set from position `a` on."""
+    c = e.c
+    a, b = _pair(e, ins.args[1], ins.args[2], "b32")
+    start, width = c.and_(a, 31), c.and_(b, 31)
+    ones = const(a.t, -1)
+    total = c.add(start, width)
+    low = c.bin("shl", ones, start)
+    high = c.select(c.icmp("ult", total, 32), c.bin("shl", ones, c.and_(total, 31)), const(a.t, 0))
+    if "clamp" in ins.mods:
+        low = c.select(c.icmp("ult", a, 32), low, const(a.t, 0))
+        high = c.select(c.icmp("ult", c.or_(a, b), 32), high, const(a.t, 0))
+    e.dst(ins.args[0], c.and_(low, c.not_(high)))
+
+
+@opcode("szext", "clamp wrap u32 s32", "int", operands=(3, 3))
+def extend_low_bits(e: Emitter, ins: Instr) -> None:
+    """The low `b` bits of `a`, extended by sign or zero."""
+    c = e.c
+    a, b = _pair(e, ins.args[1], ins.args[2], "b32")
+    width = c.and_(b, 31)
+    mask = c.bin("shl", const(a.t, -1), width)
+    if "clamp" in ins.mods:
+        mask = c.select(c.icmp("ult", b, 32), mask, const(a.t, 0))
+    value = c.and_(a, c.not_(mask))
+    if "s32" in ins.mods:
+        sign = c.and_(c.lshr(a, c.and_(c.sub(width, 1), 31)), 1)
+        negative = c.and_(c.icmp("ne", sign, 0), c.icmp("ne", width, 0))
+        value = c.or_(value, c.select(negative, mask, const(a.t, 0)))
+    e.dst(ins.args[0], value)
+
+
+def _pair(e: Emitter, first: Operand, second: Operand, kind: str) -> tuple[V, V]:
+    """Two sources of one shape."""
+    a, b = e.src(first, kind), e.src(second, kind)
+    return (a, b) if is_vec(a.t) == is_vec(b.t) else (e.vector(a), e.vector(b))

@@ -1,0 +1,75 @@
+"""Control flow and synchronisation. Branches and block barriers end basic blocks; flow.py and barrier.py emit them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.llvm_ir import const
+from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.ptx.ast import Instr
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+
+@opcode("bra", "uni", "branch", results=0, operands=(1, 1))
+@opcode("brx", "idx uni", "branch", results=0, operands=(2, 2))
+@opcode("ret exit trap", "uni @stack", "branch", results=0, operands=(0, 0))
+def branch(e: Emitter, ins: Instr) -> None:
+    del e
+    raise refuse(ins, "in the middle of a block")
+
+
+@opcode(
+    "bar barrier",
+    "sync red arrive aligned cta warp popc and or u32 pred",
+    "barrier",
+    results=0,
+    uniform="always",
+    operands=(1, 4),
+)
+def barrier(e: Emitter, ins: Instr) -> None:
+    """bar.warp.sync (a no-op in lock step) and bar.arrive; the waiting forms end a block."""
+    c = e.c
+    if "warp" in ins.mods:
+        return
+    if "arrive" not in ins.mods or len(ins.args) != 2 or ins.guard is not None:
+        raise refuse(ins)
+    from evo.sim.lower.barrier import barrier_number
+
+    c.call("void", "bar_arrive", e.ctx, e.warp, barrier_number(e, ins.args[0], e.site(ins)))
+
+
+@opcode(
+    "membar fence",
+    "cta gl gpu sys sc acq_rel acquire release proxy alias async global shared::cta",
+    "barrier",
+    results=0,
+    operands=(0, 1),
+)
+def fence(e: Emitter, ins: Instr) -> None:
+    """Publish and learn clocks, so that hand-made synchronisation is not called a race."""
+    if "proxy" in ins.mods:
+        raise refuse(ins)
+    e.c.call("void", "race_release", e.ctx, e.warp)
+    e.c.call("void", "race_acquire", e.ctx, e.warp)
+
+
+@opcode(
+    "createpolicy",
+    "fractional range cvt L2 global b64 L2::evict_first L2::evict_last L2::evict_normal L2::evict_unchanged",
+    "mov",
+    operands=(1, 5),
+)
+def policy(e: Emitter, ins: Instr) -> None:
+    """A cache policy is opaque and changes no result."""
+    e.dst(ins.args[0], const("i64", 0))
+
+
+@opcode("nanosleep", "u32", "mov", results=0, operands=(1, 1))
+@opcode("pmevent", "mask", "mov", results=0, operands=(1, 1))
+@opcode("prefetch prefetchu", "global L1 L2 L2::evict_last L2::evict_normal local", "mem", results=0, operands=(1, 1))
+@opcode("discard applypriority", "global L2 L2::evict_normal", "mem", results=0, operands=(1, 2))
+def hint(e: Emitter, ins: Instr) -> None:
+    """Hints change no result."""
+    del e, ins

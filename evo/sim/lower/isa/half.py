@@ -1,0 +1,144 @@
+"""f16, bf16 and their packed pairs: computed in wider numbers and rounded once, so results are correctly rounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.llvm_ir import V, const, fconst, is_vec
+from evo.sim.lower.isa.opcode_table import refuse
+from evo.sim.lower.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
+from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+HALF = {"f16", "f16x2", "bf16", "bf16x2"}
+_LEGAL = {
+    "add": {"rn", "ftz", "sat"}, "sub": {"rn", "ftz", "sat"}, "mul": {"rn", "ftz", "sat"},
+    "fma": {"rn", "ftz", "sat", "relu"}, "min": {"ftz", "NaN"}, "max": {"ftz", "NaN"}, "neg": {"ftz"}, "abs": {"ftz"},
+    "ex2": {"approx", "ftz"}, "tanh": {"approx"},
+}  # fmt: skip
+
+
+def parts(e: Emitter, arg: Operand, kind: str) -> list[V]:
+    """The 16-bit patterns of an operand: one, or low and high of a pair."""
+    if not kind.endswith("x2"):
+        return [e.src(arg, "b16")]
+    both = e.src(arg, "b32")
+    return [e.c.trunc(both, "i16"), e.c.trunc(e.c.lshr(both, 16), "i16")]
+
+
+def join(e: Emitter, values: list[V]) -> V:
+    if len(values) == 1:
+        return values[0]
+    low, high = e.c.same(*(e.c.zext(v, "i32") for v in values))
+    return e.c.or_(low, e.c.shl(high, 16))
+
+
+def half_arithmetic(e: Emitter, ins: Instr) -> None:
+    kind = ins.mods[-1]
+    for mod in ins.mods[:-1]:
+        if mod not in _LEGAL.get(ins.name, set()):
+            raise refuse(ins, f".{mod}")
+    base = kind.removesuffix("x2")
+    columns = [parts(e, arg, kind) for arg in ins.args[1:]]
+    out = []
+    for operands in zip(*columns, strict=True):
+        xs = list(operands)
+        if any(is_vec(x.t) for x in xs):
+            xs = [e.vector(x) for x in xs]
+        out.append(_one(e, ins, base, xs))
+    e.dst(ins.args[0], join(e, out))
+
+
+def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
+    c, name = e.c, ins.name
+    if name == "neg":
+        return c.xor(operands[0], 0x8000)
+    if name == "abs":
+        return c.and_(operands[0], 0x7FFF)
+    if "ftz" in ins.mods and base == "f16":
+        operands = [c.bits(flush(e, c.bits(x, "half"), always=True), "i16") for x in operands]
+    xs = [widen(e, x, base) for x in operands]
+    if "ftz" in ins.mods and base == "bf16":  # its subnormals are those of f32
+        xs = [flush(e, x, always=True) for x in xs]
+    if name in ("min", "max"):
+        from evo.sim.lower.isa.floating import pick_extremum
+
+        return narrow(e, pick_extremum(e, name, xs[0], xs[1], nan="NaN" in ins.mods), base)
+    if name in ("fma", "mul") and base == "bf16":
+        # A product of two bf16 can leave the range of f32, never that of f64.
+        xs = [c.cast("fpext", x, "double") for x in xs]
+        product = c.bin("fmul", xs[0], xs[1])
+        total = odd(e, *(two_sum(e, product, xs[2]) if name == "fma" else (product, fconst(product.t, 0.0))))
+    elif name == "fma":
+        total = odd_sum(e, c.bin("fmul", xs[0], xs[1]), xs[2])
+    elif name in ("ex2", "tanh"):
+        from evo.sim.lower.isa.approx import approximation
+
+        total = approximation(e, name, xs[0])
+        if "ftz" in ins.mods and base == "bf16":
+            total = flush(e, total, always=True)
+    elif name == "mul":
+        total = c.bin("fmul", xs[0], xs[1])
+    else:
+        right = xs[1] if name == "add" else c.op(xs[1].t, f"fneg {xs[1].t} {xs[1].s}")
+        total = odd_sum(e, xs[0], right)
+    if "sat" in ins.mods:
+        total = saturate(e, total)
+    out = narrow(e, total, base)
+    if "relu" in ins.mods:
+        out = c.select(c.fcmp("ole", total, fconst(total.t, 0.0)), const(out.t, 0), out)  # -0 becomes +0 as well
+    if "ftz" in ins.mods and base == "f16":
+        out = c.bits(flush(e, c.bits(out, "half"), always=True), "i16")
+    return out
+
+
+def half_compare(e: Emitter, ins: Instr) -> None:
+    """setp and set on 16-bit floats, packed or not."""
+    from evo.sim.lower.isa.floating import _ORDERED, _UNORDERED
+
+    c = e.c
+    types = [m for m in ins.mods if m in WIDTH]
+    kind, how = types[-1], ins.mods[0]
+    base = kind.removesuffix("x2")
+    boolean = next((m for m in ins.mods if m in ("and", "or", "xor")), None)
+    table = _ORDERED | _UNORDERED
+    if how not in table:
+        raise refuse(ins, f".{how}")
+    found = []
+    for a, b in zip(parts(e, ins.args[1], kind), parts(e, ins.args[2], kind), strict=True):
+        left, right = c.same(a, b)
+        if "ftz" in ins.mods and base == "f16":
+            left, right = (c.bits(flush(e, c.bits(x, "half"), always=True), "i16") for x in (left, right))
+        found.append(c.fcmp(table[how], widen(e, left, base), widen(e, right, base)))
+    if boolean is not None:
+        other = e.src(ins.args[3], "pred")
+        found = [c.bin(boolean, *c.same(v, other)) for v in found]
+    if ins.name == "setp":
+        _write(e, ins, found, kind)
+        return
+    if types[0] not in (kind, base, "u16", "s16", "u32", "s32"):
+        raise refuse(ins)
+    one = 0x3C00 if base == "f16" else 0x3F80
+    if types[0] in ("u32", "s32") and len(found) == 1:
+        e.dst(ins.args[0], c.sext(found[0], "i32"))
+        return
+    ones = one if types[0] in HALF else -1
+    values = [c.select(v, const(v.t.replace("i1", "i16"), ones), 0) for v in found]
+    e.dst(ins.args[0], join(e, values))
+
+
+def _write(e: Emitter, ins: Instr, found: list[V], kind: str) -> None:
+    target = ins.args[0]
+    if kind.endswith("x2"):
+        if not isinstance(target, Pair):
+            raise refuse(ins, "operands")
+        e.dst(target.first, found[0])
+        e.dst(target.second, found[1])
+        return
+    if isinstance(target, Pair):
+        e.dst(target.first, found[0])
+        e.dst(target.second, e.c.not_(found[0]))
+        return
+    e.dst(target, found[0])

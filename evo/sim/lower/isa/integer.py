@@ -1,0 +1,220 @@
+"""Integer arithmetic: everything wraps. Logic, shifts and bit fields are in `bits`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.llvm_ir import V, const, elem, is_vec
+from evo.sim.lower.isa.opcode_table import CARRY, Emit, opcode, refuse
+from evo.sim.ptx.ast import WIDTH, Instr
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+INTS = "u16 u32 u64 s16 s32 s64"
+BITS = "b16 b32 b64"
+
+
+def sources(e: Emitter, ins: Instr, kind: str, count: int = 2) -> list[V]:
+    return [e.src(arg, kind) for arg in ins.args[1 : 1 + count]]
+
+
+def signed(kind: str) -> bool:
+    return kind[0] == "s"
+
+
+def wide(kind: str) -> str:
+    return f"i{2 * WIDTH[kind]}"
+
+
+def extend(e: Emitter, x: V, t: str, kind: str) -> V:
+    return e.c.sext(x, t) if signed(kind) else e.c.zext(x, t)
+
+
+def add_sub(e: Emitter, ins: Instr) -> None:
+    kind, name = ins.mods[-1], ins.name
+    a, b = sources(e, ins, kind)
+    c = e.c
+    if "cc" in ins.mods:
+        _carry_out(e, a, b, name)
+    if "sat" in ins.mods:
+        if kind != "s32":
+            raise refuse(ins, ".sat is for .s32")
+        a, b = c.same(a, b)
+        e.dst(ins.args[0], c.intrinsic(f"s{name}.sat", a, b))
+        return
+    e.dst(ins.args[0], c.bin(name, a, b), signed=signed(kind))
+
+
+def _carry_out(e: Emitter, a: V, b: V, name: str) -> None:
+    c = e.c
+    a, b = c.same(a, b)
+    total = c.bin(name, a, b)
+    # As in the hardware, the flag of a subtraction is set when nothing is borrowed; NVIDIA's 128-bit division, which
+    # reads it with addc, relies on that.
+    flag = c.icmp("ult", total, a) if name == "add" else c.icmp("uge", a, b)
+    e.write(CARRY, flag)
+
+
+def _carry_in(e: Emitter, ins: Instr) -> V:
+    if CARRY not in e.registers:
+        raise refuse(ins, "no instruction of this kernel sets the carry")
+    return e.read(CARRY)
+
+
+def add_carry(e: Emitter, ins: Instr) -> None:
+    """addc, subc: add with the carry of the preceding .cc instruction."""
+    kind = ins.mods[-1]
+    a, b = sources(e, ins, kind)
+    c = e.c
+    flag = _carry_in(e, ins)
+    if is_vec(flag.t) or is_vec(a.t) or is_vec(b.t):
+        a, b, flag = e.vector(a), e.vector(b), e.vector(flag)
+    t = elem(a.t)
+    carry = c.zext(flag, t)
+    if ins.name == "addc":
+        first = c.add(a, b)
+        total = c.add(first, carry)
+        out = c.or_(c.icmp("ult", first, a), c.icmp("ult", total, first))
+    else:
+        borrow = c.xor(carry, 1)
+        first = c.sub(a, b)
+        total = c.sub(first, borrow)
+        out = c.not_(c.or_(c.icmp("ult", a, b), c.icmp("ult", first, borrow)))
+    if "cc" in ins.mods:
+        e.write(CARRY, out)
+    e.dst(ins.args[0], total)
+
+
+def multiply(e: Emitter, ins: Instr) -> None:
+    kind = ins.mods[-1]
+    a, b = sources(e, ins, kind)
+    e.dst(ins.args[0], product(e, ins, a, b), signed=signed(kind))
+
+
+def product(e: Emitter, ins: Instr, a: V, b: V) -> V:
+    kind, c = ins.mods[-1], e.c
+    if "lo" in ins.mods:
+        return c.mul(a, b)
+    big = c.mul(extend(e, a, wide(kind), kind), extend(e, b, wide(kind), kind))
+    if "wide" in ins.mods:
+        return big
+    if "hi" in ins.mods:
+        return c.trunc(c.lshr(big, WIDTH[kind]), f"i{WIDTH[kind]}")
+    raise refuse(ins, "needs .lo, .hi or .wide")
+
+
+def multiply_add(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, b = sources(e, ins, kind)
+    p = product(e, ins, a, b)
+    third = f"{kind[0]}{2 * WIDTH[kind]}" if "wide" in ins.mods else kind
+    addend = e.src(ins.args[3], third)
+    p, addend = c.same(p, addend)
+    if ins.name == "madc":
+        flag = _carry_in(e, ins)
+        if is_vec(flag.t) or is_vec(p.t):
+            p, addend, flag = e.vector(p), e.vector(addend), e.vector(flag)
+        first = c.add(p, addend)
+        total = c.add(first, c.zext(flag, elem(p.t)))
+        out = c.or_(c.icmp("ult", first, p), c.icmp("ult", total, first))
+    else:
+        total = c.add(p, addend)
+        out = c.icmp("ult", total, p)
+    if "cc" in ins.mods:
+        e.write(CARRY, out)
+    if "sat" in ins.mods:
+        raise refuse(ins)
+    e.dst(ins.args[0], total, signed=signed(kind))
+
+
+def mul24(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    parts = []
+    for x in sources(e, ins, kind):
+        high = c.shl(x, 8)
+        parts.append(c.ashr(high, 8) if signed(kind) else c.lshr(high, 8))
+    if "hi" in ins.mods:  # bits 16 to 47 of the product
+        widen = c.sext if signed(kind) else c.zext
+        total = c.trunc(c.lshr(c.mul(*(widen(x, "i64") for x in parts)), 16), "i32")
+    else:
+        total = c.mul(*parts)
+    if ins.name == "mad24":
+        total = c.add(total, e.src(ins.args[3], kind))
+    e.dst(ins.args[0], total)
+
+
+def divide(e: Emitter, ins: Instr) -> None:
+    """Integer div and rem; division by zero gives all ones (rem: the dividend), as the hardware sequence does."""
+    kind, c = ins.mods[-1], e.c
+    a, b = c.same(*sources(e, ins, kind))
+    zero = c.icmp("eq", b, 0)
+    safe = c.select(zero, const(b.t, 1), b)
+    op = "s" if signed(kind) else "u"
+    if signed(kind):
+        # The most negative number by -1 would trap on the host: divide by 1 and negate instead.
+        minus = c.icmp("eq", safe, -1)
+        safe = c.select(minus, const(b.t, 1), safe)
+        q = c.bin("sdiv", a, safe)
+        q = c.select(minus, c.neg(q), q)
+        r = c.select(minus, const(b.t, 0), c.bin("srem", a, safe))
+    else:
+        q, r = c.bin(op + "div", a, safe), c.bin(op + "rem", a, safe)
+    out = c.select(zero, const(b.t, -1), q) if ins.name == "div" else c.select(zero, a, r)
+    e.dst(ins.args[0], out, signed=signed(kind))
+
+
+def extremum(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, b = c.same(*sources(e, ins, kind))
+    out = c.intrinsic(f"{'s' if signed(kind) else 'u'}{ins.name}", a, b)
+    if "relu" in ins.mods:
+        out = c.intrinsic("smax", out, const(out.t, 0))
+    e.dst(ins.args[0], out, signed=signed(kind))
+
+
+def negate(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    (a,) = sources(e, ins, kind, 1)
+    e.dst(ins.args[0], c.neg(a) if ins.name == "neg" else c.intrinsic("abs", a, False), signed=True)
+
+
+@opcode("sad", INTS, "int", operands=(4, 4))
+def sad(e: Emitter, ins: Instr) -> None:
+    kind, c = ins.mods[-1], e.c
+    a, b = c.same(*sources(e, ins, kind))
+    less = c.icmp("slt" if signed(kind) else "ult", a, b)
+    gap = c.select(less, c.sub(b, a), c.sub(a, b))
+    e.dst(ins.args[0], c.add(gap, e.src(ins.args[3], kind)))
+
+
+@opcode("dp4a dp2a", "u32 s32 lo hi", "int", operands=(4, 4))
+def dot(e: Emitter, ins: Instr) -> None:
+    types = [m for m in ins.mods if m in ("u32", "s32")]
+    c = e.c
+    if len(types) != 2:
+        raise refuse(ins)
+    a, b, total = sources(e, ins, "b32", 3)
+    step, parts = (8, 4) if ins.name == "dp4a" else (16, 2)
+    for part in range(parts):
+        x = _piece(e, a, part * step, step, signed(types[0]))
+        offset = part * 8 + (16 if "hi" in ins.mods else 0)
+        y = _piece(e, b, offset, 8, signed(types[1]))
+        total = c.add(total, c.mul(x, y))
+    e.dst(ins.args[0], total)
+
+
+def _piece(e: Emitter, x: V, at: int, width: int, is_signed: bool) -> V:
+    c = e.c
+    high = c.shl(x, 32 - at - width)
+    return c.ashr(high, 32 - width) if is_signed else c.lshr(high, 32 - width)
+
+
+INTEGER: dict[str, Emit] = {
+    "add": add_sub, "sub": add_sub, "min": extremum, "max": extremum, "neg": negate, "abs": negate,
+    "mul": multiply, "mad": multiply_add, "div": divide, "rem": divide,
+}  # fmt: skip
+opcode("addc subc", "cc u32 s32 u64 s64", "int", operands=(3, 3))(add_carry)
+opcode("madc", "lo hi cc u32 s32 u64 s64", "int", operands=(4, 4))(multiply_add)
+opcode("rem", INTS, "int", operands=(3, 3))(divide)
+opcode("mul24 mad24", "lo hi u32 s32", "int", operands=(3, 4))(mul24)

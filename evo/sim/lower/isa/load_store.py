@@ -1,0 +1,204 @@
+"""ld and st in every state space, with vectors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.abi import CTX, REC, WARP_SCRATCH
+from evo.sim.errors import PtxError
+from evo.sim.llvm_ir import V, const, is_vec
+from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+_TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
+_CACHE = """ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys mmio
+L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B"""
+SPACES = ("global", "shared", "local", "const", "param")
+
+
+def space_of(ins: Instr) -> str:
+    found = [m.split("::")[0] for m in ins.mods if m.split("::")[0] in SPACES]
+    if len(found) > 1:
+        raise refuse(ins)
+    return found[0] if found else "generic"
+
+
+def ordered(ins: Instr) -> bool:
+    """Accesses that synchronise: they are exempt from the race check and learn from fences."""
+    return any(m in ins.mods for m in ("volatile", "relaxed", "acquire", "release", "mmio"))
+
+
+def address(e: Emitter, mem: Operand, kind: str = "u64") -> V:
+    """The address of a memory operand as u32 or u64, scalar if uniform."""
+    if not isinstance(mem, Mem):
+        raise e.refuse("address form")
+    if mem.base is None:
+        return const(f"i{WIDTH[kind]}", mem.offset)
+    if isinstance(mem.base, Sym):
+        return const(f"i{WIDTH[kind]}", e.address_of(mem.base) + mem.offset)
+    width = WIDTH[e.registers[mem.base.name]]
+    base = e.src(mem.base, f"u{width}")
+    if width < WIDTH[kind]:
+        base = e.c.zext(base, f"i{WIDTH[kind]}")
+    if mem.offset:
+        base = e.c.add(base, mem.offset)
+    return base
+
+
+def shared_address(e: Emitter, mem: Operand) -> V:
+    """A shared address as i32; a 64-bit one beyond 4 GiB stays out of bounds. Keeps the low bits for alignment."""
+    c = e.c
+    assert isinstance(mem, Mem)
+    value = address(e, mem, "u32")
+    if value.t.endswith("i64") or value.t.endswith("i64>"):
+        low = c.and_(value, 0xFFFFFFFF)
+        far = c.or_(c.and_(value, 15), 0xFFFFFF00)
+        value = c.trunc(c.select(c.icmp("ult", value, 1 << 32), low, far), "i32")
+    return value
+
+
+@opcode("ld", f"{_CACHE} global shared shared::cta const param local v2 v4 v8 {_TYPES}", "mem", operands=(2, 2))
+def load(e: Emitter, ins: Instr) -> None:
+    space, kind = space_of(ins), ins.mods[-1]
+    count = next((int(m[1]) for m in ins.mods if m in ("v2", "v4", "v8")), 1)
+    width = WIDTH[kind] // 8 * count
+    if width > 16:
+        raise refuse(ins, "wider than 16 bytes")
+    targets = ins.args[0].items if isinstance(ins.args[0], Vec) else (ins.args[0],)
+    if len(targets) != count:
+        raise refuse(ins, "vector length")
+    if space == "param":
+        base, scalar = _param_place(e, ins, width)
+        _spread(e, base, targets, kind, scalar=scalar)
+        return
+    place, scalar = load_bytes(e, ins, space, width)
+    _spread(e, place, targets, kind, scalar=scalar)
+
+
+def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
+    """Where a parameter's bytes are: one place for all lanes (then True), or 32 packed lanes."""
+    c = e.c
+    mem = ins.args[1]
+    assert isinstance(mem, Mem)
+    if isinstance(mem.base, Sym) or mem.base is None:
+        at = mem.offset + (e.address_of(mem.base) if mem.base else 0)
+        if not 0 <= at <= e.param_bytes - width:
+            raise PtxError(
+                f"reads beyond the kernel's {e.param_bytes} bytes of parameters", line=ins.line, text=ins.text
+            )
+        return c.at(c.load("ptr", e.ctx, CTX["params"], 8), at), True
+    offset = address(e, mem)
+    active = e.active()
+    place = c.call("ptr", f"ld_param_{width}", e.ctx, e.warp, e.site(ins), e.vector(offset), active)
+    if is_vec(offset.t):
+        return place, False
+    lead = c.and_(c.intrinsic("cttz", active, False), 31)
+    return c.at(place, c.mul(c.zext(lead, "i64"), width)), True
+
+
+def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]:
+    """Where the loaded bytes are: 32 packed lanes, or one value for all (then True)."""
+    c = e.c
+    rec = e.site(ins)
+    if space == "shared":
+        addr = shared_address(e, ins.args[1])
+        if ordered(ins):
+            c.call("void", "race_acquire", e.ctx, e.warp)
+        if not is_vec(addr.t):
+            return c.call("ptr", f"uniform_ld_shared_{width}", e.ctx, e.warp, rec, addr, e.active()), True
+        return c.call("ptr", f"ld_shared_{width}", e.ctx, e.warp, rec, addr, e.active()), False
+    addr = address(e, ins.args[1])
+    if space in ("global", "const") and not is_vec(addr.t):
+        _note_uniform(e, rec)
+        return _uniform(e, rec, addr, width), True
+    helper = "global" if space == "const" else space
+    place = c.call("ptr", f"ld_{helper}_{width}", e.ctx, e.warp, rec, e.vector(addr), e.active())
+    return place, False
+
+
+def _note_uniform(e: Emitter, rec: V) -> None:
+    """Unguarded, such a load is counted by its block's executions; guarded, by what it does."""
+    c = e.c
+    assert e.block is not None
+    if e.guard is None:
+        e.uniform_sites[len(e.sites) - 1] = e.block.number
+        return
+    e.uniform_sites[len(e.sites) - 1] = -1
+    active = e.active()
+    c.bump(rec, REC["requests"], c.zext(c.icmp("ne", active, 0), "i64"))
+    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", active), "i64"))
+
+
+def _uniform(e: Emitter, rec: V, addr: V, width: int) -> V:
+    """One address for the warp: inline when it hits the remembered buffer and the sector read last."""
+    c = e.c
+    offset = c.sub(addr, c.load("i64", rec, REC["low"], 8))
+    good = c.icmp("ult", offset, c.load("i64", rec, REC["limit"], 8))
+    if width > 1:
+        good = c.and_(good, c.icmp("eq", c.and_(addr, width - 1), 0))
+    sector = c.load("i64", e.ctx, CTX["last_sector"], 8)
+    good = c.and_(good, c.icmp("eq", c.lshr(addr, 5), sector))
+    fast, slow, join = (c.new_label(h) for h in ("fast", "slow", "join"))
+    if e.guard is not None:
+        idle = c.icmp("eq", e.active(), 0)
+        good = c.and_(good, c.not_(idle))
+    c.cbr(good, fast, slow, likely=True)
+    c.label(fast)
+    near = c.to_ptr(c.add(addr, c.load("i64", rec, REC["delta"], 8)))
+    c.br(join)
+    c.label(slow)
+    far = c.call("ptr", f"uniform_ld_global_{width}", e.ctx, e.warp, rec, addr, e.active())
+    c.br(join)
+    c.label(join)
+    return c.op("ptr", f"phi ptr [ {near.s}, %{fast} ], [ {far.s}, %{slow} ]")
+
+
+def _spread(e: Emitter, place: V, targets: tuple[Operand, ...], kind: str, *, scalar: bool) -> None:
+    """Write the loaded values to the result registers."""
+    c = e.c
+    bits = WIDTH[kind]
+    t, count = f"i{bits}", len(targets)
+    signed = kind[0] == "s"
+    if scalar:
+        for index, target in enumerate(targets):
+            e.dst(target, c.load(t, place, index * bits // 8), signed=signed)
+        return
+    packed = c.load(f"<{32 * count} x {t}>", place)
+    for index, target in enumerate(targets):
+        value = packed if count == 1 else c.shuffle(packed, None, range(index, 32 * count, count))
+        e.dst(target, value, signed=signed)
+
+
+def interleave(e: Emitter, values: list[V]) -> V:
+    """Pack v2/v4 operands lane by lane."""
+    c = e.c
+    if len(values) == 1:
+        return values[0]
+    if len(values) == 2:
+        return c.shuffle(values[0], values[1], [i // 2 + 32 * (i % 2) for i in range(64)])
+    low = c.shuffle(values[0], values[1], range(64))
+    high = c.shuffle(values[2], values[3], range(64))
+    return c.shuffle(low, high, [i // 4 + 32 * (i % 4) for i in range(128)])
+
+
+def store_operands(e: Emitter, arg: Operand, kind: str) -> tuple[list[V], int]:
+    items = arg.items if isinstance(arg, Vec) else (arg,)
+    return [e.vector(e.src(item, f"b{WIDTH[kind]}")) for item in items], WIDTH[kind] // 8 * len(items)
+
+
+@opcode("st", f"{_CACHE} global shared shared::cta local v2 v4 {_TYPES}", "mem", results=0, operands=(2, 2))
+def store(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    space, kind = space_of(ins), ins.mods[-1]
+    values, width = store_operands(e, ins.args[1], kind)
+    if width > 16:
+        raise refuse(ins, "wider than 16 bytes")
+    addr = shared_address(e, ins.args[0]) if space == "shared" else address(e, ins.args[0])
+    c.store(interleave(e, values), e.warp, WARP_SCRATCH, 64)
+    rec = e.site(ins)
+    c.call("void", f"st_{space}_{width}", e.ctx, e.warp, rec, e.vector(addr), e.active())
+    if ordered(ins) and space == "shared":
+        c.call("void", "race_release", e.ctx, e.warp)

@@ -1,0 +1,110 @@
+"""The opcode table and what can be asked of it without emitting anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from evo.sim.errors import UnsupportedInstruction
+from evo.sim.lower.cfg import reads_of
+from evo.sim.ptx.ast import Instr, Pair, Reg, Vec
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+Emit = Callable[["Emitter", Instr], None]
+
+CARRY = "@carry"  # the condition code register, a predicate like any other
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One row. `unit` names the pipe for the timing model; `uniform`: inputs, never or always (given whole warps)."""
+
+    emit: Emit
+    mods: frozenset[str]
+    unit: str
+    results: int = 1
+    uniform: str = "inputs"
+    operands: tuple[int, int] = (0, 8)
+
+
+TABLE: dict[str, Spec] = {}
+
+
+def opcode(
+    names: str,
+    mods: str,
+    unit: str,
+    *,
+    results: int = 1,
+    uniform: str = "inputs",
+    operands: tuple[int, int] = (1, 5),
+) -> Callable[[Emit], Emit]:
+    """Register an emitter for space-separated mnemonics with the modifiers it understands."""
+
+    def register(emit: Emit) -> Emit:
+        for name in names.split():
+            TABLE[name] = Spec(emit, frozenset(mods.split()), unit, results, uniform, operands)
+        return emit
+
+    return register
+
+
+def check(ins: Instr) -> Spec:
+    """The row of an instruction. Raises UnsupportedInstruction when the mnemonic or a modifier is not in the table."""
+    spec = TABLE.get(ins.name)
+    if spec is None:
+        raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text)
+    for mod in ins.mods:
+        if mod not in spec.mods:
+            raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=f".{mod}")
+    low, high = spec.operands
+    if not low <= len(ins.args) <= high:
+        raise UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=f"{len(ins.args)} operands")
+    return spec
+
+
+def refuse(ins: Instr, why: str = "") -> UnsupportedInstruction:
+    return UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=why)
+
+
+def _registers(arg: object) -> Iterator[str]:
+    if isinstance(arg, Reg):
+        yield arg.name
+    elif isinstance(arg, Vec):
+        for item in arg.items:
+            yield from _registers(item)
+    elif isinstance(arg, Pair):
+        yield from _registers(arg.first)
+        yield from _registers(arg.second)
+
+
+def results(ins: Instr) -> int:
+    spec = TABLE.get(ins.name)
+    if spec is None:
+        return 0
+    if ins.name in ("bar", "barrier"):
+        return 1 if "red" in ins.mods else 0
+    return spec.results
+
+
+def defs(ins: Instr) -> Iterable[str]:
+    """Registers that the instruction writes."""
+    for arg in ins.args[: results(ins)]:
+        yield from _registers(arg)
+    if "cc" in ins.mods:
+        yield CARRY
+
+
+def uses(ins: Instr) -> Iterable[str]:
+    """Registers that the instruction reads, its guard included."""
+    if ins.guard is not None:
+        yield ins.guard.name
+    for arg in ins.args[results(ins) :]:
+        yield from reads_of(arg)
+    if ins.name in ("brx",):
+        yield from reads_of(ins.args[0])
+    if ins.name in ("addc", "subc", "madc"):
+        yield CARRY

@@ -1,0 +1,151 @@
+"""ldmatrix, stmatrix and mma.sync."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.abi import WARP_SCRATCH
+from evo.sim.llvm_ir import const
+from evo.sim.lower.isa.load_store import shared_address
+from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.ptx.ast import Imm, Instr, Operand, Vec
+from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+_TRANSPOSE = [8 * (i % 8) + i // 8 for i in range(64)]
+
+
+@opcode("ldmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", uniform="never", operands=(2, 2))
+def load_matrix(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    count = next((int(m[1]) for m in ins.mods if m in ("x1", "x2", "x4")), 0)
+    targets = ins.args[0].items if isinstance(ins.args[0], Vec) else (ins.args[0],)
+    if len(targets) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
+        raise refuse(ins)
+    addr = e.vector(shared_address(e, ins.args[1]))
+    c.call("void", f"ldmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
+    for index, target in enumerate(targets):
+        at = WARP_SCRATCH + 128 * index
+        if "trans" in ins.mods:
+            value = c.shuffle(c.load("<64 x i16>", e.warp, at, 64), None, _TRANSPOSE)
+            e.dst(target, c.bitcast(value, "<32 x i32>"))
+        else:
+            e.dst(target, c.load("<32 x i32>", e.warp, at, 64))
+
+
+@opcode("movmatrix", "sync aligned m8n8 trans b16", "shuffle", uniform="never", operands=(2, 2))
+def transpose(e: Emitter, ins: Instr) -> None:
+    """The transpose of an 8x8 matrix that lies in the warp as ldmatrix leaves it."""
+    c = e.c
+    if "trans" not in ins.mods:
+        raise refuse(ins)
+    demand_warp(e, ins)
+    halves = c.bitcast(e.vector(e.src(ins.args[1], "b32")), "<64 x i16>")
+    e.dst(ins.args[0], c.bitcast(c.shuffle(halves, None, _TRANSPOSE), "<32 x i32>"))
+
+
+@opcode("stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", results=0, operands=(2, 2))
+def store_matrix(e: Emitter, ins: Instr) -> None:
+    c = e.c
+    count = next((int(m[1]) for m in ins.mods if m in ("x1", "x2", "x4")), 0)
+    sources = ins.args[1].items if isinstance(ins.args[1], Vec) else (ins.args[1],)
+    if len(sources) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
+        raise refuse(ins)
+    addr = e.vector(shared_address(e, ins.args[0]))
+    for index, source in enumerate(sources):
+        value = e.vector(e.src(source, "b32"))
+        if "trans" in ins.mods:
+            value = c.bitcast(c.shuffle(c.bitcast(value, "<64 x i16>"), None, _TRANSPOSE), "<32 x i32>")
+        c.store(value, e.warp, WARP_SCRATCH + 128 * index, 64)
+    c.call("void", f"stmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
+
+
+_DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
+_ACCUMULATORS = {
+    "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"),
+    "e5m2": ("f32", "f16"),
+}  # fmt: skip
+_MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # A and B may differ within one of these
+
+
+@opcode(
+    "mma",
+    "sync aligned m8n8k4 m8n8k16 m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col satfinite "
+    "f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32",
+    "mma",
+    uniform="never",
+    operands=(4, 4),
+)
+def multiply(e: Emitter, ins: Instr) -> None:
+    """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c; m8n8k16 is the upper half of m16n8k16."""
+    types = ins.mods[-4:]
+    saturates = ins.mods[5] == "satfinite" and types[0] == "s32"
+    head = ("sync", "aligned", ins.mods[2], "row", "col", *(("satfinite",) if saturates else ()))
+    if ins.mods[:-4] == ("sync", "aligned", "m8n8k4", "row", "col") and set(types) == {"f64"}:
+        _multiply_f64(e, ins)
+        return
+    if ins.mods[:-4] != head or ins.mods[2] == "m8n8k4":
+        raise refuse(ins)
+    d, a, b, acc = types
+    upper = ins.mods[2] == "m8n8k16"
+    depth = int(ins.mods[2].split("k")[1])
+    if a not in _DEPTH or b not in _DEPTH or depth % _DEPTH[a] or depth // _DEPTH[a] not in (1, 2) or d != acc:
+        raise refuse(ins)
+    blocks = depth // _DEPTH[a]
+    if d not in _ACCUMULATORS[a] or (a != b and not any({a, b} <= family for family in _MIXED)):
+        raise refuse(ins)
+    if upper and d != "s32":
+        raise refuse(ins)
+    nothing = (Imm(0),)
+    outs = _items(ins, 0, 2 if d == "f16" or upper else 4)
+    _put(e, (*_items(ins, 1, 1), *nothing) if upper else _items(ins, 1, 2 * blocks), MMA_A)
+    _put(e, _items(ins, 2, blocks), MMA_B)
+    _put(e, (*_items(ins, 3, len(outs)), *(nothing * 2 if upper else ())), MMA_C)
+    demand_warp(e, ins)
+    e.c.call("void", f"mma_{a}_{b}_{blocks}_{d}{'_sat' if saturates else ''}", e.warp)
+    for index, out in enumerate(outs):
+        e.dst(out, e.c.load("<32 x i32>", e.warp, MMA_C + 128 * index, 64))
+
+
+def _multiply_f64(e: Emitter, ins: Instr) -> None:
+    for index, place, count in ((1, MMA_A, 1), (2, MMA_B, 1), (3, MMA_C, 2)):
+        for part, item in enumerate(_items(ins, index, count)):
+            e.c.store(e.vector(e.src(item, "f64")), e.warp, place + 256 * part, 64)
+    outs = _items(ins, 0, 2)
+    demand_warp(e, ins)
+    e.c.call("void", "mma_f64", e.warp)
+    for part, out in enumerate(outs):
+        e.dst(out, e.c.load("<32 x double>", e.warp, MMA_C + 256 * part, 64))
+
+
+def _items(ins: Instr, index: int, count: int) -> tuple[Operand, ...]:
+    arg = ins.args[index]
+    items = arg.items if isinstance(arg, Vec) else (arg,)
+    if len(items) != count:
+        raise refuse(ins, "fragment length")
+    return items
+
+
+def _put(e: Emitter, items: tuple[Operand, ...], at: int) -> None:
+    for index, item in enumerate(items):
+        e.c.store(e.vector(e.src(item, "b32")), e.warp, at + 128 * index, 64)
+
+
+def demand_warp(e: Emitter, ins: Instr) -> None:
+    """mma needs every lane of the warp; in divergent code its result would be undefined."""
+    assert e.block is not None
+    c = e.c
+    if "mma_whole" in e.cache or (not e.block.partial and e.guard is None):
+        return
+    torn = c.icmp("ne", e.active(), const("i32", -1))
+    with c.if_(torn, likely=False):
+        absent = c.zext(c.intrinsic("cttz", c.not_(e.active()), True), "i64")
+        lead = c.intrinsic("cttz", e.active(), False)
+        report_here(e, ins, lead, absent)
+
+
+def report_here(e: Emitter, ins: Instr, lead: object, absent: object) -> None:
+    report(e.c, "barrier", e.site(ins), e.warp, lead, const("i64", 0), extra=absent)  # type: ignore[arg-type]

@@ -1,0 +1,381 @@
+"""Emission of a whole kernel: block bodies, branches, pending lanes, barriers, and the proof of uniform registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
+from evo.sim.counters_static import Tally
+from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.llvm_ir import Code, V, const
+from evo.sim.lower import divergence as lanes
+from evo.sim.lower import sync_checks as sync
+from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, liveness, renumber, split_blocks
+from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.isa.opcode_table import CARRY, TABLE, check, defs, uses
+from evo.sim.lower.kernel_traits import (
+    beyond_block,
+    blocks_can_part,
+    flush_mode,
+    global_granule,
+    points_at_params,
+    race_granule,
+    registers_read,
+)
+from evo.sim.lower.spin_loops import Spins, changes_memory, demand_timer_steers, spin_loops
+from evo.sim.lower.uniformity import uniform_registers
+from evo.sim.ptx.ast import WIDTH, Function, Instr, Not
+from evo.sim.runtime.fault_report import report
+
+DONE, BARRIER, STOPPED, YIELDED = 0, 1, 2, 3
+BLOCK_COUNTER = 16  # executions, lanes
+_EXIT_RESUME = 0x7FFF_FFFF
+
+
+@dataclass(slots=True)
+class Kernel:
+    """What emission leaves behind for the launch and the counters."""
+
+    name: str
+    blocks: list[Block]
+    sites: list[Instr]
+    warp_stride: int
+    code: Code
+    uniform_sites: dict[int, int]
+    granule: int  # bytes: the narrowest access that may be to shared memory
+    global_granule: int  # and to global memory; 0 if no race between blocks is possible
+    parallel: bool  # the order of blocks changes no result
+    polls: set[int]  # sites of loops that wait for others
+    waits: bool  # a block may wait for another one, so that several must be under way
+    points_at_params: bool  # generic addresses may lie among the parameters
+    tally: Tally | None = None  # what its instructions count for, once that was asked
+
+
+def _arranged(function: Function) -> tuple[list[Block], Spins, set[str]]:
+    """Blocks in execution order, the loops that wait, and the uniform registers.
+
+    Where lanes of a warp may wait for one another, every point at which they meet begins or ends a block.
+    """
+    for apart in (False, True):
+        blocks = renumber(split_blocks(function, apart=apart))
+        spins = spin_loops(blocks)
+        uniform = uniform_registers(function, blocks, spins.held)
+        meets = any(b.partial and any(map(is_warp_sync, b.code)) for b in blocks) or any(
+            is_warp_sync(i) and i.guard is not None for b in blocks for i in b.code
+        )
+        if not meets and not any(blocks[head].partial for head in spins.heads):
+            break
+    return blocks, spins, uniform
+
+
+class Flow:
+    """Emits one kernel function `kernel(ctx, warp) -> i32`."""
+
+    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
+        self.function = function
+        self.blocks, self.spins, uniform = _arranged(function)
+        demand_timer_steers(self.blocks)
+        if any("cc" in ins.mods for block in self.blocks for ins in block.code):
+            function.registers[CARRY] = "pred"
+        for block in self.blocks:
+            for ins in block.code if block.end is None else (*block.code, block.end):
+                check(ins)
+        liveness(self.blocks, defs, uses)
+        self.dense = self._pending_targets()
+        self.bits = f"i{(len(self.dense) + 64) // 64 * 64}"  # the bit beyond: lanes are held
+        self.parked = WARP_PEND + (4 * len(self.dense) + 63) // 64 * 64  # pending blocks of a warp that yields
+        self.held = self.parked + (int(self.bits[1:]) // 8 + 63) // 64 * 64  # where held lanes go
+        slots, self.stride = self._layout(uniform)
+        self.polls: set[int] = set()
+        self.read = registers_read(self.blocks)
+        self.shared = any(space == "shared" for space, _ in symbols.values())
+        self.code = Code("i32", "kernel", [("ptr noalias", "ctx"), ("ptr", "warp")], "")
+        self.e = Emitter(
+            self.code, function.registers, uniform, slots, symbols,
+            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(self.blocks),
+        )  # fmt: skip
+        self.pending = self.code.var(self.bits)
+        self.chosen = self.code.var(self.bits)  # the pending block to run next
+
+    def _pending_targets(self) -> dict[int, int]:
+        """Blocks that lanes may have to wait for, with a dense number in execution order."""
+        wanted: set[int] = set()
+        for block in self.blocks:
+            if block.partial or any(self.blocks[s].partial for s in block.successors()):
+                wanted |= set(block.successors())
+        return {number: index for index, number in enumerate(sorted(wanted))}
+
+    def _layout(self, uniform: set[str]) -> tuple[dict[str, int], int]:
+        at = self.held + (4 * len(self.dense) + 63) // 64 * 64
+        crossing = set().union(*(b.live_in | b.live_out for b in self.blocks)) if self.blocks else set()
+        slots: dict[str, int] = {}
+        for name in sorted(crossing):
+            if name not in self.function.registers:
+                raise PtxError(f"register {name} is not declared")
+            kind = self.function.registers[name]
+            size = 8 if name in uniform or kind == "pred" else 4 * WIDTH[kind]
+            align = 8 if size <= 8 else 64
+            at = (at + align - 1) // align * align
+            slots[name] = at
+            at += size
+        return slots, (at + 255) // 128 * 128
+
+    # The function -------------------------------------------------------------------------------------------
+
+    def emit(self) -> Kernel:
+        c, e = self.code, self.e
+        c.raw(f"%records = load ptr, ptr {c.at(e.ctx, CTX['counters']).s}, align 8")
+        self.counter_at = "%block_counters"
+        slot = len(c.lines)
+        e.live.set(c.load("i32", e.warp, WARP["live"], 8))
+        e.mask.set(e.live.get())
+        self.pending.set(0)
+        resume = c.load("i32", e.warp, WARP["resume"], 8)
+        resumes = len(c.lines)
+        self.resume_points: list[int] = []
+        for block in self.blocks:
+            self._block(block)
+        if self.dense:
+            self._dispatch()
+        c.label("stopped")
+        c.ret_(const("i32", STOPPED))
+        c.label("finished")
+        c.ret_(const("i32", DONE))
+        cases = " ".join(f"i32 {n}, label %b{n}" for n in sorted(set(self.resume_points)) if n >= 0)
+        exits = f" i32 {_EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
+        c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
+        c.lines.insert(slot, f"{self.counter_at} = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
+        return Kernel(
+            self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites,
+            race_granule(self.blocks), global_granule(self.blocks),
+            blocks_can_part(self.blocks) and not c.needs & {"print_record", "assert_record"},
+            self.polls, any(map(beyond_block, self.spins.heads.values())), points_at_params(self.blocks),
+        )  # fmt: skip
+
+    def _block(self, block: Block) -> None:
+        c, e = self.code, self.e
+        c.label(f"b{block.number}")
+        if block.number in self.spins.heads:
+            lanes.yield_at_times(self, block)
+        e.start(block)
+        counters = V("ptr", self.counter_at)
+        at = block.number * BLOCK_COUNTER
+        c.bump(counters, at)
+        c.bump(counters, at + 8, c.zext(c.intrinsic("ctpop", e.bits()), "i64"))
+        budget = c.sub(c.load("i64", e.ctx, CTX["budget"], 8), len(block.code) + 1)
+        c.store(budget, e.ctx, CTX["budget"], 8)
+        over, on = c.new_label("over"), c.new_label("go")
+        c.cbr(c.icmp("slt", budget, 0), over, on, likely=False)
+        c.label(over)
+        first = (block.code or [block.end or Instr("ret", (), ())])[0]
+        c.call("void", "out_of_budget", e.ctx, e.warp, e.site(first), e.bits())
+        c.br("stopped")
+        c.label(on)
+        for ins in block.code:
+            self._instruction(ins)
+        self._end(block)
+
+    def _instruction(self, ins: Instr) -> None:
+        e = self.e
+        e.ins = ins
+        e.guard = self.guard_of(ins)
+        first = len(e.sites)
+        try:
+            sync.before(e, ins)
+            TABLE[ins.name].emit(e, ins)
+            sync.after(e, ins, shared=self.shared, read=self.read)
+        except (KeyError, IndexError, AssertionError) as error:
+            raise UnsupportedInstruction(
+                ins.spelling, line=ins.line, text=ins.text, why=f"operands ({error})"
+            ) from error
+        assert e.block is not None
+        waits = e.block.number in self.spins.small
+        if waits or ins.name.startswith("mbarrier"):
+            self.polls |= set(range(first, len(e.sites)))
+        if self.spins.heads and changes_memory(ins, waits=waits):
+            e.c.bump(e.ctx, CTX["changes"])
+        e.guard = None
+
+    def guard_of(self, ins: Instr) -> V | None:
+        if ins.guard is None:
+            return None
+        return self.e.src(Not(ins.guard) if ins.negated else ins.guard, "pred")
+
+    # Ends of blocks -----------------------------------------------------------------------------------------
+
+    def _end(self, block: Block) -> None:
+        e, end = self.e, block.end
+        e.ins = end
+        if end is None:
+            e.flush()
+            self.goto(block, block.next)
+            return
+        if is_warp_sync(end):
+            lanes.emit_warp_sync(self, block, end)
+            return
+        if end.name in ("bar", "barrier"):
+            from evo.sim.lower.barrier import emit_barrier
+
+            emit_barrier(self, block, end)
+            return
+        guard = self.guard_of(end)
+        if end.name == "brx":
+            self._table_branch(block, end)
+            return
+        e.flush()
+        if end.name == "trap":
+            self._trap(block, end, guard)
+        elif guard is None:
+            target = block.targets[0] if end.name == "bra" else EXIT
+            self.goto(block, target)
+        else:
+            self._branch(block, guard, block.targets[0] if end.name == "bra" else EXIT, block.next)
+
+    def _branch(self, block: Block, guard: V, taken: int, other: int) -> None:
+        c, e = self.code, self.e
+        if guard.t == "i1":
+            yes, no = c.new_label("yes"), c.new_label("no")
+            c.cbr(guard, yes, no)
+            c.label(yes)
+            self.goto(block, taken)
+            c.label(no)
+            self.goto(block, other)
+            return
+        mask = e.bits()
+        inside = c.and_(mask, c.mask_bits(guard))
+        outside = c.and_(mask, c.not_(inside))
+        all_yes, some, all_no, both = (c.new_label(h) for h in ("yes", "some", "no", "both"))
+        c.cbr(c.icmp("eq", outside, 0), all_yes, some)
+        c.label(all_yes)
+        self.goto(block, taken)
+        c.label(some)
+        c.cbr(c.icmp("eq", inside, 0), all_no, both)
+        c.label(all_no)
+        self.goto(block, other)
+        c.label(both)
+        if taken == other:
+            self.goto(block, taken)
+        elif EXIT in (taken, other):
+            leaving, staying = (inside, outside) if taken == EXIT else (outside, inside)
+            e.live.set(c.and_(e.live.get(), c.not_(leaving)))
+            e.mask.set(staying)
+            self.goto(block, other if taken == EXIT else taken)
+        else:
+            self.pend(taken, inside)
+            self.pend(other, outside)
+            c.br("dispatch")
+
+    def pend(self, target: int, mask: V) -> None:
+        c = self.code
+        index = self.dense[target]
+        at = WARP_PEND + 4 * index
+        c.store(c.or_(c.load("i32", self.e.warp, at, 4), mask), self.e.warp, at, 4)
+        self.pending.set(c.or_(self.pending.get(), const(self.bits, 1 << index)))
+
+    def goto(self, block: Block, target: int) -> None:
+        """All lanes of the current mask go to one place."""
+        c, e = self.code, self.e
+        if target in (EXIT, -1):
+            self._leave(block)
+        elif not block.partial or not self.dense:
+            c.br(f"b{target}")
+        else:
+            alone, wait = c.new_label("alone"), c.new_label("wait")
+            c.cbr(c.icmp("eq", self.pending.get(), 0), alone, wait)
+            c.label(alone)
+            c.br(f"b{target}")
+            c.label(wait)
+            self.pend(target, e.mask.get())
+            c.br("dispatch")
+
+    def _leave(self, block: Block) -> None:
+        c, e = self.code, self.e
+        if not block.partial or not self.dense:
+            c.br("finished")
+            return
+        e.live.set(c.and_(e.live.get(), c.not_(e.mask.get())))
+        c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")
+
+    def _dispatch(self) -> None:
+        """Run the pending block of lowest number."""
+        c, e = self.code, self.e
+        c.label("dispatch")
+        self.chosen.set(self.first_of(self.pending.get()))
+        c.br("choose")
+        c.label("choose")
+        now = self.pending.get()
+        cases = " ".join(f"{self.bits} {i}, label %p{n}" for n, i in self.dense.items())
+        torn = "torn" if lanes.holds(self) else ""
+        c.raw(f"switch {self.bits} {self.chosen.get().s}, label %{torn or 'stopped'} [ {cases} ]")
+        for number, position in self.dense.items():
+            c.label(f"p{number}")
+            if torn and not self.blocks[number].partial:
+                whole = c.new_label("whole")
+                c.cbr(c.icmp("uge", now, 1 << len(self.dense)), torn, whole, likely=False)
+                c.label(whole)
+            at = WARP_PEND + 4 * position
+            e.mask.set(c.load("i32", e.warp, at, 4))
+            c.store(const("i32", 0), e.warp, at, 4)
+            keep = const(self.bits, ~(1 << position))
+            self.pending.set(c.and_(now, keep))
+            c.br(f"b{number}")
+        if torn:
+            lanes.emit_held(self)
+
+    def first_of(self, bits: V) -> V:
+        """The number of the lowest bit set."""
+        c = self.code
+        c.needs.add(f"llvm.cttz.{self.bits}")
+        return c.op(self.bits, f"call {self.bits} @llvm.cttz.{self.bits}({self.bits} {bits.s}, i1 true)")
+
+    def _trap(self, block: Block, end: Instr, guard: V | None) -> None:
+        c, e = self.code, self.e
+        e.guard = guard
+        active = e.active()
+        e.guard = None
+        hit, on = c.new_label("trap"), c.new_label("go")
+        c.cbr(c.icmp("ne", active, 0), hit, on, likely=False)
+        c.label(hit)
+        lead = c.intrinsic("cttz", active, True)
+        report(c, "stack_overflow" if "@stack" in end.mods else "trap", e.site(end), e.warp, lead, const("i64", 0))
+        c.br("stopped")
+        c.label(on)
+        self.goto(block, block.next)
+
+    def _demand_index(self, end: Instr, index: V, count: int) -> None:
+        """A jump beyond its table would go anywhere."""
+        c, e = self.code, self.e
+        beyond = c.mask_bits(c.icmp("uge", e.vector(index), count))
+        wild = c.and_(beyond, e.active())
+        bad, good = c.new_label("wild"), c.new_label("listed")
+        c.cbr(c.icmp("ne", wild, 0), bad, good, likely=False)
+        c.label(bad)
+        report(c, "trap", e.site(end), e.warp, c.intrinsic("cttz", wild, True), const("i64", 0), extra=count)
+        c.br("stopped")
+        c.label(good)
+
+    def _table_branch(self, block: Block, end: Instr) -> None:
+        c, e = self.code, self.e
+        index = e.src(end.args[0], "u32")
+        e.flush()
+        self._demand_index(end, index, len(block.targets))
+        if index.t == "i32":
+            labels = [c.new_label("case") for _ in block.targets]
+            cases = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels))
+            c.raw(f"switch i32 {index.s}, label %stopped [ {cases} ]")
+            for label, target in zip(labels, block.targets, strict=True):
+                c.label(label)
+                self.goto(block, target)
+            return
+        for position, target in enumerate(block.targets):
+            lanes = c.and_(e.bits(), c.mask_bits(c.icmp("eq", index, position)))
+            if target == EXIT:
+                e.live.set(c.and_(e.live.get(), c.not_(lanes)))
+                continue
+            go, on = c.new_label("case"), c.new_label("next")
+            c.cbr(c.icmp("ne", lanes, 0), go, on)
+            c.label(go)
+            self.pend(target, lanes)
+            c.br(on)
+            c.label(on)
+        c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")

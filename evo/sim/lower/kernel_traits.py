@@ -1,0 +1,104 @@
+"""What can be said about a kernel before it runs: its narrowest accesses, its flush mode, whether blocks can part."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+
+from evo.sim.lower.cfg import Block
+from evo.sim.lower.isa.opcode_table import defs, uses
+from evo.sim.lower.isa.wmma import access_bytes
+from evo.sim.ptx.ast import WIDTH, Instr, Sink
+
+STRONG = frozenset(("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"))
+_ELSEWHERE = frozenset(("shared", "shared::cta", "param", "local", "const"))
+_MEMORY = ("ld", "st", "atom", "red")
+_TILES = ("wmma.load", "wmma.store")
+_COMMUTES = frozenset(("add", "min", "max", "and", "or", "xor"))
+_MOVES = ("ld", "st", "mov", "mma", "wmma", "shfl", "selp", "neg", "abs", "red", "atom")
+_ROUNDS = ("add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt", "setp", "set", "min", "max")
+_HALVES = (*_ROUNDS, "ex2", "tanh")  # what there is in bf16, computed in f32 or f64
+
+
+def _instructions(blocks: list[Block]) -> Iterator[Instr]:
+    for block in blocks:
+        yield from block.code
+
+
+def beyond_block(ins: Instr) -> bool:
+    """May the instruction touch global memory?"""
+    return not _ELSEWHERE & set(ins.mods) and not ins.name.startswith("mbarrier")
+
+
+def _width(ins: Instr) -> int:
+    return max(1, WIDTH.get(ins.mods[-1], 32) // 8)
+
+
+def is_strong(ins: Instr) -> bool:
+    """A synchronising access: never one end of a race between blocks or between the lanes of a warp."""
+    return bool(STRONG & set(ins.mods)) or ins.name.startswith("mbarrier")
+
+
+def race_granule(blocks: list[Block]) -> int:
+    """Races are tracked in units of the narrowest shared (or generic) access, at most 4 bytes."""
+    elsewhere = {"global", "param", "local", "const"}
+    widths = [_width(i) for i in _instructions(blocks) if i.name in _MEMORY and not elsewhere & set(i.mods)]
+    tiles = [access_bytes(i) for i in _instructions(blocks) if i.name in _TILES]
+    return min([4, *widths, *tiles])
+
+
+def global_granule(blocks: list[Block]) -> int:
+    """The same for global memory; 0 if nothing but atomics and synchronising stores writes there."""
+    touching = [i for i in _instructions(blocks) if i.name in _MEMORY and beyond_block(i)]
+    tiles = [i for i in _instructions(blocks) if i.name in _TILES and beyond_block(i)]
+    stores = [i for i in (*touching, *tiles) if i.name in ("st", "wmma.store") and not is_strong(i)]
+    return min([4, *map(_width, touching), *map(access_bytes, tiles)]) if stores else 0
+
+
+def points_at_params(blocks: list[Block]) -> bool:
+    """Does the kernel make generic addresses of its parameters?"""
+    return any(i.name == "cvta" and "param" in i.mods and "to" not in i.mods for i in _instructions(blocks))
+
+
+def blocks_can_part(blocks: list[Block]) -> bool:
+    """Do all orders of blocks give the same bits? Then they may run at the same time.
+
+    Plain loads and stores do (a race is found and settled), and so do integer reductions without a result.
+    """
+    read = registers_read(blocks)
+    for ins in _instructions(blocks):
+        if ins.name in _MEMORY and beyond_block(ins):
+            if ins.name in ("ld", "st") and is_strong(ins):
+                return False
+            if ins.name in ("atom", "red") and not _commutes(ins, read):
+                return False
+    return True
+
+
+def registers_read(blocks: list[Block]) -> set[str]:
+    """Every register that some instruction reads."""
+    ends = [block.end for block in blocks if block.end is not None]
+    return {name for ins in (*_instructions(blocks), *ends) for name in uses(ins)}
+
+
+def _commutes(ins: Instr, read: set[str]) -> bool:
+    unused = ins.name == "red" or isinstance(ins.args[0], Sink) or not set(defs(ins)) & read
+    return unused and ins.mods[-1][0] in "usb" and ins.mods[-1][:2] != "bf" and bool(_COMMUTES & set(ins.mods))
+
+
+def flush_mode(blocks: list[Block]) -> bool:
+    """True if denormals can be flushed by the processor's mode: all f32 arithmetic says .ftz, and there is none in f64
+    or bf16 (whose denormals are denormals of f32 and stay)."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    flushing = plain = False
+    for ins in _instructions(blocks):
+        if "f64" in ins.mods or (ins.name in _HALVES and not {"bf16", "bf16x2"}.isdisjoint(ins.mods)):
+            return False
+        if "f32" not in ins.mods or ins.name in _MOVES:
+            continue
+        if "ftz" in ins.mods:
+            flushing = True
+        elif ins.name in _ROUNDS:
+            plain = True
+    return flushing and not plain

@@ -1,0 +1,95 @@
+"""Loops that wait for what others do: where they begin, which lanes may leave them early, what counts as progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from evo.sim.lower.cfg import Block
+from evo.sim.lower.isa.opcode_table import defs, refuse, uses
+from evo.sim.lower.kernel_traits import STRONG
+from evo.sim.ptx.ast import Imm, Instr, Special
+
+_SMALL = 6  # blocks of a loop that does little but poll
+_LOCKS = frozenset(("cas", "exch"))
+_COUNTS = frozenset(("add", "inc", "dec"))
+_WRITES = ("st", "red", "cp", "stmatrix", "wmma.store", "mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.init")
+_PLACES = frozenset(("local", "param"))
+
+
+@dataclass(slots=True)
+class Spins:
+    """What is known of the waiting loops of a kernel, by block number."""
+
+    heads: dict[int, Instr] = field(default_factory=dict)  # first block -> the instruction that polls
+    small: set[int] = field(default_factory=set)  # blocks of short loops: their reads are polls
+    held: set[int] = field(default_factory=set)  # blocks of loops that lanes may leave one by one, owning something
+
+
+# What may become of a value of the timer: it decides how long to sleep and when to give up, never what is computed.
+_OF_TIME = frozenset(
+    (
+        "mov", "add", "sub", "mul", "mad", "div", "rem", "shl", "shr", "and", "or", "min", "max", "cvt", "setp", "selp",
+        "bra", "nanosleep", "mbarrier.try_wait",
+    )
+)  # fmt: skip
+
+
+def demand_timer_steers(blocks: list[Block]) -> None:
+    """Raise UnsupportedInstruction if a value of %globaltimer gets farther than the conditions of a waiting loop."""
+    code = [ins for block in blocks for ins in (*block.code, *((block.end,) if block.end else ()))]
+    times = {name for ins in code if Special("globaltimer") in ins.args for name in defs(ins)}
+    while times:
+        touched = [ins for ins in code if times & set(uses(ins))]
+        for ins in touched:
+            if ins.name not in _OF_TIME:
+                raise refuse(ins, "%globaltimer reaches it; time may only steer a loop that waits")
+        more = {name for ins in touched for name in defs(ins)}
+        if more <= times:
+            return
+        times |= more
+
+
+def spin_loops(blocks: list[Block]) -> Spins:
+    """Loops that read what others may change meanwhile."""
+    found = Spins()
+    for last in blocks:
+        for first in last.successors():
+            if not 0 <= first <= last.number:
+                continue
+            body = set(range(first, last.number + 1))
+            small = len(body) <= _SMALL
+            polling = [ins for ins in _code(blocks, body) if _polls(ins, small=small)]
+            if not polling:
+                continue
+            found.heads.setdefault(first, polling[0])
+            if small:
+                found.small |= body
+            if any(not ins.name.startswith("mbarrier") for ins in polling):
+                found.held |= body
+    return found
+
+
+def _code(blocks: list[Block], numbers: set[int]) -> Iterator[Instr]:
+    for number in sorted(numbers):
+        yield from blocks[number].code
+
+
+def _polls(ins: Instr, *, small: bool) -> bool:
+    """May a loop turn until another thread has changed what this reads?"""
+    if ins.name in ("mbarrier.test_wait", "mbarrier.try_wait"):
+        return True
+    if ins.name == "ld":
+        return bool(STRONG & set(ins.mods))
+    return ins.name == "atom" and (small or bool(_LOCKS & set(ins.mods)))
+
+
+def changes_memory(ins: Instr, *, waits: bool) -> bool:
+    """Can another thread see that this ran? Polling atomics, such as adding 0 or trying a lock, do not count."""
+    if ins.name in _WRITES:
+        return not _PLACES & set(ins.mods)
+    if ins.name != "atom":
+        return False
+    if not waits:
+        return True
+    return bool(_COUNTS & set(ins.mods)) and ins.args[-1] != Imm(0)

@@ -1,0 +1,90 @@
+"""Checks around the instructions that synchronise lanes or blocks; emitted beside them, they change no result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from evo.sim.abi import CTX
+from evo.sim.llvm_ir import IOTA32, const, is_vec
+from evo.sim.lower.cfg import is_warp_sync
+from evo.sim.lower.isa.opcode_table import defs
+from evo.sim.lower.kernel_traits import is_strong
+from evo.sim.ptx.ast import Imm, Instr
+from evo.sim.runtime.fault_report import report
+
+if TYPE_CHECKING:
+    from evo.sim.lower.emitter import Emitter
+
+_MEMBERS = ("shfl", "vote", "match", "redux")  # their last operand is a mask of lanes that all must take part
+_STEPS = (*_MEMBERS, "elect", "mma", "wmma.mma", "wmma.load", "wmma.store", "ldmatrix", "stmatrix")
+_NEAR = frozenset(("shared", "shared::cta", "param", "local", "const"))
+
+
+def before(e: Emitter, ins: Instr) -> None:
+    """What must hold, or be noted, before an instruction runs."""
+    if ins.name in _MEMBERS and "sync" in ins.mods:
+        _demand_members(e, ins)
+        if ins.name == "shfl" and len(ins.args) == 5:
+            _demand_sources(e, ins)
+    if _releases(ins):
+        e.c.call("void", "between_release", e.ctx)
+
+
+def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
+    """What an instruction has settled: the lanes of a warp have met, or the block has learnt of others."""
+    if ins.name in _STEPS or is_warp_sync(ins):
+        step_of_warp(e, shared=shared)
+    # Only who looks at the answer of an atomic learns from it.
+    learns = bool(set(defs(ins)) & read) if ins.name == "atom" else ins.name == "ld" and is_strong(ins)
+    if learns and not _NEAR & set(ins.mods):
+        e.c.store(const("i64", 1), e.ctx, CTX["acquired"], 8)
+
+
+def step_of_warp(e: Emitter, *, shared: bool) -> None:
+    """The lanes have met: what they did before comes before what they do now."""
+    if shared:
+        with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
+            e.c.call("void", "warp_step", e.ctx, e.warp)
+
+
+def _releases(ins: Instr) -> bool:
+    mods = set(ins.mods)
+    if ins.name in ("membar", "fence"):
+        return "cta" not in mods and "acquire" not in mods
+    return ins.name in ("atom", "red", "st") and bool({"release", "acq_rel"} & mods) and not _NEAR & mods
+
+
+def _demand_members(e: Emitter, ins: Instr) -> None:
+    """Every live lane that a mask names must be running, and every running lane must be named by its own mask."""
+    c = e.c
+    mask = e.src(ins.args[-1], "u32")
+    assert e.block is not None
+    whole = isinstance(ins.args[-1], Imm) and ins.args[-1].value & 0xFFFFFFFF == 0xFFFFFFFF
+    if whole and not e.block.partial and e.guard is None:
+        return
+    running = e.active()
+    absent = c.and_(e.live.get(), c.not_(running))
+    if is_vec(mask.t):
+        calls = c.mask_bits(c.icmp("ne", c.and_(mask, c.splat(absent)), 0))
+        alone = c.mask_bits(c.icmp("eq", c.and_(c.lshr(mask, IOTA32), 1), 0))
+        wrong = c.and_(c.or_(calls, alone), running)
+    else:
+        missing = absent if whole else c.or_(c.and_(mask, absent), c.and_(running, c.not_(mask)))
+        wrong = c.select(c.icmp("ne", running, 0), missing, 0)
+    site = e.site(ins)
+    with c.if_(c.icmp("ne", wrong, 0), likely=False):
+        lead = c.intrinsic("cttz", running, False)
+        other = c.zext(c.intrinsic("cttz", wrong, False), "i64")
+        report(c, "warp_sync", site, e.warp, lead, const("i64", 0), extra=other)
+
+
+def _demand_sources(e: Emitter, ins: Instr) -> None:
+    """No lane may read an absent one, but for what up and down read past the end by design (see `demand_shfl`)."""
+    c = e.c
+    mode = next(m for m in ins.mods if m in ("idx", "bfly", "up", "down"))
+    running = e.active()
+    lanes, control, members = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:5])
+    site = e.site(ins)
+    part = c.and_(c.icmp("ne", running, -1), c.icmp("ne", running, 0))
+    with c.if_(part, likely=False):
+        c.call("void", f"demand_shfl_{mode}", e.ctx, e.warp, site, lanes, control, members, running)

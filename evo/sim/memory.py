@@ -1,0 +1,104 @@
+"""The virtual address space of a simulated device: named buffers, far apart, at device-like addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from evo.sim.abi import BUFFER_GAP, GLOBAL_BASE
+
+_ALIGNMENT = 64  # of host memory relative to device addresses: generated code uses aligned moves
+SLACK = 1024  # host bytes around each buffer: a packed warp access may read, never use, bytes beside it
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """A range of virtual addresses backed by host memory. `writable=False` makes a store to it a fault."""
+
+    name: str
+    address: int
+    size_bytes: int
+    writable: bool
+    data: NDArray[np.uint8] = field(repr=False)  # with slack on both sides
+    state: NDArray[np.uint8] | None = field(repr=False, default=None)  # initialised bytes, 4 bits a word
+
+    @property
+    def bytes(self) -> NDArray[np.uint8]:
+        """The contents, without the slack."""
+        return self.data[SLACK : SLACK + self.size_bytes]
+
+
+def _aligned_like(address: int, nbytes: int) -> NDArray[np.uint8]:
+    """Zeroed host bytes, slack included, on which an aligned device address is an aligned host address too."""
+    raw = np.zeros(nbytes + 2 * SLACK + _ALIGNMENT - 1, np.uint8)
+    start = (address - raw.ctypes.data - SLACK) % _ALIGNMENT
+    return raw[start : start + nbytes + 2 * SLACK]
+
+
+class Memory:
+    """Allocates buffers and copies data in and out. Addresses depend only on the order and size of allocations."""
+
+    def __init__(self, base: int = GLOBAL_BASE) -> None:
+        self.buffers: list[Buffer] = []
+        self._next = base
+
+    def allocate(
+        self,
+        nbytes: int,
+        name: str = "",
+        *,
+        offset: int = 0,
+        writable: bool = True,
+        fill: bytes | None = None,
+    ) -> Buffer:
+        """A buffer at a 256-byte aligned address plus `offset`.
+
+        fill: the byte pattern to repeat; None leaves the buffer undefined, so that a load before a store is a fault.
+        """
+        if nbytes <= 0 or nbytes > 1 << 36:
+            raise ValueError(f"buffer {name!r}: {nbytes} bytes is no usable size")
+        address = self._next + offset
+        self._next += (nbytes + offset + BUFFER_GAP + 255) // 256 * 256 + BUFFER_GAP
+        data = _aligned_like(address, nbytes)
+        buffer = Buffer(name or f"buffer{len(self.buffers)}", address, nbytes, writable, data)
+        if fill is None:
+            buffer.state = np.zeros(nbytes // 4 + 2, np.uint8)
+        elif any(fill):
+            pattern = np.frombuffer(fill, np.uint8)
+            buffer.bytes[:] = np.resize(pattern, nbytes)
+        self.buffers.append(buffer)
+        return buffer
+
+    def write(self, buffer: Buffer, values: NDArray[Any], *, at: int = 0) -> None:
+        """Copy an array into a buffer from byte `at`; what is covered counts as initialised."""
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        if at < 0 or at + raw.size > buffer.size_bytes:
+            raise ValueError(f"{raw.size} bytes do not fit buffer {buffer.name} of {buffer.size_bytes} bytes at {at}")
+        buffer.bytes[at : at + raw.size] = raw
+        if buffer.state is None:
+            return
+        if at == 0 and raw.size == buffer.size_bytes:
+            buffer.state = None
+            return
+        known = np.unpackbits(buffer.state[:, None], axis=1, bitorder="little")[:, :4].reshape(-1)
+        known[at : at + raw.size] = 1
+        packed = np.packbits(np.pad(known.reshape(-1, 4), ((0, 0), (0, 4))), axis=1, bitorder="little")
+        buffer.state = packed.reshape(-1)
+
+    def read(self, buffer: Buffer, dtype: DTypeLike, shape: int | tuple[int, ...]) -> NDArray[Any]:
+        """A copy of the first elements of a buffer."""
+        kind = np.dtype(dtype)
+        count = int(np.prod(shape))
+        if count * kind.itemsize > buffer.size_bytes:
+            raise ValueError(f"{count} x {kind} is more than buffer {buffer.name} of {buffer.size_bytes} bytes")
+        return buffer.bytes[: count * kind.itemsize].copy().view(kind).reshape(shape)
+
+    def initialised(self, buffer: Buffer) -> NDArray[np.bool_]:
+        """Per byte: was it ever written?"""
+        if buffer.state is None:
+            return np.ones(buffer.size_bytes, np.bool_)
+        known = np.unpackbits(buffer.state[:, None], axis=1, bitorder="little")[:, :4].reshape(-1)
+        return known[: buffer.size_bytes].astype(np.bool_)

@@ -1,0 +1,351 @@
+"""Modules and launches: PTX text to machine code, argument checks, running a grid, collecting faults and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.results import Fault
+from evo.sim import jit
+from evo.sim import module_cache as images
+from evo.sim.abi import CONST_BASE, MODULE_BASE, PARAM_WINDOW
+from evo.sim.counters import Counters
+from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.faults import decode_faults
+from evo.sim.launch_context import Context
+from evo.sim.lower.indirect_calls import function_addresses
+from evo.sim.lower.inline import inline_calls
+from evo.sim.lower.kernel import Flow, Kernel
+from evo.sim.memory import Buffer, Memory
+from evo.sim.parallel import run_alone, run_parts
+from evo.sim.ptx.ast import Function, Param, Program, Variable
+from evo.sim.ptx.parser import parse
+from evo.sim.runtime import Runtime, declare
+from evo.spec.chips import CHIPS, Chip
+
+MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
+MAX_BLOCKS = 1 << 24  # of one launch: beyond, the list of blocks alone fills the memory
+DEFAULT_BUDGET = 4_000_000_000  # warp instructions
+Arg = Buffer | np.generic | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """What a launch did. With faults, the outputs are whatever was written before the first one."""
+
+    faults: tuple[Fault, ...]
+    counters: Counters
+    blocks_run: int
+    blocks_total: int
+    text: str = ""  # what printf and failed assertions wrote
+    cpu_s: tuple[float, ...] = ()  # processor time of the blocks, by thread
+
+
+class _Loaded:
+    """One kernel, emitted and compiled on first use."""
+
+    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
+        self.function = function
+        flow = Flow(function, symbols)
+        self.kernel: Kernel = flow.emit()
+        self.ftz = flow.e.hardware_ftz
+        code = self.kernel.code
+        runtime = Runtime()
+        runtime.require({"run_grid", *code.needs})
+        self.support = runtime.modules()
+        self.keys: list[str] = []
+        declared = [declare(name) for name in sorted({"run_grid", *code.needs})]
+        self.text = "\n".join((*declared, code.text(), _entry(self.ftz)))
+
+    def object_keys(self, opt_level: int) -> list[str]:
+        self.keys = self.keys or jit.object_keys([*self.support, self.text], opt_level)
+        return self.keys
+
+
+def _entry(ftz: bool) -> str:
+    """The exported function: runs the grid, with denormals off where the kernel says .ftz throughout."""
+    before = after = declared = ""
+    if ftz:
+        declared = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n"
+        before = """%old = alloca i32
+%new = alloca i32
+call void @llvm.x86.sse.stmxcsr(ptr %old)
+%v = load i32, ptr %old
+%w = or i32 %v, 32832
+store i32 %w, ptr %new
+call void @llvm.x86.sse.ldmxcsr(ptr %new)
+"""
+        after = "call void @llvm.x86.sse.ldmxcsr(ptr %old)\n"
+    body = f"{before}call void @run_grid(ptr %ctx)\n{after}ret void"
+    return f"{declared}define void @launch(ptr %ctx) {{\n{body}\n}}\n"
+
+
+class Module:
+    """Loaded PTX. Kernels are translated when the module is loaded, compiled when first launched."""
+
+    def __init__(self, program: Program, chip: Chip, opt_level: int, cache: Path | None, ptx: str) -> None:
+        self.program = program
+        self.ptx = ptx
+        self.chip = chip
+        self.opt_level = opt_level
+        self.cache = cache
+        self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
+        self.globals: dict[str, Buffer] = {}
+        self.functions = function_addresses(program)
+        self._place_globals()
+        self.kernels: dict[str, _Loaded] = {}
+        self.layouts: dict[str, tuple[int, int]] = {}  # static shared bytes, local bytes
+        for name, function in program.functions.items():
+            if function.entry:
+                self.kernels[name] = self._load(function)
+
+    @property
+    def kernel_names(self) -> tuple[str, ...]:
+        return tuple(self.kernels)
+
+    def static_shared_bytes(self, kernel: str) -> int:
+        return self.layouts[kernel][0]
+
+    def local_bytes(self, kernel: str) -> int:
+        return self.layouts[kernel][1]
+
+    def depends_on_order(self, kernel: str) -> bool:
+        """May what a block does depend on which blocks ran before it?"""
+        return not self.kernels[kernel].kernel.parallel
+
+    def waits(self, kernel: str) -> bool:
+        """May a block of it wait for another one?"""
+        return self.kernels[kernel].kernel.waits
+
+    def compile(self, kernel: str) -> jit.Compiled:
+        """Machine code of a kernel; the first call takes the time."""
+        loaded = self.kernels[kernel]
+
+        def texts() -> list[str]:
+            if loaded.text:
+                return [*loaded.support, loaded.text]
+            # The module came from disk but its objects are gone.
+            again = Module(parse(self.ptx), self.chip, self.opt_level, None, self.ptx).kernels[kernel]
+            return [*again.support, again.text]
+
+        return jit.link(loaded.object_keys(self.opt_level), texts, self.opt_level, self.cache)
+
+    def _place_globals(self) -> None:
+        for variable in self.program.variables.values():
+            if variable.space in ("global", "const") and not variable.extern:
+                self._place_global(variable)
+        for variable in self.program.variables.values():
+            for offset, symbol, addend in variable.patches:
+                if symbol not in self.globals and symbol not in self.functions:
+                    raise PtxError(f"initialiser of {variable.name} names unknown {symbol}")
+                place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
+                value = np.array([place + addend], np.int64)
+                self.memory.write(self.globals[variable.name], value, at=offset)
+
+    def _place_global(self, variable: Variable) -> None:
+        memory = self.memory if variable.space == "global" else self.constants
+        buffer = memory.allocate(max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0")
+        if variable.init:
+            memory.write(buffer, np.frombuffer(variable.init, np.uint8))
+        self.globals[variable.name] = buffer
+
+    def _load(self, function: Function) -> _Loaded:
+        function = inline_calls(self.program, function)
+        symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
+        symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
+        shared, local = 0, 0
+        everything = [*self.program.variables.values(), *function.variables.values()]
+        for variable in everything:
+            if variable.space == "shared" and not variable.extern:
+                if variable.name not in _mentioned(function):
+                    continue
+                shared = _align(shared, variable.align)
+                symbols[variable.name] = ("shared", shared)
+                shared += variable.size
+            elif variable.space == "local":
+                local = _align(local, variable.align)
+                symbols[variable.name] = ("local", local)
+                local += variable.size
+            elif variable.space in ("global", "const") and variable.name not in symbols:
+                if variable.extern:
+                    raise UnsupportedInstruction(f".extern .{variable.space} {variable.name}")
+                self._place_global(variable)
+                symbols[variable.name] = ("global", self.globals[variable.name].address)
+        dynamic = [v for v in everything if v.space == "shared" and v.extern]
+        start = _align(shared, max([v.align for v in dynamic], default=16))
+        for variable in dynamic:
+            symbols[variable.name] = ("shared", start)
+        self.layouts[function.name] = (shared if not dynamic else start, _align(local, 16))
+        symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
+        return _Loaded(function, symbols)
+
+    def launch(
+        self,
+        kernel: str,
+        *,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        args: Sequence[Arg],
+        memory: Memory,
+        shared_bytes: int = 0,
+        blocks: Sequence[int] | None = None,
+        race: bool = True,
+        budget: int = DEFAULT_BUDGET,
+        threads: int = 1,
+    ) -> LaunchResult:
+        """Run a kernel over a grid, or over the listed linear block ids of it.
+
+        A launch that the chip could not start is a fault of kind `launch`; wrong arguments are a ValueError.
+        threads: blocks run in so many threads where that cannot change anything (else in one).
+        """
+        if kernel not in self.kernels:
+            raise ValueError(f"no kernel {kernel!r} (the module has {', '.join(self.kernels) or 'none'})")
+        loaded = self.kernels[kernel]
+        grid3, block3 = _three(grid), _three(block)
+        params = pack_arguments(loaded.function.params, args, kernel)
+        total = int(np.prod(grid3, dtype=object))
+        static, local = self.layouts[kernel]
+        counters = Counters(loaded.kernel)
+        if local > MAX_LOCAL:
+            message = f"{local} bytes of local memory per thread are more than the hardware has ({MAX_LOCAL})"
+            return LaunchResult((Fault(kind="stack_overflow", kernel=kernel, message=message),), counters, 0, total)
+        problem = self._refused(loaded.function, grid3, block3, static + shared_bytes)
+        if problem:
+            return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)
+        if blocks is None and total > MAX_BLOCKS:
+            message = f"{total} blocks are more than any budget allows; list the blocks to run"
+            return LaunchResult((Fault(kind="budget", kernel=kernel, message=message),), counters, 0, total)
+        ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
+        if ids.size and (ids.min() < 0 or ids.max() >= total):
+            raise ValueError(f"block ids must lie in 0..{total - 1}")
+        buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
+        buffers += [_readable(params)] if loaded.kernel.points_at_params else []
+
+        def make(ticket: NDArray[np.uint8] | None = None) -> Context:
+            return Context(
+                loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
+                dynamic=shared_bytes, local=local, race=race, budget=budget, ticket=ticket,
+            )  # fmt: skip
+
+        compiled = self.compile(kernel)
+        splits = threads > 1 and ids.size > 1 and loaded.kernel.parallel
+        context = run_parts(compiled, make, min(threads, ids.size), buffers) if splits else None
+        if context is None:
+            context = make()
+            run_alone(compiled, context)
+        context.collect(counters)
+        faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
+        done = int(context.field("blocks_done"))
+        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s)
+        context.release()
+        return result
+
+    def _refused(self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str:
+        chip = self.chip
+        threads = block[0] * block[1] * block[2]
+        if shared < self.static_shared_bytes(function.name):
+            return f"{shared - self.static_shared_bytes(function.name)} bytes of dynamic shared memory"
+        if min(*grid, *block) < 1:
+            return f"empty launch: grid {grid}, block {block}"
+        if threads > chip.threads_per_block or block[0] > 1024 or block[1] > 1024 or block[2] > 64:
+            return f"a block of {block} threads is more than {chip.name} allows ({chip.threads_per_block})"
+        if grid[0] > 2**31 - 1 or grid[1] > 65535 or grid[2] > 65535:
+            return f"a grid of {grid} blocks is larger than the hardware allows"
+        if shared > chip.shared_per_block_optin:
+            most = chip.shared_per_block_optin
+            return f"{shared} bytes of shared memory per block are more than {chip.name} has ({most})"
+        limit = function.max_threads
+        most = limit[0] * limit[1] * limit[2] if limit else threads
+        if threads > most:
+            return f"{threads} threads per block are more than the kernel's launch bounds ({most})"
+        if limit and function.exact_threads and block != limit:
+            return f"the kernel requires blocks of {limit} threads, not {block}"
+        return ""
+
+
+def _mentioned(function: Function) -> set[str]:
+    found: set[str] = set(function.variables)
+    for item in function.body:
+        for arg in getattr(item, "args", ()):
+            found.add(getattr(getattr(arg, "base", None), "name", ""))
+            found.add(getattr(arg, "name", ""))
+    return found
+
+
+def _readable(params: NDArray[np.uint8]) -> Buffer:
+    """The parameters of a launch as memory that generic addresses reach."""
+    memory = Memory(PARAM_WINDOW)
+    buffer = memory.allocate(max(1, params.size), "of the parameters", writable=False)
+    memory.write(buffer, params)
+    return buffer
+
+
+def _align(value: int, to: int) -> int:
+    return (value + max(1, to) - 1) // max(1, to) * max(1, to)
+
+
+def _three(size: tuple[int, ...]) -> tuple[int, int, int]:
+    x, y, z = (*[int(v) for v in size], 1, 1)[:3]
+    return x, y, z
+
+
+_KINDS = {"f32": np.float32, "f64": np.float64}
+
+
+def pack_arguments(params: Sequence[Param], args: Sequence[Arg], kernel: str) -> NDArray[np.uint8]:
+    """The parameter block of a launch. Raises ValueError when count or sizes differ from the kernel's."""
+    if len(args) != len(params):
+        names = ", ".join(f"{p.name}: {p.type}" for p in params)
+        raise ValueError(f"{kernel} takes {len(params)} arguments ({names}), got {len(args)}")
+    out = bytearray()
+    for index, (param, arg) in enumerate(zip(params, args, strict=True)):
+        raw = _raw(param, arg)
+        if len(raw) != param.size:
+            raise ValueError(
+                f"{kernel}: argument {index} ({param.name}) has {param.size} bytes, got {len(raw)}: {arg!r}"
+            )
+        out += bytes(_align(len(out), param.align) - len(out)) + raw
+    return np.frombuffer(bytes(out), np.uint8)
+
+
+def _raw(param: Param, arg: Arg) -> bytes:
+    if isinstance(arg, Buffer):
+        return arg.address.to_bytes(8, "little")
+    if isinstance(arg, np.generic | np.ndarray):
+        if param.type in ("f32", "f64") and arg.dtype.kind in "iub":
+            raise ValueError(f"parameter {param.name} is {param.type}, got {arg.dtype}")
+        return bytes(np.asarray(arg).tobytes())
+    if isinstance(arg, int | float) and param.type != "bytes":
+        if param.type in _KINDS:
+            return bytes(np.asarray(arg, _KINDS[param.type]).tobytes())
+        if isinstance(arg, int):
+            return (arg & ((1 << 8 * param.size) - 1)).to_bytes(param.size, "little")
+    raise ValueError(f"parameter {param.name} ({param.type}) cannot take {arg!r}")
+
+
+def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | None = None) -> Module:
+    """Parse and translate PTX. Raises UnsupportedInstruction or PtxError before anything runs.
+
+    cache: folder for machine code; by default $EVO_CACHE or ~/.cache/evo.
+    """
+    if opt_level not in (0, 1, 2, 3):
+        raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
+    directory = cache if cache is not None else jit.cache_directory()
+    chip = chip or CHIPS["l4"]
+    path = images.path_of(ptx, chip, opt_level, directory)
+    state = images.fetch(path)
+    if state is not None:
+        module = Module.__new__(Module)
+        module.__dict__ |= state
+        module.cache = directory
+        return module
+    try:
+        module = Module(parse(ptx), chip, opt_level, directory, ptx)
+    except (KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
+        raise PtxError(f"malformed PTX ({type(error).__name__}: {error})") from error
+    images.keep(path, module)
+    return module

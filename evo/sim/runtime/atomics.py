@@ -1,0 +1,172 @@
+"""Atomics: lane by lane in lane order, as one indivisible step each."""
+
+from __future__ import annotations
+
+import re
+
+from evo.sim.abi import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.llvm_ir import Code, V, Var, const
+from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
+from evo.sim.runtime.global_memory import count_by_buffer, keep_row
+from evo.sim.runtime.inter_block_races import watch
+from evo.sim.runtime.registry import runtime
+
+OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
+_LOCKED = ("add", "min", "max", "and", "or", "xor")
+_SIMPLE = {"and": "and", "or": "or", "xor": "xor", "add": "add"}
+
+
+@runtime(r"atom_(global|shared|generic)_(\w+)_(\w+)")
+def _atomic(m: re.Match[str]) -> Code:
+    """Old values replace the first operands in the scratch."""
+    space, op, kind = m[1], m[2], m[3]
+    width = {"16": 2, "32": 4, "64": 8}[re.sub(r"\D", "", kind.replace("x2", "")) if "x2" not in kind else "32"]
+    c = memory_code("void", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    place = spill(c, addr, 256)
+    with c.if_(c.icmp("ne", mask, 0)):
+        c.bump(rec, REC["requests"])
+        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    good, rows = c.var("i32", 0), c.buffer(256)
+    with c.each_lane(mask) as lane:
+        host = c.var("i64", 0)
+        host.set(0)
+        address = lane_of(c, place, lane)
+        if space == "global":
+            _global_host(c, host, address, lane, width, rows)
+        elif space == "shared":
+            _shared_host(c, host, address, lane, width, op)
+        else:
+            near = c.sub(address, SHARED_WINDOW)
+            with c.if_else(c.icmp("ult", near, WINDOW_SIZE)) as window:
+                _shared_host(c, host, near, lane, width, op)
+                window.otherwise()
+                _global_host(c, host, address, lane, width, rows)
+        with c.if_(c.icmp("ne", host.get(), 0)):
+            good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
+            _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
+    _count_addresses(c, place, good.get())
+    if space == "global":
+        count_by_buffer(c, "st", addr, rows, good.get())
+    elif space == "shared":
+        with c.if_(c.icmp("ne", good.get(), 0)):
+            c.call("void", f"waves_{max(4, width)}", rec, c.trunc(addr, "i32"), good.get())
+    with c.if_(c.icmp("ne", mask, 0)):
+        # An atomic may be a flag: learn what fences have published.
+        c.call("void", "race_acquire", context, w)
+    c.ret_()
+    return c
+
+
+def _count_addresses(c: Code, place: V, lanes: V) -> None:
+    """Distinct addresses among the lanes: those that meet on one are served one after the other. Kept as l1_misses."""
+    rec = c.arg(2)
+    rest = c.var("i32", lanes)
+    addresses = c.load("<32 x i64>", place, 0, 8)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        first = lane_of(c, place, c.intrinsic("cttz", now, True))
+        rest.set(c.and_(now, c.not_(c.mask_bits(c.icmp("eq", addresses, c.splat(first))))))
+        c.bump(rec, REC["l1_misses"])
+
+
+def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V) -> None:
+    context, w, rec = (c.arg(i) for i in range(3))
+    row = c.call("ptr", "resolve", context, w, rec, address, lane, const("i64", width), const("i64", 1))
+    with c.if_(c.icmp("ne", c.to_int(row), 0)):
+        keep_row(c, rows, lane, row)
+        tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
+        with c.if_(tracked):
+            c.call("void", "track_ld", context, w, rec, row, address, lane, const("i64", width))
+        watch(c, "at", row, address, lane, const("i64", width))
+        host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
+
+
+def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -> None:
+    context, w, rec = (c.arg(i) for i in range(3))
+    total = ctx(c, context, "shared_size")
+    room = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
+    straight = c.icmp("eq", c.and_(address, width - 1), 0)
+    with c.if_else(c.and_(room, straight), likely=True) as inside:
+        bits = 8 * max(1, width // 4)
+        t = f"i{bits}"
+        state = c.at(ctx(c, context, "state", "ptr"), c.lshr(address, 2))
+        old = c.load(t, state)
+        if width >= 4:
+            need = const(t, int.from_bytes(bytes([15] * (bits // 8)), "little"))
+        else:
+            need = c.trunc(c.shl(const("i64", (1 << width) - 1), c.and_(address, 3)), "i8")
+        with c.if_(c.icmp("ne", c.and_(old, need), need), likely=False):
+            report(c, "uninitialised", rec, w, lane, address, extra=2, width=width)
+            c.store(c.or_(old, need), state)
+        with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+            how = "race_add" if op in ("add", "inc", "dec") else "race_at"
+            c.call("void", how, context, w, rec, address, lane, const("i64", width), const("i32", 0))
+        host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
+        inside.otherwise()
+        with c.if_else(straight) as beyond:
+            report(c, "out_of_bounds", rec, w, lane, address, extra=2, width=width)
+            beyond.otherwise()
+            report(c, "misaligned", rec, w, lane, address, extra=2, width=width)
+
+
+def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:
+    w = c.arg(1)
+    t = f"i{8 * width}"
+    mine = c.at(c.at(w, WARP_SCRATCH), c.mul(c.zext(lane, "i64"), width))
+    value = c.load(t, mine)
+    locked, op = op.startswith("locked_"), op.removeprefix("locked_")
+    if locked and op in _LOCKED and kind[0] in "usb" and not kind.startswith("bf"):
+        # Blocks in other threads may reduce into the same word.
+        name = op if op not in ("min", "max") or kind[0] == "s" else f"u{op}"
+        old = c.op(t, f"atomicrmw {name} ptr {place.s}, {t} {value.s} monotonic, align {width}")
+        c.store(old, mine)
+        return
+    if kind in ("f16x2", "bf16x2") or (kind in ("f16", "bf16")):
+        old = c.load(t, place)
+        new = _half_sum(c, kind, old, value)
+    else:
+        old = c.load(t, place)
+        new = _update(c, op, kind, t, old, value, lane)
+    c.store(new, place)
+    c.store(old, mine)
+
+
+def _update(c: Code, op: str, kind: str, t: str, old: V, value: V, lane: V) -> V:
+    if op in _SIMPLE and kind[0] != "f":
+        return c.bin(_SIMPLE[op], old, value)
+    if op == "add":
+        e = "float" if kind == "f32" else "double"
+        return c.bitcast(c.bin("fadd", c.bitcast(old, e), c.bitcast(value, e)), t)
+    if op in ("min", "max"):
+        return c.intrinsic(f"{'s' if kind[0] == 's' else 'u'}{op}", old, value)
+    if op == "exch":
+        return value
+    if op == "inc":
+        return c.select(c.icmp("uge", old, value), const(t, 0), c.add(old, 1))
+    if op == "dec":
+        low = c.or_(c.icmp("eq", old, 0), c.icmp("ugt", old, value))
+        return c.select(low, value, c.sub(old, 1))
+    width = int(t[1:]) // 8
+    second = c.load(t, c.at(c.at(c.arg(1), OPERAND2), c.mul(c.zext(lane, "i64"), width)))
+    return c.select(c.icmp("eq", old, value), second, old)
+
+
+def _half_sum(c: Code, kind: str, old: V, value: V) -> V:
+    """16-bit float sums, rounded once from f32."""
+    total: V | None = None
+    for shift in (0, 16) if kind.endswith("x2") else (0,):
+        parts = [c.trunc(c.lshr(x, shift) if shift else x, "i16") for x in (old, value)]
+        if kind.startswith("b"):
+            wide = [c.bitcast(c.shl(c.zext(p, "i32"), 16), "float") for p in parts]
+            bits = c.bitcast(c.bin("fadd", *wide), "i32")
+            out = c.lshr(c.add(c.add(bits, 0x7FFF), c.and_(c.lshr(bits, 16), 1)), 16)
+        else:
+            halves = [c.op("float", f"fpext half {c.bitcast(p, 'half').s} to float") for p in parts]
+            near = c.op("half", f"fptrunc float {c.bin('fadd', *halves).s} to half")
+            out = c.zext(c.bitcast(near, "i16"), "i32")
+        term = c.shl(out, shift) if shift else out
+        total = term if total is None else c.or_(total, term)
+    assert total is not None
+    return total if kind.endswith("x2") else c.trunc(total, "i16")

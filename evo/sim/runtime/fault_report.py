@@ -1,0 +1,148 @@
+"""Pieces shared by the run-time functions: reporting a fault, finding a buffer, address predicates."""
+
+from __future__ import annotations
+
+import re
+
+from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, KIND, REC, REC_SIZE, ROW, ROW_SIZE, TRACKED, WARP, WRITABLE
+from evo.sim.llvm_ir import IOTA32, IOTA64, Code, V, const
+from evo.sim.runtime.registry import runtime
+
+STOP = -(1 << 62)
+GRACE = 200_000  # warp instructions after an early read
+
+
+def ctx(c: Code, base: V, name: str, t: str = "i64") -> V:
+    return c.load(t, base, CTX[name], 8)
+
+
+def report(c: Code, kind: str, rec: V, w: V, lane: V, address: V, *, extra: V | int = 0, width: int = 0) -> None:
+    """Record a fault of the lane (i32) at the address (i64) and make the warp stop at its next block."""
+    context = c.arg(0)
+    wide = c.zext(lane, "i64") if lane.t == "i32" else lane
+    more = extra if isinstance(extra, V) else const("i64", extra)
+    c.call("void", "fault", context, const("i64", KIND[kind]), rec, w, wide, address, more, const("i64", width))
+
+
+@runtime("fault")
+def _fault(_: re.Match[str]) -> Code:
+    names = ["ctx", "kind", "rec", "w", "lane", "address", "extra", "width"]
+    types = ["ptr", "i64", "ptr", "ptr", "i64", "i64", "i64", "i64"]
+    c = Code("void", "fault", list(zip(types, names, strict=True)), "noinline cold")
+    context, kind, rec, w, lane, address, extra, width = (c.arg(i) for i in range(8))
+    # A shared word read too early is often a race: let the block run on for a while, so that its writer shows up.
+    early = c.and_(c.icmp("eq", kind, KIND["uninitialised"]), c.icmp("eq", extra, 2))
+    early = c.and_(early, c.icmp("ne", ctx(c, context, "race"), 0))
+    budget = ctx(c, context, "budget")
+    soft = c.intrinsic("smin", budget, const("i64", GRACE))
+    c.store(c.select(early, soft, STOP), context, CTX["budget"], 8)
+    count = ctx(c, context, "fault_count")
+    rows = ctx(c, context, "faults", "ptr")
+    base = c.to_int(ctx(c, context, "counters", "ptr"))
+    site = c.bin("udiv", c.sub(c.to_int(rec), base), REC_SIZE)
+    known = c.var("i1", V("i1", "false"))
+    with c.times(count) as index:
+        row = c.at(rows, c.mul(index, FAULT_SIZE))
+        again = c.icmp("eq", c.load("i64", row, FAULT["kind"], 8), kind)
+        again = c.and_(again, c.icmp("eq", c.load("i64", row, FAULT["instruction"], 8), site))
+        known.set(c.or_(known.get(), again))
+    with c.if_(c.and_(c.icmp("ult", count, FAULT_LIMIT), c.not_(known.get()))):
+        c.store(c.add(count, 1), context, CTX["fault_count"], 8)
+        row = c.at(rows, c.mul(count, FAULT_SIZE))
+        block = ctx(c, context, "block_linear")
+        warp = c.load("i64", w, WARP["index"], 8)
+        values = {"kind": kind, "instruction": site, "block": block, "warp": warp, "lane": lane}
+        values |= {"address": address, "extra": extra, "width": width}
+        for name, value in values.items():
+            c.store(value, row, FAULT[name], 8)
+    c.ret_()
+    return c
+
+
+@runtime("resolve")
+def _resolve(_: re.Match[str]) -> Code:
+    """The buffer row of one lane's access, or null after reporting why there is none."""
+    types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i64"]
+    names = ["ctx", "w", "rec", "address", "lane", "width", "store"]
+    c = Code("ptr", "resolve", list(zip(types, names, strict=True)), "noinline cold")
+    context, w, rec, address, lane, width, store = (c.arg(i) for i in range(7))
+    found = c.var("ptr", V("ptr", "null"))
+    rows = ctx(c, context, "buffers", "ptr")
+    wide = c.zext(lane, "i64")
+
+    def fail(kind: str) -> None:
+        args = (context, const("i64", KIND[kind]), rec, w, wide, address, store, width)
+        c.call("void", "fault", *args)
+
+    with c.if_else(c.icmp("ne", c.and_(address, c.sub(width, 1)), 0)) as aligned:
+        fail("misaligned")
+        aligned.otherwise()
+        with c.times(ctx(c, context, "buffer_count")) as index:
+            row = c.at(rows, c.mul(index, ROW_SIZE))
+            offset = c.sub(address, c.load("i64", row, ROW["low"], 8))
+            size = c.load("i64", row, ROW["size"], 8)
+            room = c.icmp("ule", offset, c.sub(size, width))
+            with c.if_(c.and_(room, c.icmp("uge", size, width))):
+                found.set(row)
+        with c.if_else(c.icmp("eq", c.to_int(found.get()), 0)) as known:
+            fail("out_of_bounds")
+            known.otherwise()
+            _fill_cache(c, rec, found.get(), width)
+            flags = c.load("i64", found.get(), ROW["flags"], 8)
+            frozen = c.icmp("eq", c.and_(flags, WRITABLE), 0)
+            with c.if_(c.and_(frozen, c.icmp("ne", store, 0))):
+                fail("read_only")
+                found.set(V("ptr", "null"))
+    c.ret_(found.get())
+    return c
+
+
+def _fill_cache(c: Code, rec: V, row: V, width: V) -> None:
+    """Remember the buffer in the instruction's record, unless every access to it needs the slow path."""
+    flags = c.load("i64", row, ROW["flags"], 8)
+    plain = c.icmp("eq", c.and_(flags, TRACKED), 0)
+    allowed = c.or_(c.icmp("ne", c.and_(flags, WRITABLE), 0), c.icmp("eq", c.arg(6), 0))
+    with c.if_(c.and_(plain, allowed)):
+        c.store(c.load("i64", row, ROW["low"], 8), rec, REC["low"], 8)
+        c.store(c.sub(c.load("i64", row, ROW["size"], 8), c.sub(width, 1)), rec, REC["limit"], 8)
+        c.store(c.load("i64", row, ROW["delta"], 8), rec, REC["delta"], 8)
+        c.store(row, rec, REC["row"], 8)
+
+
+def memory_code(ret: str, name: str, address: str, attributes: str = "noinline") -> Code:
+    """A memory helper: context, warp, record, addresses, mask."""
+    return Code(
+        ret, name, [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), (address, "addr"), ("i32", "mask")], attributes
+    )
+
+
+def spill(c: Code, x: V, size: int) -> V:
+    """A copy of a vector in memory, for access by lane."""
+    place = c.buffer(size)
+    c.store(x, place, 0, 64)
+    return place
+
+
+def lane_of(c: Code, place: V, lane: V, t: str = "i64") -> V:
+    """Element `lane` of a spilled vector."""
+    width = {"i64": 8, "i32": 4}[t]
+    return c.load(t, place, c.mul(c.zext(lane, "i64"), width), width)
+
+
+def consecutive(c: Code, addr: V, first: V, lead: V, width: int) -> V:
+    """Per lane: does it lie where lane `lead` at `first` and one step of `width` per lane put it?"""
+    iota = IOTA64 if addr.t.endswith("i64>") else IOTA32
+    t = "i64" if iota is IOTA64 else "i32"
+    start = c.sub(first, c.mul(c.zext(lead, t) if t == "i64" else lead, width))
+    return c.icmp("eq", addr, c.add(c.splat(start), c.mul(iota, width)))
+
+
+def all_of(c: Code, per_lane: V, mask: V) -> V:
+    """True if every lane of the mask holds."""
+    return c.icmp("eq", c.and_(c.not_(c.mask_bits(per_lane)), mask), 0)
+
+
+def is_run(c: Code, mask: V, lead: V) -> V:
+    """True if the set bits of the mask are adjacent."""
+    low = c.lshr(mask, lead)
+    return c.icmp("eq", c.and_(low, c.add(low, 1)), 0)

@@ -1,0 +1,323 @@
+"""Global loads and stores of a warp: checks, sectors and lines, the L1 tag model, moving the bytes."""
+
+from __future__ import annotations
+
+import re
+
+from evo.sim.abi import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
+from evo.sim.llvm_ir import Code, V, const
+from evo.sim.runtime.fault_report import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
+from evo.sim.runtime.inter_block_races import watch, watched
+from evo.sim.runtime.registry import runtime
+
+LINE = 128  # bytes of one tag entry: 4 tags, 4 valid masks, next way
+
+
+@runtime(r"(ld|st)_global_(\d+)")
+def _global(m: re.Match[str]) -> Code:
+    store, width = m[1] == "st", int(m[2])
+    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    result = c.var("ptr", scratch)
+    with c.if_(c.icmp("ne", mask, 0)):
+        offset = c.sub(addr, c.splat(c.load("i64", rec, REC["low"], 8)))
+        good = c.icmp("ult", offset, c.splat(c.load("i64", rec, REC["limit"], 8)))
+        if width > 1:
+            good = c.and_(good, c.icmp("eq", c.and_(addr, width - 1), 0))
+        with c.if_else(all_of(c, good, mask), likely=True) as fast:
+            data = _fast(c, store, width)
+            result.set(data)
+            fast.otherwise()
+            c.store(addr, w, WARP_SCRATCH + 1024, 8)
+            c.call("void", f"slow_{m[1]}_global_{width}", context, w, rec, mask)
+    if store:
+        c.ret_()
+    else:
+        c.ret_(result.get())
+    return c
+
+
+def _fast(c: Code, store: bool, width: int) -> V:
+    """All lanes lie in the remembered buffer. Returns where the loaded lanes are packed."""
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    data = c.var("ptr", scratch)
+    place = spill(c, addr, 256)
+    lead = c.intrinsic("cttz", mask, True)
+    first = lane_of(c, place, lead)
+    delta = c.load("i64", rec, REC["delta"], 8)
+    c.bump(rec, REC["requests"])
+    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    row = c.load("ptr", rec, REC["row"], 8)
+    with c.if_(watched(c, row)):
+        c.call("void", f"between_{'st' if store else 'ld'}_{width}", context, w, rec, row, addr, mask)
+    straight = c.and_(all_of(c, consecutive(c, addr, first, lead, width), mask), is_run(c, mask, lead))
+    with c.if_else(straight) as shape:
+        last = c.sub(const("i32", 31), c.intrinsic("ctlz", mask, True))
+        end = c.add(lane_of(c, place, last), width - 1)
+        c.call("void", f"count_{'st' if store else 'ld'}_run", context, rec, first, end)
+        start = c.sub(first, c.mul(c.zext(lead, "i64"), width))
+        host = c.to_ptr(c.add(start, delta))
+        if store:
+            with c.if_else(c.icmp("eq", mask, -1), likely=True) as full:
+                c.call("void", "llvm.memcpy.p0.p0.i64", host, scratch, const("i64", 32 * width), V("i1", "false"))
+                full.otherwise()
+                _move(c, store, width, place, delta, mask, scratch)
+        else:
+            data.set(host)
+        shape.otherwise()
+        c.call("void", f"count_{'st' if store else 'ld'}_any", context, rec, addr, mask)
+        _move(c, store, width, place, delta, mask, scratch)
+        if store:
+            _conflicts(c, width, place, delta, scratch)
+    return data.get()
+
+
+def _move(c: Code, store: bool, width: int, place: V, delta: V, mask: V, scratch: V) -> None:
+    t = f"i{8 * width}"
+    with c.each_lane(mask) as lane:
+        host = c.to_ptr(c.add(lane_of(c, place, lane), delta))
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        if store:
+            c.store(c.load(t, packed), host, 0, width)
+        else:
+            c.store(c.load(t, host, 0, width), packed)
+
+
+def _conflicts(c: Code, width: int, place: V, delta: V, scratch: V) -> None:
+    """Two lanes of one store that leave different values at one address: what remains is undefined."""
+    w, rec, mask = c.arg(1), c.arg(2), c.arg(4)
+    t = f"i{8 * width}"
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        host = c.to_ptr(c.add(address, delta))
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        with c.if_(c.icmp("ne", c.load(t, packed), c.load(t, host, 0, width)), likely=False):
+            report(c, "race", rec, w, lane, address, extra=-1, width=width)
+
+
+@runtime(r"slow_(ld|st)_global_(\d+)")
+def _slow(m: re.Match[str]) -> Code:
+    """Lane by lane: buffers that track initialisation, lanes in several buffers, faults. Addresses in the scratch."""
+    store, width = m[1] == "st", int(m[2])
+    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("i32", "mask")], "noinline")
+    context, w, rec, mask = (c.arg(i) for i in range(4))
+    place, scratch = c.at(w, WARP_SCRATCH + 1024), c.at(w, WARP_SCRATCH)
+    good, rows = c.var("i32", 0), c.buffer(256)
+    t = f"i{8 * width}"
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        flag = const("i64", int(store))
+        row = c.call("ptr", "resolve", context, w, rec, address, lane, const("i64", width), flag)
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        with c.if_else(c.icmp("eq", c.to_int(row), 0)) as bad:
+            c.store(const(t, 0), packed)
+            bad.otherwise()
+            host = c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8)))
+            tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
+            with c.if_(tracked):
+                c.call("void", f"track_{m[1]}", context, w, rec, row, address, lane, const("i64", width))
+            watch(c, m[1], row, address, lane, const("i64", width))
+            if store:
+                c.store(c.load(t, packed), host, 0, width)
+            else:
+                c.store(c.load(t, host, 0, width), packed)
+            good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
+            keep_row(c, rows, lane, row)
+    with c.if_(c.icmp("ne", good.get(), 0)):
+        c.bump(rec, REC["requests"])
+        c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", good.get()), "i64"))
+    count_by_buffer(c, m[1], c.load("<32 x i64>", place, 0, 8), rows, good.get())
+    c.ret_()
+    return c
+
+
+def keep_row(c: Code, rows: V, lane: V, row: V) -> None:
+    """Note which buffer a lane's address lies in, for `count_by_buffer`."""
+    c.store(row, c.at(rows, c.shl(c.zext(lane, "i64"), 3)), 0, 8)
+
+
+def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
+    """Count lanes whose addresses may lie in several buffers: each buffer has a map of touched sectors of its own."""
+    context, rec = c.arg(0), c.arg(2)
+    saved = c.load("ptr", rec, REC["row"], 8)
+    rest = c.var("i32", mask)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        row = lane_of(c, rows, c.intrinsic("cttz", now, True))
+        same = c.icmp("eq", c.load("<32 x i64>", rows, 0, 8), c.splat(row))
+        here = c.and_(c.mask_bits(same), now)
+        rest.set(c.and_(now, c.not_(here)))
+        c.store(row, rec, REC["row"], 8)
+        c.call("void", f"count_{kind}_any", context, rec, addr, here)
+    c.store(saved, rec, REC["row"], 8)
+
+
+@runtime(r"track_(ld|st)")
+def _track(m: re.Match[str]) -> Code:
+    """Initialised bits of a tracked buffer: set them (st) or demand them (ld)."""
+    types = ["ptr", "ptr", "ptr", "ptr", "i64", "i32", "i64"]
+    names = ["ctx", "w", "rec", "row", "address", "lane", "width"]
+    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
+    _, w, rec, row, address, lane, width = (c.arg(i) for i in range(7))
+    state = c.load("ptr", row, ROW["state"], 8)
+    start = c.sub(address, c.load("i64", row, ROW["low"], 8))
+    with c.times(width) as step:
+        at = c.add(start, step)
+        word = c.at(state, c.lshr(at, 2))
+        bit = c.trunc(c.shl(const("i64", 1), c.and_(at, 3)), "i8")
+        old = c.load("i8", word)
+        if m[1] == "st":
+            c.store(c.or_(old, bit), word)
+        else:
+            with c.if_(c.icmp("eq", c.and_(old, bit), 0), likely=False):
+                report(c, "uninitialised", rec, w, lane, c.add(address, step))
+                c.store(c.or_(old, bit), word)
+    c.ret_()
+    return c
+
+
+@runtime(r"count_(ld|st)_run")
+def _count_run(m: re.Match[str]) -> Code:
+    """Sectors and lines of the bytes first..last (inclusive)."""
+    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "rec"), ("i64", "first"), ("i64", "last")], "noinline")
+    context, rec, first, last = (c.arg(i) for i in range(4))
+    low, high = c.lshr(first, 5), c.lshr(last, 5)
+    c.bump(rec, REC["sectors"], c.add(c.sub(high, low), 1))
+    line, final = c.lshr(low, 2), c.lshr(high, 2)
+    c.bump(rec, REC["lines"], c.add(c.sub(final, line), 1))
+    with c.times(c.add(c.sub(final, line), 1)) as step:
+        now = c.add(line, step)
+        start = c.select(c.icmp("eq", now, line), c.and_(low, 3), 0)
+        stop = c.select(c.icmp("eq", now, final), c.and_(high, 3), 3)
+        upto = c.sub(c.shl(const("i64", 2), stop), 1)
+        sectors = c.trunc(c.and_(upto, c.not_(c.sub(c.shl(const("i64", 1), start), 1))), "i32")
+        c.call("void", f"line_{m[1]}", context, rec, now, sectors)
+    c.ret_()
+    return c
+
+
+@runtime(r"count_(ld|st)_any")
+def _count_any(m: re.Match[str]) -> Code:
+    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "rec"), ("<32 x i64>", "addr"), ("i32", "mask")], "noinline")
+    context, rec, addr, mask = (c.arg(i) for i in range(4))
+    lines = c.lshr(addr, 7)
+    place = spill(c, lines, 256)
+    bits = c.shl(const("<32 x i32>", 1), c.trunc(c.and_(c.lshr(addr, 5), 3), "i32"))
+    rest = c.var("i32", mask)
+    with c.while_() as loop:
+        now = rest.get()
+        loop.until(c.icmp("eq", now, 0))
+        line = lane_of(c, place, c.intrinsic("cttz", now, True))
+        same = c.and_(c.icmp("eq", lines, c.splat(line)), c.mask_vec(now))
+        chosen = c.select(same, bits, 0)
+        sectors = c.call("i32", "llvm.vector.reduce.or.v32i32", chosen)
+        rest.set(c.and_(now, c.not_(c.mask_bits(same))))
+        c.bump(rec, REC["sectors"], c.zext(c.intrinsic("ctpop", sectors), "i64"))
+        c.bump(rec, REC["lines"])
+        c.call("void", f"line_{m[1]}", context, rec, line, sectors)
+    c.ret_()
+    return c
+
+
+@runtime("line_st")
+def _line_store(_: re.Match[str]) -> Code:
+    c = Code("void", "line_st", [("ptr", "ctx"), ("ptr", "rec"), ("i64", "line"), ("i32", "sectors")])
+    _touch(c, c.load("ptr", c.arg(1), REC["row"], 8), c.arg(2), c.arg(3), 2)
+    c.ret_()
+    return c
+
+
+def _touch(c: Code, row: V, line: V, sectors: V, flag: int) -> None:
+    """Mark the sectors of a line in the buffer's map of touched sectors."""
+    touched = c.load("ptr", row, ROW["touched"], 8)
+    base = c.sub(c.shl(line, 2), c.lshr(c.load("i64", row, ROW["low"], 8), 5))
+    for sector in range(4):
+        wanted = c.icmp("ne", c.and_(sectors, 1 << sector), 0)
+        with c.if_(wanted):
+            place = c.at(touched, c.add(base, sector))
+            c.store(c.or_(c.load("i8", place), flag), place)
+
+
+@runtime("line_ld")
+def _line_load(_: re.Match[str]) -> Code:
+    """One line through the L1 tags: count the sectors that miss, mark them as fetched."""
+    c = Code("void", "line_ld", [("ptr", "ctx"), ("ptr", "rec"), ("i64", "line"), ("i32", "sectors")])
+    context, rec, line, sectors = (c.arg(i) for i in range(4))
+    sets = ctx(c, context, "tag_sets")
+    index = c.and_(c.xor(line, c.lshr(line, 7)), c.sub(sets, 1))
+    entry = c.at(ctx(c, context, "tags", "ptr"), c.mul(index, LINE))
+    tags = c.load("<4 x i64>", entry, 0, 8)
+    wide = c.op("<4 x i64>", f"insertelement <4 x i64> poison, i64 {line.s}, i64 0")
+    wide = c.op("<4 x i64>", f"shufflevector <4 x i64> {wide.s}, <4 x i64> poison, <4 x i32> zeroinitializer")
+    hits = c.op("i4", f"bitcast <4 x i1> {c.icmp('eq', tags, wide).s} to i4")
+    missing = c.var("i32", sectors)
+    with c.if_else(c.icmp("ne", hits, 0)) as hit:
+        way = c.intrinsic("cttz", c.zext(hits, "i64"), True)
+        place = c.at(entry, c.add(c.shl(way, 3), 8 * L1_WAYS))
+        valid = c.load("i32", place)
+        missing.set(c.and_(sectors, c.not_(valid)))
+        c.store(c.or_(valid, sectors), place)
+        hit.otherwise()
+        turn = c.load("i64", entry, 16 * L1_WAYS, 8)
+        c.store(c.add(turn, 1), entry, 16 * L1_WAYS, 8)
+        slot = c.shl(c.and_(turn, L1_WAYS - 1), 3)
+        c.store(line, c.at(entry, slot), 0, 8)
+        c.store(sectors, c.at(entry, c.add(slot, 8 * L1_WAYS)))
+    left = missing.get()
+    with c.if_(c.icmp("ne", left, 0)):
+        c.bump(rec, REC["l1_misses"], c.zext(c.intrinsic("ctpop", left), "i64"))
+        _touch(c, c.load("ptr", rec, REC["row"], 8), line, left, 1)
+    c.ret_()
+    return c
+
+
+@runtime(r"uniform_ld_global_(\d+)")
+def _uniform_load(m: re.Match[str]) -> Code:
+    """One address for the whole warp, not in the sector that was read last. Returns where its bytes are."""
+    width = int(m[1])
+    c = memory_code("ptr", m[0], "i64")
+    context, w, rec, address, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    result = c.var("ptr", scratch)
+    lead = c.intrinsic("cttz", mask, True)
+    offset = c.sub(address, c.load("i64", rec, REC["low"], 8))
+    good = c.icmp("ult", offset, c.load("i64", rec, REC["limit"], 8))
+    good = c.and_(good, c.icmp("eq", c.and_(address, width - 1), 0))
+    with c.if_else(c.icmp("eq", mask, 0)) as nobody:
+        c.store(const("i128", 0), scratch)
+        nobody.otherwise()
+        row = c.var("ptr", c.load("ptr", rec, REC["row"], 8))
+        with c.if_(c.not_(good)):
+            row.set(c.call("ptr", "resolve", context, w, rec, address, lead, const("i64", width), const("i64", 0)))
+        with c.if_else(c.icmp("eq", c.to_int(row.get()), 0)) as bad:
+            c.store(const("i128", 0), scratch)
+            bad.otherwise()
+            found = row.get()
+            with c.if_(c.icmp("ne", c.and_(c.load("i64", found, ROW["flags"], 8), TRACKED), 0)):
+                c.call("void", "track_ld", context, w, rec, found, address, lead, const("i64", width))
+            result.set(c.to_ptr(c.add(address, c.load("i64", found, ROW["delta"], 8))))
+            watch(c, "ld", found, address, lead, const("i64", width))
+            _count_uniform(c, found, good)
+    c.ret_(result.get())
+    return c
+
+
+def _count_uniform(c: Code, found: V, known: V) -> None:
+    """Count the line, unless this instruction has just read the same sector.
+
+    A watched buffer comes here for every load, but must be counted as if it had not.
+    """
+    context, _, rec, address, _ = (c.arg(i) for i in range(5))
+    sector = c.lshr(address, 5)
+    again = c.and_(known, c.icmp("eq", sector, ctx(c, context, "last_counted")))
+    with c.if_(c.not_(again)):
+        saved = c.load("ptr", rec, REC["row"], 8)
+        c.store(found, rec, REC["row"], 8)
+        bit = c.trunc(c.shl(const("i64", 1), c.and_(c.lshr(address, 5), 3)), "i32")
+        c.call("void", "line_ld", context, rec, c.lshr(address, 7), bit)
+        c.store(saved, rec, REC["row"], 8)
+        c.store(sector, context, CTX["last_counted"], 8)
+    c.store(c.select(watched(c, found), const("i64", -1), sector), context, CTX["last_sector"], 8)

@@ -1,0 +1,168 @@
+"""Races between blocks in global memory: per granule of a writable buffer its last writer and its first reader.
+
+Blocks of one context run one after another, so the first reader tells whether any other block has read. A block that
+wrote and then fenced has released what it wrote; one that executed an atomic or a synchronising load has acquired.
+Released and acquired is ordered, whatever the flag in between was: that errs towards silence.
+"""
+
+from __future__ import annotations
+
+import re
+
+from evo.sim.abi import KIND, OTHER_BLOCK, OTHER_READ, REC, ROW, STAMP_RELEASE, STAMP_RELEASES, STAMP_SLOT, WARP
+from evo.sim.llvm_ir import IOTA64, Code, V, const
+from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, spill
+from evo.sim.runtime.registry import runtime
+
+ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
+
+
+def watched(c: Code, row: V) -> V:
+    """Is the buffer of this row one whose accesses are compared between blocks?"""
+    return c.icmp("ne", c.load("i64", row, ROW["writers"], 8), 0)
+
+
+def watch(c: Code, kind: str, row: V, address: V, lane: V, width: V) -> None:
+    """One lane's access."""
+    context, w, rec = (c.arg(i) for i in range(3))
+    with c.if_(watched(c, row)):
+        c.call("void", f"between_{kind}", context, w, rec, row, address, lane, width)
+
+
+def _stamp(c: Code, context: V, w: V) -> tuple[V, V]:
+    """The stamp of lane 0 of this warp, and the number of its block."""
+    slot = ctx(c, context, "slot")
+    mine = c.add(slot, 1)
+    releases = c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8)
+    past = c.intrinsic("umin", releases, const("i64", STAMP_RELEASES))
+    thread = c.shl(c.load("i64", w, WARP["index"], 8), 5)
+    stamp = c.or_(c.or_(c.shl(mine, STAMP_SLOT), c.shl(past, STAMP_RELEASE)), thread)
+    return stamp, mine
+
+
+def _first(c: Code, context: V, row: V, address: V) -> V:
+    """The granule number of an address within its buffer."""
+    shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
+    return c.sub(c.lshr(address, shift), c.lshr(c.load("i64", row, ROW["low"], 8), shift))
+
+
+@runtime(r"between_(ld|st|at)")
+def _between(m: re.Match[str]) -> Code:
+    """Compare with the last writer (and, for a store, the first reader); then leave this lane's stamp."""
+    types = ["ptr", "ptr", "ptr", "ptr", "i64", "i32", "i64"]
+    names = ["ctx", "w", "rec", "row", "address", "lane", "width"]
+    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
+    context, w, rec, row, address, lane, width = (c.arg(i) for i in range(7))
+    base, mine = _stamp(c, context, w)
+    stamp = c.or_(base, c.zext(lane, "i64"))
+    if m[1] == "at":
+        stamp = c.or_(stamp, ATOMIC)
+    start = _first(c, context, row, address)
+    shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
+    writers, readers = c.load("ptr", row, ROW["writers"], 8), c.load("ptr", row, ROW["readers"], 8)
+    weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0) if m[1] != "at" else V("i1", "true")
+    with c.if_(weak), c.times(c.intrinsic("umax", c.lshr(width, shift), const("i64", 1))) as step:
+        at = c.shl(c.add(start, step), 3)
+        _demand_order(c, c.load("i64", writers, at, 8), mine, address, lane, 0)
+        first = c.load("i64", readers, at, 8)
+        if m[1] == "st":
+            _demand_order(c, first, mine, address, lane, OTHER_READ)
+            c.store(stamp, writers, at, 8)
+        else:
+            c.store(c.select(c.icmp("eq", first, 0), stamp, first), readers, at, 8)
+    c.ret_()
+    return c
+
+
+def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> None:
+    """Report a race unless the other access is of this block, or released by its block and acquired by this one."""
+    context, w, rec = (c.arg(i) for i in range(3))
+    width = c.arg(6)
+    block = c.lshr(c.and_(other, ATOMIC - 1), STAMP_SLOT)
+    foreign = c.and_(c.icmp("ne", other, 0), c.icmp("ne", block, mine))
+    with c.if_(foreign, likely=False):
+        slot = c.sub(block, 1)
+        then = c.and_(c.lshr(other, STAMP_RELEASE), STAMP_RELEASES)
+        released = c.icmp("ugt", c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8), then)
+        # Who resets a counter has met the atomics of the others in an atomic of its own.
+        released = c.or_(released, c.icmp("slt", other, 0))
+        ordered = c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0))
+        with c.if_(c.not_(ordered), likely=False):
+            thread = c.and_(other, (1 << STAMP_RELEASE) - 1)
+            extra = c.or_(c.or_(c.shl(slot, 16), thread), OTHER_BLOCK | how)
+            kind = const("i64", KIND["race"])
+            c.call("void", "fault", context, kind, rec, w, c.zext(lane, "i64"), address, extra, width)
+
+
+@runtime(r"between_(ld|st)_(\d+)")
+def _between_warp(m: re.Match[str]) -> Code:
+    """All lanes of a mask in one buffer; 32 side by side are compared at once."""
+    kind, width = m[1], int(m[2])
+    types = ["ptr", "ptr", "ptr", "ptr", "<32 x i64>", "i32"]
+    c = Code("void", m[0], list(zip(types, ["ctx", "w", "rec", "row", "addr", "mask"], strict=True)), "noinline")
+    context, w, rec, row, addr, mask = (c.arg(i) for i in range(6))
+    place = spill(c, addr, 256)
+    first = lane_of(c, place, const("i32", 0))
+    straight = c.and_(c.icmp("eq", mask, -1), all_of(c, consecutive(c, addr, first, const("i32", 0), width), mask))
+    straight = c.and_(straight, c.icmp("eq", ctx(c, context, "granule"), width))
+    weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
+    with c.if_(c.and_(straight, weak), likely=True):
+        _side_by_side(c, kind, first)
+    with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
+        _note(c, kind, width, addr, mask)
+        c.ret_()
+        c.label(c.new_label("dead"))
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        c.call("void", f"between_{kind}", context, w, rec, row, address, lane, const("i64", width))
+    c.ret_()
+    return c
+
+
+def _note(c: Code, kind: str, width: int, addr: V, mask: V) -> None:
+    """Nobody asked for races: leave a mark, so that the parts of a launch can see whether they met."""
+    context, w, _, row = (c.arg(i) for i in range(4))
+    base, _ = _stamp(c, context, w)
+    shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
+    low = c.lshr(c.load("i64", row, ROW["low"], 8), shift)
+    place = spill(c, c.sub(c.lshr(addr, c.splat(shift)), c.splat(low)), 256)
+    marks = c.load("ptr", row, ROW["writers" if kind == "st" else "readers"], 8)
+    steps = c.intrinsic("umax", c.lshr(const("i64", width), shift), const("i64", 1))
+    with c.each_lane(mask) as lane:
+        start = c.at(marks, c.shl(lane_of(c, place, lane), 3))
+        c.store(base, start, 0, 8)
+        with c.if_(c.icmp("ugt", steps, 1)), c.times(steps) as step:
+            c.store(base, c.at(start, c.shl(step, 3)), 0, 8)
+
+
+def _side_by_side(c: Code, kind: str, first: V) -> None:
+    """Return early when every granule is new to this launch or was last touched by this block."""
+    context, w, _, row = (c.arg(i) for i in range(4))
+    base, mine = _stamp(c, context, w)
+    stamps = c.or_(c.splat(base), IOTA64)
+    at = c.shl(_first(c, context, row, first), 3)
+    writers, readers = (c.at(c.load("ptr", row, ROW[name], 8), at) for name in ("writers", "readers"))
+    written, read = (c.load("<32 x i64>", place, 0, 8) for place in (writers, readers))
+
+    def own(last: V) -> V:
+        here = c.icmp("eq", c.lshr(last, STAMP_SLOT), c.splat(mine))
+        return c.or_(c.icmp("eq", last, 0), here)
+
+    good = c.and_(own(written), own(read)) if kind == "st" else own(written)
+    with c.if_(c.icmp("eq", c.mask_bits(good), -1), likely=True):
+        if kind == "st":
+            c.store(stamps, writers, 0, 8)
+        else:
+            c.store(c.select(c.icmp("eq", read, 0), stamps, read), readers, 0, 8)
+        c.ret_()
+        c.label(c.new_label("dead"))
+
+
+@runtime("between_release")
+def _release(_: re.Match[str]) -> Code:
+    """A fence of the whole GPU: what this block wrote so far may be seen by who synchronises with it."""
+    c = Code("void", "between_release", [("ptr", "ctx")])
+    context = c.arg(0)
+    c.bump(c.at(ctx(c, context, "releases", "ptr"), c.shl(ctx(c, context, "slot"), 3)), 0)
+    c.ret_()
+    return c

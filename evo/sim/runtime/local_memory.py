@@ -1,0 +1,191 @@
+"""Local memory (per thread) and generic addresses."""
+
+from __future__ import annotations
+
+import re
+
+from evo.sim.abi import LOCAL_WINDOW, REC, SHARED_WINDOW, SOURCE_LANE, WARP, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.llvm_ir import IOTA32, IOTA64, Code, V, const
+from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
+from evo.sim.runtime.registry import runtime
+
+
+@runtime(r"(ld|st)_local_(\d+)")
+def _local(m: re.Match[str]) -> Code:
+    store, width = m[1] == "st", int(m[2])
+    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    place = spill(c, addr, 256)
+    size = ctx(c, context, "local_size")
+    data, states = ctx(c, context, "local", "ptr"), ctx(c, context, "local_state", "ptr")
+    warp = c.shl(c.load("i64", w, WARP["index"], 8), 5)
+    t = f"i{8 * width}"
+    ones = const(t, int.from_bytes(b"\x01" * width, "little"))
+    c.bump(rec, REC["requests"])
+    c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
+    _count_interleaved(c, width)
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
+        room = c.and_(c.icmp("uge", size, width), c.icmp("ule", address, c.sub(size, width)))
+        straight = c.icmp("eq", c.and_(address, width - 1), 0)
+        with c.if_else(c.and_(room, straight), likely=True) as inside:
+            base = c.add(c.mul(c.add(warp, c.zext(lane, "i64")), size), address)
+            host, state = c.at(data, base), c.at(states, base)
+            if store:
+                c.store(c.load(t, packed), host)
+                c.store(ones, state)
+            else:
+                with c.if_(c.icmp("ne", c.load(t, state), ones), likely=False):
+                    report(c, "uninitialised", rec, w, lane, address, extra=3, width=width)
+                c.store(c.load(t, host), packed)
+            inside.otherwise()
+            with c.if_else(straight) as beyond:
+                report(c, "out_of_bounds", rec, w, lane, address, extra=3, width=width)
+                beyond.otherwise()
+                report(c, "misaligned", rec, w, lane, address, extra=3, width=width)
+            if not store:
+                c.store(const(t, 0), packed)
+    if store:
+        c.ret_()
+    else:
+        c.ret_(scratch)
+    return c
+
+
+@runtime(r"ld_param_(\d+)")
+def _param(m: re.Match[str]) -> Code:
+    """Parameters at offsets that lanes have computed."""
+    width = int(m[1])
+    c = memory_code("ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch, place = c.at(w, WARP_SCRATCH), spill(c, addr, 256)
+    size, params = ctx(c, context, "param_size"), ctx(c, context, "params", "ptr")
+    t = f"i{8 * width}"
+    c.call("void", "llvm.memset.p0.i64", scratch, const("i8", 0), const("i64", 32 * width), V("i1", "false"))
+    with c.each_lane(mask) as lane:
+        offset = lane_of(c, place, lane)
+        room = c.and_(c.icmp("uge", size, width), c.icmp("ule", offset, c.sub(size, width)))
+        straight = c.icmp("eq", c.and_(offset, width - 1), 0)
+        with c.if_else(c.and_(room, straight), likely=True) as inside:
+            c.store(c.load(t, c.at(params, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
+            inside.otherwise()
+            with c.if_else(straight) as beyond:
+                report(c, "out_of_bounds", rec, w, lane, offset, extra=4, width=width)
+                beyond.otherwise()
+                report(c, "misaligned", rec, w, lane, offset, extra=4, width=width)
+    c.ret_(scratch)
+    return c
+
+
+def _count_interleaved(c: Code, width: int) -> None:
+    """Local memory is interleaved by lane in hardware: one word of 32 lanes is a line, that of 8 lanes a sector."""
+    rec, addr, mask = c.arg(2), c.arg(3), c.arg(4)
+    words = c.lshr(addr, 2)
+    for name, keys in (("lines", words), ("sectors", c.or_(c.shl(words, 2), c.lshr(IOTA64, 3)))):
+        place = spill(c, keys, 256)
+        rest = c.var("i32", mask)
+        with c.while_() as loop:
+            now = rest.get()
+            loop.until(c.icmp("eq", now, 0))
+            same = c.icmp("eq", keys, c.splat(lane_of(c, place, c.intrinsic("cttz", now, True))))
+            rest.set(c.and_(now, c.not_(c.mask_bits(same))))
+            c.bump(rec, REC[name], max(1, width // 4))
+
+
+def _window(c: Code, addr: V, base: int) -> V:
+    return c.icmp("ult", c.sub(addr, base), WINDOW_SIZE)
+
+
+@runtime(r"(ld|st)_generic_(\d+)")
+def _generic(m: re.Match[str]) -> Code:
+    """Sort lanes by the window their address lies in; all lanes in one window is the common case."""
+    store, width = m[1] == "st", int(m[2])
+    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
+    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    scratch = c.at(w, WARP_SCRATCH)
+    shared = c.and_(c.mask_bits(_window(c, addr, SHARED_WINDOW)), mask)
+    local = c.and_(c.mask_bits(_window(c, addr, LOCAL_WINDOW)), mask)
+    rest = c.and_(mask, c.not_(c.or_(shared, local)))
+    gathered = c.buffer(32 * width)
+    with c.if_(c.icmp("ne", rest, mask)):
+        with c.if_(c.icmp("ne", shared, 0)):
+            near = c.trunc(c.sub(addr, SHARED_WINDOW), "i32")
+            _part(c, m[1], "shared", width, near, shared, gathered)
+        with c.if_(c.icmp("ne", local, 0)):
+            _part(c, m[1], "local", width, c.sub(addr, LOCAL_WINDOW), local, gathered)
+        with c.if_(c.icmp("ne", rest, 0)):
+            _part(c, m[1], "global", width, addr, rest, gathered)
+        if store:
+            c.ret_()
+        else:
+            c.call("void", "llvm.memcpy.p0.p0.i64", scratch, gathered, const("i64", 32 * width), V("i1", "false"))
+            c.ret_(scratch)
+        c.label(c.new_label("dead"))
+    if store:
+        c.call("void", f"st_global_{width}", context, w, rec, addr, mask)
+        c.ret_()
+    else:
+        c.ret_(c.call("ptr", f"ld_global_{width}", context, w, rec, addr, mask))
+    return c
+
+
+def _part(c: Code, kind: str, space: str, width: int, addr: V, mask: V, gathered: V) -> None:
+    context, w, rec = (c.arg(i) for i in range(3))
+    if kind == "st":
+        c.call("void", f"st_{space}_{width}", context, w, rec, addr, mask)
+        return
+    data = c.call("ptr", f"ld_{space}_{width}", context, w, rec, addr, mask)
+    t = f"i{8 * width}"
+    with c.each_lane(mask) as lane:
+        offset = c.mul(c.zext(lane, "i64"), width)
+        c.store(c.load(t, c.at(data, offset)), c.at(gathered, offset))
+
+
+@runtime("permute")
+def _permute(_: re.Match[str]) -> Code:
+    """scratch[256..] = scratch[0..] picked by the lane numbers at scratch[128..]."""
+    c = Code("void", "permute", [("ptr", "w")], "noinline")
+    scratch = c.at(c.arg(0), WARP_SCRATCH)
+    with c.times(const("i64", 32)) as lane:
+        at = c.shl(lane, 2)
+        source = c.zext(c.load("i32", c.at(scratch, c.add(at, 128)), 0, 4), "i64")
+        c.store(c.load("i32", c.at(scratch, c.shl(source, 2)), 0, 4), c.at(scratch, c.add(at, 256)), 0, 4)
+    c.ret_()
+    return c
+
+
+@runtime(r"demand_shfl_(idx|bfly|up|down)")
+def _demand_source(m: re.Match[str]) -> Code:
+    """The source lanes of the running lanes must run too, where the shuffle's segment does not clamp them.
+
+    Up and down may read lanes outside the mask, and down may read an absent lane in a lane at or beyond the distance:
+    a reduction throws those results away.
+    """
+    names = ["ctx", "w", "rec", "lanes", "control", "members", "running"]
+    types = ["ptr", "ptr", "ptr", "<32 x i32>", "<32 x i32>", "<32 x i32>", "i32"]
+    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline cold")
+    _, w, rec, lanes, control, members, running = (c.arg(i) for i in range(7))
+    clamp, segment = c.and_(control, 31), c.and_(c.lshr(control, 8), 31)
+    bottom = c.and_(IOTA32, segment)
+    top = c.or_(bottom, c.and_(clamp, c.not_(segment)))
+    near = c.and_(lanes, 31)
+    if m[1] in ("idx", "bfly"):
+        source = c.xor(IOTA32, near) if m[1] == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
+        used = c.icmp("sle", source, top)
+    else:
+        source = c.sub(IOTA32, near) if m[1] == "up" else c.add(IOTA32, near)
+        named = c.icmp("ne", c.and_(c.lshr(members, c.and_(source, 31)), 1), 0)
+        inside = c.icmp("sge", source, top) if m[1] == "up" else c.icmp("sle", source, top)
+        used = c.and_(named, inside)
+        if m[1] == "down":
+            used = c.and_(used, c.icmp("slt", c.sub(IOTA32, bottom), near))
+    absent = c.icmp("eq", c.and_(c.lshr(c.splat(running), c.and_(source, 31)), 1), 0)
+    wrong = c.and_(c.mask_bits(c.and_(absent, used)), running)
+    with c.if_(c.icmp("ne", wrong, 0), likely=False):
+        lane = c.intrinsic("cttz", wrong, True)
+        from_ = lane_of(c, spill(c, source, 128), lane, "i32")
+        report(c, "warp_sync", rec, w, lane, const("i64", 0), extra=c.or_(c.zext(from_, "i64"), SOURCE_LANE))
+    c.ret_()
+    return c

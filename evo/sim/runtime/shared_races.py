@@ -1,0 +1,262 @@
+"""The race checker of shared memory: per word the last writer and every warp's last read, ordered by vector clocks.
+
+clocks[me][v] is the newest clock of warp v that happens before what warp `me` does now. Barriers join clocks.
+writer[word] = clock << 32 | warp << 8 | lane; reader[v][word] = clock of v's last read << 5 | lane, and newest[word] is
+the newest of these clocks. What is not newer than a warp's safe clock happens before all that the warp does now.
+"""
+
+from __future__ import annotations
+
+import re
+
+from evo.sim.abi import MAX_WARPS, REC, REC_SIZE, STRONG_SITE, WARP, WARP_SCRATCH
+from evo.sim.llvm_ir import IOTA32, Code, V, const
+from evo.sim.runtime.fault_report import ctx, report
+from evo.sim.runtime.registry import runtime
+
+ROW = 4 * MAX_WARPS
+_STRONG_READ = 1 << 31
+
+
+def own_clocks(c: Code, context: V, me: V) -> V:
+    return c.at(ctx(c, context, "clocks", "ptr"), c.mul(me, ROW))
+
+
+@runtime(r"race_(ld|st|at|add)")
+def _race(m: re.Match[str]) -> Code:
+    """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already.
+
+    An atomic must come after plain stores, such as the one that clears a counter, and one that adds also after plain
+    reads of other warps, unless those go on to an atomic of their own. It leaves no trace: who looks before a
+    compare-and-swap or a maximum, or resets a lock, need not be ordered with the atomics of others.
+    """
+    names = ["ctx", "w", "rec", "address", "lane", "size", "same"]
+    types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i32"]
+    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
+    context, w, rec, address, lane, size, _ = (c.arg(i) for i in range(7))
+    me = c.load("i64", w, WARP["index"], 8)
+    mine = own_clocks(c, context, me)
+    clock = c.load("i32", mine, c.shl(me, 2))
+    shift = granule_shift(c, context)
+    site = _site(c, rec)
+    with c.times(c.intrinsic("umax", c.lshr(size, shift), const("i64", 1))) as step:
+        word = c.add(c.lshr(address, shift), step)
+        writer = c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3))
+        newest = c.at(ctx(c, context, "newest", "ptr"), c.shl(word, 2))
+        own_reads = c.at(_reads_of(c, context, me), c.shl(word, 2))
+        last, read = c.load("i64", writer, 0, 8), c.load("i32", newest)
+        safe = c.load("i64", w, WARP["safe_clock"], 8)
+        settled = c.icmp("ule", c.lshr(last, 32), safe)
+        if m[1] in ("st", "add"):
+            settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
+        with c.if_(c.not_(settled)):
+            _demand_order(c, last, mine, me, atomic=m[1] in ("at", "add"))
+            _demand_warp_step(c, m[1], last, clock, site)
+            if m[1] == "st":
+                _demand_own_reads(c, c.load("i32", own_reads), clock)
+            if m[1] in ("st", "add"):
+                _demand_reads(c, word, mine, me, atomic=m[1] == "add")
+        if m[1] == "st":
+            stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
+            c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
+        elif m[1] == "ld":
+            # A flag that is polled may be set at any time: such a read is no end of a race.
+            with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
+                c.store(c.or_(c.or_(c.shl(clock, 5), lane), _strong_read(c, rec)), own_reads)
+                c.store(c.intrinsic("umax", read, clock), newest)
+        else:
+            c.store(const("i32", 0), own_reads)
+    c.ret_()
+    return c
+
+
+def _strong_read(c: Code, rec: V) -> V:
+    """The top bit of a read's stamp: it was a synchronising one."""
+    return c.select(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 0), const("i32", _STRONG_READ), 0)
+
+
+def _reads_of(c: Code, context: V, warp: V) -> V:
+    return c.at(ctx(c, context, "reader", "ptr"), c.mul(warp, ctx(c, context, "reader_stride")))
+
+
+def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
+    """The last write by another warp happens before this access; an atomic may meet a synchronising store."""
+    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    other = c.and_(c.lshr(last, 8), 255)
+    seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
+    unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
+    # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
+    unordered = c.and_(unordered, c.icmp("eq", same, 0))
+    if atomic:
+        unordered = c.and_(unordered, c.icmp("ne", c.and_(c.lshr(last, 16), 0xFFFF), STRONG_SITE))
+    with c.if_(unordered, likely=False):
+        who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
+        report(c, "race", rec, w, lane, address, extra=who, width=4)
+
+
+def _demand_reads(c: Code, word: V, mine: V, me: V, *, atomic: bool) -> None:
+    """Every other warp's last read happens before this store; an atomic may meet synchronising reads."""
+    context, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    with c.if_(c.icmp("eq", same, 0)), c.times(ctx(c, context, "warp_count")) as reader:
+        read = c.load("i32", _reads_of(c, context, reader), c.shl(word, 2))
+        late = c.icmp("ugt", c.lshr(c.and_(read, _STRONG_READ - 1), 5), c.load("i32", mine, c.shl(reader, 2)))
+        if atomic:
+            late = c.and_(late, c.icmp("ult", read, _STRONG_READ))
+        with c.if_(c.and_(late, c.icmp("ne", reader, me)), likely=False):
+            who = c.or_(c.or_(c.shl(reader, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
+            report(c, "race", rec, w, lane, address, extra=who, width=4)
+
+
+def _site(c: Code, rec: V) -> V:
+    """16 bits that tell the instructions of a kernel apart, so that the lanes of one store are not compared."""
+    base = c.to_int(ctx(c, c.arg(0), "counters", "ptr"))
+    number = c.and_(c.lshr(c.sub(c.to_int(rec), base), REC_SIZE.bit_length() - 1), 0x7FFF)
+    strong = c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 0)
+    return c.select(strong, const("i64", STRONG_SITE), number)
+
+
+def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
+    """Lanes of a warp run apart since sm_70: what another lane wrote since the last *_sync is not there yet.
+
+    Volatile accesses are left alone: lock-step code from before that is written with them.
+    """
+    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    me = c.load("i64", w, WARP["index"], 8)
+    hazard = c.and_(
+        c.icmp("eq", c.lshr(last, 32), c.zext(clock, "i64")), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me)
+    )
+    hazard = c.and_(hazard, c.icmp("ne", c.and_(last, 31), c.zext(lane, "i64")))
+    by = c.and_(c.lshr(last, 16), 0xFFFF)
+    weak = c.and_(c.icmp("ne", by, STRONG_SITE), c.icmp("ne", site, STRONG_SITE))
+    hazard = c.and_(hazard, weak)
+    if kind == "st":
+        hazard = c.and_(hazard, c.and_(c.icmp("ne", by, site), c.icmp("eq", same, 0)))
+    with c.if_(hazard, likely=False):
+        report(c, "race", rec, w, lane, address, extra=c.or_(c.and_(last, 0xFFFF), 1 << 16), width=4)
+
+
+def _demand_own_reads(c: Code, read: V, clock: V) -> None:
+    """A store over what another lane of the warp has read since the last *_sync: that lane may yet read it again."""
+    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    then = c.lshr(c.and_(read, _STRONG_READ - 1), 5)
+    hazard = c.and_(c.icmp("eq", then, clock), c.icmp("ne", c.and_(read, 31), lane))
+    hazard = c.and_(hazard, c.icmp("eq", same, 0))
+    hazard = c.and_(hazard, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
+    with c.if_(hazard, likely=False):
+        me = c.load("i64", w, WARP["index"], 8)
+        who = c.or_(c.or_(c.shl(me, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
+        report(c, "race", rec, w, lane, address, extra=who, width=4)
+
+
+def move_on(c: Code, w: V) -> None:
+    """The warp's own clock moves on: what it does next is not part of what it has told.
+
+    It stops where the next one would reach the top bit of a read's stamp.
+    """
+    me = c.load("i64", w, WARP["index"], 8)
+    place = c.at(own_clocks(c, c.arg(0), me), c.shl(me, 2))
+    clock = c.load("i32", place)
+    c.store(c.add(clock, c.zext(c.icmp("ult", clock, (1 << 26) - 1), "i32")), place)
+
+
+@runtime("warp_step")
+def _warp_step(_: re.Match[str]) -> Code:
+    """The lanes of a warp have met."""
+    c = Code("void", "warp_step", [("ptr", "ctx"), ("ptr", "w")], "noinline")
+    move_on(c, c.arg(1))
+    c.ret_()
+    return c
+
+
+def granule_shift(c: Code, context: V) -> V:
+    """The context's `race` field is the size of a checked granule, the narrowest shared access of the kernel."""
+    return c.intrinsic("cttz", ctx(c, context, "race"), False)
+
+
+@runtime(r"race_(ld|st)_run")
+def _race_run(m: re.Match[str]) -> Code:
+    """All 32 lanes, side by side from `address`; stores compare with the scratch."""
+    names = ["ctx", "w", "rec", "address", "width"]
+    c = Code("void", m[0], list(zip(["ptr", "ptr", "ptr", "i64", "i64"], names, strict=True)), "noinline")
+    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    with c.if_(_settled(c, m[1]), likely=True):
+        _note_run(c, m[1])
+        c.ret_()
+        c.label(c.new_label("dead"))
+    base, scratch = c.at(ctx(c, context, "shared", "ptr"), address), c.at(w, WARP_SCRATCH)
+    with c.times(const("i64", 32)) as step:
+        offset = c.mul(step, width)
+        same = const("i32", 0)
+        if m[1] == "st":
+            # The first word decides: a store that differs elsewhere only is still taken as a write.
+            same = c.zext(c.icmp("eq", c.load("i32", base, offset), c.load("i32", scratch, offset)), "i32")
+            same = c.select(c.icmp("eq", width, 4), same, 0)
+        c.call("void", f"race_{m[1]}", context, w, rec, c.add(address, offset), c.trunc(step, "i32"), width, same)
+    c.ret_()
+    return c
+
+
+def _settled(c: Code, kind: str) -> V:
+    """The usual case: all granules were last written (for a store: and read) before the last barrier."""
+    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    shift = granule_shift(c, context)
+    first = c.lshr(address, shift)
+    safe = c.load("i64", w, WARP["safe_clock"], 8)
+    good = c.var("i32", c.select(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3), const("i32", -1), 0))
+    with c.times(c.lshr(width, shift)) as chunk:
+        word = c.add(first, c.shl(chunk, 5))
+        last = c.load("<32 x i64>", c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
+        fine = c.mask_bits(c.icmp("ule", c.lshr(last, 32), c.splat(safe)))
+        if kind == "st":
+            read = c.load("<32 x i32>", c.at(ctx(c, context, "newest", "ptr"), c.shl(word, 2)), 0, 4)
+            fine = c.and_(fine, c.mask_bits(c.icmp("ule", read, c.splat(c.trunc(safe, "i32")))))
+        good.set(c.and_(good.get(), fine))
+    return c.icmp("eq", good.get(), -1)
+
+
+def _note_run(c: Code, kind: str) -> None:
+    """Leave the stamps of 32 lanes side by side, 32 granules at a time."""
+    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    shift = granule_shift(c, context)
+    me = c.load("i64", w, WARP["index"], 8)
+    clock = c.load("i32", own_clocks(c, context, me), c.shl(me, 2))
+    per_lane = c.trunc(c.sub(c.intrinsic("cttz", width, False), shift), "i32")  # its logarithm
+    with c.times(c.lshr(width, shift)) as chunk:
+        word = c.add(c.lshr(address, shift), c.shl(chunk, 5))
+        lanes = c.lshr(c.add(IOTA32, c.splat(c.shl(c.trunc(chunk, "i32"), 5))), c.splat(per_lane))
+        if kind == "st":
+            stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.shl(_site(c, rec), 16)))
+            stamps = c.or_(c.splat(stamp), c.zext(lanes, "i64"))
+            c.store(stamps, c.at(ctx(c, context, "writer", "ptr"), c.shl(word, 3)), 0, 8)
+        else:
+            place = c.shl(word, 2)
+            reads = c.or_(c.splat(c.or_(c.shl(clock, 5), _strong_read(c, rec))), lanes)
+            c.store(reads, c.at(_reads_of(c, context, me), place), 0, 4)
+            newest = c.at(ctx(c, context, "newest", "ptr"), place)
+            c.store(c.intrinsic("umax", c.load("<32 x i32>", newest, 0, 4), c.splat(clock)), newest, 0, 4)
+
+
+@runtime("race_acquire|race_release")
+def _fence(m: re.Match[str]) -> Code:
+    """A fence publishes what this warp knows; a fence or atomic by another warp may learn it.
+
+    This errs towards silence: flags built from fences and atomics are never reported.
+    """
+    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "w")], "noinline")
+    context, w = c.arg(0), c.arg(1)
+    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+        me = c.load("i64", w, WARP["index"], 8)
+        mine = own_clocks(c, context, me)
+        public = ctx(c, context, "fence_clock", "ptr")
+        t = f"<{MAX_WARPS} x i32>"
+        both = c.intrinsic("umax", c.load(t, mine, 0, 4), c.load(t, public, 0, 4))
+        if m[0] == "race_release":
+            c.store(both, public, 0, 4)
+            place = c.at(mine, c.shl(me, 2))
+            c.store(c.add(c.load("i32", place), 1), place)
+        else:
+            own = c.load("i32", mine, c.shl(me, 2))
+            c.store(both, mine, 0, 4)
+            c.store(own, mine, c.shl(me, 2))
+    c.ret_()
+    return c

@@ -25,7 +25,7 @@ from evo.cuda.compile import Diagnostics, compile_source
 from evo.decide.capture_noise import ASSUMED, student_t
 from evo.decide.sequential import Between, NoiseFloor, gain_of, noise_floor, widened
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
-from evo.device.samples import BenchResult
+from evo.device.timing_types import BenchResult
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
 from evo.prepare import Failed, prepare

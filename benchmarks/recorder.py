@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from evo.device.samples import BenchResult
+    from evo.device.timing_types import BenchResult
 
 
 class Recorder:

@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device.samples import BenchOptions, RivalFigures
+from evo.device.timing_types import BenchOptions, RivalFigures
 from evo.device.worker import Worker
 from evo.errors import TaskInvalid
 from evo.results import Json, Timing, drop_absent

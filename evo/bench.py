@@ -27,7 +27,7 @@ from evo.decide.sequential import (
     too_fast,
 )
 from evo.device import Arrays, BenchCase
-from evo.device.samples import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Decision, Fault, Json, Timing, Verdict

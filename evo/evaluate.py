@@ -20,7 +20,7 @@ from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, KEPT, decide_modelled
 from evo.device import RunRequest
-from evo.device.samples import Stages
+from evo.device.timing_types import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.prepare import Failed, Prepared, simpler, spills

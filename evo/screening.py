@@ -19,7 +19,7 @@ from evo import gate
 from evo.bench import BenchOptions, BenchRequest
 from evo.decide.modelled import CASE_LOSS
 from evo.device import BenchCase, RunRequest, RunResult
-from evo.device.samples import BenchResult, Stages
+from evo.device.timing_types import BenchResult, Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
 from evo.prepare import Failed, Prepared, prepare, spills

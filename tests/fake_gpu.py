@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from evo.device import BenchCase, DeviceName, Program, RunRequest, RunResult
-from evo.device.samples import BenchRequest, BenchResult, RivalPairs, timing_of
+from evo.device.timing_types import BenchRequest, BenchResult, RivalPairs, timing_of
 from evo.device.worker import Crashed
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Fault

@@ -233,5 +233,5 @@ def _measured(request: RunRequest, index: str) -> Measured | Unavailable:
     with tempfile.TemporaryDirectory(prefix="evo-profile-") as folder:
         path = Path(folder) / "request"
         path.write_bytes(pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL))
-        target: Sequence[str] = [sys.executable, "-P", "-m", "evo.device.once", str(path), index]
+        target: Sequence[str] = [sys.executable, "-P", "-m", "evo.device.ncu_target", str(path), index]
         return measure(target, child_environment(), time_limit_s=_NCU_LIMIT_S)

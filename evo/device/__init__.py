@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.cuda.compile import Binary
-from evo.device.folded import Folded
+from evo.device.output_extremes import Folded
 from evo.errors import DeviceMissing, UsageError
 from evo.results import CaseBench, Fault
 from evo.spec.chips import CHIPS, Chip, chip

@@ -30,7 +30,7 @@ _COLLECT_AFTER = 20_000  # objects
 def open_device(name: DeviceName) -> Any:
     """Build the device in this process. Imports CuPy or the simulator, so only the child calls it."""
     if name.kind == "sim":
-        from evo.device.simulated import SimDevice
+        from evo.device.sim_device import SimDevice
 
         return SimDevice(name)
     from evo.device.gpu import GpuDevice

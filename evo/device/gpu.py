@@ -23,7 +23,7 @@ from evo.device.gpu_load import KernelFault, Loaded, Sequence, load, missing, mo
 from evo.device.gpu_lock import held, lock_path
 from evo.device.gpu_memory import Arena, Tools
 from evo.device.nvml import Monitor
-from evo.device.samples import BenchOptions, BenchRequest, BenchResult, RivalFigures, RivalPairs
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, RivalFigures, RivalPairs
 from evo.errors import HarnessFault
 from evo.results import Fault, Timing
 from evo.spec.chips import Chip, chip_by_name, queried
@@ -135,7 +135,7 @@ class GpuDevice:
     def versus(
         self, request: BenchRequest, folder: str, axes: dict[str, int], pairs: int
     ) -> dict[str, RivalPairs | str]:
-        from evo.device.gpu_versus import pair_rivals
+        from evo.device.gpu_rival_pairs import pair_rivals
 
         with self._timing():
             return pair_rivals(self, request, Path(folder), axes, pairs)

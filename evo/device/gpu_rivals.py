@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evo.device import Array, Arrays
-from evo.device.samples import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
+from evo.device.timing_types import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
 from evo.results import Timing
 from evo.spec.reference import load_module
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.decide.sequential import P99_SAMPLES, Sequential
-from evo.device.clocks import OwnClock, clock_ratio, same_clock
-from evo.device.gpu_case import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
+from evo.device.clock_pairs import OwnClock, clock_ratio, same_clock
+from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
-from evo.device.samples import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
+from evo.device.timing_types import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Fault, Json, Verdict
 

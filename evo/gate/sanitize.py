@@ -1,6 +1,6 @@
 """The GPU's own checkers, once before a variant is first kept: memcheck, racecheck, initcheck and synccheck.
 
-compute-sanitizer watches a child process that runs the check cases (`evo.device.sanitized`). It looks at the machine
+compute-sanitizer watches a child process that runs the check cases (`evo.device.sanitizer_target`). It looks at the machine
 code that the driver runs, which the simulator does not see. Where it is absent or may not attach, the record says so.
 """
 
@@ -111,7 +111,7 @@ def _run_tool(
     command = [program, "--tool", tool, "--error-exitcode", str(_FOUND_CODE), "--print-limit", "20"]
     command += ["--show-backtrace", "device", "--report-api-errors", "no", "--log-file", str(log)]
     command += ["--padding", "64"] if tool == "memcheck" else []
-    command += [sys.executable, "-P", "-m", "evo.device.sanitized", str(file), index]
+    command += [sys.executable, "-P", "-m", "evo.device.sanitizer_target", str(file), index]
     try:
         code, output = _output(command, limit_s)
     except subprocess.TimeoutExpired:

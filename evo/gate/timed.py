@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays, BenchCase, Program, RunRequest, RunResult, SecondLook, WideLook
-from evo.device.folded import fold, place_of
+from evo.device.output_extremes import fold, place_of
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import TaskInvalid
 from evo.gate.cases import fault_reason, fault_status

@@ -6,7 +6,7 @@ from typing import cast
 
 from evo.bench import BenchOptions, BenchRequest
 from evo.decide.sequential import gain_of, widened, words
-from evo.device.samples import RivalPairs
+from evo.device.timing_types import RivalPairs
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import EvoError
 from evo.evaluate import Workbench

@@ -19,7 +19,7 @@ def test_the_watched_launch_runs_alone(tmp_path: Path) -> None:
     request = tmp_path / "request"
     for body, code in (("if (i < n) y[i] = 2.0f * x[i];", 0), ("*(volatile float*)8 = x[i];", 1)):
         request.write_bytes(pickle.dumps(RunRequest(program=program(body), inputs=inputs())))
-        command = [sys.executable, "-P", "-m", "evo.device.once", str(request), "0"]
+        command = [sys.executable, "-P", "-m", "evo.device.ncu_target", str(request), "0"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
         assert done.returncode == code, done.stderr
         assert done.stdout == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evo.device import Arrays, DeviceName
-from evo.device.samples import BenchOptions, RivalFigures, timing_of
+from evo.device.timing_types import BenchOptions, RivalFigures, timing_of
 
 
 class RivalDevice:

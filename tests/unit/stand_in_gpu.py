@@ -8,8 +8,8 @@ import numpy as np
 
 from evo.decide.sequential import Sequential
 from evo.device import BenchCase, DeviceName, RunRequest, RunResult
-from evo.device.samples import BenchRequest, BenchResult, timing_of
-from evo.device.simulated import SimDevice
+from evo.device.sim_device import SimDevice
+from evo.device.timing_types import BenchRequest, BenchResult, timing_of
 from evo.results import CaseBench
 
 

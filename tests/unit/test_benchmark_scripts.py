@@ -26,7 +26,7 @@ from recorder import Recorder  # noqa: E402
 
 from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
 from evo.device.calibrate import Rate  # noqa: E402
-from evo.device.samples import BenchRequest, BenchResult, timing_of  # noqa: E402
+from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
 from evo.results import CaseBench, Status, Verdict  # noqa: E402
 from evo.screening import Screened  # noqa: E402
 from evo.spec.chips import chip  # noqa: E402

@@ -103,7 +103,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             f"time.sleep({sleep_s})\n"
             "given = sys.argv[1:]\n"
             "tool, log = given[given.index('--tool') + 1], given[given.index('--log-file') + 1]\n"
-            "assert given[given.index('-m') + 1] == 'evo.device.sanitized', given\n"
+            "assert given[given.index('-m') + 1] == 'evo.device.sanitizer_target', given\n"
             "assert pathlib.Path(given[-2]).is_file() and given[-1] == '0', given\n"
             f"report = {by_tool!r}.get(tool, {CLEAN!r})\n"
             "pathlib.Path(log).write_text(report)\n"

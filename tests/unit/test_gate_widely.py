@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evo.device import DeviceName
-from evo.device.folded import fold, place_of
+from evo.device.output_extremes import fold, place_of
 from evo.evaluate import Job, Workbench, evaluate
 from evo.gate import TimedSizes, timed, timed_sizes
 from evo.gate.widely import repeated, varied

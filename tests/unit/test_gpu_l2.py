@@ -85,7 +85,7 @@ def test_a_gpu_without_it_and_a_driver_that_refuses(monkeypatch: pytest.MonkeyPa
 
 def test_the_timers_get_what_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     from evo.device import gpu_timing
-    from evo.device.samples import BenchOptions, BenchRequest
+    from evo.device.timing_types import BenchOptions, BenchRequest
 
     driver = Driver()
     seen: list[Any] = []

@@ -16,7 +16,7 @@ from evo.decide.sequential import Comparison, Rule, judge
 from evo.device import gpu_timing
 from evo.device.gpu_timing import Bench
 from evo.device.nvml import Reading
-from evo.device.samples import BenchOptions, BenchRequest, BenchResult
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult
 from evo.results import Verdict
 
 OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.2, samples=64, cold_samples=8)

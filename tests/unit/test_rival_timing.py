@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from evo.device.gpu_rivals import captured, timing_samples
-from evo.device.samples import BenchOptions
+from evo.device.timing_types import BenchOptions
 
 
 class StandIn:

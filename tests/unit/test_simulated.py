@@ -7,7 +7,7 @@ import pytest
 
 from evo.cuda.compile import Binary, compile_source
 from evo.device import Argument, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest
-from evo.device.simulated import SimDevice
+from evo.device.sim_device import SimDevice
 from evo.results import Fault
 from evo.spec.launch import Launch, Workspace
 

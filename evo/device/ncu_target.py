@@ -1,4 +1,4 @@
-"""One launch sequence on prepared inputs, for a profiler to watch: `python -m evo.device.once REQUEST GPU`.
+"""One launch sequence on prepared inputs, for a profiler to watch: `python -m evo.device.ncu_target REQUEST GPU`.
 
 REQUEST is a pickled RunRequest that this user's evo has written. The sequence runs once unwatched, so that modules are
 loaded and memory is mapped; then inputs and outputs are laid down anew and it runs once between start and stop.

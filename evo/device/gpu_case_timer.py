@@ -23,7 +23,7 @@ from evo.device import POISON_NAN, Arrays, BenchCase
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
-from evo.device.samples import BenchRequest, Stages, sequences_per_sample
+from evo.device.timing_types import BenchRequest, Stages, sequences_per_sample
 from evo.device.worker import Crashed
 from evo.errors import HarnessFault
 from evo.results import Fault

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evo.device.clocks import same_clock
-from evo.device.gpu_case import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
+from evo.device.clock_pairs import same_clock
+from evo.device.gpu_case_timer import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
 from evo.device.gpu_rivals import captured, each_rival, replayed_block
 from evo.device.nvml import Reading
-from evo.device.samples import BenchRequest, RivalPairs, Stages
+from evo.device.timing_types import BenchRequest, RivalPairs, Stages
 from evo.device.worker import Crashed
 from evo.errors import EvoError
 

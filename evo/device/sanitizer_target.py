@@ -1,4 +1,4 @@
-"""Programs at small cases, for compute-sanitizer to watch: `python -m evo.device.sanitized REQUESTS GPU`.
+"""Programs at small cases, for compute-sanitizer to watch: `python -m evo.device.sanitizer_target REQUESTS GPU`.
 
 REQUESTS is a pickled list of RunRequests that this user's evo has written. Every buffer is an allocation of its own,
 so that the byte behind it belongs to nobody; outputs and workspaces are left as they come, so that reading them is

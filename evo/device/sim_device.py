@@ -22,8 +22,8 @@ from evo.device import (
     SecondLook,
     WideLook,
 )
-from evo.device.execution import SECOND_LOOK, Execution, add
-from evo.device.folded import fold, place_of
+from evo.device.output_extremes import fold, place_of
+from evo.device.sim_execution import SECOND_LOOK, Execution, add
 from evo.results import CaseBench, Estimate, Fault
 from evo.spec.chips import chip
 

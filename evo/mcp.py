@@ -16,6 +16,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from evo.analysis.roofline import limits
 from evo.attempt import attempt, champion_of
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
@@ -26,7 +27,6 @@ from evo.leaderboard import entries, load
 from evo.llm.edits import Unusable, apply_edits, one_line, read_reply
 from evo.population import load_records
 from evo.results import Evaluation
-from evo.roofline import limits
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, read_variant
 from evo.workbench import Workbench

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import evo
+from evo.analysis.roofline import limits
 from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
@@ -20,7 +21,6 @@ from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.gate import Sanitized, TimedSizes, check_task, timed_sizes
 from evo.prepare import Failed, Prepared, prepare
 from evo.results import Baseline, CaseBench, Environment, Fault, Json, Timing
-from evo.roofline import limits
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
 from evo.spec.reference import Reference, load_reference

@@ -30,8 +30,8 @@ def baseline(
     json: AsJson = False,
 ) -> int:
     """Measure the library's backends one by one. Warm, cold and eager, each with its error; says which one to beat."""
+    from evo.analysis.calibration import keep_baseline
     from evo.baseline import baseline as measured
-    from evo.calibration import keep_baseline
     from evo.device import gpu_present, parse_device
     from evo.device.worker import Worker
     from evo.spec.reference import load_reference

@@ -14,8 +14,8 @@ from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say,
 from evo.results import Json
 
 if TYPE_CHECKING:
+    from evo.analysis.tiles import Candidate, Checked, Derivation
     from evo.cli.options import Session
-    from evo.derive import Candidate, Checked, Derivation
     from evo.derive.explain import Compiled
     from evo.spec.chips import Chip
     from evo.spec.task import Case, Task
@@ -45,8 +45,8 @@ def derive(
     json: AsJson = False,
 ) -> int:
     """Derive tiles, warps, stages and layouts from the chip. With proofs, predictions and the knobs of the rungs."""
-    from evo.calibration import latest_rates
-    from evo.derive import derive as derived
+    from evo.analysis.calibration import latest_rates
+    from evo.analysis.tiles import derive as derived
 
     session = session_of(context)
     if check is not None:
@@ -255,7 +255,7 @@ def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: di
 
 
 def _check_file(session: Session, file: Path, task: str | None, gpu: str | None, case: str | None, json: bool) -> int:
-    from evo.derive import check_layouts
+    from evo.analysis.tiles import check_layouts
     from evo.prepare import Failed, prepare
 
     subject = read_subject(session, file, task)

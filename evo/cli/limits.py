@@ -17,8 +17,8 @@ from evo.errors import HarnessFault, UsageError
 from evo.results import Json
 
 if TYPE_CHECKING:
-    from evo.calibration import Measured
-    from evo.roofline import CaseLimits
+    from evo.analysis.calibration import Measured
+    from evo.analysis.roofline import CaseLimits
     from evo.spec.chips import Chip
     from evo.spec.task import Task
 
@@ -72,8 +72,8 @@ def limits(
     json: AsJson = False,
 ) -> int:
     """Say what no kernel can be faster than. Work, traffic and the floor of each resource, and what was measured."""
-    from evo.calibration import latest_rates
-    from evo.roofline import limits as limits_of
+    from evo.analysis.calibration import latest_rates
+    from evo.analysis.roofline import limits as limits_of
 
     if efficiency is not None and not 0 < efficiency <= 1:
         hint = "a share above 0 and at most 1: above 1 the target would be below the floor"
@@ -119,7 +119,7 @@ def limits_json(
 
 def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]:
     """Measured champions of this chip and the rivals of `evo baseline`, by case."""
-    from evo.calibration import latest_baseline
+    from evo.analysis.calibration import latest_baseline
     from evo.leaderboard import entries, load
 
     found: dict[str, list[Taken]] = {}

@@ -31,7 +31,7 @@ _SHOWN = {
 
 def calibrate(device: str, *, quick: bool, json: bool) -> int:
     """Measure, keep and show. Raises DeviceMissing without a GPU."""
-    from evo.calibration import keep_rates
+    from evo.analysis.calibration import keep_rates
     from evo.device import gpu_present, parse_device
     from evo.device.calibrate import calibrate as measure
     from evo.device.worker import Worker

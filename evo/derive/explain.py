@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.derive.choose import Candidate, Derivation, Rejected
+from evo.analysis.tiles.choose import Candidate, Derivation, Rejected
 from evo.population import Record
 from evo.spec.chips import Chip
 

@@ -1,7 +1,8 @@
 """The GPU's own checkers, once before a variant is first kept: memcheck, racecheck, initcheck and synccheck.
 
-compute-sanitizer watches a child process that runs the check cases (`evo.device.sanitizer_target`). It looks at the machine
-code that the driver runs, which the simulator does not see. Where it is absent or may not attach, the record says so.
+compute-sanitizer watches a child process that runs the check cases (`evo.device.sanitizer_target`). It checks the
+machine code that the driver runs, which the simulator does not see. If it is absent or may not attach, the record
+says so.
 """
 
 from __future__ import annotations

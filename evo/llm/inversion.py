@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evo.derive import derive
+from evo.analysis.roofline import CaseLimits, limits
+from evo.analysis.tiles import derive
 from evo.derive.explain import words
 from evo.device import RunRequest
 from evo.device.worker import Crashed, TimedOut
@@ -15,7 +16,6 @@ from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.llm.endpoint import data
 from evo.prepare import Failed
 from evo.profile import hot_lines, kernel_profiles
-from evo.roofline import CaseLimits, limits
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from evo.derive import over_cases
+from evo.analysis.tiles import over_cases
 from evo.mutate.proposal import Context, OperatorDoc, Proposal
 from evo.results import Json
 from evo.spec.variant import KnobValue, Variant

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evo.analysis.roofline import limits
 from evo.cuda.source import classify, tree_difference
 from evo.decide.sequential import require_same
 from evo.errors import EvoError, UsageError
@@ -17,7 +18,6 @@ from evo.gate import check_task
 from evo.redteam.attack import Attack
 from evo.redteam.trial import Finding, Outcome
 from evo.results import Environment
-from evo.roofline import limits
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task

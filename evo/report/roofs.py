@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evo.analysis.roofline import CaseLimits
 from evo.results import Json
-from evo.roofline import CaseLimits
 from evo.spec.chips import Chip
 
 

@@ -10,7 +10,7 @@ import pytest
 from test_roofline import tiny_task
 from tiny import TASK_YAML
 
-from evo import calibration
+from evo.analysis import calibration
 from evo.baseline import CaseBaseline, baseline
 from evo.device import DeviceName
 from evo.device.worker import Worker

@@ -9,14 +9,14 @@ import pytest
 from test_roofline import tiny_task
 from tiny import TASK_YAML
 
-from evo.derive import by_formula, check_layouts, conflicts, derive, prove, strided, swizzled, vector_width
+from evo.analysis.roofline import limits
+from evo.analysis.tiles import by_formula, check_layouts, conflicts, derive, prove, strided, swizzled, vector_width
+from evo.analysis.tiles.shared_layout import Layout
 from evo.derive.explain import Evidence, explain, predictions
-from evo.derive.layout import Layout
 from evo.device import DeviceName, RunRequest
 from evo.device.worker import Worker
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.prepare import Failed, Prepared, prepare
-from evo.roofline import limits
 from evo.spec.chips import chip
 from evo.spec.expr import parse
 from evo.spec.launch import Launch, over_resources

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from evo import sim
+from evo.analysis.tiles import Proof, by_formula, prove
 from evo.cuda.compile import Binary, Cache, compile_source
-from evo.derive import Proof, by_formula, prove
 from evo.spec.expr import parse
 from evo.spec.variant import DTYPES
 

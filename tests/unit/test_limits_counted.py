@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from evo.derive import derive
+from evo.analysis.roofline import limits
+from evo.analysis.tiles import derive
 from evo.errors import TaskInvalid
-from evo.roofline import limits
 from evo.spec.chips import CHIPS, chip
 from evo.spec.task import Case, load_task
 

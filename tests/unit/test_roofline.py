@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tiny import REFERENCE, SLOW, TASK_YAML
 
+from evo.analysis.roofline import CaseLimits, limits
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.roofline import CaseLimits, limits
 from evo.spec.chips import chip
 from evo.spec.task import Case, Task, load_task, read_task
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from tiny import TASK_YAML, write_task
 
-from evo import calibration
+from evo.analysis import calibration
 from evo.cli.app import run
 
 ROOT = Path(__file__).parents[3]

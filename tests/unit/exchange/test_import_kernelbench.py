@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tiny import evo
 
+from evo.analysis.roofline import limits
 from evo.errors import SyntaxInvalid, UsageError
 from evo.exchange import child
 from evo.exchange.gpumode import problem_text as gpumode_text
@@ -21,7 +22,6 @@ from evo.exchange.module import ModuleReference, placed
 from evo.exchange.sizes import read_sizes
 from evo.gate.compare import compare
 from evo.results import Status
-from evo.roofline import limits
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, load_task, read_task

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from evo.derive import over_cases
+from evo.analysis.tiles import over_cases
 from evo.mutate import WHEN_STALLED, Context, Derived, Proposal, operators
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task

@@ -13,12 +13,12 @@ from itertools import pairwise
 import pytest
 from unit.ledger_samples import RUN, record, text_of
 
+from evo.analysis.roofline import CaseLimits
 from evo.population import Record
 from evo.report import CaseStudy, Heat, Story, case_study, climbs_svg, markdown, page, story, story_json, trials_csv
 from evo.report.highlight import highlighted, side_by_side
 from evo.report.roofs import Taken, roofline
 from evo.results import Verdict
-from evo.roofline import CaseLimits
 from evo.spec.chips import chip
 
 HOSTILE = """</title><script>alert(1)</script><img src=x onerror="alert(2)">' "><b>`|# =1+1 \x1b[2J"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from evo.derive.choose import derive
+from evo.analysis.tiles.choose import derive
 from evo.errors import TaskInvalid
 from evo.spec.chips import Chip
 from evo.spec.task import Task

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from evo.derive.cases import over_cases
-from evo.derive.check import Checked, check_layouts
-from evo.derive.choose import Candidate, Derivation, Placed, Rejected, Rung, derive, vector_width
-from evo.derive.layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
+from evo.analysis.tiles.check_layouts import Checked, check_layouts
+from evo.analysis.tiles.choose import Candidate, Derivation, Placed, Rejected, Rung, derive, vector_width
+from evo.analysis.tiles.over_cases import over_cases
+from evo.analysis.tiles.shared_layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
 
 __all__ = [
     "Candidate",

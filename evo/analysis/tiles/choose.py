@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from evo.derive.layout import Layout, Proof, prove, strided, swizzled
+from evo.analysis.roofline import CaseLimits, Rates, best_rates, compute_pipe, limits, one_tile, work_of
+from evo.analysis.tiles.shared_layout import Layout, Proof, prove, strided, swizzled
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.roofline import CaseLimits, Rates, best_rates, compute_pipe, limits, one_tile, work_of
 from evo.spec.chips import Chip
 from evo.spec.expr import Number, ceil_div
 from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks

@@ -12,9 +12,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evo.analysis.tiles.shared_layout import WORD, Layout, Proof, by_formula, prove, strided
 from evo.cuda.source import Source
 from evo.cuda.source import parse as parse_source
-from evo.derive.layout import WORD, Layout, Proof, by_formula, prove, strided
 from evo.errors import SyntaxInvalid
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.tile_model import READS

@@ -19,7 +19,7 @@ from throughput import SWEPT, drawn, knob_space
 
 from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count, parse_device
-from evo.evaluate import Job
+from evo.evaluate.pipeline import Job
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import parse_variant

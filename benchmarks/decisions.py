@@ -20,7 +20,6 @@ import numpy as np
 from recorder import Recorder
 from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, write_json
 
-from evo.bench import BenchOptions, BenchRequest, control, measure
 from evo.cuda.compile import Diagnostics, compile_source
 from evo.decide.capture_noise import ASSUMED, student_t
 from evo.decide.sequential import Between, NoiseFloor, gain_of, noise_floor, widened
@@ -28,7 +27,8 @@ from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
 from evo.device.timing_types import BenchResult
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
-from evo.prepare import Failed, prepare
+from evo.evaluate.measure import BenchOptions, BenchRequest, control, measure
+from evo.evaluate.prepare import Failed, prepare
 from evo.results import Verdict
 from evo.spec.chips import Chip, chip
 from evo.spec.launch import Launch

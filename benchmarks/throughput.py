@@ -31,14 +31,14 @@ from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, 
 from evo.device import DeviceName
 from evo.device.worker import OPENER
 from evo.errors import HarnessFault
-from evo.evaluate import Job, evaluate, evaluate_all
+from evo.evaluate.pipeline import Job, evaluate, evaluate_all
+from evo.evaluate.session import Workbench
 from evo.results import Evaluation, Status, Verdict
 from evo.screening import Screened, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Case, Task, load_task
 from evo.spec.variant import KnobValue, parse_variant
-from evo.workbench import Workbench
 
 HERE = Path(__file__).parent
 SWEPT = ("attention", "40_mma", ("b2", "b4"))

@@ -14,14 +14,14 @@ from pathlib import Path
 from evo.attempt import trial_job
 from evo.cluster import Fleet
 from evo.errors import TaskInvalid
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.prepare import Failed
 from evo.flight import Flights, open_bench
 from evo.lines import Lines
 from evo.llm import Llm
 from evo.mutate import Proposal, first_rung, not_one_change, start_proposal
 from evo.notebook import Notebook, open_notebook
 from evo.population import Record, rebuild_text
-from evo.prepare import Failed
 from evo.proposer import DUPLICATES, Proposer
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent
 from evo.resume import LastRun, gain_of, last_run

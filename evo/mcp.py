@@ -21,6 +21,7 @@ from evo.attempt import attempt, champion_of
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import EvoError, UsageError
+from evo.evaluate.session import Workbench
 from evo.evolve import Event, Settings, evolve
 from evo.insights import summarise, unsuccessful
 from evo.leaderboard import entries, load
@@ -29,7 +30,6 @@ from evo.population import load_records
 from evo.results import Evaluation
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, read_variant
-from evo.workbench import Workbench
 
 _SEEDS = 2**31
 _FAILED_SHOWN = 10

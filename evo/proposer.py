@@ -6,19 +6,19 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from evo.evaluate.prepare import Failed
+from evo.evaluate.session import Workbench
 from evo.insights import outcomes
 from evo.llm import Llm
 from evo.memory import Memory
 from evo.mutate import Context, Proposal, not_one_change, operators
 from evo.population import Record, load_records
-from evo.prepare import Failed
 from evo.results import Evaluation, Json
 from evo.resume import codes_of
 from evo.search import Prior, Search
 from evo.settings import Settings
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
-from evo.workbench import Workbench
 
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 

@@ -15,20 +15,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 from queue import SimpleQueue
 
-from evo import gate
-from evo.bench import BenchOptions, BenchRequest
 from evo.decide.modelled import CASE_LOSS
 from evo.device import BenchCase, RunRequest, RunResult
 from evo.device.timing_types import BenchResult, Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
-from evo.prepare import Failed, Prepared, prepare, spills
+from evo.evaluate import gate
+from evo.evaluate.measure import BenchOptions, BenchRequest
+from evo.evaluate.prepare import Failed, Prepared, prepare, spills
+from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
 from evo.spec.launch import macros_of
 from evo.spec.reference import Expectation
 from evo.spec.task import Case, Task
 from evo.spec.variant import parse_variant
-from evo.workbench import Workbench
 
 _LIMIT_S = 20.0
 _ESTIMATE_LIMIT_S = 30.0

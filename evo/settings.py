@@ -9,13 +9,13 @@ from pathlib import Path
 
 from evo.cluster import Cluster
 from evo.device import DeviceName
+from evo.evaluate.session import Workbench
 from evo.llm import Llm, LlmSettings, Surroundings
 from evo.mutate import WHEN_STALLED
 from evo.notebook import Notebook
 from evo.population import load_records
 from evo.results import Json
 from evo.spec.task import Task
-from evo.workbench import Workbench
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,8 @@ import numpy as np
 from evo.device import BenchCase
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import UsageError
-from evo.prepare import Failed, prepare
+from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
 from evo.screening import Screened, screen_all
 from evo.spec.chips import Chip
@@ -27,7 +28,6 @@ from evo.spec.variant import KnobValue, Variant
 from evo.tune import formats
 from evo.tune.space import Knob, Point, Space
 from evo.tune.strategies import Exhaustive, Strategy
-from evo.workbench import Workbench
 
 _MOST_PLANNED = 200_000
 _LIMIT_S = 60.0

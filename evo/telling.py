@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from evo.evaluate.session import Workbench
 from evo.mutate import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.notebook import Trial
 from evo.results import CaseBench, Evaluation, Json, drop_absent
 from evo.spec.task import Task
 from evo.spec.variant import Variant
-from evo.workbench import Workbench
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
 _STALLED = 12  # trials without a keep

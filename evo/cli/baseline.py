@@ -15,7 +15,7 @@ from evo.errors import DeviceMissing, HarnessFault
 from evo.results import Json
 
 if TYPE_CHECKING:
-    from evo.baseline import CaseBaseline, Rival
+    from evo.evaluate.library_baselines import CaseBaseline, Rival
 
 
 def baseline(
@@ -31,9 +31,9 @@ def baseline(
 ) -> int:
     """Measure the library's backends one by one. Warm, cold and eager, each with its error; says which one to beat."""
     from evo.analysis.calibration import keep_baseline
-    from evo.baseline import baseline as measured
     from evo.device import gpu_present, parse_device
     from evo.device.worker import Worker
+    from evo.evaluate.library_baselines import baseline as measured
     from evo.spec.reference import load_reference
 
     subject = choose_task(session_of(context).root(), task)

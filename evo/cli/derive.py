@@ -16,7 +16,7 @@ from evo.results import Json
 if TYPE_CHECKING:
     from evo.analysis.tiles import Candidate, Checked, Derivation
     from evo.cli.options import Session
-    from evo.derive.explain import Compiled
+    from evo.report.tile_derivation import Compiled
     from evo.spec.chips import Chip
     from evo.spec.task import Case, Task
     from evo.spec.variant import Variant
@@ -77,8 +77,8 @@ class _Compiler:
         self.reports: dict[str, Compiled] = {}
 
     def __call__(self, variant: Variant) -> str | None:
-        from evo.derive.explain import Compiled
-        from evo.prepare import Failed, prepare
+        from evo.evaluate.prepare import Failed, prepare
+        from evo.report.tile_derivation import Compiled
 
         name = Path(variant.path).name
         stage(f"compile {name}")
@@ -104,7 +104,7 @@ class _Compiler:
 
 def derive_json(found: Derivation, reports: dict[str, Compiled]) -> dict[str, Json]:
     """The shape of `evo derive --json`."""
-    from evo.derive.explain import predictions
+    from evo.report.tile_derivation import predictions
 
     rungs: list[Json] = []
     for rung in found.rungs:
@@ -171,7 +171,7 @@ def candidate_json(one: Candidate) -> dict[str, Json]:
 
 def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: bool) -> None:
     """The specification, its proofs, what else was looked at, and the knobs."""
-    from evo.derive.explain import predictions, words
+    from evo.report.tile_derivation import predictions, words
 
     best = found.chosen
     out(f"{paint(found.task, 'bold')} {found.case} on {chip.name}: {paint(words(best.tile), 'cyan')}")
@@ -195,7 +195,7 @@ def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: 
 
 
 def _candidate_row(one: Candidate) -> list[str]:
-    from evo.derive.explain import words
+    from evo.report.tile_derivation import words
 
     return [
         words(one.tile), microseconds(one.modelled_us), one.binds, str(one.registers), f"{one.shared_bytes:,}",
@@ -218,7 +218,7 @@ def _show_layouts(best: Candidate) -> None:
 
 
 def _show_rejected(found: Derivation, every: bool) -> None:
-    from evo.derive.explain import grouped, words
+    from evo.report.tile_derivation import grouped, words
 
     if every:
         out_table(["rejected", "why"], [[words(one.tile), one.reason] for one in found.rejected])
@@ -229,7 +229,7 @@ def _show_rejected(found: Derivation, every: bool) -> None:
 
 
 def _show_rungs(found: Derivation, reports: dict[str, Compiled]) -> None:
-    from evo.derive.explain import words
+    from evo.report.tile_derivation import words
 
     for rung in found.rungs:
         report = reports.get(rung.name)
@@ -243,8 +243,8 @@ def _show_rungs(found: Derivation, reports: dict[str, Compiled]) -> None:
 
 def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, Compiled]) -> str:
     from evo.cli.limits import measured_times
-    from evo.derive.explain import Evidence, explain
     from evo.population import load_records
+    from evo.report.tile_derivation import Evidence, explain
 
     measured = [(t.what, t.p50_us) for t in measured_times(root, task, chip).get(found.case, [])]
     evidence = Evidence(compiled=reports, measured=measured, records=load_records(root, task.name))
@@ -256,7 +256,7 @@ def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: di
 
 def _check_file(session: Session, file: Path, task: str | None, gpu: str | None, case: str | None, json: bool) -> int:
     from evo.analysis.tiles import check_layouts
-    from evo.prepare import Failed, prepare
+    from evo.evaluate.prepare import Failed, prepare
 
     subject = read_subject(session, file, task)
     chip = choose_chip(gpu)

@@ -29,8 +29,8 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.device import Program, RunResult
-    from evo.evaluate import Workbench
-    from evo.profile import HotLine, KernelProfile
+    from evo.evaluate.pipeline import Workbench
+    from evo.evaluate.profile import HotLine, KernelProfile
     from evo.results import Evaluation, Json
     from evo.spec.chips import Chip
     from evo.spec.task import Case
@@ -158,7 +158,7 @@ def compile_file(
     json: AsJson = False,
 ) -> int:
     """Compile a variant and report. Registers, spills, shared bytes, instruction mix; needs no GPU."""
-    from evo.prepare import Failed, prepare
+    from evo.evaluate.prepare import Failed, prepare
 
     subject = read_subject(session_of(context), file, task)
     prepared = prepare(subject.task, subject.variant.text, chip=_chip_of(arch), arch=arch, path=str(subject.path))
@@ -186,7 +186,7 @@ def _chip_of(arch: str) -> Chip:
 
 
 def _workbench(device: str, arch: str) -> Workbench:
-    from evo.evaluate import Workbench
+    from evo.evaluate.pipeline import Workbench
 
     return Workbench(choose_device(device), arch=arch, on_stage=stage)
 
@@ -200,7 +200,7 @@ def _evaluated(
     rival: str | None = None,
     sanitize: bool = False,
 ) -> Evaluation:
-    from evo.evaluate import Job, evaluate
+    from evo.evaluate.pipeline import Job, evaluate
 
     job = Job(
         task=subject.task,
@@ -228,7 +228,7 @@ def _case(subject: Subject, counters: bool, name: str | None) -> Case | None:
 def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> tuple[Program, RunResult]:
     """What each source line did at one case, from one more run on the simulator."""
     from evo.device import RunRequest
-    from evo.prepare import Failed
+    from evo.evaluate.prepare import Failed
 
     prepared = workbench.prepare(subject.task, subject.variant.text, path=str(subject.path))
     assert not isinstance(prepared, Failed)  # it has just passed the gate
@@ -243,7 +243,7 @@ def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> t
 def _hottest(
     subject: Subject, workbench: Workbench, found: tuple[Program, RunResult]
 ) -> tuple[tuple[KernelProfile, ...], tuple[HotLine, ...]]:
-    from evo.profile import hot_lines, kernel_profiles
+    from evo.evaluate.profile import hot_lines, kernel_profiles
 
     program, result = found
     kernels = kernel_profiles(program, workbench.chip, result.launches)

@@ -155,7 +155,7 @@ def replay(
     json: AsJson = False,
 ) -> int:
     """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
-    from evo.evaluate import Job, Workbench, evaluate
+    from evo.evaluate.pipeline import Job, Workbench, evaluate
     from evo.population import find_among, load_records, rebuild_rival_text, rebuild_text
 
     if Path(id).suffix == ".jsonl":

@@ -31,8 +31,8 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.device import Program, RunRequest, RunResult
-    from evo.evaluate import Workbench
-    from evo.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
+    from evo.evaluate.pipeline import Workbench
+    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
     from evo.results import Fault, Json
     from evo.spec.task import Case
 
@@ -64,7 +64,7 @@ class Profile:
     @property
     def summary(self) -> str:
         """The `profile` field: `measured`, `counted` or `unavailable (reason)`."""
-        from evo.profile import Measured, Unavailable
+        from evo.evaluate.profile import Measured, Unavailable
 
         if isinstance(self.measured, Measured):
             return "measured"
@@ -73,7 +73,7 @@ class Profile:
         return "counted" if self.counted else f"unavailable ({self.not_counted or self.reason})"
 
     def to_json(self) -> dict[str, Json]:
-        from evo.profile import Measured
+        from evo.evaluate.profile import Measured
         from evo.results import drop_absent
 
         return drop_absent(
@@ -127,7 +127,7 @@ def profile(
     names = [line.kernel for line in subject.variant.launches]
     if kernel is not None and kernel not in names:
         raise UsageError(f"{subject.path} launches no kernel {kernel!r}", hint=f"one of {', '.join(names)}")
-    from evo.evaluate import Workbench
+    from evo.evaluate.pipeline import Workbench
 
     with Workbench(choose_device(device), arch=arch, on_stage=stage) as workbench:
         say(f"profiling {subject.path} at case {chosen.name} on {workbench.device}")
@@ -147,8 +147,8 @@ def profile(
 
 def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
     from evo.device import RunRequest
-    from evo.prepare import Failed, prepare
-    from evo.profile import Measured, Unavailable, compare_measured, kernel_profiles
+    from evo.evaluate.prepare import Failed, prepare
+    from evo.evaluate.profile import Measured, Unavailable, compare_measured, kernel_profiles
     from evo.spec.metrics import added
 
     task = subject.task
@@ -191,7 +191,7 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
     On a GPU a case may be too large for the simulator, and the rest of the profile is still worth having.
     """
     from evo.device.worker import Crashed, TimedOut
-    from evo.gate import fault_reason, fault_status
+    from evo.evaluate.gate import fault_reason, fault_status
 
     stage(f"count {found.case.name}")
     try:
@@ -216,7 +216,7 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
 def _add_counts(
     found: Profile, workbench: Workbench, program: Program, result: RunResult, totals: dict[str, int]
 ) -> None:
-    from evo.profile import compare_counted, hot_lines, kernel_profiles
+    from evo.evaluate.profile import compare_counted, hot_lines, kernel_profiles
 
     found.counted = True
     found.kernels = kernel_profiles(program, workbench.chip, result.launches)
@@ -227,7 +227,7 @@ def _add_counts(
 def _measured(request: RunRequest, index: str) -> Measured | Unavailable:
     """Nsight Compute around a process that launches the sequence once."""
     from evo.device.worker import child_environment
-    from evo.profile import measure
+    from evo.evaluate.profile import measure
 
     stage("nsight compute")
     with tempfile.TemporaryDirectory(prefix="evo-profile-") as folder:

@@ -10,7 +10,7 @@ from evo.cli.views import coloured, show_fault
 
 if TYPE_CHECKING:
     from evo.cli.profile import Profile
-    from evo.profile import Expected, HotLine, KernelProfile, Measured
+    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured
 
 _SHOWN_LINES = 20
 _SHOWN_REMARKS = 12
@@ -22,7 +22,7 @@ _COLUMNS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instru
 
 def show_profile(found: Profile) -> None:
     """Resources, totals, hot lines, what was measured, and all of it beside its expectation."""
-    from evo.profile import Measured
+    from evo.evaluate.profile import Measured
 
     words = [found.subject.task.name, found.case.name, found.device, found.arch, str(found.subject.path)]
     out(f"{paint(found.subject.variant.id, 'cyan')}  {coloured(found.status)}  {'  '.join(words)}")

@@ -236,9 +236,9 @@ def _tuned(
     save: Path | None,
     json: bool,
 ) -> int:
+    from evo.evaluate.session import Workbench
     from evo.sweep import Sweep
     from evo.tune.strategies import strategy
-    from evo.workbench import Workbench
 
     subject = read_subject(session_of(context), file, task)
     chosen = subject.task.case(case or subject.task.headline)

@@ -22,10 +22,10 @@ from evo.cluster.parcel import pack
 from evo.cluster.seat import KnownCode, Limits, Order, Seat
 from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost
-from evo.evaluate import Job
+from evo.evaluate.pipeline import Job
+from evo.evaluate.session import harness_version
 from evo.results import Evaluation, Json
 from evo.spec.task import Task
-from evo.workbench import harness_version
 
 ROLES = ("measure", "compile")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from evo.cluster.link import Link
 from evo.errors import EvoError
-from evo.evaluate import Job, Started
+from evo.evaluate.pipeline import Job, Started
 from evo.results import Json
 
 

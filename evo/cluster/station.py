@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from evo.cluster.parcel import Parcel
 from evo.device import DeviceName
 from evo.errors import HarnessFault
-from evo.evaluate import Job, Started, finish, start
+from evo.evaluate.pipeline import Job, Started, finish, start
+from evo.evaluate.session import Workbench, harness_version
 from evo.results import Evaluation, Json
 from evo.screening import screened_gains
 from evo.spec.task import Task
-from evo.workbench import Workbench, harness_version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

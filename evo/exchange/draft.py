@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
+from evo.evaluate.gate import check_task
 from evo.exchange import folder
 from evo.exchange.axes import Labelled, label
 from evo.exchange.module import Arrays, ModuleReference, Problem, placed, seeded
@@ -27,7 +28,6 @@ from evo.exchange.sizes import Sizes as SizesOfFile
 from evo.exchange.sizes import read_sizes
 from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
 from evo.exchange.work import work_of
-from evo.gate import check_task
 from evo.spec.dtypes import is_float
 from evo.spec.input_distributions import derive, domain_of
 from evo.spec.reference import load_reference

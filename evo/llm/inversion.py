@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 
 from evo.analysis.roofline import CaseLimits, limits
 from evo.analysis.tiles import derive
-from evo.derive.explain import words
 from evo.device import RunRequest
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.evaluate.prepare import Failed
+from evo.evaluate.profile import hot_lines, kernel_profiles
+from evo.evaluate.session import Workbench
 from evo.llm.endpoint import data
-from evo.prepare import Failed
-from evo.profile import hot_lines, kernel_profiles
+from evo.report.tile_derivation import words
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
-from evo.workbench import Workbench
 
 _COUNT_LIMIT_S = 60.0
 _LINES = 8

@@ -17,6 +17,8 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from evo.errors import EvoError, HarnessFault
+from evo.evaluate.prepare import Failed, Prepared
+from evo.evaluate.session import Workbench
 from evo.llm.cost import Account, Budget, Usage, guess_tokens
 from evo.llm.edits import Edited, Unusable, edit, one_line
 from evo.llm.endpoint import Completion, Endpoint, Request
@@ -28,11 +30,9 @@ from evo.llm.transcript import Replay, Transcript, transcript_file
 from evo.llm.traverse import STRATEGIES, Guidance, prompt
 from evo.mutate import Context, Proposal
 from evo.population import Record, elites
-from evo.prepare import Failed, Prepared
 from evo.results import Json, drop_absent
 from evo.spec.task import Task
 from evo.spec.variant import Variant
-from evo.workbench import Workbench
 
 NAME = "llm"
 _FRUITLESS = 6  # exchanges in a row without an edit that can be tried, before the model is given up

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from evo.decide.sequential import DEFAULT_RULE, decide_modelled
 from evo.errors import EvoError, HarnessFault
-from evo.evaluate import Workbench
-from evo.prepare import Failed
+from evo.evaluate.pipeline import Workbench
+from evo.evaluate.prepare import Failed
 from evo.results import CaseBench, Fault, Json, Verdict
 from evo.spec.task import Task
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evo.attempt import trial_job
 from evo.errors import EvoError
-from evo.evaluate import Workbench, evaluate
+from evo.evaluate.pipeline import Workbench, evaluate
 from evo.ledger import History
 from evo.nightly.bisect import Cause, Found, bisect, cause_of
 from evo.nightly.library import against_library

@@ -21,7 +21,8 @@ from pathlib import Path
 from evo import leaderboard
 from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
-from evo.evaluate import Workbench
+from evo.evaluate.pipeline import Workbench
+from evo.evaluate.session import harness_version
 from evo.evolve import Observer, Settings, evolve
 from evo.ledger import History, Ledger
 from evo.mutate import operators
@@ -34,7 +35,6 @@ from evo.notebook import open_notebook
 from evo.population import load_records
 from evo.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 from evo.spec.task import Task, load_task, task_names
-from evo.workbench import harness_version
 
 _ARCH = re.compile(r"sm_\d+[a-z]?")
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)

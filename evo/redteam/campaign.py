@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 from evo.device import DeviceName
 from evo.errors import EvoError
-from evo.evaluate import Workbench
+from evo.evaluate.pipeline import Workbench
 from evo.redteam.attack import Attack
 from evo.redteam.naive import NaiveHarness
 from evo.redteam.procedures import Procedure, run_procedure

@@ -18,7 +18,7 @@ from evo.cuda.compile.process_pool import CompilerCrashed, CompilerStuck, shared
 from evo.cuda.compile.toolkit import find_toolkit
 from evo.device import Array, Arrays, DeviceName, Program
 from evo.device.worker import Crashed, TimedOut, Worker
-from evo.prepare import Failed, prepare
+from evo.evaluate.prepare import Failed, prepare
 from evo.redteam.attack import Attack
 from evo.redteam.naive_device import NaiveRequest, NaiveResult
 from evo.results import Status

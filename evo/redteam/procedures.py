@@ -14,7 +14,7 @@ from evo.analysis.roofline import limits
 from evo.cuda.source import classify, tree_difference
 from evo.decide.sequential import require_same
 from evo.errors import EvoError, UsageError
-from evo.gate import check_task
+from evo.evaluate.gate import check_task
 from evo.redteam.attack import Attack
 from evo.redteam.trial import Finding, Outcome
 from evo.results import Environment

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.errors import EvoError
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.redteam.attack import Attack, Expected
 from evo.redteam.naive import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from evo.report.count import Heat, count_lines
-from evo.report.drawing import drawable
+from evo.report.case_study import CaseStudy, case_study
+from evo.report.csv_json import climbs_svg, roof_svg, story_json, trials_csv
 from evo.report.markdown import markdown
+from evo.report.model import Climb, Point, Step, Story, story
 from evo.report.page import page
-from evo.report.roofs import Roofline, Taken, roofline
-from evo.report.story import Climb, Point, Step, Story, story
-from evo.report.tabular import climbs_svg, roof_svg, story_json, trials_csv
-from evo.report.telling import CaseStudy, case_study
+from evo.report.roofline import Roofline, Taken, roofline
+from evo.report.source_counters import Heat, count_lines
+from evo.report.svg import drawable
 
 __all__ = [
     "CaseStudy",

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from evo.insights import Insight
-from evo.report.drawing import climb_words
-from evo.report.story import Climb, Story
-from evo.report.telling import CaseStudy, llm_words, time_words
-from evo.report.words import clipped, duration, gain_words, microseconds, percent, plural, ratio
+from evo.report.case_study import CaseStudy, llm_words, time_words
+from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural, ratio
+from evo.report.model import Climb, Story
+from evo.report.svg import climb_words
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#!~$])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

@@ -7,11 +7,11 @@ import hashlib
 from collections.abc import Callable
 
 from evo.report import sections, tables
+from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
-from evo.report.markup import Room
-from evo.report.story import Story
+from evo.report.html import Room
+from evo.report.model import Story
 from evo.report.style import CSS, SCRIPT
-from evo.report.telling import CaseStudy
 
 _ROOM = 1_500_000  # characters of diffs and source; with 500 trials beside them the page stays under 3 MB
 _SECTIONS: tuple[tuple[str, str, Callable[[Story, Room], str]], ...] = (

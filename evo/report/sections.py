@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evo.report.drawing import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
+from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural
 from evo.report.highlight import clean, highlighted, side_by_side
-from evo.report.markup import LONGEST, Room, identifier, region, table
-from evo.report.roofs import Roofline
-from evo.report.story import Line, Step, Story
-from evo.report.words import clipped, duration, gain_words, microseconds, percent, plural
+from evo.report.html import LONGEST, Room, identifier, region, table
+from evo.report.model import Line, Step, Story
+from evo.report.roofline import Roofline
+from evo.report.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.report.drawing import SHAPES, STYLE
+from evo.report.svg import SHAPES, STYLE
 
 CSS = (
     """

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from evo.population import Record
-from evo.report.count import Heat
+from evo.report.case_study import Chapter, llm_words, time_words
+from evo.report.format import clipped, count, duration, gain_words, microseconds, ratio
 from evo.report.highlight import clean, highlighted
-from evo.report.markup import LONGEST, Room, identifier, region, table
-from evo.report.story import Story, case_us, verdict_word
-from evo.report.telling import Chapter, llm_words, time_words
-from evo.report.words import clipped, count, duration, gain_words, microseconds, ratio
+from evo.report.html import LONGEST, Room, identifier, region, table
+from evo.report.model import Story, case_us, verdict_word
+from evo.report.source_counters import Heat
 
 _MOST_ROWS = 2000  # trials in the table
 _MOST_INSIGHTS = 200

@@ -9,10 +9,10 @@ import fake_gpu
 import pytest
 from tiny import FAST, SLOW, new_repository
 
-from evo import gate
 from evo.cli import views
 from evo.device import DeviceName
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate import gate
+from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.spec.task import Task, load_task
 
 HERE = Path(__file__).resolve().parents[1]

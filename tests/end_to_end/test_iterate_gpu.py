@@ -16,7 +16,7 @@ from evo import flight
 from evo.cli.limits import measured_times
 from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
-from evo.evaluate import Workbench
+from evo.evaluate.pipeline import Workbench
 from evo.evolve import Event, Settings, evolve
 from evo.population import Record, load_records
 from evo.spec.chips import CHIPS
@@ -152,7 +152,7 @@ def test_a_lost_driver_ends_the_run_without_a_verdict_and_the_next_goes_on(
 
 def test_figures_of_another_driver_are_not_compared(root: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     run(iterations=1)
-    monkeypatch.setattr("evo.workbench.harness_version", lambda: "0.0.0+another")
+    monkeypatch.setattr("evo.evaluate.session.harness_version", lambda: "0.0.0+another")
     events = run(iterations=1)
     notes = [event.text for event in events if event.kind == "note"]
     assert any("not compared with this run's: harness 0.0.0+another against" in text for text in notes), notes

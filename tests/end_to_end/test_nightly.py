@@ -18,7 +18,7 @@ import evo.nightly.shift as shift
 from evo.cli.shipped import shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
-from evo.evaluate import Workbench
+from evo.evaluate.pipeline import Workbench
 from evo.evolve import Settings, evolve
 from evo.nightly import Check, Hooks, Night, Plan, State, night_shift
 from evo.population import load_records, rebuild_text
@@ -153,7 +153,7 @@ def test_a_changed_task_is_named_where_no_champion_passes_any_more(root: Path) -
 
 @pytest.mark.long
 def test_another_environment_is_no_regression_and_is_recorded_anew(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evo.workbench.harness_version", lambda: "9.9+another")
+    monkeypatch.setattr("evo.evaluate.session.harness_version", lambda: "9.9+another")
     found = night(root)
     (one,) = found.standings
     assert (one.state, found.exit_code) == (State.HOLDS, 0)
@@ -169,8 +169,9 @@ def test_a_keep_that_only_another_environment_bears_out_is_laid_to_the_environme
     (ladder / "00_slow.cu").rename(ladder / "20_slow.cu")
     commit_all(root)
     with pytest.MonkeyPatch.context() as then:  # when an older evo judged the slow rung the faster one
-        then.setattr("evo.workbench.harness_version", lambda: "0.0+older")
-        then.setattr("evo.evaluate.decide_modelled", lambda theirs, ours, *more, **words: real(ours, theirs, *more))
+        then.setattr("evo.evaluate.session.harness_version", lambda: "0.0+older")
+        turned = lambda theirs, ours, *more, **words: real(ours, theirs, *more)  # noqa: E731
+        then.setattr("evo.evaluate.pipeline.decide_modelled", turned)
         evolve(Settings(task="scale", device=SIM, iterations=1, operators=("ladder",)), root, lambda _: None)
     kept = git(root, "log", "--format=%H", "--grep", "rung 20_slow", "--", str(champion(root)))
     (one,) = night(root).standings

@@ -16,8 +16,8 @@ from tiny import FAST, SLOW, new_repository
 from evo.cuda.compile import process_pool as pool
 from evo.device import DeviceName
 from evo.errors import EvoError
-from evo.evaluate import Job, Workbench, evaluate, evaluate_all
-from evo.gate import cases
+from evo.evaluate.gate import run_cases as cases
+from evo.evaluate.pipeline import Job, Workbench, evaluate, evaluate_all
 from evo.results import Status, Verdict
 from evo.spec.task import Task, load_task
 

@@ -13,7 +13,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
 from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count
-from evo.evaluate import Job
+from evo.evaluate.pipeline import Job
 from evo.results import Status
 from evo.spec.task import load_task
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from evo import gate
 from evo.device import RunRequest, parse_device
-from evo.evaluate import Workbench
-from evo.gate.sanitize import find_sanitizer
-from evo.prepare import Prepared
+from evo.evaluate import gate
+from evo.evaluate.gate.sanitize import find_sanitizer
+from evo.evaluate.pipeline import Workbench
+from evo.evaluate.prepare import Prepared
 from evo.spec.task import load_task, task_names
 
 pytestmark = [

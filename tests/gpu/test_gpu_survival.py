@@ -10,8 +10,8 @@ from hostile import HOSTILE, hostile
 from tiny import FAST, SLOW, new_repository
 
 from evo.device import DeviceName, gpu_present
-from evo.evaluate import Job, Workbench, evaluate_all
-from evo.gate import cases
+from evo.evaluate.gate import run_cases as cases
+from evo.evaluate.pipeline import Job, Workbench, evaluate_all
 from evo.results import Status, Verdict
 from evo.spec.task import load_task
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from conftest import case_of, fma, inputs, program
 
-from evo.bench import BenchOptions, BenchRequest, control, measure, time_rivals
 from evo.device.worker import Crashed, Worker
 from evo.errors import HarnessFault
+from evo.evaluate.measure import BenchOptions, BenchRequest, control, measure, time_rivals
 from evo.results import Timing, Verdict
 from evo.spec.chips import CHIPS, Chip
 from evo.spec.launch import Workspace

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from conftest import case_of, program
 
-from evo.bench import BenchOptions, BenchRequest, measure, time_rivals
 from evo.device.worker import Worker
+from evo.evaluate.measure import BenchOptions, BenchRequest, measure, time_rivals
 from evo.results import Timing
 from evo.spec.chips import Chip, chip
 from evo.spec.reference import load_reference

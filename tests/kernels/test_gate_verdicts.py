@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evo.device import parse_device
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.results import Evaluation
 from evo.spec.task import load_task, task_names
 

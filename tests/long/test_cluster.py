@@ -22,7 +22,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, new_r
 from evo.cluster import Cluster, Fleet, open_site, parse_cluster
 from evo.cluster.station import Station
 from evo.device import DeviceName
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evolve import Event, Settings, evolve
 from evo.population import load_records
 from evo.spec.task import Task, load_task

@@ -1,4 +1,4 @@
-"""A device whose library calls are made up: what `evo.baseline` and its command see without a GPU."""
+"""A device whose library calls are made up: what `evo.evaluate.library_baselines` and its command see without a GPU."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from test_roofline import tiny_task
 from tiny import TASK_YAML
 
 from evo.analysis import calibration
-from evo.baseline import CaseBaseline, baseline
 from evo.device import DeviceName
 from evo.device.worker import Worker
 from evo.errors import HarnessFault, TaskInvalid
+from evo.evaluate.library_baselines import CaseBaseline, baseline
 from evo.spec.reference import load_reference
 from evo.spec.task import Task
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure, require_quiet
 from evo.device import BenchCase
 from evo.device.timing_types import BenchResult, sequences_per_sample, timing_of
 from evo.device.worker import Crashed, Worker
 from evo.errors import HarnessFault, UsageError
+from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure, require_quiet
 from evo.results import CaseBench, Fault, Verdict
 from evo.spec.chips import L4
 

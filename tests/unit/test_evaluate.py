@@ -9,11 +9,11 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
 from evo.device import DeviceName
 from evo.errors import UsageError
-from evo.evaluate import Job, Workbench, evaluate, evaluate_all
-from evo.prepare import Prepared, simpler
+from evo.evaluate.pipeline import Job, Workbench, evaluate, evaluate_all
+from evo.evaluate.prepare import Prepared, simpler
+from evo.evaluate.session import harness_version
 from evo.results import Status, Verdict
 from evo.spec.task import Task, load_task
-from evo.workbench import harness_version
 
 LONGER = FAST.replace("    if (i < n)", "    const float two = 2.0f;\n    if (i < n)").replace("2.0f * x", "two * x")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evo import gate
+from evo.evaluate import gate
 from evo.results import Status
 from evo.spec.expr import parse
 from evo.spec.reference import Expectation

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from task_folders import task_folder
 
-from evo import gate
 from evo.device import POISON_LARGE, POISON_NAN, RunRequest, RunResult
+from evo.evaluate import gate
 from evo.results import Status
 from evo.spec.input_distributions import DERIVED, SPECIAL
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evo import gate
 from evo.cuda.compile import Binary, Diagnostics, compile_source
+from evo.evaluate import gate
 
 BODY = """\
 #define JOIN(a, b) a##b

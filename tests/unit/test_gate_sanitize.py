@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evo import gate
-from evo.gate.sanitize import first_finding
+from evo.evaluate import gate
+from evo.evaluate.gate.sanitize import first_finding
 
 MEMCHECK = """\
 ========= COMPUTE-SANITIZER
@@ -189,7 +189,7 @@ def test_an_absent_tool_is_said(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    monkeypatch.setattr(sys.modules["evo.gate.sanitize"], "_USUAL_PLACES", ())
+    monkeypatch.setattr(sys.modules["evo.evaluate.gate.sanitize"], "_USUAL_PLACES", ())
     found = gate.sanitize([], "0")
     assert (found.state, found.fault) == ("unavailable", None)
     assert "not installed" in found.reason

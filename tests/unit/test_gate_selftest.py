@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from task_folders import task_folder
 
-from evo import gate
 from evo.errors import TaskInvalid
+from evo.evaluate import gate
 from evo.spec.task import load_task, task_names
 
 ROOT = Path(__file__).parents[2]

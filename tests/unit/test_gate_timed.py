@@ -10,8 +10,8 @@ import pytest
 from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
 from evo.device import DeviceName
-from evo.evaluate import Job, Workbench, evaluate
-from evo.gate import timed
+from evo.evaluate.gate import timed_sizes as timed
+from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.results import Evaluation, Status, Verdict
 from evo.spec.task import Task, read_task
 

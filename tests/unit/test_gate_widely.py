@@ -12,10 +12,11 @@ import pytest
 
 from evo.device import DeviceName
 from evo.device.output_extremes import fold, place_of
-from evo.evaluate import Job, Workbench, evaluate
-from evo.gate import TimedSizes, timed, timed_sizes
-from evo.gate.widely import repeated, varied
-from evo.prepare import Prepared
+from evo.evaluate.gate import TimedSizes, timed_sizes
+from evo.evaluate.gate import timed_sizes as timed
+from evo.evaluate.gate.full_grid import repeated, varied
+from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.prepare import Prepared
 from evo.results import Status
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, read_task

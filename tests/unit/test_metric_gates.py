@@ -10,7 +10,7 @@ from tiny import FAST, SLOW, TASK_YAML, write_task
 
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid
-from evo.evaluate import Job, Workbench, evaluate
+from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.results import Evaluation, Status
 from evo.spec.task import load_task
 

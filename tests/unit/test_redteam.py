@@ -16,9 +16,9 @@ import pytest
 from evo.cli.app import run
 from evo.device import DeviceName, parse_device
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
-from evo.evaluate import Job, Workbench, evaluate
-from evo.gate import ptx_problem, static_problem
-from evo.prepare import Failed, prepare
+from evo.evaluate.gate import ptx_problem, static_problem
+from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.prepare import Failed, prepare
 from evo.redteam import (
     PROCEDURES,
     Finding,

@@ -10,10 +10,10 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, write_task
 
 from evo.device import DeviceName
 from evo.errors import UsageError
+from evo.evaluate.session import Workbench
 from evo.results import Status
 from evo.screening import screen_all, screened_gains
 from evo.spec.task import Task, load_task
-from evo.workbench import Workbench
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import Worker
+from evo.evaluate.session import Workbench
 from evo.screening import screened_gains
 from evo.spec.task import Task, load_task
-from evo.workbench import Workbench
 
 SAME = FAST.replace("2.0f * x[i]", "x[i] * 2.0f").replace("// One", "// Another order: one")
 HELD = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tiny import HEAD, write_task
 
-from evo.prepare import Prepared, prepare, spills
+from evo.evaluate.prepare import Prepared, prepare, spills
 from evo.spec.chips import chip
 from evo.spec.task import load_task
 

@@ -9,13 +9,13 @@ from tiny import FAST, write_task
 
 from evo.device import DeviceName
 from evo.errors import UsageError
+from evo.evaluate.session import Workbench
 from evo.results import Status
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import parse_variant
 from evo.sweep import Sweep, space_of
 from evo.tune.strategies import strategy
-from evo.workbench import Workbench
 
 
 @pytest.fixture(scope="module")

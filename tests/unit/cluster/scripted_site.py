@@ -8,10 +8,10 @@ from typing import Any
 
 from evo.cluster import StationLost
 from evo.cluster.station import Introduction
-from evo.evaluate import Job, Started
+from evo.evaluate.pipeline import Job, Started
+from evo.evaluate.session import harness_version
 from evo.results import Environment, Evaluation, Status
 from evo.spec.variant import parse_variant
-from evo.workbench import harness_version
 
 Script = Callable[[str, int, str, tuple[Any, ...]], Any]  # role, which station of that seat, method, arguments
 

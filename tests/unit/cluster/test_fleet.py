@@ -16,10 +16,10 @@ from tiny import FAST, new_repository
 from evo.cluster import Fleet, KnownCode, Limits, StationLost
 from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost
-from evo.evaluate import Job, Started
+from evo.evaluate.pipeline import Job, Started
+from evo.evaluate.session import harness_version
 from evo.results import Status
 from evo.spec.task import Task, load_task
-from evo.workbench import harness_version
 
 QUICK = Limits(again_s=(0.01,), slow_s=5.0, patient_s=5.0, alone_s=0.2)
 

@@ -15,7 +15,7 @@ from evo.cluster.spec import compiling_beside
 from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.errors import UsageError
-from evo.evaluate import Job
+from evo.evaluate.pipeline import Job
 from evo.evolve import Event, Settings, evolve
 from evo.flight import Flights
 from evo.mutate import Proposal, carried

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from evo.profile import Measured, Unavailable, measure
-from evo.profile.ncu import QUANTITIES, parse_csv, resolve
+from evo.evaluate.profile import Measured, Unavailable, measure
+from evo.evaluate.profile.ncu import QUANTITIES, parse_csv, resolve
 
 # As `ncu --csv --page raw --print-units base` writes it: lines of its own, header, a row of units, a row per launch.
 RECORDED = (Path(__file__).parents[2] / "data" / "ncu" / "raw.csv").read_text()

@@ -15,9 +15,22 @@ from unit.ledger_samples import RUN, record, text_of
 
 from evo.analysis.roofline import CaseLimits
 from evo.population import Record
-from evo.report import CaseStudy, Heat, Story, case_study, climbs_svg, markdown, page, story, story_json, trials_csv
+from evo.report import (
+    CaseStudy,
+    Heat,
+    Story,
+    case_study,
+    climbs_svg,
+    markdown,
+    page,
+    story_json,
+    trials_csv,
+)
+from evo.report import (
+    model as story,
+)
 from evo.report.highlight import highlighted, side_by_side
-from evo.report.roofs import Taken, roofline
+from evo.report.roofline import Taken, roofline
 from evo.results import Verdict
 from evo.spec.chips import chip
 

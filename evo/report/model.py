@@ -14,8 +14,8 @@ from evo.errors import EvoError
 from evo.insights import Insight, environment_words, summarise
 from evo.leaderboard import Entry, build, entries
 from evo.population import DiffMismatch, Record, apply_diff, rebuild_text
-from evo.report.count import Heat
-from evo.report.roofs import Roofline
+from evo.report.roofline import Roofline
+from evo.report.source_counters import Heat
 from evo.results import Environment, Json, drop_absent
 
 _TIME = ("modelled_us", "p50_us")

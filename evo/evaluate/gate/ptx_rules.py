@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.gate.rules import StaticProblem
+from evo.evaluate.gate.source_rules import StaticProblem
 
 _BANNED = re.compile(
     r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"

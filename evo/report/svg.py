@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from evo.analysis.roofline import CaseLimits
+from evo.report.format import clipped, gain_words, microseconds, plural
 from evo.report.highlight import clean
-from evo.report.roofs import Roofline
-from evo.report.story import Climb, Line, Point
-from evo.report.words import clipped, gain_words, microseconds, plural
+from evo.report.model import Climb, Line, Point
+from evo.report.roofline import Roofline
 
 WIDTH = 720
 COLOURS = 6  # classes c0 to c5, one per case, then again

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import evo
 from evo.analysis.roofline import limits
-from evo.bench import BenchOptions, control, measure_persisting, require_quiet, time_rivals
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import OPENER, Crashed, TimedOut, Worker
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
-from evo.gate import Sanitized, TimedSizes, check_task, timed_sizes
-from evo.prepare import Failed, Prepared, prepare
+from evo.evaluate.gate import Sanitized, TimedSizes, check_task, timed_sizes
+from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet, time_rivals
+from evo.evaluate.prepare import Failed, Prepared, prepare
 from evo.results import Baseline, CaseBench, Environment, Fault, Json, Timing
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit

@@ -21,9 +21,9 @@ from evo.device import Arrays, BenchCase, Program, RunRequest, RunResult, Second
 from evo.device.output_extremes import fold, place_of
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import TaskInvalid
-from evo.gate.cases import fault_reason, fault_status
-from evo.gate.compare import compare
-from evo.gate.widely import held_to_truth, repeated, varied
+from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
+from evo.evaluate.gate.run_cases import fault_reason, fault_status
 from evo.results import CaseBench, CaseCheck, Fault, Status
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task

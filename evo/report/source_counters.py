@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from evo.device import DeviceName, RunRequest, RunResult
 from evo.device.worker import Crashed, TimedOut
-from evo.gate import fault_reason
-from evo.prepare import Failed, prepare
-from evo.profile import HotLine, hot_lines, kernel_profiles
+from evo.evaluate.gate import fault_reason
+from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.profile import HotLine, hot_lines, kernel_profiles
+from evo.evaluate.session import Workbench
 from evo.results import Json
 from evo.spec.task import Case, Task
-from evo.workbench import Workbench
 
 _SEED = 0  # of the inputs whose accesses are counted
 _BUDGET = 10**12  # warp instructions: the time limit ends an endless loop

@@ -6,11 +6,11 @@ import csv
 import io
 from collections.abc import Sequence
 
-from evo.report.drawing import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
+from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
-from evo.report.roofs import Roofline
-from evo.report.story import Story, verdict_word
-from evo.report.telling import CaseStudy
+from evo.report.model import Story, verdict_word
+from evo.report.roofline import Roofline
+from evo.report.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.results import Json
 
 _COLUMNS = (

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from evo.insights import environment_words
 from evo.population import Record
-from evo.report.roofs import Roofline
-from evo.report.story import Climb, Spent, case_us, climbs, spent, verdict_word
-from evo.report.words import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
+from evo.report.format import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
+from evo.report.model import Climb, Spent, case_us, climbs, spent, verdict_word
+from evo.report.roofline import Roofline
 
 _WAYS = ("traditional", "inverted")
 _LONGEST = 240  # characters of a hypothesis in the table

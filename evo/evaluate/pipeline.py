@@ -15,18 +15,18 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from queue import SimpleQueue
 
-from evo import gate
-from evo.bench import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, KEPT, decide_modelled
 from evo.device import RunRequest
 from evo.device.timing_types import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import UsageError
-from evo.prepare import Failed, Prepared, simpler, spills
+from evo.evaluate import gate
+from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
+from evo.evaluate.prepare import Failed, Prepared, simpler, spills
+from evo.evaluate.session import Workbench
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, Status, Verdict
 from evo.spec.task import Task
-from evo.workbench import Workbench
 
 __all__ = ["Job", "Started", "Workbench", "evaluate", "evaluate_all", "finish", "start"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.device import LaunchCounters
-from evo.profile.kernels import KernelProfile
+from evo.evaluate.profile.kernels import KernelProfile
 from evo.results import Json
 from evo.spec.chips import Chip
 from evo.spec.metrics import added, counted_metrics, lost_ways, pipe_clocks, short

@@ -11,8 +11,8 @@ import numpy as np
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, RunResult
 from evo.device.worker import Crashed, TimedOut, Worker
-from evo.gate.compare import compare, first_difference
-from evo.gate.metrics import metric_problem
+from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Status
 from evo.spec.input_distributions import DERIVED, DRAWN
 from evo.spec.reference import Expectation, Reference

@@ -12,9 +12,9 @@ from evo.cuda import compile as compiler
 from evo.cuda.source import kernel_signatures
 from evo.device import Program
 from evo.errors import SyntaxInvalid, UsageError
-from evo.gate.ptx import ptx_problem
-from evo.gate.rules import static_problem
-from evo.program import build, signature_problem
+from evo.evaluate.bind import build, signature_problem
+from evo.evaluate.gate.ptx_rules import ptx_problem
+from evo.evaluate.gate.source_rules import static_problem
 from evo.results import Check, Json, Status, drop_absent
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, macros_of, plan

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import Arrays, WideLook
-from evo.gate.compare import compare
+from evo.evaluate.gate.compare import compare
 from evo.results import CaseCheck, Status
 from evo.spec.dtypes import is_float
 from evo.spec.input_distributions import MIXED

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from evo.cuda import compile as compiler
 from evo.device import Array, Arrays
 from evo.errors import TaskInvalid
-from evo.gate.cases import spread_over_cases
-from evo.gate.compare import allclose, compare
+from evo.evaluate.gate.compare import allclose, compare
+from evo.evaluate.gate.run_cases import spread_over_cases
 from evo.results import Status
 from evo.spec import input_distributions, reference
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float

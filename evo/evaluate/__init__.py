@@ -1,0 +1,1 @@
+"""One candidate in, one result out: prepare, gate, measure, decide."""

@@ -21,8 +21,8 @@ from evo.lines import Lines
 from evo.llm import Llm
 from evo.mutate import Proposal, first_rung, not_one_change, start_proposal
 from evo.notebook import Notebook, open_notebook
-from evo.population import Record, rebuild_text
 from evo.proposer import DUPLICATES, Proposer
+from evo.records.trials import Record, rebuild_text
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent
 from evo.resume import LastRun, gain_of, last_run
 from evo.screening import screened_gains

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evo.errors import EvoError
-from evo.population import Record, rebuild_text
-from evo.population.elites import Elite, elites, niche_of, score_us
+from evo.records.trials import Record, rebuild_text
+from evo.records.trials.elites import Elite, elites, niche_of, score_us
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 

@@ -23,10 +23,10 @@ from evo.device import DeviceName
 from evo.errors import EvoError, UsageError
 from evo.evaluate.session import Workbench
 from evo.evolve import Event, Settings, evolve
-from evo.insights import summarise, unsuccessful
-from evo.leaderboard import entries, load
 from evo.llm.edits import Unusable, apply_edits, one_line, read_reply
-from evo.population import load_records
+from evo.records.insights import summarise, unsuccessful
+from evo.records.leaderboard import entries, load
+from evo.records.trials import load_records
 from evo.results import Evaluation
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, read_variant

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from evo.cuda.source import tree_difference
 from evo.mutate import Proposal, edit_key
-from evo.population import Record
+from evo.records.trials import Record
 from evo.results import Evaluation, Json
 from evo.spec.variant import Variant
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evo import leaderboard
-from evo.ledger import Kept, Ledger
 from evo.mutate import Proposal
-from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
+from evo.records import leaderboard
+from evo.records.ledger import Kept, Ledger
+from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
 from evo.results import Environment, Evaluation, Json
 from evo.spec.task import Task
 from evo.spec.variant import Variant

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from evo.evaluate.prepare import Failed
 from evo.evaluate.session import Workbench
-from evo.insights import outcomes
 from evo.llm import Llm
 from evo.memory import Memory
 from evo.mutate import Context, Proposal, not_one_change, operators
-from evo.population import Record, load_records
+from evo.records.insights import outcomes
+from evo.records.trials import Record, load_records
 from evo.results import Evaluation, Json
 from evo.resume import codes_of
 from evo.search import Prior, Search

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evo.population import Record
+from evo.records.trials import Record
 
 
 @dataclass(frozen=True, slots=True)

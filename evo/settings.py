@@ -13,7 +13,7 @@ from evo.evaluate.session import Workbench
 from evo.llm import Llm, LlmSettings, Surroundings
 from evo.mutate import WHEN_STALLED
 from evo.notebook import Notebook
-from evo.population import load_records
+from evo.records.trials import load_records
 from evo.results import Json
 from evo.spec.task import Task
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tiny import environment, evo, git
 
-from evo import leaderboard
-from evo.ledger import History
-from evo.population import Record, load_records, rebuild_text
+from evo.records import leaderboard
+from evo.records.ledger import History
+from evo.records.trials import Record, load_records, rebuild_text
 
 CHAMPION = Path("kernels/scale/champions/sim-l4-sm_89.cu")
 ANEW = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu")  # a start, a keep, then reverts

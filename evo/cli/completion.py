@@ -89,7 +89,7 @@ def cases(context: typer.Context) -> list[str]:
 
 def variants(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Ids of recorded variants, the latest first, with what each changed."""
-    from evo.population import load_records
+    from evo.records.trials import load_records
 
     try:
         records = load_records(_root(context))

@@ -243,7 +243,7 @@ def _show_rungs(found: Derivation, reports: dict[str, Compiled]) -> None:
 
 def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, Compiled]) -> str:
     from evo.cli.limits import measured_times
-    from evo.population import load_records
+    from evo.records.trials import load_records
     from evo.report.tile_derivation import Evidence, explain
 
     measured = [(t.what, t.p50_us) for t in measured_times(root, task, chip).get(found.case, [])]

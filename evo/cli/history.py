@@ -26,7 +26,7 @@ from evo.cli.terminal import clip, out, out_json, out_table, paint, plain, say, 
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.population import Record
+    from evo.records.trials import Record
     from evo.results import Evaluation, Json
     from evo.spec.task import Task
 
@@ -57,7 +57,7 @@ def log(
     json: AsJson = False,
 ) -> int:
     """List the trials of all runs. With their outcome, oldest first."""
-    from evo.population import load_records
+    from evo.records.trials import load_records
 
     root = session_of(context).root()
     name = choose_task(root, task).name if task is not None else None
@@ -100,7 +100,7 @@ def _log_row(record: Record, headline: str | None) -> list[str]:
 
 def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
     """Show one trial. What was proposed and why, what became of it, and its diff."""
-    from evo.population import find
+    from evo.records.trials import find
 
     root = session_of(context).root()
     record = find(root, id)
@@ -127,7 +127,7 @@ def _text_of(session: Session, side: str) -> tuple[str, str]:
     path = Path(side)
     if path.is_file():
         return side, path.read_text(encoding="utf-8", errors="replace")
-    from evo.population import find_among, load_records, rebuild_text
+    from evo.records.trials import find_among, load_records, rebuild_text
 
     records = load_records(session.root())
     record = find_among(records, side)
@@ -156,7 +156,7 @@ def replay(
 ) -> int:
     """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
     from evo.evaluate.pipeline import Job, Workbench, evaluate
-    from evo.population import find_among, load_records, rebuild_rival_text, rebuild_text
+    from evo.records.trials import find_among, load_records, rebuild_rival_text, rebuild_text
 
     if Path(id).suffix == ".jsonl":
         hint = f"evo iterate TASK --operators llm --llm-replay {id}"

@@ -120,7 +120,7 @@ def limits_json(
 def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]:
     """Measured champions of this chip and the rivals of `evo baseline`, by case."""
     from evo.analysis.calibration import latest_baseline
-    from evo.leaderboard import entries, load
+    from evo.records.leaderboard import entries, load
 
     found: dict[str, list[Taken]] = {}
     clocks: dict[str, float] | None = None
@@ -158,7 +158,7 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
 
 def _clocks(root: Path, task: str) -> dict[str, float]:
     """Median SM clock of each variant's last measurement, in MHz, where its record has one."""
-    from evo.population import load_records
+    from evo.records.trials import load_records
 
     found: dict[str, float] = {}
     for record in load_records(root, task):

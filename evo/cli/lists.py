@@ -18,9 +18,9 @@ from evo.cli.views import case_us, gain_text
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.insights import Insight, Unsuccessful
-    from evo.leaderboard import Entry
     from evo.mutate import OperatorDoc
+    from evo.records.insights import Insight, Unsuccessful
+    from evo.records.leaderboard import Entry
     from evo.results import Json
 
 OnlyTask = Annotated[
@@ -92,8 +92,8 @@ def leaderboard(
     json: AsJson = False,
 ) -> int:
     """Show the champions. Of each task, chip and arch; measured and modelled ones apart."""
-    from evo.leaderboard import build, entries, load, write
-    from evo.population import load_records
+    from evo.records.leaderboard import build, entries, load, write
+    from evo.records.trials import load_records
 
     root = session_of(context).root()
     name = choose_task(root, task).name if task is not None else None
@@ -144,8 +144,8 @@ def insights(
     json: AsJson = False,
 ) -> int:
     """Say what each kind of change has brought. From all records; with --failed, what was not kept and why."""
-    from evo.insights import summarise, unsuccessful
-    from evo.population import load_records
+    from evo.records.insights import summarise, unsuccessful
+    from evo.records.trials import load_records
 
     root = session_of(context).root()
     records = load_records(root, choose_task(root, task).name if task is not None else None)

@@ -12,7 +12,7 @@ from evo.cli.views import case_us, coloured, gain_text
 from evo.errors import EvoError, LedgerUnclean
 
 if TYPE_CHECKING:
-    from evo.population import Record
+    from evo.records.trials import Record
     from evo.results import Json
 
 
@@ -44,7 +44,7 @@ def record_json(record: Record, commit: str | None) -> dict[str, Json]:
 
 def commits_of(root: Path) -> dict[str, str]:
     """The commit that kept each trial; none where the records are not in a git repository."""
-    from evo.ledger import History
+    from evo.records.ledger import History
 
     try:
         history = History.open(root)

@@ -21,8 +21,8 @@ from evo.cli.views import case_us
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
-    from evo.leaderboard import Entry
-    from evo.population import Record
+    from evo.records.leaderboard import Entry
+    from evo.records.trials import Record
     from evo.report import CaseStudy, Heat, Roofline, Story
     from evo.results import Json
 
@@ -107,7 +107,7 @@ def _format(given: Format | None, out_file: Path | None, json: bool) -> Format:
 
 def _records(root: Path, task: str | None, run: str | None, *, case_study: bool) -> tuple[list[Record], list[Record]]:
     """The records to show, and all those that their texts rest on."""
-    from evo.population import load_records
+    from evo.records.trials import load_records
 
     if task is not None and not (root / "population" / task / "runs").is_dir():
         task = choose_task(root, task).name  # a task that never was is another mistake than one without trials
@@ -142,7 +142,7 @@ def _told(
     root: Path, shown: list[Record], population: list[Record], *, count: bool, case_study: bool
 ) -> tuple[Story, CaseStudy | None]:
     import evo
-    from evo.leaderboard import build, entries
+    from evo.records.leaderboard import build, entries
     from evo.report import case_study as tell
     from evo.report import story
 
@@ -256,7 +256,7 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
 
 def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> list[Heat]:
     """Each champion's text once, on the simulator of its chip, else of the L4."""
-    from evo.population import find_among, rebuild_text
+    from evo.records.trials import find_among, rebuild_text
     from evo.report import Heat, count_lines
     from evo.spec.task import load_task
 

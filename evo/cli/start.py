@@ -13,7 +13,7 @@ from evo.cli.terminal import out
 def init(context: typer.Context) -> int:
     """Lay down the shipped tasks in a git repository. With an empty population and leaderboard; overwrites nothing."""
     from evo.cli.shipped import lay_down
-    from evo.ledger import History
+    from evo.records.ledger import History
     from evo.spec.task import task_names
 
     root = (session_of(context).given_root or Path.cwd()).resolve()

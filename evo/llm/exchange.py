@@ -15,7 +15,7 @@ from evo.llm.cost import Budget, Price, Usage, guess_tokens
 from evo.llm.edits import Edited, Reply, Unusable, edit, read_reply
 from evo.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request
 from evo.llm.traverse import repair
-from evo.population.elites import Elite
+from evo.records.trials.elites import Elite
 from evo.spec.variant import Variant
 
 _LONGEST_PROBLEM = 3000  # characters of a compiler's words

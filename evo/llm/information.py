@@ -10,11 +10,11 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from evo.insights import summarise, unsuccessful
 from evo.llm.edits import one_line
 from evo.llm.endpoint import data
-from evo.population import Record, effect
-from evo.population.elites import Elite, row_us
+from evo.records.insights import summarise, unsuccessful
+from evo.records.trials import Record, effect
+from evo.records.trials.elites import Elite, row_us
 from evo.results import Json, Status
 from evo.spec.chips import Chip
 from evo.spec.task import Task

@@ -29,7 +29,7 @@ from evo.llm.settings import LlmSettings
 from evo.llm.transcript import Replay, Transcript, transcript_file
 from evo.llm.traverse import STRATEGIES, Guidance, prompt
 from evo.mutate import Context, Proposal
-from evo.population import Record, elites
+from evo.records.trials import Record, elites
 from evo.results import Json, drop_absent
 from evo.spec.task import Task
 from evo.spec.variant import Variant

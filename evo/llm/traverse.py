@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from evo.llm.edits import MOST_LINES
 from evo.llm.endpoint import Message, data, joined
 from evo.mutate import INVERT_BELOW, STALLED_AFTER
-from evo.population import Record, elites
-from evo.population.elites import Elite
+from evo.records.trials import Record, elites
+from evo.records.trials.elites import Elite
 from evo.spec.task import Task
 
 Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]

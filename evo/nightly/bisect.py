@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from evo.nightly.lineage import Version
-from evo.population import Record
+from evo.records.trials import Record
 from evo.results import Environment, Json, drop_absent
 
 

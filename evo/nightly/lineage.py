@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import RecordCorrupt, SyntaxInvalid
-from evo.ledger import History
-from evo.population import Record, rebuild_text
+from evo.records.ledger import History
+from evo.records.trials import Record, rebuild_text
 from evo.results import Environment, Json
 from evo.spec.variant import Variant, parse_variant
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from evo.attempt import trial_job
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench, evaluate
-from evo.ledger import History
 from evo.nightly.bisect import Cause, Found, bisect, cause_of
 from evo.nightly.library import against_library
 from evo.nightly.lineage import Version, candidates, lineage, mean_us, times_of
 from evo.nightly.places import put_back, renew
 from evo.nightly.standing import Figure, Held, Standing, State
 from evo.notebook import Notebook
-from evo.population import load_records
+from evo.records.ledger import History
+from evo.records.trials import load_records
 from evo.results import Environment, Evaluation, Gain, Json, Verdict
 from evo.spec.task import Task
 from evo.spec.variant import read_variant

@@ -18,13 +18,11 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from evo import leaderboard
 from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
 from evo.evaluate.pipeline import Workbench
 from evo.evaluate.session import harness_version
 from evo.evolve import Observer, Settings, evolve
-from evo.ledger import History, Ledger
 from evo.mutate import operators
 from evo.nightly.control import Control, control
 from evo.nightly.lineage import times_of
@@ -32,7 +30,9 @@ from evo.nightly.night import Check, Night, Run
 from evo.nightly.review import Subject, fault, review
 from evo.nightly.standing import Standing, State
 from evo.notebook import open_notebook
-from evo.population import load_records
+from evo.records import leaderboard
+from evo.records.ledger import History, Ledger
+from evo.records.trials import load_records
 from evo.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 from evo.spec.task import Task, load_task, task_names
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.insights import environment_words
-from evo.population import Record
+from evo.records.insights import environment_words
+from evo.records.trials import Record
 from evo.report.format import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 from evo.report.model import Climb, Spent, case_us, climbs, spent, verdict_word
 from evo.report.roofline import Roofline

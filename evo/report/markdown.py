@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from evo.insights import Insight
+from evo.records.insights import Insight
 from evo.report.case_study import CaseStudy, llm_words, time_words
 from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural, ratio
 from evo.report.model import Climb, Story

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from evo.errors import EvoError
-from evo.insights import Insight, environment_words, summarise
-from evo.leaderboard import Entry, build, entries
-from evo.population import DiffMismatch, Record, apply_diff, rebuild_text
+from evo.records.insights import Insight, environment_words, summarise
+from evo.records.leaderboard import Entry, build, entries
+from evo.records.trials import DiffMismatch, Record, apply_diff, rebuild_text
 from evo.report.roofline import Roofline
 from evo.report.source_counters import Heat
 from evo.results import Environment, Json, drop_absent

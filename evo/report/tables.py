@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.population import Record
+from evo.records.trials import Record
 from evo.report.case_study import Chapter, llm_words, time_words
 from evo.report.format import clipped, count, duration, gain_words, microseconds, ratio
 from evo.report.highlight import clean, highlighted

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.tiles.choose import Candidate, Derivation, Rejected
-from evo.population import Record
+from evo.records.trials import Record
 from evo.spec.chips import Chip
 
 _SHOWN = 8

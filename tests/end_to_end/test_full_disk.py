@@ -12,7 +12,7 @@ import pytest
 from run_killer import problems
 from tiny import FAST, environment, evo, git, new_repository
 
-from evo.population import load_records
+from evo.records.trials import load_records
 
 ITERATE = ("iterate", "scale", "--device", "sim:l4", "--from", "ladder/00_slow.cu", "--operators", "ladder")
 

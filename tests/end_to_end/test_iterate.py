@@ -11,7 +11,7 @@ import pytest
 from run_killer import ANEW, CHAMPION, problems
 from tiny import FAST, SLOW, Ran, commit_all, environment, evo, evo_here, fails, git, new_repository
 
-from evo.population import load_records
+from evo.records.trials import load_records
 
 ONE = ("iterate", "scale", "--device", "sim:l4", "--iterations", 1)
 LINE = {"trial", "variant", "operator", "kind", "summary", "status", "timing", "elapsed_s"}

@@ -18,7 +18,7 @@ from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate.pipeline import Workbench
 from evo.evolve import Event, Settings, evolve
-from evo.population import Record, load_records
+from evo.records.trials import Record, load_records
 from evo.spec.chips import CHIPS
 from evo.spec.task import load_task
 

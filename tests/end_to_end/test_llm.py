@@ -16,7 +16,7 @@ from run_killer import CHAMPION, problems
 from tiny import SLOW, Ran, environment, evo, fails, git, new_repository, write_task
 
 from evo.cli.app import run
-from evo.population import load_records
+from evo.records.trials import load_records
 
 LAUNCH = "// evo: launch scale grid (ceil_div(N, THREADS * 16)) block (THREADS) shared 0"
 BODY = "\n".join(SLOW.splitlines()[7:9])

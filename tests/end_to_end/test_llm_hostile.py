@@ -14,7 +14,7 @@ from run_killer import CHAMPION, problems
 from test_llm import iterate, transcript
 from tiny import git, new_repository
 
-from evo.population import load_records
+from evo.records.trials import load_records
 
 STREAM = {"content-type": "text/event-stream"}
 LINE = "#define THREADS 32"

@@ -20,7 +20,7 @@ from tiny import FAST, WRONG, environment, git, new_repository, write_task
 from evo.device import parse_device
 from evo.errors import UsageError
 from evo.mcp import Desk, Office
-from evo.population import load_records
+from evo.records.trials import load_records
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
 TOOLS = ["tasks", "task", "limits", "champion", "insights", "leaderboard", "try"]

@@ -21,7 +21,7 @@ from evo.device import DeviceName
 from evo.evaluate.pipeline import Workbench
 from evo.evolve import Settings, evolve
 from evo.nightly import Check, Hooks, Night, Plan, State, night_shift
-from evo.population import load_records, rebuild_text
+from evo.records.trials import load_records, rebuild_text
 
 HERE = Path(__file__).resolve().parents[1]
 SIM, GPU = DeviceName("sim", "l4"), DeviceName("gpu", "0")

@@ -11,7 +11,7 @@ import pytest
 from run_killer import CHAMPION, problems
 from tiny import FAST, evo, evo_here, git, new_repository
 
-from evo.population import load_records
+from evo.records.trials import load_records
 
 JOBS = ("--jobs", "2", "--cluster", "processes:2")
 RUN = ("iterate", "scale", "--device", "sim:l4", "--operators", "rules", "--json")

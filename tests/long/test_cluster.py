@@ -24,7 +24,7 @@ from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evolve import Event, Settings, evolve
-from evo.population import load_records
+from evo.records.trials import load_records
 from evo.spec.task import Task, load_task
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(280)]

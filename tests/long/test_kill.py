@@ -18,7 +18,7 @@ from kill_driver import kill_and_recover, run_until
 from ledger_samples import DATE, keep, problems, record, repository, start_ledger, text_of
 
 from evo.errors import HarnessFault
-from evo.population import load_records
+from evo.records.trials import load_records
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 

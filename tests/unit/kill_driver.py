@@ -14,9 +14,9 @@ import pytest
 from ledger_samples import CHAMPION, DATE, RUN, git, keep, problems, record, renderer, start_ledger, text_of
 
 from evo import files as disk
-from evo.ledger import Ledger
-from evo.ledger.git import Git
-from evo.population import RunFile, load_records
+from evo.records.ledger import Ledger
+from evo.records.ledger.git import Git
+from evo.records.trials import RunFile, load_records
 from evo.results import Verdict
 
 

@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from evo import leaderboard
-from evo.ledger import History, Kept, Ledger
-from evo.population import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, trial_id
+from evo.records import leaderboard
+from evo.records.ledger import History, Kept, Ledger
+from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, trial_id
 from evo.results import CaseBench, Decision, Environment, Estimate, Evaluation, Gain, Status, Timing, Verdict
 from evo.spec.variant import variant_id
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from ledger_samples import DATE, record, text_of
 
-from evo import leaderboard
 from evo.errors import RecordCorrupt
-from evo.insights import change_of, summarise, unsuccessful
-from evo.population import Record
+from evo.records import leaderboard
+from evo.records.insights import change_of, summarise, unsuccessful
+from evo.records.trials import Record
 from evo.results import Verdict
 
 

@@ -29,8 +29,8 @@ from ledger_samples import (
 
 from evo import files as disk
 from evo.errors import HarnessFault, LedgerUnclean, UsageError
-from evo.ledger import History, Ledger
-from evo.population import Record, load_records
+from evo.records.ledger import History, Ledger
+from evo.records.trials import Record, load_records
 from evo.results import Verdict
 
 RUN2 = "20260102T093000-cd34"
@@ -530,7 +530,7 @@ def test_a_full_disk_is_a_harness_fault_and_the_next_start_finishes(
 
 
 def test_a_full_disk_in_git_is_a_harness_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.ledger.git import GitFailed
+    from evo.records.ledger.git import GitFailed
 
     fault = GitFailed("hash-object", 128, "error: unable to write file: No space left on device\nfatal: x").fault()
     assert isinstance(fault, HarnessFault)
@@ -588,7 +588,7 @@ def test_locks_that_a_killed_evo_left_are_removed_and_others_are_not(
     ledger.close()
     for name in ("HEAD.lock", "refs/heads/main.lock"):
         (root / ".git" / name).write_text("")
-    from evo.ledger.git import _CLAIM
+    from evo.records.ledger.git import _CLAIM
 
     (root / ".git" / "index.lock").write_bytes(_CLAIM)
     (root / ".git/evo-index-1").write_text("")
@@ -599,7 +599,7 @@ def test_locks_that_a_killed_evo_left_are_removed_and_others_are_not(
     assert len(said) == 5, said
     assert problems(root) == []
     (root / ".git" / "index.lock").write_text("")
-    monkeypatch.setattr("evo.ledger.git._LOCK_WAIT_S", 0.2)
+    monkeypatch.setattr("evo.records.ledger.git._LOCK_WAIT_S", 0.2)
     ledger, runs, _ = start_ledger(root, "20260103T093000-cd34")
     with pytest.raises(LedgerUnclean, match=r"index\.lock: held by another git command"):
         keep(ledger, runs, record(1, parent=None, run="20260103T093000-cd34"), text_of(1))

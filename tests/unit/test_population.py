@@ -13,7 +13,7 @@ from ledger_samples import DATE, RUN, record, text_of
 
 from evo import files as disk
 from evo.errors import HarnessFault, RecordCorrupt, UsageError
-from evo.population import (
+from evo.records.trials import (
     DiffMismatch,
     Record,
     RunFile,

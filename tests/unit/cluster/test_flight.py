@@ -19,7 +19,7 @@ from evo.evaluate.pipeline import Job
 from evo.evolve import Event, Settings, evolve
 from evo.flight import Flights
 from evo.mutate import Proposal, carried
-from evo.population import load_records
+from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant

@@ -9,8 +9,8 @@ import pytest
 from tiny import write_task
 from unit.ledger_samples import record
 
-from evo.population import Record
-from evo.population.elites import elites, niche_of
+from evo.records.trials import Record
+from evo.records.trials.elites import elites, niche_of
 from evo.spec.task import Task, load_task
 
 PLAIN = "// evo: launch k grid (1) block (32) shared 0\n#define N {}\nvoid k() {{}}\n"

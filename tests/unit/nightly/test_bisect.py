@@ -8,7 +8,7 @@ import pytest
 from tiny import FAST
 
 from evo.nightly import Version, bisect, candidates, cause_of
-from evo.population import Record
+from evo.records.trials import Record
 from evo.results import Environment, Json
 from evo.spec.variant import parse_variant
 

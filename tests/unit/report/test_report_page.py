@@ -14,7 +14,7 @@ import pytest
 from unit.ledger_samples import RUN, record, text_of
 
 from evo.analysis.roofline import CaseLimits
-from evo.population import Record
+from evo.records.trials import Record
 from evo.report import (
     CaseStudy,
     Heat,

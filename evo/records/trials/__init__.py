@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from evo.population.diff import DiffMismatch, apply_diff, make_diff, text_hash
-from evo.population.message import effect, kept_message
-from evo.population.record import Record, run_id, trial_id
-from evo.population.store import (
+from evo.records.trials.commit_message import effect, kept_message
+from evo.records.trials.record import Record, run_id, trial_id
+from evo.records.trials.store import (
     RunFile,
     find,
     find_among,
@@ -17,6 +16,7 @@ from evo.population.store import (
     rebuild_text,
     run_file,
 )
+from evo.records.trials.unified_diff import DiffMismatch, apply_diff, make_diff, text_hash
 
 __all__ = [
     "DiffMismatch",

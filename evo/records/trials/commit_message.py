@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from evo.population.record import Record
+from evo.records.trials.record import Record
 from evo.results import Json
 
 _SUBJECT_WIDTH = 72

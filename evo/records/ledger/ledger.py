@@ -14,10 +14,10 @@ from typing import Self
 
 from evo.errors import HarnessFault, LedgerUnclean, UsageError
 from evo.files import TEMPORARY_SUFFIX, append, mend_tail, remove, write_atomic
-from evo.ledger.git import Git, GitFailed
-from evo.ledger.history import TRIAL_TRAILER, History
-from evo.ledger.journal import Journal, RunNote, Step, pack, unpack
-from evo.ledger.lock import Lock
+from evo.records.ledger.git import Git, GitFailed
+from evo.records.ledger.history import TRIAL_TRAILER, History
+from evo.records.ledger.journal import Journal, RunNote, Step, pack, unpack
+from evo.records.ledger.lock import Lock
 
 RUN_TRAILER = "Evo-Run"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.ledger.history import Commit, History
-from evo.ledger.ledger import Kept, Ledger, Render
+from evo.records.ledger.history import Commit, History
+from evo.records.ledger.ledger import Kept, Ledger, Render
 
 __all__ = ["Commit", "History", "Kept", "Ledger", "Render"]

@@ -12,8 +12,8 @@ from typing import NoReturn, cast
 
 from evo.errors import RecordCorrupt
 from evo.files import write_atomic
-from evo.population import Record
-from evo.population.shape import is_number
+from evo.records.trials import Record
+from evo.records.trials.schema import is_number
 from evo.results import Json, drop_absent
 
 VERSION = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import UsageError
-from evo.ledger.git import Git, GitFailed
+from evo.records.ledger.git import Git, GitFailed
 from evo.results import Json, drop_absent
 
 TRIAL_TRAILER = "Evo-Trial"

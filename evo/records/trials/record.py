@@ -18,7 +18,7 @@ from datetime import datetime
 from typing import NoReturn, cast
 
 from evo.errors import RecordCorrupt
-from evo.population.shape import evaluation_problem
+from evo.records.trials.schema import evaluation_problem
 from evo.results import Json, Status, Verdict, drop_absent
 
 VERSION = 1

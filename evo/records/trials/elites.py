@@ -17,8 +17,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.errors import EvoError
-from evo.population.record import Record
-from evo.population.store import rebuild_text
+from evo.records.trials.record import Record
+from evo.records.trials.store import rebuild_text
 from evo.results import Json
 from evo.spec.task import Task
 from evo.spec.variant import parse_variant

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from evo.errors import RecordCorrupt, UsageError
 from evo.files import append, split_tail
-from evo.population.diff import DiffMismatch, apply_diff, parent_hash, text_hash
-from evo.population.record import Record, trial_id
+from evo.records.trials.record import Record, trial_id
+from evo.records.trials.unified_diff import DiffMismatch, apply_diff, parent_hash, text_hash
 from evo.spec.variant import variant_id
 
 _WHOLE = "fetch the whole population with git, or restore the record from its history"

@@ -16,7 +16,7 @@ from pathlib import Path
 import typer
 
 from evo.cli.app import app
-from evo.mutate import RULES, operator_docs
+from evo.operators import RULES, operator_docs
 from evo.sim.lower.isa import TABLE
 
 DOCS = Path(__file__).parent

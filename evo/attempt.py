@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.session import Workbench
-from evo.mutate import Proposal, not_one_change, rung_of
+from evo.operators import Proposal, not_one_change, rung_of
 from evo.results import Evaluation, Status
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant, read_variant

@@ -18,9 +18,9 @@ from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed
 from evo.flight import Flights, open_bench
 from evo.lines import Lines
-from evo.llm import Llm
-from evo.mutate import Proposal, first_rung, not_one_change, start_proposal
 from evo.notebook import Notebook, open_notebook
+from evo.operators import Proposal, first_rung, not_one_change, start_proposal
+from evo.operators.llm import Llm
 from evo.proposer import DUPLICATES, Proposer
 from evo.records.trials import Record, rebuild_text
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from evo.cluster import Fleet, KnownCode, open_site
 from evo.decide.sequential import KEPT
 from evo.evaluate.pipeline import Job, Workbench
-from evo.mutate import Proposal, carried, not_one_change
+from evo.operators import Proposal, carried, not_one_change
 from evo.results import Decision, Evaluation, Json, Verdict
 from evo.settings import Event, Observer, Settings
 from evo.spec.task import Task

@@ -23,7 +23,7 @@ from evo.device import DeviceName
 from evo.errors import EvoError, UsageError
 from evo.evaluate.session import Workbench
 from evo.evolve import Event, Settings, evolve
-from evo.llm.edits import Unusable, apply_edits, one_line, read_reply
+from evo.operators.llm.edits import Unusable, apply_edits, one_line, read_reply
 from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
 from evo.records.trials import load_records

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from evo.cuda.source import tree_difference
-from evo.mutate import Proposal, edit_key
+from evo.operators import Proposal, edit_key
 from evo.records.trials import Record
 from evo.results import Evaluation, Json
 from evo.spec.variant import Variant

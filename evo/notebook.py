@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from evo.mutate import Proposal
+from evo.operators import Proposal
 from evo.records import leaderboard
 from evo.records.ledger import Kept, Ledger
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from evo.evaluate.prepare import Failed
 from evo.evaluate.session import Workbench
-from evo.llm import Llm
 from evo.memory import Memory
-from evo.mutate import Context, Proposal, not_one_change, operators
+from evo.operators import Context, Proposal, not_one_change, operators
+from evo.operators.llm import Llm
 from evo.records.insights import outcomes
 from evo.records.trials import Record, load_records
 from evo.results import Evaluation, Json

@@ -20,7 +20,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from evo.mutate import Context, Operator, Proposal
+from evo.operators import Context, Operator, Proposal
 from evo.results import Status
 from evo.spec.variant import Variant, parse_variant
 

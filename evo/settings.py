@@ -10,9 +10,9 @@ from pathlib import Path
 from evo.cluster import Cluster
 from evo.device import DeviceName
 from evo.evaluate.session import Workbench
-from evo.llm import Llm, LlmSettings, Surroundings
-from evo.mutate import WHEN_STALLED
 from evo.notebook import Notebook
+from evo.operators import WHEN_STALLED
+from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
 from evo.results import Json
 from evo.spec.task import Task

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evo.evaluate.session import Workbench
-from evo.mutate import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.notebook import Trial
+from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Evaluation, Json, drop_absent
 from evo.spec.task import Task
 from evo.spec.variant import Variant

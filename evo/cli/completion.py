@@ -122,7 +122,7 @@ def archs() -> list[str]:
 
 def operators(incomplete: str) -> list[str]:
     """Operators, after the ones that a list already has."""
-    from evo.mutate import operator_docs
+    from evo.operators import operator_docs
 
     docs = operator_docs()
     rules = {f"rules.{doc.family}" for doc in docs if doc.name.startswith("rules.")}
@@ -140,6 +140,6 @@ def export_formats() -> list[str]:
 
 def strategies() -> list[str]:
     """What a language model can be shown."""
-    from evo.llm import STRATEGIES
+    from evo.operators.llm import STRATEGIES
 
     return list(STRATEGIES)

@@ -18,7 +18,7 @@ from evo.cli.views import case_us, gain_text
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.mutate import OperatorDoc
+    from evo.operators import OperatorDoc
     from evo.records.insights import Insight, Unsuccessful
     from evo.records.leaderboard import Entry
     from evo.results import Json
@@ -36,7 +36,7 @@ def operators(
     json: AsJson = False,
 ) -> int:
     """List where changes come from. Each operator and rule with what it does and an example; one in full by NAME."""
-    from evo.mutate import operator_docs
+    from evo.operators import operator_docs
 
     docs = [doc for doc in operator_docs() if name is None or name in (doc.name, doc.family, doc.name.split("/")[-1])]
     docs = docs or [doc for doc in operator_docs() if doc.name.startswith(f"{name}/")]
@@ -57,7 +57,7 @@ def operators(
 
 def _in_full(doc: OperatorDoc) -> None:
     """The hypothesis of a rule, and all of its examples."""
-    from evo.mutate import RULES
+    from evo.operators import RULES
 
     rule = next((rule for rule in RULES if f"rules.{rule.family}/{rule.name}" == doc.name), None)
     if rule is None:

@@ -23,7 +23,7 @@ from evo.cli import completion
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.llm import LlmSettings, Price, Server
+    from evo.operators.llm import LlmSettings, Price, Server
 
 NAME = "llm"
 KEYS = ("EVO_LLM_KEY", "OPENAI_API_KEY")
@@ -140,7 +140,7 @@ def llm_settings(words: LlmWords, names: tuple[str, ...], root: Path) -> tuple[L
     if NAME not in names:
         return None, _without(words, names)
     from evo.cli.options import seconds_of
-    from evo.llm import Budget, LlmSettings
+    from evo.operators.llm import Budget, LlmSettings
 
     budget = Budget(calls=words.calls, tokens=words.tokens, money=_money(words.budget))
     if words.replay is not None:
@@ -169,8 +169,8 @@ def llm_settings(words: LlmWords, names: tuple[str, ...], root: Path) -> tuple[L
 
 def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
     """The operators of a run without a language model. Inversion then means the derived configurations."""
-    from evo.llm import STRATEGIES
-    from evo.mutate import WHEN_STALLED
+    from evo.operators import WHEN_STALLED
+    from evo.operators.llm import STRATEGIES
 
     given = {
         "--llm-budget": words.budget,
@@ -190,7 +190,7 @@ def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _server(words: LlmWords, timeout_s: float) -> Server:
-    from evo.llm import Server
+    from evo.operators.llm import Server
 
     if importlib.util.find_spec("openai") is None:
         raise UsageError("the operator llm needs the openai package", hint="pip install 'evo-kernels[llm]'")
@@ -239,6 +239,6 @@ def _money(words: str | None) -> float | None:
 
 
 def _price(words: LlmWords, model: str, root: Path) -> Price | None:
-    from evo.llm import price_of, read_price
+    from evo.operators.llm import price_of, read_price
 
     return read_price(words.price) if words.price is not None else price_of(model, root)

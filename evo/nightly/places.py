@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from evo.mutate import Proposal
 from evo.nightly.lineage import Version
 from evo.notebook import Notebook
+from evo.operators import Proposal
 from evo.results import Decision, Evaluation, Json, Verdict
 
 _OPERATOR = "nightly"

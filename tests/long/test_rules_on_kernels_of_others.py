@@ -10,7 +10,7 @@ from test_rules_on_rungs import ROOT, children
 from evo.cuda.source import syntax_errors
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.mutate import RULES
+from evo.operators import RULES
 from evo.results import Status
 from evo.spec.task import load_task
 from evo.spec.variant import read_variant

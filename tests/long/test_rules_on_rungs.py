@@ -10,7 +10,7 @@ from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed, prepare
-from evo.mutate import RULES, Context, Rule
+from evo.operators import RULES, Context, Rule
 from evo.results import Status
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task

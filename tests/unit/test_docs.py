@@ -20,9 +20,9 @@ import evo
 from evo.cli.app import app
 from evo.cuda.compile import Binary, compile_source
 from evo.cuda.source import classify, tree_difference
-from evo.llm import STRATEGIES
-from evo.mutate import Context, Operator, Rule
-from evo.mutate.rules import example_variant
+from evo.operators import Context, Operator, Rule
+from evo.operators.llm import STRATEGIES
+from evo.operators.rules import example_variant
 from evo.sim.lower.isa import TABLE
 from evo.spec.task import load_task
 from evo.spec.variant import parse_variant
@@ -116,7 +116,7 @@ def test_named_files_exist() -> None:
     missing = []
     for page in [page for page in PAGES if page.name not in ("log.md", "CHANGELOG.md")]:
         for name in re.findall(r"`((?:evo|docs|tests|benchmarks|kernels)/[\w./-]+)`", page.read_text(encoding="utf-8")):
-            made_by_reader = name.startswith(("kernels/row_scale", "evo/mutate/rules/rounding.py")) or re.search(
+            made_by_reader = name.startswith(("kernels/row_scale", "evo/operators/rules/rounding.py")) or re.search(
                 r"/[A-Z]+\b", name
             )
             if not made_by_reader and not (ROOT / name).exists():

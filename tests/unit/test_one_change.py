@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from evo.cuda.source import classify, split, syntax_errors, tree_difference
-from evo.mutate import edit_key
+from evo.operators import edit_key
 from evo.spec.variant import variant_id
 
 TEXT = """\

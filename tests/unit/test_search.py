@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evo.memory import Memory
-from evo.mutate import Context, Proposal, not_one_change, parts
+from evo.operators import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
 from evo.search import Prior, Search, cost_of
 from evo.spec.task import Task, Tolerance

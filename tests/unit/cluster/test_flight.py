@@ -18,7 +18,7 @@ from evo.errors import UsageError
 from evo.evaluate.pipeline import Job
 from evo.evolve import Event, Settings, evolve
 from evo.flight import Flights
-from evo.mutate import Proposal, carried
+from evo.operators import Proposal, carried
 from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
 from evo.spec.task import Task, load_task

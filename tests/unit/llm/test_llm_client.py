@@ -17,12 +17,12 @@ import pytest
 from llm_server import KEY, Act, LlmServer, Script
 
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
-from evo.llm import LlmSettings
-from evo.llm.client import Client, Server
-from evo.llm.cost import Budget
-from evo.llm.endpoint import Completion, Exhausted, Message, Refused, Request
-from evo.llm.exchange import used
-from evo.llm.transcript import Replay, Transcript
+from evo.operators.llm import LlmSettings
+from evo.operators.llm.client import Client, Server
+from evo.operators.llm.conversation import used
+from evo.operators.llm.cost import Budget
+from evo.operators.llm.endpoint import Completion, Exhausted, Message, Refused, Request
+from evo.operators.llm.transcript import Replay, Transcript
 
 OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))
 ASKED = Request(exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5)

@@ -9,9 +9,9 @@ from llm_server import block
 from tiny import SLOW
 
 from evo.errors import EvoError
-from evo.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
-from evo.llm.edits import LONGEST_REPLY, Unusable, apply_edits, edit, one_line, read_reply
-from evo.llm.endpoint import data
+from evo.operators.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
+from evo.operators.llm.edits import LONGEST_REPLY, Unusable, apply_edits, edit, one_line, read_reply
+from evo.operators.llm.endpoint import data
 from evo.spec.variant import parse_variant
 
 PARENT = parse_variant(SLOW)

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from evo.analysis.tiles import over_cases
-from evo.mutate import WHEN_STALLED, Context, Derived, Proposal, operators
+from evo.operators import WHEN_STALLED, Context, Derived, Proposal, operators
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evo.errors import SyntaxInvalid
-from evo.mutate import Context, Ladder, Patch, Proposal
+from evo.operators import Context, Ladder, Patch, Proposal
 from evo.spec.chips import CHIPS
 from evo.spec.expr import parse
 from evo.spec.task import Case, Task, Tolerance

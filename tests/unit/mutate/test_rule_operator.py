@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from evo.mutate import RULES, Context, operators
-from evo.mutate.rules import Application, RuleOperator
-from evo.mutate.rules.rule import Scene
+from evo.operators import RULES, Context, operators
+from evo.operators.rules import Application, RuleOperator
+from evo.operators.rules.rule import Scene
 from evo.spec.task import load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 

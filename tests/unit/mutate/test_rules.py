@@ -12,8 +12,8 @@ import pytest
 from evo.cuda.compile import Binary, Cache, compile_source
 from evo.cuda.source import classify, kernel_signatures, parse, syntax_errors, tree_difference
 from evo.errors import UsageError
-from evo.mutate import RULES, Context, Rule, operator_docs, operators
-from evo.mutate.rules import Application, Example, RuleOperator, example_variant, rule_operators
+from evo.operators import RULES, Context, Rule, operator_docs, operators
+from evo.operators.rules import Application, Example, RuleOperator, example_variant, rule_operators
 from evo.spec.task import Task, Tolerance
 from evo.spec.variant import Variant, parse_variant
 

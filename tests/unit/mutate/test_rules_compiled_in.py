@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from evo.cuda.source import classify, tree_difference
-from evo.mutate import RULES, Context
-from evo.mutate.rules import example_variant, rule_operators
+from evo.operators import RULES, Context
+from evo.operators.rules import example_variant, rule_operators
 from evo.spec.task import load_task
 from evo.spec.variant import Variant
 

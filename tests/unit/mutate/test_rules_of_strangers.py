@@ -7,8 +7,8 @@ import re
 import pytest
 
 from evo.cuda.source import classify, tree_difference
-from evo.mutate import RULES
-from evo.mutate.rules import example_variant
+from evo.operators import RULES
+from evo.operators.rules import example_variant
 from evo.spec.variant import Variant
 
 AXES = ("M", "N", "K")

@@ -1,0 +1,31 @@
+"""EvoEngineer with a language model: strategies, prompts, edits, budgets, transcripts. One operator, `Llm`.
+
+A reply can only ever become the text of a proposal: it is found in the reply, applied to the parent, held to one
+change, compiled and judged like anyone's. Nothing in it reaches a shell, a path or an option.
+"""
+
+from __future__ import annotations
+
+from evo.operators.llm.cost import Budget, Price, Usage, price_of, read_price
+from evo.operators.llm.model_settings import MAX_TOKENS, PARALLEL, REPAIRS, RETRIES, LlmSettings, Server
+from evo.operators.llm.operator import Llm, Surroundings
+from evo.operators.llm.prompts import STRATEGIES
+from evo.operators.llm.transcript import transcript_file
+
+__all__ = [
+    "MAX_TOKENS",
+    "PARALLEL",
+    "REPAIRS",
+    "RETRIES",
+    "STRATEGIES",
+    "Budget",
+    "Llm",
+    "LlmSettings",
+    "Price",
+    "Server",
+    "Surroundings",
+    "Usage",
+    "price_of",
+    "read_price",
+    "transcript_file",
+]

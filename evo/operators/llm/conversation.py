@@ -1,0 +1,173 @@
+"""One exchange: a question, and as many repairs as it takes and may take. Runs in a thread of its own.
+
+All that it depends on was gathered before it began, and its result is taken in order; so which reply arrives first
+never changes what a run does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from evo.errors import EvoError
+from evo.evaluate.prepare import Failed, Prepared
+from evo.operators.llm.cost import Budget, Price, Usage, guess_tokens
+from evo.operators.llm.edits import Edited, Reply, Unusable, edit, read_reply
+from evo.operators.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request
+from evo.operators.llm.prompts import repair
+from evo.records.trials.elites import Elite
+from evo.spec.variant import Variant
+
+_LONGEST_PROBLEM = 3000  # characters of a compiler's words
+_FINAL = ("length",)
+_LONGEST_TOKEN = 256  # bytes; a text cannot have fewer tokens
+_SLACK = 8  # times the careful guess; it cannot have more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What one exchange starts from."""
+
+    exchange: int
+    parent: Variant
+    task: str
+    messages: tuple[Message, ...]
+    strategy: str
+    allowance: Budget
+    max_tokens: int
+    repairs: int
+    seed: int
+    price: Price | None = None
+    donor: Elite | None = None
+    tried: Collection[str] = frozenset()
+    codes: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What came of it. edited is None where no reply could be applied; problem says what was wrong last.
+
+    compiles: whether it also got through the compiler. ended: `ok`, `unusable`, `refused`, `budget`, `exhausted`, or
+    `fault`: no request can succeed any more.
+    """
+
+    question: Question
+    ended: str
+    usage: Usage
+    attempts: int
+    edited: Edited | None = None
+    reply: Reply | None = None
+    compiles: bool = False
+    problem: str = ""
+    fault: EvoError | None = None
+
+
+Recorder = Callable[[Request, Completion, Question], None]
+Probe = Callable[[str], Prepared | Failed]
+
+
+@dataclass(slots=True)
+class _State:
+    messages: list[Message]
+    usage: Usage = field(default_factory=Usage)
+    best: tuple[Edited, Reply] | None = None  # applied, but the compiler refused it
+    problem: str = ""
+    attempts: int = 0
+    last: str | None = None  # the reply before
+
+
+def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder) -> Answer:
+    """Ask, judge, and ask for repairs."""
+    state = _State(list(question.messages))
+
+    def answer(ended: str, *, compiles: bool = False, fault: EvoError | None = None) -> Answer:
+        edited, reply = state.best or (None, None)
+        return Answer(
+            question=question,
+            ended=ended,
+            usage=state.usage,
+            attempts=state.attempts,
+            edited=edited,
+            reply=reply,
+            compiles=compiles,
+            problem=state.problem,
+            fault=fault,
+        )
+
+    for attempt in range(1, question.repairs + 2):
+        text = "\n".join(message.content for message in state.messages)
+        left = question.allowance.minus(state.usage, question.price)
+        room = left.reply_tokens(text, question.max_tokens, question.price)
+        if room == 0:
+            return answer("budget")
+        request = Request(
+            exchange=question.exchange,
+            attempt=attempt,
+            messages=tuple(state.messages),
+            max_tokens=room,
+            seed=question.seed + attempt - 1,
+        )
+        try:
+            completion = endpoint.complete(request)
+        except Refused as refusal:
+            state.problem = f"the server refuses the request: {refusal}"
+            return answer("refused")
+        except Exhausted:
+            return answer("exhausted")
+        except EvoError as fault:
+            return answer("fault", fault=fault)
+        record(request, completion, question)
+        state.attempts = attempt
+        state.usage = state.usage.plus(used(request, completion))
+        try:
+            reply = _read(completion)
+            edited = edit(question.parent, reply, question.task, question.donor.text if question.donor else None)
+            _require_new(edited, question)
+            state.best = (edited, reply)
+            _require_compiling(edited, question, probe)
+            return answer("ok", compiles=True)
+        except Unusable as unusable:
+            state.problem = unusable.problem
+            if completion.text == state.last:
+                break  # told what is wrong, the model says the same again: further tries would only cost
+            state.last = completion.text
+            state.messages += [Message("assistant", completion.text), repair(unusable.problem)]
+    return answer("unusable")
+
+
+def used(request: Request, completion: Completion) -> Usage:
+    """What one reply cost; a careful guess where the server told no counts, or none that can be."""
+    asked = _believed(completion.prompt_tokens, request.text, guess_tokens(request.text))
+    longest = max(request.max_tokens, guess_tokens(completion.text))  # what is thought and not said counts too
+    written = _believed(completion.completion_tokens, completion.text, longest)
+    return Usage(
+        calls=1,
+        prompt_tokens=asked if asked is not None else guess_tokens(request.text),
+        completion_tokens=written if written is not None else guess_tokens(completion.text),
+        estimated=int(asked is None or written is None),
+    )
+
+
+def _believed(told: int | None, text: str, most: int) -> int | None:
+    """A count as the server told it; None where a text of this length cannot have so few or so many tokens."""
+    least = len(text.encode("utf-8", "replace")) // _LONGEST_TOKEN
+    return told if told is not None and least <= told <= _SLACK * most else None
+
+
+def _read(completion: Completion) -> Reply:
+    if completion.finish in _FINAL:
+        raise Unusable("the reply was cut off at its longest length; answer shorter, with the edit alone")
+    return read_reply(completion.text)
+
+
+def _require_new(edited: Edited, question: Question) -> None:
+    if edited.variant.id in question.tried:
+        raise Unusable("exactly this variant was tried already and not kept, or is being tried; propose something else")
+
+
+def _require_compiling(edited: Edited, question: Question, probe: Probe) -> None:
+    found = probe(edited.variant.text)
+    if isinstance(found, Failed):
+        raise Unusable(f"{found.status.value}: {found.reason[:_LONGEST_PROBLEM]}")
+    if found.code_hash in question.codes:
+        raise Unusable("it compiles to machine code that was tried already; propose something that changes it")

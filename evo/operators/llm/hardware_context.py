@@ -1,0 +1,138 @@
+"""The context of `inversion`: from the hardware backwards. Limits, what follows from them, and what binds now.
+
+Floors are by datasheet or calibration, tiles are modelled, counts are exact by the simulator: each says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from evo.analysis.roofline import CaseLimits, limits
+from evo.analysis.tiles import derive
+from evo.device import RunRequest
+from evo.device.worker import Crashed, TimedOut
+from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.evaluate.prepare import Failed
+from evo.evaluate.profile import hot_lines, kernel_profiles
+from evo.evaluate.session import Workbench
+from evo.operators.llm.endpoint import data
+from evo.report.tile_derivation import words
+from evo.spec.chips import Chip
+from evo.spec.task import Case, Task
+from evo.spec.variant import Variant
+
+_COUNT_LIMIT_S = 60.0
+_LINES = 8
+_SEED = 0  # of the inputs whose accesses are counted; never one of the gate's
+
+
+def limits_of(task: Task, case: Case, chip: Chip) -> CaseLimits | None:
+    """The limits of one case; None where the task states no work."""
+    try:
+        return limits(task, case, chip)
+    except SyntaxInvalid:
+        return None
+
+
+def target_share(task: Task, chip: Chip, case: str, time_us: float | None) -> float | None:
+    """How much of its target a case has reached: target over time; the floor stands in where no target is stated."""
+    found = limits_of(task, task.case(case), chip)
+    if found is None or not time_us:
+        return None
+    target = found.target_us or found.floor_us
+    return target / time_us if target else None
+
+
+def hardware_context(task: Task, parent: Variant, bench: Workbench, time_us: float | None) -> list[str]:
+    """Limits, derived configurations, counters of the parent and the binding limit, at the headline case."""
+    case, chip = task.case(task.headline), bench.chip
+    found = limits_of(task, case, chip)
+    parts: list[str] = []
+    if found is not None:
+        parts += [f"Limits of case {case.name} on {chip.name}:", data("limits", "\n".join(_limits(found, time_us)))]
+    derived = _derived(task, chip, case)
+    if derived:
+        parts += ["Configurations that are legal and conflict-free, by derivation (modelled order):"]
+        parts += [data("derived", "\n".join(derived))]
+    counted = _counted(task, parent, bench, case)
+    if counted:
+        parts += ["What the kernel above does, counted exactly on the simulator:", data("counters", "\n".join(counted))]
+    if parts:
+        parts.append("Start from what binds: choose the one change that takes most work off the binding resource.")
+    return parts
+
+
+def _limits(found: CaseLimits, time_us: float | None) -> list[str]:
+    lines = [
+        (f"{found.flop:,.0f} FLOP, " if found.flop is not None else "")
+        + f"{found.bytes_compulsory:,} compulsory bytes"
+        + (f", {found.intensity:.4g} FLOP per byte" if found.intensity is not None else "")
+        + (f"; ridge at {found.ridge:.0f}" if found.ridge else "")
+    ]
+    lines += [
+        f"floor {name}: {us:.3g} us" + (" (estimate, binds nothing)" if name in found.estimated else "")
+        for name, us in found.floors_us.items()
+    ]
+    lines.append(f"binding limit, inputs in L2: {found.limiter} at {found.floor_us:.3g} us")
+    lines.append(f"binding limit, inputs in DRAM: {found.limiter_cold} at {found.floor_cold_us:.3g} us")
+    if found.target_us is not None:
+        lines.append(f"target: {found.target_us:.3g} us ({found.target_says})")
+    if time_us and found.floor_us:
+        lines.append(f"the kernel takes {time_us:.4g} us: {found.floor_us / time_us:.1%} of its floor is reached")
+    return lines
+
+
+def _derived(task: Task, chip: Chip, case: Case) -> list[str]:
+    try:
+        found = derive(task, chip, case)
+    except TaskInvalid:
+        return []
+    lines = []
+    for one in found.candidates[:3]:
+        layouts = "; ".join(f"{part.name}: {part.layout.how}" for part in one.placed)
+        lines.append(
+            f"{words(one.tile)}: {one.threads} threads, {one.blocks:,} blocks, {one.shared_bytes:,} B shared,"
+            f" {one.occupancy:.0%} occupancy, bound by {one.binds}" + (f"; {layouts}" if layouts else "")
+        )
+    return lines
+
+
+def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[str]:
+    prepared = bench.prepare(task, parent.text, path="<parent>")
+    if isinstance(prepared, Failed):
+        return []
+    for at in (case, *task.check[:1]):  # a bench case may be too large to be counted in time
+        program = prepared.programs[at.name]
+        inputs = bench.reference(task).inputs(at, _SEED)
+        request = RunRequest(program=program, inputs=inputs, check_races=False)
+        try:
+            ran = bench.checker.call("run", request, time_limit_s=_COUNT_LIMIT_S)
+        except (TimedOut, Crashed):
+            continue
+        if ran.faults:
+            continue
+        kernels = kernel_profiles(program, bench.chip, ran.launches)
+        lines = [f"case {at.name}"]
+        for kernel in kernels:
+            lines += _kernel(kernel.to_json())
+        for line in hot_lines(kernels, ran.launches, parent.text, bench.chip)[:_LINES]:
+            remarks = "; ".join(line.remarks)
+            lines.append(f"line {line.line}, {line.share:.0%} of {line.pipe}: {line.source.strip()[:100]}  {remarks}")
+        return lines
+    return []
+
+
+def _kernel(row: Mapping[str, object]) -> Sequence[str]:
+    occupancy, pipes, metrics = row["occupancy"], row.get("pipes"), row.get("metrics")
+    assert isinstance(occupancy, dict)
+    lines = [
+        f"kernel {row['name']}: {row['registers']} registers, {row['spill_bytes']} B spilled, {row['shared_bytes']} B"
+        f" shared, {occupancy['warps_per_sm']} of {occupancy['warps_per_sm_limit']} warps an SM, limited by"
+        f" {' and '.join(occupancy['limited_by'])}"
+    ]
+    if isinstance(pipes, dict):
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in pipes["share"].items() if share)
+        lines.append(f"  busiest pipe: {pipes['limiter']} (modelled clocks, as shares of it: {shares})")
+    if isinstance(metrics, dict):
+        lines.append("  " + ", ".join(f"{name} {value:g}" for name, value in metrics.items() if value))
+    return lines

@@ -1,0 +1,90 @@
+"""Whether a proposal is the one change that its kind says, told from the syntax trees of parent and child.
+
+mutation: its edits belong together (`evo.cuda.source.classify`).
+transplant: within one function, and what that function needs at file level.
+rung: the text of a rung, knob values aside.
+start: has no parent and claims no gain.
+A configuration that `derive` sets is one change of several knobs, since it was derived as one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from evo.cuda.source import Change, classify, split, tree_difference
+from evo.errors import SyntaxInvalid
+from evo.operators.proposal import Proposal
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant, read_variant
+
+_WORD = re.compile(r"\w+|\S")
+_DECLARED = re.compile(r"\b\w+[\s*&]+([A-Za-z_]\w*)\s*(?:=(?!=)|[;{\[])|#\s*define\s+(\w+)")
+
+
+def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> str | None:
+    """Why a proposal is refused, beginning with `not one change` or `no change`; None where it may be tried."""
+    if parent is None or proposal.kind == "start":
+        return None
+    if proposal.kind == "rung":
+        name = proposal.arguments.get("rung")
+        is_one = is_rung(task, proposal.text, str(name) if name is not None else None)
+        return None if is_one else f"not one change: the text is not that of rung {name}, knob values aside"
+    change = tree_difference(parent.text, proposal.text)
+    verdict = classify(change)
+    if verdict.kind == "none":
+        return f"no change: {verdict.why}"
+    if proposal.operator == "derive" and all(region.part == "knob" for region in change.regions):
+        return None
+    if proposal.kind == "transplant":
+        touched = len(change.scopes)
+        return None if touched <= 1 else f"not one change: a transplant is of one function, this touches {touched}"
+    return None if verdict.is_single else f"not one change: {verdict.why}"
+
+
+def is_rung(task: Task, text: str, name: str | None = None) -> bool:
+    """Whether a text is one of the task's rungs (or the named one) but for the values of its knobs."""
+    return rung_of(task, text, name) is not None
+
+
+def rung_of(task: Task, text: str, name: str | None = None) -> str | None:
+    """The file name of the rung that a text is, knob values aside."""
+    child = parse_variant(text)
+    for path in task.ladder():
+        if name is not None and path.name != name:
+            continue
+        rung = read_variant(path)
+        if rung.knob_values.keys() != child.knob_values.keys():
+            continue
+        try:
+            if rung.with_knobs(child.knob_values).id == child.id:
+                return path.name
+        except SyntaxInvalid:
+            continue
+    return None
+
+
+def parts(parent: Variant, text: str) -> list[tuple[str, str]]:
+    """The changes that a text holds, each in words and as the parent with that change alone."""
+    return split(parent.text, tree_difference(parent.text, text))
+
+
+def edit_key(change: Change, parent: str) -> str:
+    """The same for the same edit of the same statements, wherever they stand and whatever else has changed.
+
+    Blank space does not count, nor how the edit names what it declares.
+    """
+    data = parent.encode()
+    old = set(_WORD.findall(parent))
+    declared = [name for r in change.regions for pair in _DECLARED.findall(r.after) for name in pair if name]
+    fresh = {name: f"${place}" for place, name in enumerate(dict.fromkeys(n for n in declared if n not in old))}
+
+    def words(text: str) -> str:
+        return " ".join(fresh.get(word, word) for word in _WORD.findall(text))
+
+    lines = sorted(
+        f"{r.scope} {r.part} {words(data[r.statement.start : r.statement.end].decode())} | {words(r.before)}"
+        f" | {words(r.after)}"
+        for r in change.regions
+    )
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]

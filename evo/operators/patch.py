@@ -1,0 +1,58 @@
+"""A person's or an agent's file as a proposal: the same gate as everyone else."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from evo.cuda.source import classify, tree_difference
+from evo.operators.one_change import rung_of
+from evo.operators.proposal import Context, OperatorDoc, Proposal
+from evo.spec.variant import Variant, read_variant
+
+DOC = OperatorDoc(
+    name="patch",
+    family="patch",
+    sentence="Proposes a file that a person or an agent wrote. A rung of the ladder is tried as a rung; any other file"
+    " has to differ from the champion by one change, and is refused with the changes that it holds where it does not.",
+)
+
+
+class Patch:
+    """One file, proposed once."""
+
+    name = "patch"
+
+    def __init__(self, path: Path, *, reason: str = "") -> None:
+        self._path, self._reason = path, reason
+        self._proposed = False
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        """The file, unless it is the parent or was tried. Raises SyntaxInvalid where it cannot be read."""
+        del rng
+        child = read_variant(self._path)
+        if self._proposed or child.id == parent.id or child.id in context.tried:
+            return None
+        self._proposed = True
+        change = tree_difference(parent.text, child.text)
+        verdict = classify(change)
+        rung = rung_of(context.task, child.text)
+        return Proposal(
+            operator="patch",
+            kind="mutation" if rung is None else "rung",
+            text=child.text,
+            summary=f"{self._path.name}: +{change.lines_added} -{change.lines_removed} lines, {verdict.why}",
+            reason=self._reason or child.headline or f"proposed by hand in {self._path.name}",
+            expected="what its author hopes; only the margin decides",
+            risk="not one of the known rules" if verdict.is_single else f"more than one change: {verdict.why}",
+            next_if_kept="tune its knobs",
+            next_if_reverted="leave it",
+            arguments={
+                "file": self._path.name,
+                "change": verdict.kind,
+                "is_single": verdict.is_single,
+                "lines_added": change.lines_added,
+                "lines_removed": change.lines_removed,
+                **({"rung": rung} if rung is not None else {}),
+            },
+        )

@@ -1,0 +1,53 @@
+"""The same change on another parent: what becomes of a proposal whose parent was replaced while it was evaluated."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+
+from evo.errors import SyntaxInvalid
+from evo.operators.one_change import not_one_change
+from evo.operators.proposal import Proposal
+from evo.spec.task import Task
+from evo.spec.variant import Variant, parse_variant
+
+_Edit = tuple[int, int, list[str]]  # lines [from, to) of the parent, and what stands there instead
+
+
+def carried(task: Task, proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | None:
+    """The proposal's change made to another descendant of its parent; None where the two changes meet.
+
+    A rung is no change to a text and stays what it is. The result is one change of its kind, as any proposal.
+    """
+    if proposal.kind == "rung":
+        return proposal if parse_variant(proposal.text).id != onto.id else None
+    text = _merged(parent.text, proposal.text, onto.text)
+    if text is None:
+        return None
+    try:
+        moved = parse_variant(text)
+    except SyntaxInvalid:
+        return None
+    found = replace(proposal, text=text)
+    return found if moved.id != onto.id and not_one_change(task, found, onto) is None else None
+
+
+def _merged(base: str, ours: str, theirs: str) -> str | None:
+    """A three-way merge by lines; None where both sides changed the same ones."""
+    lines = base.splitlines(keepends=True)
+    edits = sorted([*_edits(lines, ours), *_edits(lines, theirs)], key=lambda edit: edit[:2])
+    out: list[str] = []
+    at = 0
+    before: _Edit | None = None
+    for first, last, new in edits:
+        if before is not None and (first < before[1] or (first, last) == before[:2]):
+            return None
+        out += [*lines[at:first], *new]
+        at, before = last, (first, last, new)
+    return "".join([*out, *lines[at:]])
+
+
+def _edits(lines: list[str], text: str) -> list[_Edit]:
+    new = text.splitlines(keepends=True)
+    codes = difflib.SequenceMatcher(None, lines, new, autojunk=False).get_opcodes()
+    return [(i1, i2, new[j1:j2]) for tag, i1, i2, j1, j2 in codes if tag != "equal"]

@@ -1,0 +1,169 @@
+"""Other ways to write the same: rules see a kernel in the form that they know, and change it as it is written.
+
+Work that stands in `if (i < n) { ... }` is seen behind `if (i >= n) return;`, and `float a = 0, b = 1;` as two
+declarations. The rule's edits and those of the guard become one change; declarations that a rule leaves alone stay.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from evo.cuda.source import Edit, Function, Source, Span, Statement
+from evo.errors import SyntaxInvalid
+from evo.operators.rules.rule import Application, Scene, source_of
+from evo.spec.variant import parse_variant
+
+_INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
+_SEVERAL = re.compile(
+    r"((?:const\s+)?(?:int|float|unsigned int|unsigned|double|half|__half))\s+([A-Za-z_].*),.*;$", re.DOTALL
+)
+_ONE = re.compile(r"[A-Za-z_]\w*\s*(?:=(?!=)|$)")
+_Find = Callable[[Scene], Iterable[Application]]
+
+
+def behind_guard(find: _Find) -> _Find:
+    """The same rule, which also finds its places behind a test that is around the rest of a kernel."""
+
+    def both(scene: Scene) -> Iterator[Application]:
+        found = tuple(find(scene))
+        yield from found
+        kernels = [] if found else [f for f in scene.source.functions if f.is_kernel]
+        guards = [edit for f in kernels for edit in _turned(scene.source, f)]
+        apart = [edit for f in kernels for edit in _apart(scene.source, f)]
+        turned = guards + apart
+        if not turned:
+            return
+        text = scene.source.replace(turned)
+        try:
+            variant = parse_variant(text, path=scene.variant.path)
+        except SyntaxInvalid:
+            return
+        other = replace(scene, variant=variant, source=source_of(text))
+        for application in find(other):
+            yield replace(application, edits=through(other.source, turned, application.edits, apart))
+
+    return both
+
+
+def _turned(source: Source, function: Function) -> Sequence[Edit]:
+    """`if (i < n && j < m) { ... }` at the end of a kernel as `if (i >= n || j >= m) return;` and what was inside."""
+    tops = source.statements(function)
+    last = tops[-1] if tops else None
+    if last is None or last.kind != "if" or last.alternative or not last.body:
+        return ()
+    assert last.condition is not None
+    assert last.body_span is not None
+    parts = [_INSIDE.fullmatch(part) for part in source.slice(last.condition).split("&&")]
+    if any(inner.kind == "return" for inner in last.body) or _hides(source, function, tops, last):
+        return ()
+    tests = [f"{part[1]} >= {part[2]}" for part in parts if part is not None]
+    if len(tests) < len(parts):
+        return ()
+    head = f"if ({' || '.join(tests)}) return;"
+    body = last.body_span
+    if source.data[body.start : body.start + 1] != b"{":
+        return (Edit(Span(last.span.start, body.start), f"{head} "),)
+    end = source.data[: body.end - 1].rstrip(b" \t\r\n")
+    return (Edit(Span(last.span.start, body.start + 1), head), Edit(Span(len(end), body.end), ""))
+
+
+def _apart(source: Source, function: Function) -> Iterator[Edit]:
+    """The commas of `float a = 0, b = 1;` as the ends of declarations, in the body and behind a test around it."""
+    tops = source.statements(function)
+    inside = tops[-1].body if tops and tops[-1].kind == "if" else ()
+    for statement in (*tops, *inside):
+        match = _SEVERAL.match(source.slice(statement.span)) if statement.kind == "other" else None
+        if match is None:
+            continue
+        text, depth, commas = match[0], 0, []
+        for place, character in enumerate(text):
+            depth += (character in "([{") - (character in ")]}")
+            if character == "," and not depth:
+                commas.append(place)
+        parts = [text[a + 1 : b].strip() for a, b in pairwise([match.start(2) - 1, *commas, len(text) - 1])]
+        if not depth and text.isascii() and all(_ONE.match(part) for part in parts):
+            for place in commas:
+                gap = len(text[place + 1 :]) - len(text[place + 1 :].lstrip())
+                at = statement.span.start + place
+                yield Edit(Span(at, at + 1 + gap), f"; {match[1]} ")
+
+
+def _hides(source: Source, function: Function, tops: Sequence[Statement], last: Statement) -> bool:
+    """Whether something inside has the name of what is declared outside: in one scope the two would meet."""
+    outer = {param.name for param in function.params}
+    outer |= {name for top in tops if top is not last for name in _own(source, top)}
+    return any(name in outer for inner in last.body for name in _own(source, inner))
+
+
+def _own(source: Source, statement: Statement) -> Sequence[str]:
+    """Names that a statement declares for those that follow it."""
+    return source.declared(statement.span) if statement.kind in ("declare", "other") else ()
+
+
+@dataclass(slots=True)
+class _Piece:
+    """A stretch of the text between: where it lies there and in the first text, and what becomes of it."""
+
+    start: int
+    end: int
+    edits: list[Edit]
+    is_free: bool = False  # may stay as it was in the first text
+
+
+def through(
+    between: Source, first: Sequence[Edit], second: Iterable[Edit], free: Sequence[Edit] = ()
+) -> tuple[Edit, ...]:
+    """The edits that make of a first text at once what `second` makes of `between`, which `first` made of it.
+
+    free: of the first ones, those that are left out where the second ones do not touch them.
+    """
+    moved = _places(first)
+    left = {edit.span for edit in free}
+    pieces = [_Piece(start, end, [], Span(*was) in left) for start, end, *was in moved]
+    pieces += [_Piece(edit.span.start, edit.span.end, [edit]) for edit in second]
+    joined: list[_Piece] = []
+    for piece in sorted(pieces, key=lambda p: (p.start, p.end)):
+        before = joined[-1] if joined else None
+        if before is not None and piece.start <= before.end:
+            before.end = max(before.end, piece.end)
+            before.edits += piece.edits
+            before.is_free &= piece.is_free
+        else:
+            joined.append(piece)
+    found = []
+    for piece in joined:
+        if piece.is_free:
+            continue
+        data, last = "", piece.start
+        for edit in sorted(piece.edits, key=lambda edit: edit.span):
+            data += between.slice(Span(last, edit.span.start)) + edit.text
+            last = edit.span.end
+        data += between.slice(Span(last, piece.end))
+        found.append(Edit(Span(_back(moved, piece.start, 0), _back(moved, piece.end, 1)), data))
+    return tuple(found)
+
+
+def _places(first: Sequence[Edit]) -> list[tuple[int, int, int, int]]:
+    """Of each edit: its new text's bytes in the text that it made, and the bytes that it replaced."""
+    found, shift = [], 0
+    for edit in sorted(first, key=lambda edit: edit.span):
+        start, length = edit.span.start + shift, len(edit.text.encode())
+        found.append((start, start + length, edit.span.start, edit.span.end))
+        shift += length - (edit.span.end - edit.span.start)
+    return found
+
+
+def _back(moved: Sequence[tuple[int, int, int, int]], at: int, end: int) -> int:
+    """Where a byte of the text between was in the first one; end: 1 where it ends a stretch, 0 where it begins one."""
+    shift = 0
+    for start, stop, was_start, was_stop in moved:
+        if start == at and not end:
+            return was_start
+        if stop == at and end:
+            return was_stop
+        if stop <= at:
+            shift = was_stop - stop
+    return at + shift

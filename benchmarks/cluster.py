@@ -17,9 +17,9 @@ from typing import Any
 from report import ROOT, parser, required_gpu, run, say, table, verdict, write_json
 from throughput import SWEPT, drawn, knob_space
 
-from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count, parse_device
 from evo.evaluate.pipeline import Job
+from evo.search.cluster import Fleet, open_site, parse_cluster
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import parse_variant

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.tune.space import Floats, Knob, KnobValue, Measured, Points, Space
+from evo.search.knobs.space import Floats, Knob, KnobValue, Measured, Points, Space
 
 Mask = NDArray[np.bool_]
 Random = np.random.Generator

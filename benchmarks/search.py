@@ -32,10 +32,10 @@ from report import ROOT, run, say, table, verdict, write_json
 from synthetic_spaces import SYNTHETIC
 
 from evo.errors import HarnessFault, UsageError
-from evo.tune import formats
-from evo.tune.replay import BUDGET, Run, Summary, ratio_interval, replays
-from evo.tune.space import Floats, Measured
-from evo.tune.strategies import STRATEGIES
+from evo.search.knobs import t1_t4_files as formats
+from evo.search.knobs.replay import BUDGET, Run, Summary, ratio_interval, replays
+from evo.search.knobs.space import Floats, Measured
+from evo.search.knobs.strategies import STRATEGIES
 
 HERE = Path(__file__).parent
 RECORDED = HERE / "spaces" / "kernel_tuner.json"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from evo.tune.space import Knob, KnobValue, Measured, Space
+from evo.search.knobs.space import Knob, KnobValue, Measured, Space
 
 Row = tuple[KnobValue, ...]
 _THREADS, _REGISTERS, _SHARED, _BLOCKS = 1536, 65_536, 100 * 1024, 24

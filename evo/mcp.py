@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from evo.analysis.roofline import limits
-from evo.attempt import attempt, champion_of
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import EvoError, UsageError
 from evo.evaluate.session import Workbench
-from evo.evolve import Event, Settings, evolve
 from evo.operators.llm.edits import Unusable, apply_edits, one_line, read_reply
 from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
 from evo.records.trials import load_records
 from evo.results import Evaluation
+from evo.search.loop import Event, Settings, evolve
+from evo.search.single_trial import attempt, champion_of
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, read_variant
 

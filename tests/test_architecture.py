@@ -23,16 +23,13 @@ PACKAGE = ROOT / "evo"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "results"),
     ("cuda", "files", "spec"),
-    ("analysis", "decide", "records", "sim", "tune"),
-    ("device", "lines", "resume"),
+    ("analysis", "decide", "records", "sim"),
+    ("device",),
     ("evaluate",),
-    ("exchange", "redteam", "report", "screening"),
-    ("cluster", "operators", "sweep"),
-    ("attempt", "memory", "notebook", "search"),
-    ("settings", "telling"),
-    ("flight", "proposer"),
-    ("evolve",),
-    ("mcp", "nightly"),
+    ("redteam", "report"),
+    ("operators",),
+    ("search",),
+    ("exchange", "mcp", "nightly"),
     ("cli",),
     ("__main__",),
 )
@@ -52,7 +49,7 @@ OWNERS = {
     "scipy": ("decide",),
     "openai": ("operators/llm/client",),
     "mcp": ("mcp",),
-    "ray": ("cluster",),
+    "ray": ("search/cluster",),
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
     "torch": ("device", "exchange"),
 }

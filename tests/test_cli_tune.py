@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tiny import Ran, environment, evo, fails, new_repository
 
-from evo.tune.formats import read_results
+from evo.search.knobs.t1_t4_files import read_results
 
 SHIPPED = Path(__file__).parents[1] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 

@@ -128,8 +128,8 @@ def attempt(
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would. Checks it, times it against the champion and decides; writes nothing."""
-    from evo.attempt import attempt as judge
-    from evo.attempt import champion_of
+    from evo.search.single_trial import attempt as judge
+    from evo.search.single_trial import champion_of
 
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)

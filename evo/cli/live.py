@@ -17,8 +17,8 @@ from evo.cli.terminal import duration, out, plain, verdict_colour
 from evo.cli.watch import Row, Tally, begin_line, done_line, usage_words
 
 if TYPE_CHECKING:
-    from evo.evolve import Event
     from evo.results import Json
+    from evo.search.loop import Event
 
 _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12

@@ -35,9 +35,9 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.cli.watch import Watcher
-    from evo.cluster import Cluster
     from evo.device import DeviceName
-    from evo.evolve import Event
+    from evo.search.cluster import Cluster
+    from evo.search.loop import Event
     from evo.spec.task import Task
 
 Share = Annotated[
@@ -121,7 +121,7 @@ def iterate(
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
     _known_search(search, resume=resume, start=start)
     on, several = cluster_and_device(cluster, device) if jobs is None else _side_by_side(jobs, cluster, device)
-    from evo.evolve import Settings, evolve  # after the questions that need no compiler, numpy or git
+    from evo.search.loop import Settings, evolve  # after the questions that need no compiler, numpy or git
 
     settings = Settings(
         task=chosen.name,
@@ -156,7 +156,7 @@ def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceNa
     on = choose_device(device)
     if jobs == 1:
         return on, None
-    from evo.cluster import Cluster
+    from evo.search.cluster import Cluster
 
     return on, Cluster("processes", jobs if on.kind == "sim" else 1)
 

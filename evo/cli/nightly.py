@@ -32,8 +32,8 @@ from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
     from evo.device import DeviceName
-    from evo.evolve import Event
     from evo.nightly import Check, Night, Plan
+    from evo.search.loop import Event
 
 _SUMMARY, _JUNIT, _JSON, _PAGE = "summary.md", "junit.xml", "nightly.json", "report.html"
 _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"

@@ -17,8 +17,8 @@ from evo.cli.terminal import say
 from evo.errors import SyntaxInvalid, UsageError
 
 if TYPE_CHECKING:
-    from evo.cluster import Cluster
     from evo.device import DeviceName
+    from evo.search.cluster import Cluster
     from evo.spec.task import Task
     from evo.spec.variant import Variant
 
@@ -159,8 +159,8 @@ def cluster_and_device(spec: str | None, word: str) -> tuple[DeviceName, Cluster
     """The device that is meant, and the cluster that has it, which may have GPUs where this machine has none."""
     if spec is None:
         return choose_device(word), None
-    from evo.cluster import parse_cluster
     from evo.device import parse_device
+    from evo.search.cluster import parse_cluster
 
     cluster = parse_cluster(spec)
     if cluster.kind != "ray":

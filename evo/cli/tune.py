@@ -25,11 +25,11 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.results import Json
+    from evo.search.knobs.replay import Summary
+    from evo.search.knobs.space import Measured
+    from evo.search.knobs.sweep import Sweep, Trial
+    from evo.search.knobs.t1_t4_files import Declared
     from evo.spec.variant import KnobValue
-    from evo.sweep import Sweep, Trial
-    from evo.tune.formats import Declared
-    from evo.tune.replay import Summary
-    from evo.tune.space import Measured
 
 _BUDGET = 220
 _CURVE_AT = (1, 5, 10, 20, 40, 60, 100, 150, 220, 300, 500, 1000)
@@ -73,7 +73,7 @@ def tune(
     """Search a knob space for the fastest configuration. On a device, by replay of a measured space, or by ask-tell."""
     if file is None:
         _use_one_thread()
-    from evo.tune.strategies import known_strategy
+    from evo.search.knobs.strategies import known_strategy
 
     if (file is not None) + (space is not None) + ask_tell != 1:
         hint = "`evo tune FILE.cu`, `evo tune --space FILE.json.gz` or `evo tune --ask-tell`"
@@ -97,8 +97,8 @@ def _use_one_thread() -> None:
 
 
 def _converse(name: str, budget: int, seed: int) -> int:
-    from evo.tune.ask_tell import Protocol
-    from evo.tune.strategies import strategy
+    from evo.search.knobs.ask_tell import Protocol
+    from evo.search.knobs.strategies import strategy
 
     protocol = Protocol(lambda space, seed: strategy(name, space, seed=seed), budget=budget, seed=seed)
     for reply in protocol.replies(iter(sys.stdin.readline, "")):
@@ -119,9 +119,9 @@ def _replay(
     maximise: bool | None,
     json: bool,
 ) -> int:
-    from evo.tune import formats
-    from evo.tune.replay import replays
-    from evo.tune.strategies import strategy
+    from evo.search.knobs import t1_t4_files as formats
+    from evo.search.knobs.replay import replays
+    from evo.search.knobs.strategies import strategy
 
     if formats.is_declaration(path):
         return _describe(formats.read_declaration(path), json)
@@ -237,8 +237,8 @@ def _tuned(
     json: bool,
 ) -> int:
     from evo.evaluate.session import Workbench
-    from evo.sweep import Sweep
-    from evo.tune.strategies import strategy
+    from evo.search.knobs.strategies import strategy
+    from evo.search.knobs.sweep import Sweep
 
     subject = read_subject(session_of(context), file, task)
     chosen = subject.task.case(case or subject.task.headline)

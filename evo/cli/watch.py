@@ -13,8 +13,8 @@ from evo.cli.terminal import clip, columns, duration, microseconds, out, plain, 
 from evo.cli.views import case_us
 
 if TYPE_CHECKING:
-    from evo.evolve import Event
     from evo.results import Json
+    from evo.search.loop import Event
 
 Fields = Mapping[str, "Json"]
 

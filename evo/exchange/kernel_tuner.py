@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from evo.errors import EvoError, SyntaxInvalid
+from evo.search.knobs.conditions import from_c
+from evo.search.knobs.t1_t4_files import read_declaration
 from evo.spec.expr import parse
 from evo.spec.variant import parse_variant
-from evo.tune.conditions import from_c
-from evo.tune.formats import read_declaration
 
 LIMIT_S = 120.0
 _HINT = "a T1 file has KernelSpecification with KernelName, KernelFile, LocalSize and GlobalSize"

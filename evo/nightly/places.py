@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from evo.nightly.lineage import Version
-from evo.notebook import Notebook
 from evo.operators import Proposal
 from evo.results import Decision, Evaluation, Json, Verdict
+from evo.search.trial_log import Notebook
 
 _OPERATOR = "nightly"
 _ANEW = " (timed anew)"

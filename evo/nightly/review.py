@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evo.attempt import trial_job
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench, evaluate
 from evo.nightly.bisect import Cause, Found, bisect, cause_of
@@ -18,10 +17,11 @@ from evo.nightly.library import against_library
 from evo.nightly.lineage import Version, candidates, lineage, mean_us, times_of
 from evo.nightly.places import put_back, renew
 from evo.nightly.standing import Figure, Held, Standing, State
-from evo.notebook import Notebook
 from evo.records.ledger import History
 from evo.records.trials import load_records
 from evo.results import Environment, Evaluation, Gain, Json, Verdict
+from evo.search.single_trial import trial_job
+from evo.search.trial_log import Notebook
 from evo.spec.task import Task
 from evo.spec.variant import read_variant
 

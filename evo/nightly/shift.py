@@ -22,18 +22,18 @@ from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
 from evo.evaluate.pipeline import Workbench
 from evo.evaluate.session import harness_version
-from evo.evolve import Observer, Settings, evolve
 from evo.nightly.control import Control, control
 from evo.nightly.lineage import times_of
 from evo.nightly.night import Check, Night, Run
 from evo.nightly.review import Subject, fault, review
 from evo.nightly.standing import Standing, State
-from evo.notebook import open_notebook
 from evo.operators import operators
 from evo.records import leaderboard
 from evo.records.ledger import History, Ledger
 from evo.records.trials import load_records
 from evo.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
+from evo.search.loop import Observer, Settings, evolve
+from evo.search.trial_log import open_notebook
 from evo.spec.task import Task, load_task, task_names
 
 _ARCH = re.compile(r"sm_\d+[a-z]?")

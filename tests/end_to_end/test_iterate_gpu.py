@@ -12,13 +12,13 @@ import fake_gpu
 import pytest
 from tiny import FAST, SLOW, commit_all, new_repository
 
-from evo import flight
 from evo.cli.limits import measured_times
 from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate.pipeline import Workbench
-from evo.evolve import Event, Settings, evolve
 from evo.records.trials import Record, load_records
+from evo.search import pipelined as flight
+from evo.search.loop import Event, Settings, evolve
 from evo.spec.chips import CHIPS
 from evo.spec.task import load_task
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
-from evo.cluster import Fleet, open_site, parse_cluster
 from evo.device import DeviceName, gpu_count
 from evo.evaluate.pipeline import Job
 from evo.results import Status
+from evo.search.cluster import Fleet, open_site, parse_cluster
 from evo.spec.task import load_task
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(280)]

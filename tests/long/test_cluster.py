@@ -19,12 +19,12 @@ import pytest
 from run_killer import problems
 from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, new_repository
 
-from evo.cluster import Cluster, Fleet, open_site, parse_cluster
-from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.evolve import Event, Settings, evolve
 from evo.records.trials import load_records
+from evo.search.cluster import Cluster, Fleet, open_site, parse_cluster
+from evo.search.cluster.remote_worker import Station
+from evo.search.loop import Event, Settings, evolve
 from evo.spec.task import Task, load_task
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(280)]
@@ -117,7 +117,7 @@ def _stations_of(parent: int) -> list[int]:
                 above = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if above == parent and "evo.cluster.station" in command:
+            if above == parent and "evo.search.cluster.remote_worker" in command:
                 found.append(int(folder.name))
     return sorted(found)
 
@@ -158,8 +158,9 @@ def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("evo.flight.open_site", HereSite)
-    monkeypatch.setattr("evo.cluster.station.Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
+    monkeypatch.setattr("evo.search.pipelined.open_site", HereSite)
+    faked = functools.partial(Workbench, opener=fake_gpu.OPENER)
+    monkeypatch.setattr("evo.search.cluster.remote_worker.Workbench", faked)
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
     for file, text, kernel in (("00_slow.cu", SLOW, "slow_20"), ("10_fast.cu", FAST, "fast_10")):

@@ -28,7 +28,7 @@ from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
 from evo.device.calibrate import Rate  # noqa: E402
 from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
 from evo.results import CaseBench, Status, Verdict  # noqa: E402
-from evo.screening import Screened  # noqa: E402
+from evo.search.screening import Screened  # noqa: E402
 from evo.spec.chips import chip  # noqa: E402
 from evo.spec.task import load_task  # noqa: E402
 from evo.spec.variant import parse_variant  # noqa: E402

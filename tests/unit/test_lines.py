@@ -9,10 +9,10 @@ import pytest
 from tiny import write_task
 from unit.ledger_samples import record
 
-from evo.lines import AFTER, BETWEEN, LENGTH, Lines
 from evo.records.insights import summarise
 from evo.records.trials import Record, kept_message
 from evo.results import Json, Verdict
+from evo.search.restarts import AFTER, BETWEEN, LENGTH, Lines
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant
 

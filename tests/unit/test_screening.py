@@ -12,7 +12,7 @@ from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.evaluate.session import Workbench
 from evo.results import Status
-from evo.screening import screen_all, screened_gains
+from evo.search.screening import screen_all, screened_gains
 from evo.spec.task import Task, load_task
 
 

@@ -11,7 +11,7 @@ from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 from evo.device import BenchCase, DeviceName
 from evo.device.worker import Worker
 from evo.evaluate.session import Workbench
-from evo.screening import screened_gains
+from evo.search.screening import screened_gains
 from evo.spec.task import Task, load_task
 
 SAME = FAST.replace("2.0f * x[i]", "x[i] * 2.0f").replace("// One", "// Another order: one")

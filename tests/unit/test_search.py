@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from evo.memory import Memory
 from evo.operators import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
-from evo.search import Prior, Search, cost_of
+from evo.search.bandit import Prior, Search, cost_of
+from evo.search.tabu import Memory
 from evo.spec.task import Task, Tolerance
 from evo.spec.variant import Variant, parse_variant
 

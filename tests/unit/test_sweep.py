@@ -11,11 +11,11 @@ from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.evaluate.session import Workbench
 from evo.results import Status
+from evo.search.knobs.strategies import strategy
+from evo.search.knobs.sweep import Sweep, space_of
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import parse_variant
-from evo.sweep import Sweep, space_of
-from evo.tune.strategies import strategy
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from evo.search.progress import advice, is_stalled, satisfied
 from evo.spec.task import load_task
-from evo.telling import advice, is_stalled, satisfied
 
 TASK = load_task(Path(__file__).parents[2], "softmax")
 

@@ -9,7 +9,7 @@ import pytest
 
 from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio
 from evo.cli.watch import PlainView, Tally, row_of
-from evo.evolve import Event
+from evo.search.loop import Event
 
 BEGIN: dict[str, Any] = {"task": "scale", "device": "sim:l4", "arch": "sm_89", "iterations": 4}
 

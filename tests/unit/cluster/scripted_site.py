@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from evo.cluster import StationLost
-from evo.cluster.station import Introduction
 from evo.evaluate.pipeline import Job, Started
 from evo.evaluate.session import harness_version
 from evo.results import Environment, Evaluation, Status
+from evo.search.cluster import StationLost
+from evo.search.cluster.remote_worker import Introduction
 from evo.spec.variant import parse_variant
 
 Script = Callable[[str, int, str, tuple[Any, ...]], Any]  # role, which station of that seat, method, arguments

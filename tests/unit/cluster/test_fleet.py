@@ -13,12 +13,12 @@ import pytest
 from scripted_site import ScriptedSite, evaluation_of
 from tiny import FAST, new_repository
 
-from evo.cluster import Fleet, KnownCode, Limits, StationLost
-from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost
 from evo.evaluate.pipeline import Job, Started
 from evo.evaluate.session import harness_version
 from evo.results import Status
+from evo.search.cluster import Fleet, KnownCode, Limits, StationLost
+from evo.search.cluster.remote_worker import Introduction
 from evo.spec.task import Task, load_task
 
 QUICK = Limits(again_s=(0.01,), slow_s=5.0, patient_s=5.0, alone_s=0.2)
@@ -287,7 +287,7 @@ def test_closing_ends_what_is_under_way(task: Task) -> None:
 
 
 def test_a_task_arrives_byte_for_byte(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.cluster.parcel import pack
+    from evo.search.cluster.task_archive import pack
 
     monkeypatch.setenv("EVO_CACHE", str(tmp_path))
     parcel = pack(task)

@@ -10,17 +10,17 @@ from run_killer import problems
 from scripted_site import evaluation_of
 from tiny import FAST, SLOW, environment, new_repository
 
-from evo.cluster import Cluster, KnownCode, open_site, parse_cluster
-from evo.cluster.spec import compiling_beside
-from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.errors import UsageError
 from evo.evaluate.pipeline import Job
-from evo.evolve import Event, Settings, evolve
-from evo.flight import Flights
 from evo.operators import Proposal, carried
 from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
+from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
+from evo.search.cluster.remote_worker import Station
+from evo.search.cluster.spec import compiling_beside
+from evo.search.loop import Event, Settings, evolve
+from evo.search.pipelined import Flights
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant
 
@@ -187,7 +187,7 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_more_stations_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("evo.cluster.spec.gpu_count", lambda: 2)
+    monkeypatch.setattr("evo.search.cluster.spec.gpu_count", lambda: 2)
     with pytest.raises(UsageError, match="2 GPUs"):
         open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))
 
@@ -218,7 +218,7 @@ class HereSite:
 
 
 def test_the_loop_on_a_fleet_decides_and_writes_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evo.flight.open_site", HereSite)
+    monkeypatch.setattr("evo.search.pipelined.open_site", HereSite)
     root = new_repository(tmp_path / "mine")
     for key, value in environment().items():
         monkeypatch.setenv(key, value)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from evo.errors import TaskInvalid
-from evo.tune.ask_tell import Protocol
-from evo.tune.strategies import strategy
+from evo.search.knobs.ask_tell import Protocol
+from evo.search.knobs.strategies import strategy
 
 
 def talk(*lines: object) -> list[dict[str, Any]]:

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evo.tune import formats, prior
-from evo.tune.features import codes, coordinates
-from evo.tune.replay import Run, Summary, ratio_interval, replay, replays
-from evo.tune.searcher import Searcher, improvement
-from evo.tune.space import Knob, KnobValue, Measured, Point, Space
-from evo.tune.strategies import STRATEGIES, strategy
-from evo.tune.surrogate import Surrogate
+from evo.search.knobs import prior
+from evo.search.knobs import t1_t4_files as formats
+from evo.search.knobs.coordinates import codes, coordinates
+from evo.search.knobs.gaussian_process import Surrogate
+from evo.search.knobs.replay import Run, Summary, ratio_interval, replay, replays
+from evo.search.knobs.searcher import Searcher, improvement
+from evo.search.knobs.space import Knob, KnobValue, Measured, Point, Space
+from evo.search.knobs.strategies import STRATEGIES, strategy
 
 SHIPPED = Path(__file__).parents[3] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 

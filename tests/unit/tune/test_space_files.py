@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.tune import formats
-from evo.tune.conditions import condition, listed
-from evo.tune.space import Knob, Space
+from evo.search.knobs import t1_t4_files as formats
+from evo.search.knobs.conditions import condition, listed
+from evo.search.knobs.space import Knob, Space
 
 SHIPPED = Path(__file__).parents[3] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 

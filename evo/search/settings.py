@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evo.cluster import Cluster
 from evo.device import DeviceName
 from evo.evaluate.session import Workbench
-from evo.notebook import Notebook
 from evo.operators import WHEN_STALLED
 from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
 from evo.results import Json
+from evo.search.cluster import Cluster
+from evo.search.trial_log import Notebook
 from evo.spec.task import Task
 
 

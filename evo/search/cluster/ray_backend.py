@@ -11,11 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from evo.cluster.link import StationLost
-from evo.cluster.spec import Cluster, compiling_beside
-from evo.cluster.station import Station
 from evo.device import DeviceName
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError
+from evo.search.cluster.protocol import StationLost
+from evo.search.cluster.remote_worker import Station
+from evo.search.cluster.spec import Cluster, compiling_beside
 
 _STORE_BYTES = 100 * 2**20  # variants and their checks are small: nothing goes through Ray's object store in bulk
 _START_S = 120.0

@@ -9,13 +9,13 @@ import os
 import platform
 from dataclasses import dataclass, replace
 
-from evo.cluster.parcel import Parcel
 from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate.pipeline import Job, Started, finish, start
 from evo.evaluate.session import Workbench, harness_version
 from evo.results import Evaluation, Json
-from evo.screening import screened_gains
+from evo.search.cluster.task_archive import Parcel
+from evo.search.screening import screened_gains
 from evo.spec.task import Task
 
 

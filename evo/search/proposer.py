@@ -8,15 +8,15 @@ from pathlib import Path
 
 from evo.evaluate.prepare import Failed
 from evo.evaluate.session import Workbench
-from evo.memory import Memory
 from evo.operators import Context, Proposal, not_one_change, operators
 from evo.operators.llm import Llm
 from evo.records.insights import outcomes
 from evo.records.trials import Record, load_records
 from evo.results import Evaluation, Json
-from evo.resume import codes_of
-from evo.search import Prior, Search
-from evo.settings import Settings
+from evo.search.bandit import Prior, Search
+from evo.search.resume import codes_of
+from evo.search.settings import Settings
+from evo.search.tabu import Memory
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 

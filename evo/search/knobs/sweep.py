@@ -20,14 +20,14 @@ from evo.errors import UsageError
 from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
-from evo.screening import Screened, screen_all
+from evo.search.knobs import t1_t4_files as formats
+from evo.search.knobs.space import Knob, Point, Space
+from evo.search.knobs.strategies import Exhaustive, Strategy
+from evo.search.screening import Screened, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Case, Task
 from evo.spec.variant import KnobValue, Variant
-from evo.tune import formats
-from evo.tune.space import Knob, Point, Space
-from evo.tune.strategies import Exhaustive, Strategy
 
 _MOST_PLANNED = 200_000
 _LIMIT_S = 60.0

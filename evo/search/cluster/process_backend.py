@@ -6,11 +6,11 @@ import contextlib
 import subprocess
 from typing import Any
 
-from evo.cluster.link import StationLost
 from evo.device import DeviceName
 from evo.device.worker import STARTUP_LIMIT_S, Child, Died, exit_words
+from evo.search.cluster.protocol import StationLost
 
-_OPENER = "evo.cluster.station:open_station"
+_OPENER = "evo.search.cluster.remote_worker:open_station"
 
 
 class ProcessSite:

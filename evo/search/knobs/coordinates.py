@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.tune.space import Floats, Knob, Points, Space
+from evo.search.knobs.space import Floats, Knob, Points, Space
 
 # Names by which tuners call the sides of a thread block, and the work of one thread.
 _BLOCK = re.compile(

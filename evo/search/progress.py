@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evo.evaluate.session import Workbench
-from evo.notebook import Trial
 from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Evaluation, Json, drop_absent
+from evo.search.trial_log import Trial
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 

@@ -6,9 +6,9 @@ import os
 import re
 from dataclasses import dataclass
 
-from evo.cluster.link import Site
 from evo.device import DeviceName, gpu_count, no_gpu
 from evo.errors import UsageError
+from evo.search.cluster.protocol import Site
 
 FORMS = "local:N, processes:N, ray://HOST:PORT or ray:auto"
 _MOST = 256
@@ -49,11 +49,11 @@ def open_site(cluster: Cluster, device: DeviceName) -> Site:
             raise no_gpu(device.which)
         raise UsageError(f"--cluster {cluster}: this machine has {found} GPUs", hint=f"at most {cluster.kind}:{found}")
     if cluster.kind == "processes":
-        from evo.cluster.processes import ProcessSite
+        from evo.search.cluster.process_backend import ProcessSite
 
         assert cluster.count is not None
         return ProcessSite(device, measuring=cluster.count, compiling=compiling_beside(cluster.count, device))
-    from evo.cluster.ray_site import RaySite
+    from evo.search.cluster.ray_backend import RaySite
 
     return RaySite(cluster, device)
 

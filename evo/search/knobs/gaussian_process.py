@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.tune.features import Coordinate
-from evo.tune.space import Floats
+from evo.search.knobs.coordinates import Coordinate
+from evo.search.knobs.space import Floats
 
 _ROOT5 = 5.0**0.5
 _JITTER = 1e-6

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.tune.space import Floats, Measured
-from evo.tune.strategies import Strategy
+from evo.search.knobs.space import Floats, Measured
+from evo.search.knobs.strategies import Strategy
 
 BUDGET = 220
 _RESAMPLES = 2000

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from evo.errors import SyntaxInvalid
 from evo.files import write_atomic
-from evo.tune.conditions import Condition, condition, listed
-from evo.tune.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value, shown
+from evo.search.knobs.conditions import Condition, condition, listed
+from evo.search.knobs.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value, shown
 
 _CHUNK = 1 << 20
 _RESULTS = re.compile(r'"results"\s*:\s*\[')

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.tune import features, prior
-from evo.tune.space import Floats, Point, Points, Space
-from evo.tune.strategies import Draws
-from evo.tune.surrogate import Priors, Surrogate
+from evo.search.knobs import coordinates as features
+from evo.search.knobs import prior
+from evo.search.knobs.gaussian_process import Priors, Surrogate
+from evo.search.knobs.space import Floats, Point, Points, Space
+from evo.search.knobs.strategies import Draws
 
 _NEAR = 8  # of the best points, the neighbourhoods are in the pool
 _MUTATED = 400

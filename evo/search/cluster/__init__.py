@@ -4,9 +4,9 @@ The caller alone decides and writes. A station that is lost, slow or broken is t
 evaluated again elsewhere; only a variant's own doing is ever a status.
 """
 
-from evo.cluster.fleet import Fleet
-from evo.cluster.link import Link, Site, StationLost
-from evo.cluster.seat import KnownCode, Limits
-from evo.cluster.spec import Cluster, open_site, parse_cluster
+from evo.search.cluster.fleet import Fleet
+from evo.search.cluster.protocol import Link, Site, StationLost
+from evo.search.cluster.slots import KnownCode, Limits
+from evo.search.cluster.spec import Cluster, open_site, parse_cluster
 
 __all__ = ["Cluster", "Fleet", "KnownCode", "Limits", "Link", "Site", "StationLost", "open_site", "parse_cluster"]

@@ -10,8 +10,8 @@ import re
 
 import numpy as np
 
-from evo.tune.features import block_group, numeric, product_of, warp_group, work_group
-from evo.tune.space import Floats, Points, Space
+from evo.search.knobs.coordinates import block_group, numeric, product_of, warp_group, work_group
+from evo.search.knobs.space import Floats, Points, Space
 
 _WARP = 32.0
 _FIRST_SIDE = re.compile(r"(x|size|mdim_?c)$", re.I)

@@ -11,25 +11,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evo.attempt import trial_job
-from evo.cluster import Fleet
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed
-from evo.flight import Flights, open_bench
-from evo.lines import Lines
-from evo.notebook import Notebook, open_notebook
 from evo.operators import Proposal, first_rung, not_one_change, start_proposal
 from evo.operators.llm import Llm
-from evo.proposer import DUPLICATES, Proposer
 from evo.records.trials import Record, rebuild_text
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent
-from evo.resume import LastRun, gain_of, last_run
-from evo.screening import screened_gains
-from evo.settings import Event, Observer, Settings, language_model
+from evo.search.cluster import Fleet
+from evo.search.pipelined import Flights, open_bench
+from evo.search.progress import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
+from evo.search.proposer import DUPLICATES, Proposer
+from evo.search.restarts import Lines
+from evo.search.resume import LastRun, gain_of, last_run
+from evo.search.screening import screened_gains
+from evo.search.settings import Event, Observer, Settings, language_model
+from evo.search.single_trial import trial_job
+from evo.search.trial_log import Notebook, open_notebook
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
-from evo.telling import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
 
 __all__ = ["Event", "Observer", "Settings", "evolve"]
 

@@ -17,14 +17,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from evo.cluster.link import Site, StationLost
-from evo.cluster.parcel import pack
-from evo.cluster.seat import KnownCode, Limits, Order, Seat
-from evo.cluster.station import Introduction
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost
 from evo.evaluate.pipeline import Job
 from evo.evaluate.session import harness_version
 from evo.results import Evaluation, Json
+from evo.search.cluster.protocol import Site, StationLost
+from evo.search.cluster.remote_worker import Introduction
+from evo.search.cluster.slots import KnownCode, Limits, Order, Seat
+from evo.search.cluster.task_archive import pack
 from evo.spec.task import Task
 
 ROLES = ("measure", "compile")

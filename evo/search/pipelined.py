@@ -14,12 +14,12 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from evo.cluster import Fleet, KnownCode, open_site
 from evo.decide.sequential import KEPT
 from evo.evaluate.pipeline import Job, Workbench
 from evo.operators import Proposal, carried, not_one_change
 from evo.results import Decision, Evaluation, Json, Verdict
-from evo.settings import Event, Observer, Settings
+from evo.search.cluster import Fleet, KnownCode, open_site
+from evo.search.settings import Event, Observer, Settings
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from evo.errors import UsageError
-from evo.tune.space import Point, Space
+from evo.search.knobs.space import Point, Space
 
 
 class Strategy(Protocol):
@@ -180,7 +180,7 @@ _POPULATION = 20
 
 
 def _evo(space: Space, *, seed: int = 0) -> Strategy:
-    from evo.tune.searcher import Searcher
+    from evo.search.knobs.searcher import Searcher
 
     return Searcher(space, seed=seed)
 

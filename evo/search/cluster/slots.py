@@ -6,10 +6,10 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from evo.cluster.link import Link
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Started
 from evo.results import Json
+from evo.search.cluster.protocol import Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.errors import SyntaxInvalid
-from evo.tune.space import KnobValue
+from evo.search.knobs.space import KnobValue
 
 Column = NDArray[Any]
 

@@ -1,0 +1,1 @@
+"""The loop: choose, evaluate, keep; restarts, the pool of workers, knob search."""

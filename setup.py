@@ -6,6 +6,6 @@ setup(
     include_package_data=False,  # the data folders are no packages of their own
     packages=[*find_packages(include=["evo", "evo.*"]), "evo.shipped"],
     package_dir={"evo.shipped": "kernels"},
-    package_data={"evo": ["py.typed"], "evo.shipped": ["**/*"], "evo.redteam": ["attacks/*/*.cu"]},
+    package_data={"evo": ["py.typed"], "evo.shipped": ["**/*"], "evo.audit.redteam": ["attacks/*/*.cu"]},
     exclude_package_data={"evo.shipped": ["*/champions/*", "**/__pycache__/*"]},
 )

@@ -26,10 +26,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("analysis", "decide", "records", "sim"),
     ("device",),
     ("evaluate",),
-    ("redteam", "report"),
+    ("report",),
     ("operators",),
     ("search",),
-    ("exchange", "mcp", "nightly"),
+    ("audit", "exchange", "mcp"),
     ("cli",),
     ("__main__",),
 )

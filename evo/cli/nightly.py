@@ -31,8 +31,8 @@ from evo.cli.watch import PlainView
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
+    from evo.audit.nightly import Check, Night, Plan
     from evo.device import DeviceName
-    from evo.nightly import Check, Night, Plan
     from evo.search.loop import Event
 
 _SUMMARY, _JUNIT, _JSON, _PAGE = "summary.md", "junit.xml", "nightly.json", "report.html"
@@ -92,7 +92,7 @@ def nightly(
         raise UsageError("a night takes ladder, derive and rules", hint="`evo iterate` takes the others")
     chosen = choose_device(device)
     _prepare(out)
-    from evo.nightly import Plan
+    from evo.audit.nightly import Plan
 
     plan = Plan(
         device=chosen,
@@ -111,7 +111,7 @@ def nightly(
     if json:
         out_json(night.to_json())
     else:
-        from evo.nightly import markdown
+        from evo.audit.nightly import markdown
 
         sys.stdout.write(markdown(night))
     say(f"{night.verdict}; {duration(night.elapsed_s)}; {out}/{_PAGE}, {_SUMMARY}, {_JUNIT}, {_JSON}")
@@ -119,8 +119,8 @@ def nightly(
 
 
 def _watched(plan: Plan, session: Session) -> Night:
+    from evo.audit.nightly import Hooks, night_shift
     from evo.cli.shipped import shipped_folder
-    from evo.nightly import Hooks, night_shift
 
     views = _Views(root := session.root())
     with stoppable(views.view) as stop:
@@ -168,8 +168,8 @@ def _tell(text: str) -> None:
 
 def _machine(session: Session, device: DeviceName) -> list[Check]:
     """The doctor's findings; those that this night cannot do without are faults."""
+    from evo.audit.nightly import Check
     from evo.cli.examine import examine
-    from evo.nightly import Check
 
     checks: list[Check] = []
     for finding in examine(session):
@@ -190,8 +190,8 @@ def _machine(session: Session, device: DeviceName) -> list[Check]:
 
 def _leave(night: Night, root: Path, out: Path) -> None:
     """The report and what CI reads. The page comes first, so that the others can say what became of it."""
+    from evo.audit.nightly import Check, markdown
     from evo.cli.report import write_page
-    from evo.nightly import Check, markdown
 
     _write_all(night, out)  # a fault of the page must not cost what CI reads
     began = time.monotonic()
@@ -215,8 +215,8 @@ def _leave(night: Night, root: Path, out: Path) -> None:
 
 def _write_all(night: Night, out: Path) -> None:
     """The summary, the JUnit file and all of it as JSON."""
+    from evo.audit.nightly import junit, markdown
     from evo.files import write_atomic
-    from evo.nightly import junit, markdown
 
     summary = markdown(night)
     write_atomic(out / _SUMMARY, summary.encode("utf-8", "replace"))

@@ -20,7 +20,7 @@ from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint,
 from evo.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
-    from evo.redteam import Outcome
+    from evo.audit.redteam import Outcome
 
 WON = 1
 _COLOURS = {"lost": "green", "won": "red", "does not count": "yellow", "harness fault": "red"}
@@ -62,8 +62,8 @@ def redteam(
 
 
 def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
+    from evo.audit.redteam import chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
     from evo.cli.shipped import shipped_folder
-    from evo.redteam import chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 
     session = session_of(context)
     tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()

@@ -13,13 +13,13 @@ import fake_gpu
 import pytest
 from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 
-import evo.nightly.shift as shift
+import evo.audit.nightly.run as shift
 import evo.search.pipelined as flight
+from evo.audit.nightly import Check, Hooks, Night, Plan, State, night_shift
 from evo.cli.shipped import shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Workbench
-from evo.nightly import Check, Hooks, Night, Plan, State, night_shift
 from evo.records.trials import load_records, rebuild_text
 from evo.search.loop import Settings, evolve
 

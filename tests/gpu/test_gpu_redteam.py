@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from conftest import case_of, inputs, program
 
+from evo.audit.redteam import NaiveHarness, load_attacks, planted_file, run_attack
 from evo.device import DeviceName
 from evo.device.worker import Worker
 from evo.evaluate.measure import BenchOptions, BenchRequest, Measurement, measure
 from evo.evaluate.pipeline import Workbench
-from evo.redteam import NaiveHarness, load_attacks, planted_file, run_attack
 from evo.spec.chips import CHIPS
 from evo.spec.launch import Workspace
 

@@ -82,7 +82,7 @@ def test_the_wheel_holds_what_it_needs_and_no_more(built: tuple[Path, Path]) -> 
     wanted = {name.removeprefix("kernels/") for name in tracked("kernels") if "/champions/" not in name}
     assert kernels >= wanted
     assert not any("champions/" in name or "__pycache__" in name for name in names)
-    attacks = {name for name in tracked("evo/redteam/attacks") if name.endswith(".cu")}
+    attacks = {name for name in tracked("evo/audit/redteam/attacks") if name.endswith(".cu")}
     assert attacks
     assert attacks <= names
     assert "evo/py.typed" in names

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from evo.audit.redteam import load_attacks
 from evo.cuda.compile import Binary, Cache, Diagnostics, compile_source, default_cache, toolkit_version
 from evo.cuda.compile.binary import code_hash
 from evo.cuda.compile.include_policy import STANDARD_HEADERS, flag_allowed, refusal
 from evo.errors import EvoError, HarnessFault, UsageError
-from evo.redteam import load_attacks
 from evo.results import Status
 
 NO_CACHE = Cache(None)

@@ -222,7 +222,7 @@ def test_the_page_on_models_has_the_strategies() -> None:
 
 
 def test_the_attacks_are_counted_right() -> None:
-    attacks = len(list((ROOT / "evo/redteam/attacks").rglob("*.cu")))
+    attacks = len(list((ROOT / "evo/audit/redteam/attacks").rglob("*.cu")))
     table = (DOCS / "redteam.md").read_text(encoding="utf-8")
     (said,) = set(re.findall(r"On sim:l4: (\d+) attacks", table))
     assert int(said) >= attacks  # some attacks are procedures and no kernels

@@ -13,13 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from evo.cli.app import run
-from evo.device import DeviceName, parse_device
-from evo.errors import HarnessFault, SyntaxInvalid, UsageError
-from evo.evaluate.gate import ptx_problem, static_problem
-from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.evaluate.prepare import Failed, prepare
-from evo.redteam import (
+from evo.audit.redteam import (
     PROCEDURES,
     Finding,
     NaiveHarness,
@@ -31,7 +25,13 @@ from evo.redteam import (
     run_attack,
     run_procedure,
 )
-from evo.redteam.attack import read_attack
+from evo.audit.redteam.attack import read_attack
+from evo.cli.app import run
+from evo.device import DeviceName, parse_device
+from evo.errors import HarnessFault, SyntaxInvalid, UsageError
+from evo.evaluate.gate import ptx_problem, static_problem
+from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.prepare import Failed, prepare
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
@@ -248,7 +248,7 @@ def test_a_fault_of_the_harness_has_its_own_exit_code(monkeypatch, capsys):
     def broken(procedure, tasks):
         raise HarnessFault("no space left", hint="-")
 
-    monkeypatch.setattr("evo.redteam.campaign.run_procedure", broken)
+    monkeypatch.setattr("evo.audit.redteam.campaign.run_procedure", broken)
     code = run(["redteam", "--device", "sim:l4", "--only", "F16"])
     captured = capsys.readouterr()
     assert code == HarnessFault.exit_code == 5

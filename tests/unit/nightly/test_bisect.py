@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tiny import FAST
 
-from evo.nightly import Version, bisect, candidates, cause_of
+from evo.audit.nightly import Version, bisect, candidates, cause_of
 from evo.records.trials import Record
 from evo.results import Environment, Json
 from evo.spec.variant import parse_variant

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evo.nightly import Cause, Check, Figure, Night, Run, Standing, State, Version, junit, markdown
+from evo.audit.nightly import Cause, Check, Figure, Night, Run, Standing, State, Version, junit, markdown
 from evo.spec.variant import parse_variant
 
 TEXT = '// evo: launch k grid (1) block (32) shared 0\nextern "C" __global__ void k(float* y) { y[threadIdx.x] = 0; }\n'

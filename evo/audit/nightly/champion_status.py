@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from evo.nightly.bisect import Cause
+from evo.audit.nightly.bisect import Cause
 from evo.results import Evaluation, Gain, Json, drop_absent
 
 

@@ -14,13 +14,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 
+from evo.audit.redteam.attack import Attack
+from evo.audit.redteam.naive_harness import NaiveHarness
+from evo.audit.redteam.procedures import Procedure, run_procedure
+from evo.audit.redteam.run_attack import Outcome, faulty, run_attack
 from evo.device import DeviceName
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench
-from evo.redteam.attack import Attack
-from evo.redteam.naive import NaiveHarness
-from evo.redteam.procedures import Procedure, run_procedure
-from evo.redteam.trial import Outcome, faulty, run_attack
 
 Judge = Callable[[Attack], Outcome]
 

@@ -18,20 +18,20 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from evo.audit.nightly.aa_control import Control, control
+from evo.audit.nightly.champion_history import times_of
+from evo.audit.nightly.champion_status import Standing, State
+from evo.audit.nightly.results import Check, Night, Run
+from evo.audit.nightly.review import Subject, fault, review
+from evo.audit.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
 from evo.evaluate.pipeline import Workbench
 from evo.evaluate.session import harness_version
-from evo.nightly.control import Control, control
-from evo.nightly.lineage import times_of
-from evo.nightly.night import Check, Night, Run
-from evo.nightly.review import Subject, fault, review
-from evo.nightly.standing import Standing, State
 from evo.operators import operators
 from evo.records import leaderboard
 from evo.records.ledger import History, Ledger
 from evo.records.trials import load_records
-from evo.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 from evo.search.loop import Observer, Settings, evolve
 from evo.search.trial_log import open_notebook
 from evo.spec.task import Task, load_task, task_names

@@ -6,11 +6,11 @@ A claim is as good as the attempts to fake it: every attack here has to win agai
 
 from __future__ import annotations
 
-from evo.redteam.attack import Attack, load_attacks
-from evo.redteam.campaign import judges, run_all, run_procedures, usual_lanes
-from evo.redteam.naive import NaiveHarness, NaiveVerdict
-from evo.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
-from evo.redteam.trial import FAULT, Finding, Outcome, finding_of, planted_file, run_attack
+from evo.audit.redteam.attack import Attack, load_attacks
+from evo.audit.redteam.campaign import judges, run_all, run_procedures, usual_lanes
+from evo.audit.redteam.naive_harness import NaiveHarness, NaiveVerdict
+from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
+from evo.audit.redteam.run_attack import FAULT, Finding, Outcome, finding_of, planted_file, run_attack
 
 __all__ = [
     "FAULT",

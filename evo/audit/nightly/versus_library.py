@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
+from evo.audit.nightly.champion_status import Held
 from evo.decide.sequential import gain_of, widened, words
 from evo.device.timing_types import RivalPairs
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import EvoError
 from evo.evaluate.measure import BenchOptions, BenchRequest
 from evo.evaluate.pipeline import Workbench
-from evo.nightly.standing import Held
 from evo.spec.task import Task
 
 _PAIRS = 20

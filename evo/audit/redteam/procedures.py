@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.analysis.roofline import limits
+from evo.audit.redteam.attack import Attack
+from evo.audit.redteam.run_attack import Finding, Outcome
 from evo.cuda.source import classify, tree_difference
 from evo.decide.sequential import require_same
 from evo.errors import EvoError, UsageError
 from evo.evaluate.gate import check_task
-from evo.redteam.attack import Attack
-from evo.redteam.trial import Finding, Outcome
 from evo.results import Environment
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference

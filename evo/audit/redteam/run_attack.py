@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evo.audit.redteam.attack import Attack, Expected
+from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.redteam.attack import Attack, Expected
-from evo.redteam.naive import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent
 from evo.spec.task import Task, read_task
 

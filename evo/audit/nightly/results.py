@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from evo.nightly.standing import Standing
+from evo.audit.nightly.champion_status import Standing
 from evo.results import Json, drop_absent
 
 LOSS = 1  # a champion that did not hold, or an attack that won

@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evo.audit.nightly.bisect import Cause, Found, bisect, cause_of
+from evo.audit.nightly.champion_history import Version, candidates, lineage, mean_us, times_of
+from evo.audit.nightly.champion_status import Figure, Held, Standing, State
+from evo.audit.nightly.demote import put_back, renew
+from evo.audit.nightly.versus_library import against_library
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench, evaluate
-from evo.nightly.bisect import Cause, Found, bisect, cause_of
-from evo.nightly.library import against_library
-from evo.nightly.lineage import Version, candidates, lineage, mean_us, times_of
-from evo.nightly.places import put_back, renew
-from evo.nightly.standing import Figure, Held, Standing, State
 from evo.records.ledger import History
 from evo.records.trials import load_records
 from evo.results import Environment, Evaluation, Gain, Json, Verdict

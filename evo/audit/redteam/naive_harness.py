@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from evo.audit.redteam.attack import Attack
+from evo.audit.redteam.naive_device import NaiveRequest, NaiveResult
 from evo.cuda.compile import PRELUDE
 from evo.cuda.compile.binary import PRELUDE_NAME
 from evo.cuda.compile.include_policy import STANDARD_HEADERS
@@ -19,8 +21,6 @@ from evo.cuda.compile.toolkit import find_toolkit
 from evo.device import Array, Arrays, DeviceName, Program
 from evo.device.worker import Crashed, TimedOut, Worker
 from evo.evaluate.prepare import Failed, prepare
-from evo.redteam.attack import Attack
-from evo.redteam.naive_device import NaiveRequest, NaiveResult
 from evo.results import Status
 from evo.spec.chips import Chip
 from evo.spec.dtypes import NUMPY, is_float
@@ -52,7 +52,7 @@ class NaiveHarness:
     def __init__(self, device: DeviceName, *, chip: Chip, arch: str, planted: Path) -> None:
         self.chip, self.arch, self.planted = chip, arch, planted
         self.modelled = device.kind == "sim"
-        self.worker = Worker(device, opener="evo.redteam.naive_device:open_naive")
+        self.worker = Worker(device, opener="evo.audit.redteam.naive_device:open_naive")
         self._baselines: dict[tuple[str, str, str, bool], float] = {}
 
     def __enter__(self) -> NaiveHarness:

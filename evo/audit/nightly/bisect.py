@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from evo.nightly.lineage import Version
+from evo.audit.nightly.champion_history import Version
 from evo.records.trials import Record
 from evo.results import Environment, Json, drop_absent
 

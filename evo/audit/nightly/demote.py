@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from evo.nightly.lineage import Version
+from evo.audit.nightly.champion_history import Version
 from evo.operators import Proposal
 from evo.results import Decision, Evaluation, Json, Verdict
 from evo.search.trial_log import Notebook

@@ -5,12 +5,12 @@ Composes what is there: the loop's own judge decides, the ledger records, the re
 
 from __future__ import annotations
 
-from evo.nightly.bisect import Cause, bisect, cause_of
-from evo.nightly.lineage import Version, candidates, lineage
-from evo.nightly.night import STEPS, Check, Night, Run
-from evo.nightly.shift import Hooks, Plan, night_shift
-from evo.nightly.standing import Figure, Held, Standing, State
-from evo.nightly.summary import junit, markdown
+from evo.audit.nightly.bisect import Cause, bisect, cause_of
+from evo.audit.nightly.champion_history import Version, candidates, lineage
+from evo.audit.nightly.champion_status import Figure, Held, Standing, State
+from evo.audit.nightly.results import STEPS, Check, Night, Run
+from evo.audit.nightly.run import Hooks, Plan, night_shift
+from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
     "STEPS",

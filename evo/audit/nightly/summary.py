@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from evo.nightly.night import STEPS, Check, Night, Run
-from evo.nightly.standing import Figure, Standing, State
+from evo.audit.nightly.champion_status import Figure, Standing, State
+from evo.audit.nightly.results import STEPS, Check, Night, Run
 
 _TITLES = {
     "doctor": "machine",
@@ -195,7 +195,7 @@ def junit(night: Night) -> str:
 
 
 def _case(suite: ElementTree.Element, check: Check) -> None:
-    case = ElementTree.SubElement(suite, "testcase", name=_xml(check.name), classname=f"evo.nightly.{check.step}")
+    case = ElementTree.SubElement(suite, "testcase", name=_xml(check.name), classname=f"evo.audit.nightly.{check.step}")
     case.set("time", f"{check.elapsed_s or 0.0:.3f}")
     tag = {"failed": "failure", "fault": "error", "skipped": "skipped"}.get(check.state)
     if tag is not None:

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("report",),
     ("operators",),
     ("search",),
-    ("audit", "exchange", "mcp"),
+    ("audit", "interop", "mcp"),
     ("cli",),
     ("__main__",),
 )
@@ -51,7 +51,7 @@ OWNERS = {
     "mcp": ("mcp",),
     "ray": ("search/cluster",),
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
-    "torch": ("device", "exchange"),
+    "torch": ("device", "interop"),
 }
 HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "rich")
 

@@ -133,7 +133,7 @@ def operators(incomplete: str) -> list[str]:
 
 def export_formats() -> list[str]:
     """What champions can be written as."""
-    from evo.exchange.export import FORMATS
+    from evo.interop.export import FORMATS
 
     return list(FORMATS)
 

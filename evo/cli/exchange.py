@@ -13,7 +13,7 @@ from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, session_of
 from evo.cli.terminal import out, out_json_line, paint, say
 
 if TYPE_CHECKING:
-    from evo.exchange.folder import TensorLine
+    from evo.interop.task_folder import TensorLine
 
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
 _SIMULATED_BYTES = 2**30  # of a case's tensors; a machine holds them several times over while it simulates
@@ -40,7 +40,7 @@ def new(
     import re
 
     from evo.errors import UsageError
-    from evo.exchange import blank
+    from evo.interop import new_task as blank
 
     name = name or _asked("name of the task", "NAME")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -186,7 +186,7 @@ def _kernelbench(
 ) -> int:
     """said: descriptions by file, where there are any."""
     from evo.errors import TaskInvalid
-    from evo.exchange.kernelbench import import_problems, requests_of
+    from evo.interop.kernelbench import import_problems, requests_of
 
     requests = requests_of(root, files, name, said or {})
     limit_s = options.get("limit_s", 120.0)
@@ -215,8 +215,8 @@ def _kernelbench(
 def _gpumode(root: Path, folders: list[Path], name: str | None, options: dict[str, Any], json: bool) -> int:
     import tempfile
 
-    from evo.exchange.gpumode import problem_text
-    from evo.exchange.kernelbench import task_name
+    from evo.interop.gpumode import problem_text
+    from evo.interop.kernelbench import task_name
 
     with tempfile.TemporaryDirectory(prefix="evo-import-") as scratch:
         said = {}
@@ -233,7 +233,7 @@ def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limi
     import itertools
 
     from evo.errors import UsageError
-    from evo.exchange.kernel_tuner import variants_of
+    from evo.interop.kernel_tuner import variants_of
 
     if scripts := sum(spec.suffix == ".py" for spec in files):
         say(f"running foreign code: {scripts} script(s), each in a process of its own with {limit_s:g} s to end")
@@ -288,8 +288,8 @@ def export(
     ] = "l4",
 ) -> int:
     """Write champions for use elsewhere. As a PyTorch operator in a package, or as source, PTX or machine code."""
-    from evo.exchange.export import champions_of
-    from evo.exchange.export import export as write
+    from evo.interop.export import champions_of
+    from evo.interop.export import export as write
     from evo.spec.task import load_task
 
     found = load_task(session_of(context).root(), task)

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from evo.errors import UsageError
-from evo.exchange.export import champions_of, export
+from evo.interop.export import champions_of, export
 from evo.spec.task import load_task
 
 ROOT = Path(__file__).parents[3]

@@ -16,11 +16,11 @@ from tiny import evo
 from evo.analysis.roofline import limits
 from evo.errors import SyntaxInvalid, UsageError
 from evo.evaluate.gate.compare import compare
-from evo.exchange import child
-from evo.exchange.gpumode import problem_text as gpumode_text
-from evo.exchange.kernelbench import Answer, import_problems, requests_of, task_name
-from evo.exchange.module import ModuleReference, placed
-from evo.exchange.sizes import read_sizes
+from evo.interop import import_process as child
+from evo.interop.gpumode import problem_text as gpumode_text
+from evo.interop.kernelbench import Answer, import_problems, requests_of, task_name
+from evo.interop.sizes import read_sizes
+from evo.interop.torch_reference import ModuleReference, placed
 from evo.results import Status
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference

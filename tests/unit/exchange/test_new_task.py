@@ -11,12 +11,12 @@ from tiny import evo
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.evaluate.gate.compare import compare
-from evo.exchange.blank import Form, problem_text, read_axes, read_formulas, read_tensor, write_new
-from evo.exchange.folder import TensorLine
-from evo.exchange.gpumode import problem_text as gpumode_text
-from evo.exchange.kernel_tuner import variants_of
-from evo.exchange.operations import Uncounted, work_of
-from evo.exchange.sizes import read_sizes
+from evo.interop.count_formula import Uncounted, work_of
+from evo.interop.gpumode import problem_text as gpumode_text
+from evo.interop.kernel_tuner import variants_of
+from evo.interop.new_task import Form, problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.interop.sizes import read_sizes
+from evo.interop.task_folder import TensorLine
 from evo.results import Status
 from evo.spec.reference import load_reference
 from evo.spec.task import load_task

@@ -19,15 +19,15 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.evaluate.gate import check_task
-from evo.exchange import folder
-from evo.exchange.axes import Labelled, label
-from evo.exchange.module import Arrays, ModuleReference, Problem, placed, seeded
-from evo.exchange.nested import named_leaves
-from evo.exchange.shapes import FOREIGN, Refused, forward_names, shapes_of
-from evo.exchange.sizes import Sizes as SizesOfFile
-from evo.exchange.sizes import read_sizes
-from evo.exchange.smaller import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
-from evo.exchange.work import work_of
+from evo.interop import task_folder as folder
+from evo.interop.infer_axes import Labelled, label
+from evo.interop.infer_work import work_of
+from evo.interop.meta_shapes import FOREIGN, Refused, forward_names, shapes_of
+from evo.interop.nested_tensors import named_leaves
+from evo.interop.reduce_sizes import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
+from evo.interop.sizes import Sizes as SizesOfFile
+from evo.interop.sizes import read_sizes
+from evo.interop.torch_reference import Arrays, ModuleReference, Problem, placed, seeded
 from evo.spec.dtypes import is_float
 from evo.spec.input_distributions import derive, domain_of
 from evo.spec.reference import load_reference
@@ -341,7 +341,7 @@ def _reference_text(draft: _Draft) -> str:
     return (
         f'"""The module of problem.py is the reference of {draft.name}: float64 on the CPU, as it is on the GPU."""\n\n'
         "from pathlib import Path\n\n"
-        "from evo.exchange.module import ModuleReference\n\n"
+        "from evo.interop.torch_reference import ModuleReference\n\n"
         "_module = ModuleReference(\n"
         '    path=Path(__file__).parent / "problem.py",\n'
         f"{lines})\n"

@@ -119,7 +119,7 @@ def import_problems(
 
 
 def _said(jobs: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "evo.exchange.child"]
+    command = [sys.executable, "-m", "evo.interop.import_process"]
     try:
         done = subprocess.run(
             command,

@@ -15,7 +15,7 @@ from pathlib import Path
 from evo.device import Program
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.prepare import Failed, Prepared, prepare
-from evo.exchange.operator_text import MODEL_NEW, MODULE, PYPROJECT, README
+from evo.interop.export_templates import MODEL_NEW, MODULE, PYPROJECT, README
 from evo.spec.chips import Chip, chip
 from evo.spec.expr import Expression
 from evo.spec.reference import load_module

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from evo.exchange.counting import Products
-from evo.exchange.module import DTYPES, Axes, Problem, placed, seeded, state_of
-from evo.exchange.nested import flattened, named_leaves
+from evo.interop.count_flop import Products
+from evo.interop.nested_tensors import flattened, named_leaves
+from evo.interop.torch_reference import DTYPES, Axes, Problem, placed, seeded, state_of
 from evo.spec.dtypes import NUMPY
 
 _REAL_AT_MOST = 1 << 24  # elements that are run for real where the meta device cannot tell

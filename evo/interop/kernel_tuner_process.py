@@ -1,4 +1,4 @@
-"""The process that runs a Kernel Tuner script: `python -m evo.exchange.tuner_script FILE`, one JSON answer on stdout.
+"""The process that runs a Kernel Tuner script (`python -m evo.interop.kernel_tuner_process FILE`): JSON on stdout.
 
 The script is run with a `kernel_tuner` that only takes down what tune_kernel() is called with; nothing is compiled or
 tuned. Packages that are not installed here are stood in for.
@@ -21,7 +21,7 @@ from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
-from evo.exchange.callables import Unreadable, text_of
+from evo.interop.lambda_conditions import Unreadable, text_of
 
 _MAIN = "kernel_tuner"
 _BLOCKS = ("block_size_x", "block_size_y", "block_size_z")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evo.exchange.folder import TensorLine
+from evo.interop.task_folder import TensorLine
 from evo.spec.dtypes import is_float
 from evo.spec.expr import parse
 

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
-from evo.exchange.nested import flattened, holds_tensors, named_leaves, refilled
-from evo.exchange.sizes import Sizes, read_sizes
+from evo.interop.nested_tensors import flattened, holds_tensors, named_leaves, refilled
+from evo.interop.sizes import Sizes, read_sizes
 
 Arrays = dict[str, NDArray[np.generic]]
 Axes = Mapping[str, int]

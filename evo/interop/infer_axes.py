@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evo.exchange.shapes import Array, Shapes
-from evo.exchange.sizes import axis_name
-from evo.exchange.smaller import Reduction, Sizes
+from evo.interop.meta_shapes import Array, Shapes
+from evo.interop.reduce_sizes import Reduction, Sizes
+from evo.interop.sizes import axis_name
 
 _FURTHEST = 64  # a constant that is added to a size
 _MOST_FACTORS = 5

@@ -1,4 +1,4 @@
-"""The process that runs foreign problem files: `python -m evo.exchange.child`, jobs on stdin, one answer a line.
+"""The process that runs foreign problem files (`python -m evo.interop.import_process`): jobs on stdin, JSON lines out.
 
 It imports torch once and forks for every job, so that a file that hangs, exits or eats memory takes only its own
 process with it.
@@ -26,7 +26,7 @@ def main() -> int:
     import torch
 
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
-    from evo.exchange import draft  # noqa: F401 - once, before the forks
+    from evo.interop import import_torch_module as draft  # noqa: F401 - once, before the forks
 
     if len(jobs) > _MANY:
         import torch._dynamo
@@ -72,8 +72,8 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
     import resource
 
     from evo.errors import EvoError
-    from evo.exchange.draft import write_task
-    from evo.exchange.shapes import Refused
+    from evo.interop.import_torch_module import write_task
+    from evo.interop.meta_shapes import Refused
     from evo.spec.deadline import memory_limit
 
     most = _mapped_bytes() + memory_limit() // 2

@@ -10,8 +10,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from evo.exchange.module import Problem
-from evo.exchange.shapes import FOREIGN, Refused, Shapes, runs, shapes_of
+from evo.interop.meta_shapes import FOREIGN, Refused, Shapes, runs, shapes_of
+from evo.interop.torch_reference import Problem
 
 _KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
 _FEWEST = 3  # check cases, where the module permits

@@ -182,7 +182,7 @@ def _from_script(spec: Path, source: Path | None, limit_s: float) -> list[_Kerne
     """What the script calls tune_kernel() with, from a process of its own. Raises SyntaxInvalid."""
     if not spec.is_file():
         raise SyntaxInvalid(spec, None, "no such file", hint=_SCRIPT_HINT)
-    command = [sys.executable, "-m", "evo.exchange.tuner_script", str(spec.resolve())]
+    command = [sys.executable, "-m", "evo.interop.kernel_tuner_process", str(spec.resolve())]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
         said: dict[str, Any] = json.loads(done.stdout)

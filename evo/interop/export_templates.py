@@ -1,4 +1,4 @@
-"""The texts of an exported package, filled in by `evo.exchange.export`."""
+"""The texts of an exported package, filled in by `evo.interop.export`."""
 
 PYPROJECT = """\
 [build-system]

@@ -18,8 +18,8 @@ import numpy as np
 
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
-from evo.exchange.folder import TensorLine, Text, ToleranceLine, order_factor
-from evo.exchange.operations import Uncounted, work_of
+from evo.interop.count_formula import Uncounted, work_of
+from evo.interop.task_folder import TensorLine, Text, ToleranceLine, order_factor
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task

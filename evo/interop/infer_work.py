@@ -11,10 +11,10 @@ from collections.abc import Set
 import numpy as np
 import torch
 
-from evo.exchange.axes import Labelled, sum_of
-from evo.exchange.counting import Products, fewer_by_values
-from evo.exchange.module import Arrays, Axes, ModuleReference
-from evo.exchange.shapes import Shapes
+from evo.interop.count_flop import Products, fewer_by_values
+from evo.interop.infer_axes import Labelled, sum_of
+from evo.interop.meta_shapes import Shapes
+from evo.interop.torch_reference import Arrays, Axes, ModuleReference
 from evo.spec.dtypes import is_float
 
 _SEEDS = (11, 12)

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("report",),
     ("operators",),
     ("search",),
-    ("audit", "interop", "mcp"),
+    ("audit", "interop"),
     ("cli",),
     ("__main__",),
 )
@@ -48,7 +48,7 @@ OWNERS = {
     "rich": ("cli",),
     "scipy": ("decide",),
     "openai": ("operators/llm/client",),
-    "mcp": ("mcp",),
+    "mcp": ("cli/mcp_server",),
     "ray": ("search/cluster",),
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
     "torch": ("device", "interop"),

@@ -18,7 +18,7 @@ def mcp(
     ] = False,
 ) -> int:
     """Serve tasks, champions and `try` to a coding agent. Model Context Protocol over stdin and stdout."""
-    from evo.mcp import Office, serve
+    from evo.cli.mcp_server import Office, serve
 
     root = session_of(context).root()
     serve(Office(root=root, device=choose_device(device), arch=arch, may_commit=commit))

@@ -17,9 +17,9 @@ from mcp import Client, StdioServerParameters
 from run_killer import CHAMPION, problems
 from tiny import FAST, WRONG, environment, git, new_repository, write_task
 
+from evo.cli.mcp_server import Desk, Office
 from evo.device import parse_device
 from evo.errors import UsageError
-from evo.mcp import Desk, Office
 from evo.records.trials import load_records
 
 Call = Callable[..., Awaitable[dict[str, Any]]]

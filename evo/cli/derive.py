@@ -171,10 +171,11 @@ def candidate_json(one: Candidate) -> dict[str, Json]:
 
 def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: bool) -> None:
     """The specification, its proofs, what else was looked at, and the knobs."""
-    from evo.report.tile_derivation import predictions, words
+    from evo.analysis.tiles.knob_text import knob_text
+    from evo.report.tile_derivation import predictions
 
     best = found.chosen
-    out(f"{paint(found.task, 'bold')} {found.case} on {chip.name}: {paint(words(best.tile), 'cyan')}")
+    out(f"{paint(found.task, 'bold')} {found.case} on {chip.name}: {paint(knob_text(best.tile), 'cyan')}")
     fits = f"{best.resident} on an SM, about {best.registers} registers, {best.shared_bytes:,} B shared"
     out(f"  {best.threads} threads, {best.blocks:,} blocks ({best.busy:.1%} of SM time in whole rounds), {fits}")
     out(f"  rows of all inputs are aligned for {best.vector_bytes}-byte loads")
@@ -195,10 +196,10 @@ def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: 
 
 
 def _candidate_row(one: Candidate) -> list[str]:
-    from evo.report.tile_derivation import words
+    from evo.analysis.tiles.knob_text import knob_text
 
     return [
-        words(one.tile), microseconds(one.modelled_us), one.binds, str(one.registers), f"{one.shared_bytes:,}",
+        knob_text(one.tile), microseconds(one.modelled_us), one.binds, str(one.registers), f"{one.shared_bytes:,}",
         str(one.resident), f"{one.busy:.1%}",
     ]  # fmt: skip
 
@@ -218,25 +219,26 @@ def _show_layouts(best: Candidate) -> None:
 
 
 def _show_rejected(found: Derivation, every: bool) -> None:
-    from evo.report.tile_derivation import grouped, words
+    from evo.analysis.tiles.knob_text import knob_text
+    from evo.report.tile_derivation import grouped
 
     if every:
-        out_table(["rejected", "why"], [[words(one.tile), one.reason] for one in found.rejected])
+        out_table(["rejected", "why"], [[knob_text(one.tile), one.reason] for one in found.rejected])
         return
-    rows = [[str(count), one.reason, words(one.tile)] for count, one in grouped(found.rejected)]
+    rows = [[str(count), one.reason, knob_text(one.tile)] for count, one in grouped(found.rejected)]
     out_table([">rejected", "why, for example", "at"], rows)
     out(paint("--all lists every one", "dim"))
 
 
 def _show_rungs(found: Derivation, reports: dict[str, Compiled]) -> None:
-    from evo.report.tile_derivation import words
+    from evo.analysis.tiles.knob_text import knob_text
 
     for rung in found.rungs:
         report = reports.get(rung.name)
         said = f"  compiled: {report.registers} registers, no spills" if report is not None else ""
-        out(f"{paint(rung.name, 'cyan')}: {words(rung.knobs)}{said}")
+        out(f"{paint(rung.name, 'cyan')}: {knob_text(rung.knobs)}{said}")
         for one in rung.refused[:_SHOWN]:
-            out(paint(f"  not {words(one.tile)}: {one.reason}", "dim"))
+            out(paint(f"  not {knob_text(one.tile)}: {one.reason}", "dim"))
     for name, reason in found.unmatched:
         out(paint(f"{name}: {reason}", "dim"))
 

@@ -40,26 +40,25 @@ def new(
     import re
 
     from evo.errors import UsageError
-    from evo.interop import new_task as blank
+    from evo.interop import new_task
 
     name = name or _asked("name of the task", "NAME")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
-    axes = blank.read_axes(axis or [_asked("axes and their lengths, e.g. ROWS=4096,COLS=1024", "--axis")])
-    inputs = tuple(
-        blank.read_tensor(text, "in", axes) for text in in_ or _several("an input, e.g. x:float32[ROWS,COLS]", "--in")
-    )
+    axes = new_task.read_axes(axis or [_asked("axes and their lengths, e.g. ROWS=4096,COLS=1024", "--axis")])
+    declared = in_ or _several("an input, e.g. x:float32[ROWS,COLS]", "--in")
+    inputs = tuple(new_task.read_tensor(text, "in", axes) for text in declared)
     root = _root(context)
     if module is not None:
-        return _from_module(root, name, module, blank.problem_text, axes, inputs, init)
+        return _from_module(root, name, module, new_task.problem_text, axes, inputs, init)
     outputs = tuple(
-        blank.read_tensor(text, "out", axes)
+        new_task.read_tensor(text, "out", axes)
         for text in out_ or _several("an output, e.g. y:float32[ROWS,COLS]", "--out")
     )
-    formulas = blank.read_formulas(
+    formulas = new_task.read_formulas(
         compute or [_asked(f"{tensor.name} in NumPy", "--compute") for tensor in outputs], outputs
     )
-    counted = blank.write_new(root, blank.Form(name, axes, inputs, outputs, formulas))
+    counted = new_task.write_new(root, new_task.Form(name, axes, inputs, outputs, formulas))
     out(f"wrote kernels/{name}: task.yaml, reference.py, skeleton.cu; it loads and passes its self-test")
     out(counted)
     next_steps(name)

@@ -119,13 +119,13 @@ def _replay(
     maximise: bool | None,
     json: bool,
 ) -> int:
-    from evo.search.knobs import t1_t4_files as formats
+    from evo.search.knobs import t1_t4_files
     from evo.search.knobs.replay import replays
     from evo.search.knobs.strategies import strategy
 
-    if formats.is_declaration(path):
-        return _describe(formats.read_declaration(path), json)
-    measured = formats.read_results(path, objective=objective, maximise=maximise)
+    if t1_t4_files.is_declaration(path):
+        return _describe(t1_t4_files.read_declaration(path), json)
+    measured = t1_t4_files.read_results(path, objective=objective, maximise=maximise)
 
     def make(at: int):  # type: ignore[no-untyped-def]
         stage(f"replay {at - seed + 1} of {runs}")

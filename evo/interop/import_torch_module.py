@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.evaluate.gate import check_task
-from evo.interop import task_folder as folder
+from evo.interop import task_folder
 from evo.interop.infer_axes import Labelled, label
 from evo.interop.infer_work import work_of
 from evo.interop.meta_shapes import FOREIGN, Refused, forward_names, shapes_of
@@ -274,9 +274,13 @@ class _Draft:
         return min(sizes, default=1.0)
 
     def _lay_down(
-        self, labelled: Labelled, domains: dict[str, str | None], tolerance: folder.ToleranceLine, work: dict[str, str]
+        self,
+        labelled: Labelled,
+        domains: dict[str, str | None],
+        tolerance: task_folder.ToleranceLine,
+        work: dict[str, str],
     ) -> None:
-        text = folder.Text(
+        text = task_folder.Text(
             name=self.name,
             description=self.description,
             axes=labelled.axes,
@@ -288,26 +292,26 @@ class _Draft:
         )
         text.write(self.into, _reference_text(self), {"problem.py": self.file.read_bytes()})
 
-    def _tensors(self, labelled: Labelled, domains: dict[str, str | None]) -> Iterator[folder.TensorLine]:
+    def _tensors(self, labelled: Labelled, domains: dict[str, str | None]) -> Iterator[task_folder.TensorLine]:
         for name in (*self.arguments, *self.state):
-            yield folder.TensorLine(name, "in", self._array(name), labelled.shapes[name], domains.get(name))
+            yield task_folder.TensorLine(name, "in", self._array(name), labelled.shapes[name], domains.get(name))
         for name, array in zip(self.outputs, self.own.outputs, strict=True):
-            yield folder.TensorLine(name, "out", array.dtype, labelled.shapes[name])
+            yield task_folder.TensorLine(name, "out", array.dtype, labelled.shapes[name])
 
-    def _tolerance(self, scale: float, tighter: float) -> folder.ToleranceLine:
+    def _tolerance(self, scale: float, tighter: float) -> task_folder.ToleranceLine:
         types = [array.dtype for array in self.own.outputs if is_float(array.dtype)]
         if not types:
-            return folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
+            return task_folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
         coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
         rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCE.get(coarse, (5e-2, 1e-2)))
         terms = self.own.longest if coarse in ("float32", "float64") else 1  # else rounding the result is most of it
-        factor = folder.order_factor(terms)
+        factor = task_folder.order_factor(terms)
         because = (
             f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is "
             f"{'twice' if factor == 2 else f'{factor} times'} the error that the module itself makes in its own types"
         )
         because += f": it adds {terms} numbers in blocks, a kernel one after the other." if factor > 2 else "."
-        return folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because, factor)
+        return task_folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because, factor)
 
     def _work(self, labelled: Labelled, reference: ModuleReference, domains: dict[str, str | None]) -> dict[str, str]:
         patterned = {name for name, word in domains.items() if word == "fixed"}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.tiles.choose import Candidate, Derivation, Rejected
+from evo.analysis.tiles.knob_text import knob_text
 from evo.records.trials import Record
 from evo.spec.chips import Chip
 
@@ -72,7 +73,7 @@ def _limits(found: Derivation, chip: Chip) -> list[str]:
 
 def _decisions(found: Derivation, chip: Chip) -> list[str]:
     best = found.chosen
-    lines = ["## Decisions", "", f"Chosen: {words(best.tile)}; {best.threads} threads, {best.blocks:,} blocks.", ""]
+    lines = ["## Decisions", "", f"Chosen: {knob_text(best.tile)}; {best.threads} threads, {best.blocks:,} blocks.", ""]
     rounds = -(-best.blocks // chip.sms)
     lines.append(
         f"- **Tile.** {best.blocks:,} blocks on {chip.sms} SMs: the busiest SM runs {rounds}, and {best.busy:.1%} of"
@@ -80,7 +81,7 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
     )
     lines.append(
         f"- **Occupancy.** {best.resident} blocks fit an SM ({best.occupancy:.0%} of its warps): {best.registers}"
-        f" registers a thread ({words(best.registers_by)}) and {best.shared_bytes:,} B of shared memory a block."
+        f" registers a thread ({knob_text(best.registers_by)}) and {best.shared_bytes:,} B of shared memory a block."
     )
     for part in best.placed:
         proof = part.proof
@@ -103,10 +104,10 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
             "| configuration | modelled µs | largest term |",
             "|---|---|---|",
         ]
-        lines += [f"| {words(one.tile)} | {one.modelled_us:.2f} | {one.binds} |" for one in others]
+        lines += [f"| {knob_text(one.tile)} | {one.modelled_us:.2f} | {one.binds} |" for one in others]
     if found.rejected:
         lines += ["", f"Rejected ({len(found.rejected)} of {len(found.rejected) + len(found.candidates)}):", ""]
-        lines += [f"- {count}x {one.reason}, e.g. at {words(one.tile)}" for count, one in grouped(found.rejected)]
+        lines += [f"- {count}x {one.reason}, e.g. at {knob_text(one.tile)}" for count, one in grouped(found.rejected)]
     return [*lines, ""]
 
 
@@ -129,8 +130,8 @@ def _results(found: Derivation, evidence: Evidence) -> list[str]:
         report = evidence.compiled.get(rung.name)
         if report is not None:
             spills = f"{report.spill_bytes} bytes of spills" if report.spill_bytes else "no spills"
-            lines.append(f"- {rung.name} with {words(rung.knobs)} compiles: {report.registers} registers, {spills}")
-        lines += [f"  - not {words(one.tile)}: {one.reason}" for one in rung.refused[:_SHOWN]]
+            lines.append(f"- {rung.name} with {knob_text(rung.knobs)} compiles: {report.registers} registers, {spills}")
+        lines += [f"  - not {knob_text(one.tile)}: {one.reason}" for one in rung.refused[:_SHOWN]]
     for what, us in evidence.measured:
         share = f", {found.limits.floor_us / us:.0%} of the floor's speed" if found.limits.floor_us else ""
         lines.append(f"- measured: {what} {us:.2f} µs{share}")
@@ -149,7 +150,7 @@ def _cost(records: Sequence[Record]) -> list[str]:
     kept = sum(record.kept for record in records)
     chips = Counter(record.place[0] for record in records)
     lines.append(
-        f"{len(records)} trials, {kept} kept, in {len({record.run for record in records})} runs on {words(chips)}."
+        f"{len(records)} trials, {kept} kept, in {len({record.run for record in records})} runs on {knob_text(chips)}."
     )
     if spent:
         lines.append(f"{sum(spent) / 60:.1f} minutes of trials in all, {sum(spent) / len(spent):.1f} s each.")
@@ -178,11 +179,6 @@ def grouped(rejected: Sequence[Rejected]) -> list[tuple[int, Rejected]]:
         kind, _, rest = one.reason.partition(":")
         kinds.setdefault(one.reason if kind == "require" else f"{kind}: {rest.split(' of ')[-1]}", []).append(one)
     return sorted(((len(some), some[0]) for some in kinds.values()), key=lambda pair: -pair[0])
-
-
-def words(values: Mapping[str, int]) -> str:
-    """`BLOCK_M 64, STAGES 2`."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())
 
 
 def _n(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The structures of one launch in host memory, as layout.py describes them."""
+"""The structures of one launch in host memory, as abi.py describes them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.sim import abi as layout
-from evo.sim import page_pool as pages
+from evo.sim import abi, page_pool
 from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
 from evo.sim.counters import COUNTED, Counters
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel
@@ -51,7 +50,7 @@ class Context:
         self.cpu_s: tuple[float, ...] = ()  # of each thread that ran generated code
         private = ticket is not None
         self.taken: list[NDArray[np.uint8]] = []
-        self.raw = self._bytes(layout.CTX_SIZE)
+        self.raw = self._bytes(abi.CTX_SIZE)
         self.fields = self.raw.view(np.int64)
         self.kept: dict[str, NDArray[np.uint8]] = {}
         self.between = kernel.global_granule if race or private else 0
@@ -78,7 +77,7 @@ class Context:
             "threads": threads,
             "local_size": local,
             "race": granule,
-            "idle_limit": _IDLE_LIMIT + layout.IDLE_PER_WARP * warps,
+            "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "template": self.field("warps"),
         }
         for name, value in values.items():
@@ -93,9 +92,9 @@ class Context:
             self._array(name, size, _PAD // 2 if name in ("shared", "state") else 0, clear=name != "queue")
         if "newest" in sizes:
             self._set("reader_stride", sizes["newest"])
-        self._array("faults", layout.FAULT_LIMIT * layout.FAULT_SIZE)
+        self._array("faults", abi.FAULT_LIMIT * abi.FAULT_SIZE)
         if self.kernel.code.needs & {"print_record", "assert_record"}:
-            self._array("prints", (layout.PRINT_LIMIT + 1) * layout.PRINT_SIZE)
+            self._array("prints", (abi.PRINT_LIMIT + 1) * abi.PRINT_SIZE)
 
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
         """The blocks to run, and the number of the next one, which the parts of a launch share."""
@@ -116,10 +115,10 @@ class Context:
 
     def _table(self) -> None:
         """A row for each block under way: where its arrays are."""
-        table = self._array("residents", layout.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
-        rows = table[: layout.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
-        first = layout.BLOCK_AT // 8
-        rows[:, : layout.BLOCK_SIZE // 8] = self.fields[first : first + layout.BLOCK_SIZE // 8]
+        table = self._array("residents", abi.RESIDENT_SIZE * (self.under_way + 1)).view(np.int64)
+        rows = table[: abi.RESIDENT_SIZE // 8 * (self.under_way + 1)].reshape(self.under_way + 1, -1)
+        first = abi.BLOCK_AT // 8
+        rows[:, : abi.BLOCK_SIZE // 8] = self.fields[first : first + abi.BLOCK_SIZE // 8]
         steps = np.arange(self.under_way + 1)
         for name, stride in self.strides.items():
             rows[:, CTX[name] // 8 - first] += stride * steps
@@ -134,7 +133,7 @@ class Context:
             "shared_clear": self.shared // 4 + 65,
             "warp_stride": kernel.warp_stride,
             "dynamic_shared": self.dynamic,
-            "queue_size": layout.QUEUE_LENGTH,
+            "queue_size": abi.QUEUE_LENGTH,
             "granule": self.between,
         }
         for name, value in sizes.items():
@@ -172,20 +171,20 @@ class Context:
         self.fields[CTX[name] // 8] = value
 
     def _bytes(self, size: int, *, clear: bool = True) -> NDArray[np.uint8]:
-        data = pages.take(size, clear=clear)
+        data = page_pool.take(size, clear=clear)
         self.taken.append(data)
         return data
 
     def release(self) -> None:
         """Give the memory back. Nothing of this context may be used afterwards, but for published states."""
         for data in self.taken:
-            pages.give_back(data)
+            page_pool.give_back(data)
         self.taken = []
 
     def _array(self, name: str, size: int, lead: int = 0, *, clear: bool = True) -> NDArray[np.uint8]:
         """An array that a field points to; of what belongs to a block, one piece for each that is under way."""
         size = max(64, size)
-        if name in layout.OF_BLOCK and self.under_way > 1:
+        if name in abi.OF_BLOCK and self.under_way > 1:
             self.strides[name] = (size + 63) // 64 * 64
             size = self.strides[name] * self.under_way
         data = self._bytes(size, clear=clear)
@@ -199,9 +198,9 @@ class Context:
         sizes = {
             "shared": shared + 2 * _PAD,
             "state": shared + 2 * _PAD,
-            "clocks": 4 * layout.MAX_WARPS**2,
-            "fence_clock": 4 * layout.MAX_WARPS,
-            "barriers": layout.BARRIERS * 256,
+            "clocks": 4 * abi.MAX_WARPS**2,
+            "fence_clock": 4 * abi.MAX_WARPS,
+            "barriers": abi.BARRIERS * 256,
             "local": local,
             "local_state": local,
             "tags": 128 * sets,
@@ -212,21 +211,21 @@ class Context:
             granules = shared // granule + 32
             sizes |= {"writer": 8 * granules, "reader": 4 * granules * warps, "newest": 4 * granules}
         if any(name.startswith("cp_async") for name in needs):
-            sizes["queue"] = warps * layout.QUEUE_LENGTH * layout.QUEUE_ENTRY
+            sizes["queue"] = warps * abi.QUEUE_LENGTH * abi.QUEUE_ENTRY
         if any(name.startswith("mbarrier") for name in needs):
-            sizes["mbarriers"] = (shared // 8 + 2) * layout.MB_CLOCKS
-            sizes["copies"] = layout.COPY_LENGTH * layout.COPY_SIZE
+            sizes["mbarriers"] = (shared // 8 + 2) * abi.MB_CLOCKS
+            sizes["copies"] = abi.COPY_LENGTH * abi.COPY_SIZE
         return sizes
 
     def _rows(self) -> None:
-        table = self._array("buffers", layout.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)
+        table = self._array("buffers", abi.ROW_SIZE * max(1, len(self.buffers))).view(np.int64)
         self.touched = []
         for index, buffer in enumerate(self.buffers):
             sectors = ((buffer.address & 31) + buffer.size_bytes) // 32 + 8
             touched = self._bytes(sectors)
             self.touched.append(touched)
-            at = index * layout.ROW_SIZE // 8
-            flags = (layout.WRITABLE if buffer.writable else 0) | (layout.TRACKED if buffer.state is not None else 0)
+            at = index * abi.ROW_SIZE // 8
+            flags = (abi.WRITABLE if buffer.writable else 0) | (abi.TRACKED if buffer.state is not None else 0)
             values = {
                 "low": buffer.address,
                 "size": buffer.size_bytes,
@@ -275,11 +274,11 @@ class Context:
         tid = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
         for index in range(warps):
             row = data[index * stride : (index + 1) * stride]
-            words = row[: layout.WARP_TID].view(np.int64)
+            words = row[: abi.WARP_TID].view(np.int64)
             words[WARP["index"] // 8] = index
             live = min(32, threads - 32 * index)
             words[WARP["frame"] // 8] = (1 << live) - 1
-            lanes = row[layout.WARP_TID : layout.WARP_TID + 384].view(np.int32).reshape(3, 32)
+            lanes = row[abi.WARP_TID : abi.WARP_TID + 384].view(np.int32).reshape(3, 32)
             for axis in range(3):
                 lanes[axis] = tid[axis][32 * index : 32 * index + 32]
 
@@ -299,4 +298,4 @@ def _tag_sets(chip: Chip, shared: int) -> int:
     """Sets of the L1 model: what shared memory leaves, divided among the blocks that fit, as a power of two."""
     fit = max(1, min(8, chip.shared_per_sm // max(1, shared + chip.shared_reserved_per_block)))
     left = max(16 * 1024, chip.l1_bytes - fit * (shared + chip.shared_reserved_per_block)) // fit
-    return 1 << max(3, (left // (128 * layout.L1_WAYS)).bit_length() - 1)
+    return 1 << max(3, (left // (128 * abi.L1_WAYS)).bit_length() - 1)

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.results import Fault
-from evo.sim import jit
-from evo.sim import module_cache as images
+from evo.sim import jit, module_cache
 from evo.sim.abi import CONST_BASE, MODULE_BASE, PARAM_WINDOW
 from evo.sim.counters import Counters
 from evo.sim.errors import PtxError, UnsupportedInstruction
@@ -336,8 +335,8 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
         raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
     directory = cache if cache is not None else jit.cache_directory()
     chip = chip or CHIPS["l4"]
-    path = images.path_of(ptx, chip, opt_level, directory)
-    state = images.fetch(path)
+    path = module_cache.path_of(ptx, chip, opt_level, directory)
+    state = module_cache.fetch(path)
     if state is not None:
         module = Module.__new__(Module)
         module.__dict__ |= state
@@ -347,5 +346,5 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
         module = Module(parse(ptx), chip, opt_level, directory, ptx)
     except (KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
         raise PtxError(f"malformed PTX ({type(error).__name__}: {error})") from error
-    images.keep(path, module)
+    module_cache.keep(path, module)
     return module

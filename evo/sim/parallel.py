@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.sim import page_pool as pages
+from evo.sim import page_pool
 from evo.sim.jit import Compiled
 from evo.sim.launch_context import Context
 from evo.sim.memory import Buffer
@@ -36,7 +36,7 @@ def run_parts(
 ) -> Context | None:
     """The joined context of all parts; None, with memory as it was, if the launch must run in one thread."""
     before = [(buffer, _copy(buffer.bytes)) for buffer in buffers if buffer.writable]
-    ticket = pages.take(128)  # a cache line of its own, and the one that is fetched along with it
+    ticket = page_pool.take(128)  # a cache line of its own, and the one that is fetched along with it
     crew = _Crew(compiled, functools.partial(make, ticket))
     budget, parts = crew.run(min(threads, MOST))
     used = sum(budget - part.field("budget") for part in parts)
@@ -49,8 +49,8 @@ def run_parts(
     for buffer, contents in before:
         if not together:
             buffer.bytes[:] = contents
-        pages.give_back(contents)
-    pages.give_back(ticket)
+        page_pool.give_back(contents)
+    page_pool.give_back(ticket)
     if not together:
         first.release()
         return None
@@ -60,7 +60,7 @@ def run_parts(
 
 
 def _copy(contents: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    kept = pages.take(contents.size, clear=False)
+    kept = page_pool.take(contents.size, clear=False)
     kept[:] = contents
     return kept
 

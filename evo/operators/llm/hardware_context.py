@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from evo.analysis.roofline import CaseLimits, limits
 from evo.analysis.tiles import derive
+from evo.analysis.tiles.knob_text import knob_text
 from evo.device import RunRequest
 from evo.device.worker import Crashed, TimedOut
 from evo.errors import SyntaxInvalid, TaskInvalid
@@ -16,7 +17,6 @@ from evo.evaluate.prepare import Failed
 from evo.evaluate.profile import hot_lines, kernel_profiles
 from evo.evaluate.session import Workbench
 from evo.operators.llm.endpoint import data
-from evo.report.tile_derivation import words
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
@@ -91,7 +91,7 @@ def _derived(task: Task, chip: Chip, case: Case) -> list[str]:
     for one in found.candidates[:3]:
         layouts = "; ".join(f"{part.name}: {part.layout.how}" for part in one.placed)
         lines.append(
-            f"{words(one.tile)}: {one.threads} threads, {one.blocks:,} blocks, {one.shared_bytes:,} B shared,"
+            f"{knob_text(one.tile)}: {one.threads} threads, {one.blocks:,} blocks, {one.shared_bytes:,} B shared,"
             f" {one.occupancy:.0%} occupancy, bound by {one.binds}" + (f"; {layouts}" if layouts else "")
         )
     return lines

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.search.knobs.coordinates import Coordinate
+from evo.search.knobs.features import Coordinate
 from evo.search.knobs.space import Floats
 
 _ROOT5 = 5.0**0.5

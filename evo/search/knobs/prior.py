@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from evo.search.knobs.coordinates import block_group, numeric, product_of, warp_group, work_group
+from evo.search.knobs.features import block_group, numeric, product_of, warp_group, work_group
 from evo.search.knobs.space import Floats, Points, Space
 
 _WARP = 32.0

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.search.knobs import coordinates as features
-from evo.search.knobs import prior
+from evo.search.knobs import features, prior
 from evo.search.knobs.gaussian_process import Priors, Surrogate
 from evo.search.knobs.space import Floats, Point, Points, Space
 from evo.search.knobs.strategies import Draws

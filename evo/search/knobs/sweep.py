@@ -20,7 +20,7 @@ from evo.errors import UsageError
 from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
-from evo.search.knobs import t1_t4_files as formats
+from evo.search.knobs import t1_t4_files
 from evo.search.knobs.space import Knob, Point, Space
 from evo.search.knobs.strategies import Exhaustive, Strategy
 from evo.search.screening import Screened, screen_all
@@ -144,13 +144,13 @@ class Sweep:
 
     def write(self, path: Path, trials: Iterable[Trial]) -> None:
         """Write the trials as a T4 file. Raises HarnessFault where the disk refuses."""
-        formats.write_results(path, self.results(trials), self.metadata())
+        t1_t4_files.write_results(path, self.results(trials), self.metadata())
 
     def known(self, path: Path) -> dict[tuple[object, ...], Trial]:
         """The trials of an earlier, interrupted sweep of this file. Raises UsageError where it is of another one."""
         if not path.exists():
             return {}
-        found = formats.read_raw(path)
+        found = t1_t4_files.read_raw(path)
         here = self.metadata()
         for name in ("task", "kernel", "source", "case", "device", "arch", "timing"):
             if found.metadata.get(name) != here[name]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP, WARP_SYNC
 from evo.sim.llvm_ir import V, const
-from evo.sim.lower import sync_checks as sync
+from evo.sim.lower import sync_checks
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, meets
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Imm, Instr
@@ -81,7 +81,7 @@ def emit_warp_sync(flow: Flow, block: Block, end: Instr) -> None:
     running, outside = e.active(), c.and_(e.bits(), c.not_(e.active()))
     e.guard = None
     site = e.site(end)
-    sync.step_of_warp(flow.e, shared=flow.shared)
+    sync_checks.step_of_warp(flow.e, shared=flow.shared)
     e.flush()
     where = block.next if block.next >= 0 else EXIT
     if where not in flow.dense:

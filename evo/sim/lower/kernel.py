@@ -8,8 +8,7 @@ from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.sim.counters_static import Tally
 from evo.sim.errors import PtxError, UnsupportedInstruction
 from evo.sim.llvm_ir import Code, V, const
-from evo.sim.lower import divergence as lanes
-from evo.sim.lower import sync_checks as sync
+from evo.sim.lower import divergence, sync_checks
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, liveness, renumber, split_blocks
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import CARRY, TABLE, check, defs, uses
@@ -156,7 +155,7 @@ class Flow:
         c, e = self.code, self.e
         c.label(f"b{block.number}")
         if block.number in self.spins.heads:
-            lanes.yield_at_times(self, block)
+            divergence.yield_at_times(self, block)
         e.start(block)
         counters = V("ptr", self.counter_at)
         at = block.number * BLOCK_COUNTER
@@ -181,9 +180,9 @@ class Flow:
         e.guard = self.guard_of(ins)
         first = len(e.sites)
         try:
-            sync.before(e, ins)
+            sync_checks.before(e, ins)
             TABLE[ins.name].emit(e, ins)
-            sync.after(e, ins, shared=self.shared, read=self.read)
+            sync_checks.after(e, ins, shared=self.shared, read=self.read)
         except (KeyError, IndexError, AssertionError) as error:
             raise UnsupportedInstruction(
                 ins.spelling, line=ins.line, text=ins.text, why=f"operands ({error})"
@@ -211,7 +210,7 @@ class Flow:
             self.goto(block, block.next)
             return
         if is_warp_sync(end):
-            lanes.emit_warp_sync(self, block, end)
+            divergence.emit_warp_sync(self, block, end)
             return
         if end.name in ("bar", "barrier"):
             from evo.sim.lower.barrier import emit_barrier
@@ -305,7 +304,7 @@ class Flow:
         c.label("choose")
         now = self.pending.get()
         cases = " ".join(f"{self.bits} {i}, label %p{n}" for n, i in self.dense.items())
-        torn = "torn" if lanes.holds(self) else ""
+        torn = "torn" if divergence.holds(self) else ""
         c.raw(f"switch {self.bits} {self.chosen.get().s}, label %{torn or 'stopped'} [ {cases} ]")
         for number, position in self.dense.items():
             c.label(f"p{number}")
@@ -320,7 +319,7 @@ class Flow:
             self.pending.set(c.and_(now, keep))
             c.br(f"b{number}")
         if torn:
-            lanes.emit_held(self)
+            divergence.emit_held(self)
 
     def first_of(self, bits: V) -> V:
         """The number of the lowest bit set."""

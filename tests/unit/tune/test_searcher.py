@@ -12,7 +12,7 @@ import pytest
 
 from evo.search.knobs import prior
 from evo.search.knobs import t1_t4_files as formats
-from evo.search.knobs.coordinates import codes, coordinates
+from evo.search.knobs.features import codes, coordinates
 from evo.search.knobs.gaussian_process import Surrogate
 from evo.search.knobs.replay import Run, Summary, ratio_interval, replay, replays
 from evo.search.knobs.searcher import Searcher, improvement

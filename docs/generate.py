@@ -1,6 +1,6 @@
 """Write the pages that follow from the code: one for each command, the operators, the simulator's opcode table.
 
-`make docs` runs it; tests/unit/test_docs_generated.py holds the committed pages to what it gives. Everything about
+`make docs` runs it; tests/unit/test_docs.py holds the committed pages to what it gives. Everything about
 options comes from the command line itself; only examples and links are kept here, and the tests parse the examples.
 """
 

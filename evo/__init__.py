@@ -1,3 +1,40 @@
 """evo improves CUDA kernels one verified mutation at a time."""
 
+import importlib
+import sys
+import warnings
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
 __version__ = "0.1.0"
+
+# Modules under the name that earlier versions gave them: people's own reference.py files and programs import these.
+MOVED = {
+    "evo.device.sim": "evo.sim",
+    "evo.exchange": "evo.interop",
+    "evo.exchange.module": "evo.interop.torch_reference",
+}
+
+
+class _Moved(Loader):
+    """Finds a moved module under its old name, with a DeprecationWarning."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        return ModuleSpec(name, self) if name in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        new = MOVED[spec.name]
+        warnings.warn(f"{spec.name} is now {new}", DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(new)
+        spec.loader_state = module.__spec__  # the import system is about to overwrite it
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to run: the module has run under its new name."""
+        assert module.__spec__ is not None
+        module.__spec__ = module.__spec__.loader_state
+
+
+# First in the list: a folder of the old name that only holds byte code would count as a namespace package.
+sys.meta_path.insert(0, _Moved())

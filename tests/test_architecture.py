@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from evo.evaluate.session import RESULT_ROOMS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "evo"
 
@@ -94,6 +96,25 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, module
 
 
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Everything that a file imports, names within modules included: `from a.b import c` is a.b.c."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def prefixes(module: str) -> list[str]:
+    """a.b.c -> [a.b.c, a.b, a]: importing a module runs the packages around it."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
 def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -124,6 +145,19 @@ def test_imports_point_upwards() -> None:
             if RANK.get(parts[1], len(LAYERS)) >= RANK[room]:
                 wrong.append(at(path, line, f"{room} imports {module}"))
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_harness_hash_covers_what_evaluation_imports() -> None:
+    # A sentence in the terminal's view must not make champions incomparable; a change of the gate must.
+    sources_of = {module_of(path): path for path in sources()}
+    waiting, seen = ["evo.evaluate.pipeline", "evo.device.child"], set[str]()
+    while waiting:
+        module = waiting.pop()
+        if module in sources_of and module not in seen:
+            seen.add(module)
+            waiting += [name for found in imported_names(sources_of[module]) for name in prefixes(found)]
+    rooms = {sources_of[module].relative_to(PACKAGE).parts[0] for module in seen} - {"__init__.py"}
+    assert rooms == set(RESULT_ROOMS)
 
 
 def test_outside_things_have_one_owner() -> None:

@@ -218,7 +218,7 @@ def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
 def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
     from evo.analysis.roofline import limits
     from evo.report import roofline
-    from evo.report.roofline import Taken
+    from evo.report.roofline_plot import Taken
     from evo.spec.chips import chip as chip_of
     from evo.spec.task import load_task
 

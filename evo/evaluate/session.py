@@ -32,10 +32,9 @@ _CONTROL_S = 30.0
 _PARENTS = 8
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
-# What has no part in how a result is made; a change there leaves results comparable.
-_NO_PART = {"cli", "shipped", "mutate", "ledger", "population", "leaderboard.py", "insights.py", "search.py", "nightly"}
-_NO_PART |= {"tune", "sweep.py", "notebook.py", "evolve.py", "llm", "mcp.py", "redteam", "__main__.py", "disk.py"}
-_NO_PART |= {"cluster", "flight.py", "proposer.py", "settings.py", "report", "exchange"}
+# The rooms whose code can change a result: all that evaluation imports (a test derives the list).
+# A change anywhere else leaves results comparable.
+RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "results.py", "sim", "spec")
 
 
 @functools.cache
@@ -43,10 +42,9 @@ def harness_version() -> str:
     """evo's version and a hash of the sources that make a result, e.g. `0.1.0+3f2a9c017b44`."""
     folder = Path(evo.__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(folder).parts
-        if parts[0] not in _NO_PART:
-            digest.update("/".join(parts).encode() + b"\0" + path.read_bytes() + b"\0")
+    for room in RESULT_ROOMS:
+        for path in sorted((folder / room).rglob("*.py") if (folder / room).is_dir() else [folder / room]):
+            digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{evo.__version__}+{digest.hexdigest()[:12]}"
 
 

@@ -7,7 +7,7 @@ from evo.report.csv_json import climbs_svg, roof_svg, story_json, trials_csv
 from evo.report.markdown import markdown
 from evo.report.model import Climb, Point, Step, Story, story
 from evo.report.page import page
-from evo.report.roofline import Roofline, Taken, roofline
+from evo.report.roofline_plot import Roofline, Taken, roofline
 from evo.report.source_counters import Heat, count_lines
 from evo.report.svg import drawable
 

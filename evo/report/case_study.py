@@ -14,7 +14,7 @@ from evo.records.insights import environment_words
 from evo.records.trials import Record
 from evo.report.format import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 from evo.report.model import Climb, Spent, case_us, climbs, spent, verdict_word
-from evo.report.roofline import Roofline
+from evo.report.roofline_plot import Roofline
 
 _WAYS = ("traditional", "inverted")
 _LONGEST = 240  # characters of a hypothesis in the table

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
 from evo.report.model import Story, verdict_word
-from evo.report.roofline import Roofline
+from evo.report.roofline_plot import Roofline
 from evo.report.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.results import Json
 

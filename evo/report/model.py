@@ -14,7 +14,7 @@ from evo.errors import EvoError
 from evo.records.insights import Insight, environment_words, summarise
 from evo.records.leaderboard import Entry, build, entries
 from evo.records.trials import DiffMismatch, Record, apply_diff, rebuild_text
-from evo.report.roofline import Roofline
+from evo.report.roofline_plot import Roofline
 from evo.report.source_counters import Heat
 from evo.results import Environment, Json, drop_absent
 

@@ -6,7 +6,7 @@ from evo.report.format import clipped, duration, gain_words, microseconds, perce
 from evo.report.highlight import clean, highlighted, side_by_side
 from evo.report.html import LONGEST, Room, identifier, region, table
 from evo.report.model import Line, Step, Story
-from evo.report.roofline import Roofline
+from evo.report.roofline_plot import Roofline
 from evo.report.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------

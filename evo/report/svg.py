@@ -12,7 +12,7 @@ from evo.analysis.roofline import CaseLimits
 from evo.report.format import clipped, gain_words, microseconds, plural
 from evo.report.highlight import clean
 from evo.report.model import Climb, Line, Point
-from evo.report.roofline import Roofline
+from evo.report.roofline_plot import Roofline
 
 WIDTH = 720
 COLOURS = 6  # classes c0 to c5, one per case, then again

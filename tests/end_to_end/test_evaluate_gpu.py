@@ -15,7 +15,7 @@ from evo.evaluate import gate
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.spec.task import Task, load_task
 
-HERE = Path(__file__).resolve().parents[1]
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
 
 def named(text: str, kernel: str) -> str:
@@ -34,7 +34,7 @@ def task(tmp_path: Path) -> Task:
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as workbench:
         yield workbench
 

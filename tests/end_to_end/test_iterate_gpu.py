@@ -22,7 +22,7 @@ from evo.search.loop import Event, Settings, evolve
 from evo.spec.chips import CHIPS
 from evo.spec.task import load_task
 
-HERE = Path(__file__).resolve().parents[1]
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=4, operators=("ladder",))
 Run = Callable[..., list[Event]]
 
@@ -36,7 +36,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose rungs take 20, 10 and 10 microseconds."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(flight, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"

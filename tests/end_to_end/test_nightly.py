@@ -23,7 +23,7 @@ from evo.evaluate.pipeline import Workbench
 from evo.records.trials import load_records, rebuild_text
 from evo.search.loop import Settings, evolve
 
-HERE = Path(__file__).resolve().parents[1]
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 SIM, GPU = DeviceName("sim", "l4"), DeviceName("gpu", "0")
 CLUMSY = "{ float v = 0.0f; for (int k = 0; k < 8; ++k) v += x[(i * 33 + k) % n]; y[i] = 2.0f * x[i] + 0.0f * v; }"
 
@@ -216,7 +216,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose champion takes 10 microseconds on the fake GPU, and its start 20."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     for module in (flight, shift):
         monkeypatch.setattr(module, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")

@@ -21,7 +21,7 @@ from evo.evaluate.pipeline import Job, Workbench, evaluate, evaluate_all
 from evo.results import Status, Verdict
 from evo.spec.task import Task, load_task
 
-HERE = Path(__file__).resolve().parents[1]
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
 HOSTILE = {
     "hang_5": (Status.TIMED_OUT, "still running after"),
     "trap_5": (Status.CRASHED, "trap in trap_5"),
@@ -43,7 +43,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     """The task, with a GPU that is faked in the worker's child and a compiler that one of the texts crashes."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(cases, "_RUN_LIMIT_S", 8.0)
     real = pool._Worker.run
 

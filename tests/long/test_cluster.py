@@ -155,7 +155,7 @@ def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
 ) -> None:
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "support"))
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("evo.search.pipelined.open_site", HereSite)

@@ -1,4 +1,4 @@
-"""`kill -9` at every instant: nothing lost, nothing recorded twice, a clean tree (see tests/unit/kill_driver.py)."""
+"""`kill -9` at every instant: nothing lost, nothing recorded twice, a clean tree (see tests/support/kill_driver.py)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
 from kill_driver import kill_and_recover, run_until
 from ledger_samples import DATE, keep, problems, record, repository, start_ledger, text_of
 

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from itertools import pairwise
 
 import pytest
-from unit.ledger_samples import RUN, record, text_of
+from ledger_samples import RUN, record, text_of
 
 from evo.analysis.roofline import CaseLimits
 from evo.records.trials import Record
@@ -23,14 +23,12 @@ from evo.report import (
     climbs_svg,
     markdown,
     page,
+    story,
     story_json,
     trials_csv,
 )
-from evo.report import (
-    model as story,
-)
 from evo.report.highlight import highlighted, side_by_side
-from evo.report.roofline import Taken, roofline
+from evo.report.roofline_plot import Taken, roofline
 from evo.results import Verdict
 from evo.spec.chips import chip
 

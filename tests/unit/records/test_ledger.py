@@ -393,7 +393,7 @@ def test_a_second_evo_is_told_who_is_at_work(tmp_path: Path) -> None:
         "from ledger_samples import start_ledger\nfrom evo.errors import LedgerUnclean\n"
         "try: start_ledger(Path(sys.argv[1]))\nexcept LedgerUnclean as e: print(e.message); sys.exit(e.exit_code)"
     )
-    command = [sys.executable, "-c", script, str(root), str(Path(__file__).parent)]
+    command = [sys.executable, "-c", script, str(root), str(Path(__file__).parents[2] / "support")]
     with ledger:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 6

@@ -11,7 +11,7 @@ import pytest
 from evo.search.progress import advice, is_stalled, satisfied
 from evo.spec.task import load_task
 
-TASK = load_task(Path(__file__).parents[2], "softmax")
+TASK = load_task(Path(__file__).parents[3], "softmax")
 
 
 def bench(floor_us: float | None = 10.0, target_us: float | None = 20.0) -> Any:

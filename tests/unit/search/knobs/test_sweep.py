@@ -28,7 +28,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 def test_every_combination_is_measured_in_order_and_an_interrupted_sweep_goes_on(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "support"))
     text = FAST.replace("THREADS in 32, 64, 128", "THREADS in 32, 64, 128, 48").replace(
         "2.0f", "(THREADS % 32 ? 3.0f : 2.0f)"
     )

@@ -10,7 +10,7 @@ import pytest
 from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
 from evo.device import DeviceName
-from evo.evaluate.gate import timed_sizes as timed
+from evo.evaluate.gate import at_timed_sizes
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.results import Evaluation, Status, Verdict
 from evo.spec.task import Task, read_task
@@ -264,8 +264,8 @@ def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
 @pytest.mark.parametrize("device", ["sim", pytest.param("gpu", marks=pytest.mark.long)])
 def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, device, monkeypatch):
     """Blocks that wait for the one before are all needed; here all of them are too many."""
-    monkeypatch.setattr(timed, "_BUDGET", 20_000)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setattr(at_timed_sizes, "_BUDGET", 20_000)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "support"))
     text = in_sequence(COPY, WAIT.format(work=DOUBLE))
     words = "case small cannot be verified on the simulator: its blocks need one another"
     if device == "sim":

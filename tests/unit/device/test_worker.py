@@ -16,14 +16,13 @@ from evo.device import DeviceName
 from evo.device.worker import PROGRAMS_PER_CHILD, Crashed, TimedOut, Worker
 from evo.errors import DeviceMissing, HarnessFault, TaskInvalid, WorkerLost
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+SUPPORT = Path(__file__).resolve().parents[2] / "support"
 from worker_devices import Program, Request  # noqa: E402
 
 
 @pytest.fixture
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     with Worker(DeviceName("sim", "l4"), opener="worker_devices:Device") as worker:
         yield worker
 
@@ -113,7 +112,7 @@ def test_harness_errors_cross_the_pipe(worker: Worker) -> None:
 
 
 def test_a_missing_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     with Worker(DeviceName("gpu", "7"), opener="worker_devices:missing") as worker:
         with pytest.raises(DeviceMissing, match="no gpu:7"):
             worker.call("describe", time_limit_s=5)
@@ -122,7 +121,7 @@ def test_a_missing_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_device_that_fails_its_health_check_after_a_hang_is_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     with Worker(DeviceName("sim", "l4"), opener="worker_devices:unhealthy") as worker:
         with pytest.raises(TimedOut):
             run(worker, "hang", limit=0.3)
@@ -192,9 +191,9 @@ def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals) -
         "try: w.call('run', Request(Program('v'), 'hang'), time_limit_s=60)\n"
         "except KeyboardInterrupt: print('interrupted', w.pid, flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
     parent = subprocess.Popen(
-        [sys.executable, "-c", script, str(HERE)], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", script, str(SUPPORT)], stdout=subprocess.PIPE, text=True, env=environment
     )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())

@@ -16,7 +16,7 @@ from evo.errors import TaskInvalid
 from evo.spec.chips import CHIPS, chip
 from evo.spec.task import Case, load_task
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SMALL = (1, 2, 3, 7, 13, 61)
 SIZES = (*SMALL, 127, 509, 512, 1000, 4096, 8191)
 HUGE = (*SIZES, 1_000_003)

@@ -12,8 +12,7 @@ import pytest
 
 from evo.device import DeviceName
 from evo.device.output_extremes import fold, place_of
-from evo.evaluate.gate import TimedSizes, timed_sizes
-from evo.evaluate.gate import timed_sizes as timed
+from evo.evaluate.gate import TimedSizes, at_timed_sizes, timed_sizes
 from evo.evaluate.gate.full_grid import repeated, varied
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Prepared
@@ -137,7 +136,7 @@ def test_what_is_right_for_the_inputs_of_the_task_alone_is_seen(task, bench):
 
 
 def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3] / "support"))
     folder = tmp_path / "rows"
     shutil.copytree(task.folder, folder)
     (folder / "task.yaml").write_text(TASK_YAML.replace("98304", "640"))
@@ -154,9 +153,9 @@ def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypa
 @pytest.mark.parametrize("blocks", ["of a part", "of all"])
 def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, monkeypatch, blocks):
     """Each block that runs writes a little less than it is due: nothing else would tell."""
-    monkeypatch.setattr(timed, "_TRIFLE", 10)
-    monkeypatch.setattr(timed, "_WIDE", 500_000)
-    monkeypatch.setattr(timed, "_BUDGET", 1_000_000 if blocks == "of a part" else 200_000_000)
+    monkeypatch.setattr(at_timed_sizes, "_TRIFLE", 10)
+    monkeypatch.setattr(at_timed_sizes, "_WIDE", 500_000)
+    monkeypatch.setattr(at_timed_sizes, "_BUDGET", 1_000_000 if blocks == "of a part" else 200_000_000)
     seen = looked_at(task, bench, f"if (rows != 98304 || i < 126) {STORE}")
     if blocks == "of all":
         assert seen.status is Status.WRONG

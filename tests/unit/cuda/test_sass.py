@@ -15,7 +15,7 @@ from evo.cuda.compile.toolkit import find_toolkit
 from evo.spec.task import load_task, task_names
 from evo.spec.variant import read_variant
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 RUNGS = [path for name in task_names(ROOT) for path in load_task(ROOT, name).ladder()]
 MANY = """\
 #include <cuda_fp16.h>

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_samples import record
 from tiny import write_task
-from unit.ledger_samples import record
 
 from evo.records.insights import summarise
 from evo.records.trials import Record, kept_message

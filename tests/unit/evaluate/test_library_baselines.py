@@ -37,7 +37,7 @@ def with_rivals(folder: Path) -> Task:
 
 @pytest.fixture
 def measured(tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> CaseBaseline:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     task = with_rivals(tmp_path)
     return baseline(worker, load_reference(task), task.case("small"))
 

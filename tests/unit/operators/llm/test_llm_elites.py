@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ledger_samples import record
 from tiny import write_task
-from unit.ledger_samples import record
 
 from evo.records.trials import Record
 from evo.records.trials.elites import elites, niche_of

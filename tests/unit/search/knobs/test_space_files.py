@@ -16,7 +16,7 @@ from evo.search.knobs import t1_t4_files as formats
 from evo.search.knobs.conditions import condition, listed
 from evo.search.knobs.space import Knob, Space
 
-SHIPPED = Path(__file__).parents[3] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
+SHIPPED = Path(__file__).parents[4] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 
 
 def result(values: dict[str, Any], time: Any = 1.0, **more: Any) -> dict[str, Any]:

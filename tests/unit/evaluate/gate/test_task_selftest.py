@@ -9,7 +9,7 @@ from evo.errors import TaskInvalid
 from evo.evaluate import gate
 from evo.spec.task import load_task, task_names
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 FP32 = {"dtype": "float32", "tolerance": "rtol: 1e-4, atol: 1e-4, rival_error_factor: 2"}
 NARROW = {"tolerance": "rtol: 1e-2, atol: 1e-5, rival_error_factor: 2"}
 

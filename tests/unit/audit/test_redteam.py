@@ -35,7 +35,7 @@ from evo.evaluate.prepare import Failed, prepare
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TASKS = ROOT / "kernels"
 ATTACKS = {attack.name: attack for attack in load_attacks()}
 CATALOGUE = {str(row) for row in (*range(1, 7), 11, 12, *range(14, 23), 24, 25, 29)}
@@ -87,7 +87,7 @@ def test_the_naive_harness_takes_it_and_evo_does_not(judges, name):
 
 @pytest.mark.parametrize("name", [pytest.param("replay_scratch_large", marks=pytest.mark.long), "remembered_values"])
 def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     attack = ATTACKS[name]  # it behaves at the check cases, which are all that the simulator runs before a GPU does
     job = Job(task=read_task(TASKS / attack.task), text=attack.text, upto="check")
     with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
@@ -99,7 +99,7 @@ def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch)
 
 def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkeypatch):
     # The whole way to a keep on a device that has the numbers right by luck: only the last look sees the race.
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     attack = ATTACKS["race_where_timed"]
     folder = tmp_path / "softmax"
     shutil.copytree(TASKS / "softmax", folder, ignore=shutil.ignore_patterns("champions", "wrong", "__pycache__"))

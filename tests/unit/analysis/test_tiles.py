@@ -24,7 +24,7 @@ from evo.spec.reference import load_reference
 from evo.spec.task import Case, Task, load_task
 from evo.spec.variant import read_variant
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 L4 = chip("l4")
 ADDITIVE = "row * (64 + 8) + col + ((((row >> 2) ^ (col >> 4)) & 7) << 2)"
 RIGHT = "row * 64 + (((col >> 3) ^ (row & 7)) << 3) + (col & 7)"

@@ -13,7 +13,7 @@ from evo.evaluate.profile import Measured, Unavailable, measure
 from evo.evaluate.profile.ncu import QUANTITIES, parse_csv, resolve
 
 # As `ncu --csv --page raw --print-units base` writes it: lines of its own, header, a row of units, a row per launch.
-RECORDED = (Path(__file__).parents[2] / "data" / "ncu" / "raw.csv").read_text()
+RECORDED = (Path(__file__).parents[3] / "data" / "ncu" / "raw.csv").read_text()
 HEADER, UNITS = RECORDED.splitlines()[3:5]
 
 

@@ -13,7 +13,7 @@ from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import chip
 from evo.spec.task import Case, Task, load_task, read_task
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from evo.search.knobs.searcher import Searcher, improvement
 from evo.search.knobs.space import Knob, KnobValue, Measured, Point, Space
 from evo.search.knobs.strategies import STRATEGIES, strategy
 
-SHIPPED = Path(__file__).parents[3] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
+SHIPPED = Path(__file__).parents[4] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 
 
 @pytest.fixture(scope="module")

@@ -284,7 +284,7 @@ def layers_part() -> str:
         and node.value
         and node.target.id == "LAYERS"
     )
-    return "\n".join(["```", *("  ".join(rooms) for rooms in layers if rooms != ("__main__",)), "```", ""])
+    return "\n".join(["```", *("  ".join(rooms) for rooms in layers), "```", ""])
 
 
 def families_part() -> str:

@@ -14,12 +14,13 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 import numpy as np
 
 from evo.device import POISON_NAN, Arrays, BenchCase
+from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
@@ -28,9 +29,6 @@ from evo.device.worker import Crashed
 from evo.errors import HarnessFault
 from evo.results import Fault
 from evo.spec.dtypes import NUMPY
-
-if TYPE_CHECKING:
-    from evo.device.gpu import GpuDevice
 
 INPUT_SETS = 3
 OUTPUT_SETS = 2
@@ -69,7 +67,7 @@ class CaseTimer:
 
     def __init__(
         self,
-        device: GpuDevice,
+        device: GpuContext,
         request: BenchRequest,
         index: int,
         stages: Stages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import cupy
 import numpy as np
@@ -14,10 +14,8 @@ from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.cuda.compile import Binary
 from evo.device.calibrate import CHAINS, MMA_FLOP, UNROLL, Rate
+from evo.device.gpu_context import GpuContext
 from evo.device.gpu_load import cuda_trouble, load
-
-if TYPE_CHECKING:
-    from evo.device.gpu import GpuDevice
 
 _THREADS = 256
 _SUSTAIN_S = 0.5  # a power limit shows within some hundred milliseconds of load
@@ -29,7 +27,7 @@ _LAUNCHES = 300
 _MOST_TRIPS = 2**30
 
 
-def measure_rates(device: GpuDevice, binary: Binary, quick: bool) -> dict[str, Rate]:
+def measure_rates(device: GpuContext, binary: Binary, quick: bool) -> dict[str, Rate]:
     """Time every kernel, one after the other. The caller holds the GPU's lock."""
     try:
         return dict(_Rates(device, binary, _QUICK_S if quick else _SUSTAIN_S).all())
@@ -38,7 +36,7 @@ def measure_rates(device: GpuDevice, binary: Binary, quick: bool) -> dict[str, R
 
 
 class _Rates:
-    def __init__(self, device: GpuDevice, binary: Binary, sustain_s: float) -> None:
+    def __init__(self, device: GpuContext, binary: Binary, sustain_s: float) -> None:
         self.device, self.sustain_s = device, sustain_s
         self.loaded = load(binary, device.capability)
         self.how = f"{binary.arch}, {self.loaded.how}"

@@ -11,24 +11,22 @@ import math
 import random
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from evo.device.clock_pairs import same_clock
 from evo.device.gpu_case_timer import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
+from evo.device.gpu_context import GpuContext
 from evo.device.gpu_rivals import captured, each_rival, replayed_block
 from evo.device.nvml import Reading
 from evo.device.timing_types import BenchRequest, RivalPairs, Stages
 from evo.device.worker import Crashed
 from evo.errors import EvoError
 
-if TYPE_CHECKING:
-    from evo.device.gpu import GpuDevice
-
 
 def pair_rivals(
-    device: GpuDevice, request: BenchRequest, folder: Path, axes: dict[str, int], pairs: int
+    device: GpuContext, request: BenchRequest, folder: Path, axes: dict[str, int], pairs: int
 ) -> dict[str, RivalPairs | str]:
     """Pairs of the request's one case with each of reference.py's rivals(), or why a rival cannot run here.
 
@@ -64,7 +62,7 @@ def pair_rivals(
 
 
 def _interleaved(
-    device: GpuDevice, ours: Any, theirs: Any, pairs: int, warm_up_s: float, budget_s: float
+    device: GpuContext, ours: Any, theirs: Any, pairs: int, warm_up_s: float, budget_s: float
 ) -> RivalPairs:
     order = random.Random(0)
     limit = time.monotonic() + budget_s

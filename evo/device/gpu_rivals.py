@@ -7,17 +7,15 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from evo.device import Array, Arrays
+from evo.device.gpu_context import GpuContext
 from evo.device.timing_types import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
 from evo.results import Timing
 from evo.spec.reference import load_module
-
-if TYPE_CHECKING:
-    from evo.device.gpu import GpuDevice
 
 TRIAL = BenchOptions(samples=8, warm_up_s=0.05)
 _HOST_US = 200.0  # more than an eager call takes the host
@@ -26,7 +24,7 @@ _COPIES = 3  # input sets that the captured calls rotate over, as for variants
 
 
 def time_rivals(
-    device: GpuDevice, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
+    device: GpuContext, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
 ) -> dict[str, Timing | str]:
     """Time each of reference.py's rivals(); the words of the error where one cannot run here."""
 
@@ -37,7 +35,7 @@ def time_rivals(
 
 
 def measure_rivals(
-    device: GpuDevice, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
+    device: GpuContext, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
 ) -> dict[str, RivalFigures | str]:
     """Each of reference.py's rivals() warm, cold and eager, with its outputs; the words of the error of a refusal."""
 
@@ -55,7 +53,7 @@ def measure_rivals(
 
 
 def each_rival(
-    device: GpuDevice, folder: Path, inputs: Arrays, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
+    device: GpuContext, folder: Path, inputs: Arrays, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
 ) -> dict[str, _T | str]:
     """What `what(torch, call, input sets)` gives for each of reference.py's rivals(), or the words of its error."""
     import torch
@@ -96,7 +94,7 @@ def _outputs(torch: Any, result: object) -> tuple[Array, ...]:
 
 
 def _cold(
-    device: GpuDevice, torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int], options: BenchOptions
+    device: GpuContext, torch: Any, call: Any, sets: list[dict[str, Any]], axes: dict[str, int], options: BenchOptions
 ) -> list[float]:
     """Device time of eager calls, each after a read of twice the L2.
 

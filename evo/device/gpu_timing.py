@@ -14,22 +14,19 @@ import math
 import random
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evo.decide.sequential import P99_SAMPLES, Sequential
 from evo.device.clock_pairs import OwnClock, clock_ratio, same_clock
 from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
+from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
 from evo.device.timing_types import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Fault, Json, Verdict
-
-if TYPE_CHECKING:
-    from evo.device.gpu import GpuDevice
 
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
@@ -40,7 +37,7 @@ LOST_PAIRS = 8  # a loss that this many short pairs do not settle is looked at w
 class Bench:
     """One measurement: warm-up, pairs until the rule stops, more samples for the tails, cold samples."""
 
-    def __init__(self, device: GpuDevice, request: BenchRequest) -> None:
+    def __init__(self, device: GpuContext, request: BenchRequest) -> None:
         self.device, self.request, self.options = device, request, request.options
         self.random = random.Random(request.options.seed or None)
         self.deadline = time.monotonic() + request.options.budget_s

@@ -12,8 +12,8 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import ndtr
 
+from evo.search.knobs.draws import Draws
 from evo.search.knobs.space import Floats, Point, Space
-from evo.search.knobs.strategies import Draws
 
 _FIRST, _REFIT, _CANDIDATES = 20, 20, 3000
 

@@ -28,7 +28,7 @@ from evo.cli import (
     tune,
 )
 from evo.cli.failures import guarded
-from evo.cli.options import Session
+from evo.cli.session import Session
 from evo.cli.terminal import complain, out, prepare_streams
 from evo.errors import UsageError
 

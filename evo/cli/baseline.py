@@ -9,7 +9,8 @@ import typer
 
 from evo.cli import completion
 from evo.cli.chips import CaseWord, choose_cases
-from evo.cli.options import AsJson, DeviceWord, Seed, choose_task, session_of
+from evo.cli.options import AsJson, DeviceWord, Seed
+from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say, stage
 from evo.errors import DeviceMissing, HarnessFault
 from evo.results import Json

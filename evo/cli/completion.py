@@ -11,6 +11,7 @@ from pathlib import Path
 
 import typer
 
+from evo.cli.session import Session, choose_task, read_subject, session_of
 from evo.errors import EvoError
 
 _MOST = 50
@@ -55,8 +56,6 @@ def _joined_at_colons(environ: os._Environ[str]) -> str:
 
 
 def _root(context: typer.Context) -> Path:
-    from evo.cli.options import Session
-
     return Session(context.find_root().params.get("root")).root()
 
 
@@ -72,7 +71,6 @@ def tasks(context: typer.Context) -> list[str]:
 
 def cases(context: typer.Context) -> list[str]:
     """Names of the cases of the task or `.cu` file on the command line, or of the only task there is."""
-    from evo.cli.options import choose_task, read_subject, session_of
     from evo.spec.task import task_names
 
     # An option without its value keeps the parser from what stands before it, so the words are looked at here.

@@ -9,13 +9,14 @@ import typer
 
 from evo.cli import completion
 from evo.cli.chips import GpuWord, choose_chip
-from evo.cli.options import AsJson, choose_task, read_subject, session_of
+from evo.cli.options import AsJson
+from evo.cli.session import choose_task, read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
 from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.analysis.tiles import Candidate, Checked, Derivation
-    from evo.cli.options import Session
+    from evo.cli.session import Session
     from evo.report.tile_derivation import Compiled
     from evo.spec.chips import Chip
     from evo.spec.task import Case, Task

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.options import AsJson, DeviceWord, session_of
+from evo.cli.options import AsJson, DeviceWord
+from evo.cli.session import session_of
 from evo.cli.terminal import out, out_json, paint
 from evo.errors import UsageError
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.options import Session
+from evo.cli.session import Session
 from evo.errors import EvoError, HarnessFault
 
 if TYPE_CHECKING:

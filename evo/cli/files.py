@@ -16,14 +16,12 @@ from evo.cli.options import (
     KernelFile,
     SecretSeed,
     Seed,
-    Subject,
     TaskWord,
     choose_device,
-    read_subject,
     seed_or_secret,
-    session_of,
 )
 from evo.cli.profiled import show_counts
+from evo.cli.session import Subject, read_subject, session_of
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 

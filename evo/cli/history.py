@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion, views
-from evo.cli.options import AsJson, Session, choose_device, choose_task, session_of
+from evo.cli.options import AsJson, choose_device
 from evo.cli.recorded import (
     bench_cells,
     commits_of,
@@ -22,6 +22,7 @@ from evo.cli.recorded import (
     show_record,
     verdict_word,
 )
+from evo.cli.session import Session, choose_task, session_of
 from evo.cli.terminal import clip, out, out_json, out_table, paint, plain, say, stage, verdict_colour
 from evo.errors import UsageError
 

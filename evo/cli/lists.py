@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from evo.cli import completion
-from evo.cli.options import AsJson, choose_task, session_of
+from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
+from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
 from evo.cli.views import case_us, gain_text
 from evo.errors import UsageError

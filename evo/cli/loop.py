@@ -22,14 +22,12 @@ from evo.cli.options import (
     ClusterWord,
     DeviceWord,
     Seed,
-    Session,
     choose_device,
-    choose_task,
     cluster_and_device,
     margin_of,
     seconds_of,
-    session_of,
 )
+from evo.cli.session import Session, choose_task, session_of
 from evo.cli.terminal import is_rich, out_json_line
 from evo.errors import UsageError
 
@@ -186,7 +184,7 @@ def operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
 
 
 def _inside(session: Session, task: Task, file: Path | None) -> Path | None:
-    from evo.cli.options import find_file
+    from evo.cli.session import find_file
 
     return find_file(session, file, task.name).resolve() if file is not None else None
 

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, choose_device, session_of
+from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, choose_device
+from evo.cli.session import session_of
 
 
 def mcp(

@@ -13,19 +13,9 @@ import typer
 
 from evo.cli import completion
 from evo.cli.loop import Branch, Operators, operator_names, stoppable
-from evo.cli.options import (
-    DEFAULT_ARCH,
-    ArchWord,
-    AsJson,
-    DeviceWord,
-    Seed,
-    Session,
-    choose_device,
-    margin_of,
-    seconds_of,
-    session_of,
-)
+from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, margin_of, seconds_of
 from evo.cli.recorded import headline_of
+from evo.cli.session import Session, session_of
 from evo.cli.terminal import duration, is_rich, out_json, say, stage
 from evo.cli.watch import PlainView
 from evo.errors import EvoError, TaskInvalid, UsageError

@@ -6,95 +6,27 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.options import (
-    DEFAULT_ARCH,
-    ArchWord,
-    AsJson,
-    DeviceWord,
-    KernelFile,
-    Seed,
-    Subject,
-    TaskWord,
-    choose_device,
-    read_subject,
-    session_of,
-)
-from evo.cli.profiled import show_profile
+from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, KernelFile, Seed, TaskWord, choose_device
+from evo.cli.profiled import Profile, show_profile
+from evo.cli.session import Subject, read_subject, session_of
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.device import Program, RunRequest, RunResult
     from evo.evaluate.pipeline import Workbench
-    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
-    from evo.results import Fault, Json
+    from evo.evaluate.profile import Measured, Unavailable
     from evo.spec.task import Case
 
 FAILED = 1
 _COUNT_LIMIT_S = 300.0
 _NCU_LIMIT_S = 300.0
 _BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
-
-
-@dataclass(slots=True, kw_only=True)
-class Profile:
-    """What was found. status: `profiled`, or how far the variant got; counted: the simulator ran all of it."""
-
-    subject: Subject
-    case: Case
-    device: str
-    chip: str
-    arch: str
-    status: str = "profiled"
-    reason: str | None = None
-    kernels: tuple[KernelProfile, ...] = ()
-    lines: tuple[HotLine, ...] = ()
-    expected: tuple[Expected, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    counted: bool = False
-    not_counted: str | None = None
-    measured: Measured | Unavailable | None = None
-
-    @property
-    def summary(self) -> str:
-        """The `profile` field: `measured`, `counted` or `unavailable (reason)`."""
-        from evo.evaluate.profile import Measured, Unavailable
-
-        if isinstance(self.measured, Measured):
-            return "measured"
-        if isinstance(self.measured, Unavailable):
-            return f"unavailable ({self.measured.reason})"
-        return "counted" if self.counted else f"unavailable ({self.not_counted or self.reason})"
-
-    def to_json(self) -> dict[str, Json]:
-        from evo.evaluate.profile import Measured
-        from evo.results import drop_absent
-
-        return drop_absent(
-            {
-                "variant": self.subject.variant.id,
-                "task": self.subject.task.name,
-                "case": self.case.name,
-                "device": self.device,
-                "chip": self.chip,
-                "arch": self.arch,
-                "status": self.status,
-                "reason": self.reason,
-                "kernels": [kernel.to_json() for kernel in self.kernels],
-                "lines": [line.to_json() for line in self.lines],
-                "expected": [row.to_json() for row in self.expected],
-                "faults": [fault.to_json() for fault in self.faults] or None,
-                "counted_by": "simulator" if self.counted else None,
-                "measured": self.measured.to_json() if isinstance(self.measured, Measured) else None,
-                "profile": self.summary,
-            }
-        )
 
 
 def profile(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evo.cli.terminal import out, out_table, paint, plain
 from evo.cli.views import coloured, show_fault
 
 if TYPE_CHECKING:
-    from evo.cli.profile import Profile
-    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured
+    from evo.cli.session import Subject
+    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
+    from evo.results import Fault, Json
+    from evo.spec.task import Case
 
 _SHOWN_LINES = 20
 _SHOWN_REMARKS = 12
@@ -18,6 +21,61 @@ _SHOWN_SASS = 12
 _WORTH = 0.001
 # What a row of the table of lines says first, where the line has any of it.
 _COLUMNS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
+
+
+@dataclass(slots=True, kw_only=True)
+class Profile:
+    """What was found. status: `profiled`, or how far the variant got; counted: the simulator ran all of it."""
+
+    subject: Subject
+    case: Case
+    device: str
+    chip: str
+    arch: str
+    status: str = "profiled"
+    reason: str | None = None
+    kernels: tuple[KernelProfile, ...] = ()
+    lines: tuple[HotLine, ...] = ()
+    expected: tuple[Expected, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    counted: bool = False
+    not_counted: str | None = None
+    measured: Measured | Unavailable | None = None
+
+    @property
+    def summary(self) -> str:
+        """The `profile` field: `measured`, `counted` or `unavailable (reason)`."""
+        from evo.evaluate.profile import Measured, Unavailable
+
+        if isinstance(self.measured, Measured):
+            return "measured"
+        if isinstance(self.measured, Unavailable):
+            return f"unavailable ({self.measured.reason})"
+        return "counted" if self.counted else f"unavailable ({self.not_counted or self.reason})"
+
+    def to_json(self) -> dict[str, Json]:
+        from evo.evaluate.profile import Measured
+        from evo.results import drop_absent
+
+        return drop_absent(
+            {
+                "variant": self.subject.variant.id,
+                "task": self.subject.task.name,
+                "case": self.case.name,
+                "device": self.device,
+                "chip": self.chip,
+                "arch": self.arch,
+                "status": self.status,
+                "reason": self.reason,
+                "kernels": [kernel.to_json() for kernel in self.kernels],
+                "lines": [line.to_json() for line in self.lines],
+                "expected": [row.to_json() for row in self.expected],
+                "faults": [fault.to_json() for fault in self.faults] or None,
+                "counted_by": "simulator" if self.counted else None,
+                "measured": self.measured.to_json() if isinstance(self.measured, Measured) else None,
+                "profile": self.summary,
+            }
+        )
 
 
 def show_profile(found: Profile) -> None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, session_of
+from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device
+from evo.cli.session import session_of
 from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint, ratio, say, stage
 from evo.errors import HarnessFault, UsageError
 

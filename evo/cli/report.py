@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from evo.cli import completion
-from evo.cli.options import AsJson, choose_task, session_of
+from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
+from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import out, say, stage
 from evo.cli.views import case_us
 from evo.errors import EvoError, TaskInvalid, UsageError

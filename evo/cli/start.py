@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from evo.cli.options import session_of
+from evo.cli.session import session_of
 from evo.cli.terminal import out
 
 

@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evo.cli.options import (
-    DEFAULT_ARCH,
-    ArchWord,
-    AsJson,
-    DeviceWord,
-    TaskWord,
-    choose_device,
-    read_subject,
-    session_of,
-)
+from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, TaskWord, choose_device
+from evo.cli.session import read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_table, paint, plain, say, stage
 from evo.errors import UsageError
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from evo.errors import TaskInvalid
+from evo.search.knobs.draws import Strategy
 from evo.search.knobs.replay import BUDGET
 from evo.search.knobs.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, is_value, look_up, shown
-from evo.search.knobs.strategies import Strategy
 
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
 _STATUSES = ("ok", "failed", "outside")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evo.search.knobs.draws import Strategy
 from evo.search.knobs.space import Floats, Measured
-from evo.search.knobs.strategies import Strategy
 
 BUDGET = 220
 _RESAMPLES = 2000

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.search.knobs import features, prior
+from evo.search.knobs.draws import Draws
 from evo.search.knobs.gaussian_process import Priors, Surrogate
 from evo.search.knobs.space import Floats, Point, Points, Space
-from evo.search.knobs.strategies import Draws
 
 _NEAR = 8  # of the best points, the neighbourhoods are in the pool
 _MUTATED = 400

@@ -21,8 +21,9 @@ from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
 from evo.search.knobs import t1_t4_files
+from evo.search.knobs.draws import Strategy
 from evo.search.knobs.space import Knob, Point, Space
-from evo.search.knobs.strategies import Exhaustive, Strategy
+from evo.search.knobs.strategies import Exhaustive
 from evo.search.screening import Screened, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan

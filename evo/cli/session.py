@@ -1,0 +1,95 @@
+"""The repository that a command works in, and the task and the `.cu` file that it is given."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from evo.errors import SyntaxInvalid, UsageError
+
+if TYPE_CHECKING:
+    from evo.spec.task import Task
+    from evo.spec.variant import Variant
+
+_LONGEST_NAME = 255  # bytes, on every file system that matters
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The global options of one command line."""
+
+    given_root: Path | None = None
+
+    def root(self, near: Path | None = None) -> Path:
+        """The repository's root: --root, else the nearest parent with kernels/ of here, else of `near`."""
+        from evo.spec.task import find_root
+
+        if self.given_root is None:
+            try:
+                return find_root()
+            except UsageError:
+                if near is None or not near.exists():
+                    raise
+                return find_root(near.resolve().parent)
+        if not (self.given_root / "kernels").is_dir():
+            hint = "give the folder that holds kernels/, or run `evo init` there"
+            raise UsageError(f"--root {self.given_root}: no kernels/ folder in it", hint=hint)
+        return self.given_root.resolve()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A FILE argument, read: the variant and the task that it is for."""
+
+    task: Task
+    variant: Variant
+    path: Path
+
+
+def session_of(context: typer.Context) -> Session:
+    found = context.find_root().obj
+    return found if isinstance(found, Session) else Session()
+
+
+def read_subject(session: Session, file: Path, task_word: str | None) -> Subject:
+    """Read FILE and its task. Raises UsageError where there is no such file or no task is named."""
+    from evo.spec.task import load_task
+    from evo.spec.variant import read_variant
+
+    path = find_file(session, file, task_word)
+    variant = read_variant(path)
+    name = task_word or variant.task
+    if name is None:
+        raise UsageError(f"{path} names no task", hint="add a line `// evo: task NAME` to it, or pass --task NAME")
+    return Subject(load_task(session.root(path), name), variant, path)
+
+
+def find_file(session: Session, file: Path, task_word: str | None) -> Path:
+    """FILE as given, else inside the task's folder, so that `ladder/00_scalar.cu` is enough with --task."""
+    if "\0" in str(file) or any(len(os.fsencode(part)) > _LONGEST_NAME for part in file.parts):
+        raise UsageError(f"{str(file)[:40]}... is not a file name", hint="give the path of one .cu file")
+    if file.is_file():
+        return file
+    if task_word is not None and not file.is_absolute():
+        inside = session.root() / "kernels" / task_word / file
+        if inside.is_file():
+            return inside
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder", hint="give the path of one .cu file")
+    raise SyntaxInvalid(file, None, "no such file", hint="give the path of a .cu file")
+
+
+def choose_task(root: Path, word: str | None) -> Task:
+    """The task that is meant: by name, or the only one there is."""
+    from evo.spec.task import load_task, task_names
+
+    names = task_names(root)
+    if word is None and len(names) != 1:
+        listed = ", ".join(names)
+        hint = f"name one of {listed}" if names else "run `evo init` to lay down the shipped tasks"
+        raise UsageError("which task?" if names else f"no task in {root / 'kernels'}", hint=hint)
+    return load_task(root, word or names[0])

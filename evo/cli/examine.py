@@ -75,7 +75,11 @@ def examine(session: Session) -> list[Finding]:
 
 def _extras() -> Iterator[Finding]:
     """What only `--operators llm`, `evo mcp` and some clusters need."""
-    extras = (("llm", "openai", "--operators llm"), ("mcp", "mcp", "evo mcp"), ("cluster", "ray", "--cluster local:N"))
+    extras = (
+        ("llm", "openai", "--operators llm"),
+        ("mcp", "mcp", "evo mcp"),
+        ("cluster", "ray", "--cluster ray://HOST:PORT"),
+    )
     for extra, package, what in extras:
         version = _version(package)
         found = f"{package} {version}" if version else f"{package} is not installed; only {what} needs it"

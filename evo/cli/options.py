@@ -38,7 +38,7 @@ ArchWord = Annotated[
 ]
 ClusterWord = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="SPEC", help="Several devices: local:N, processes:N or ray://HOST:PORT."),
+    typer.Option("--cluster", metavar="SPEC", help="Several devices: processes:N or ray://HOST:PORT."),
 ]
 TaskWord = Annotated[
     str | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import signal
@@ -23,15 +22,12 @@ TEXTS = [SLOW, WRONG, FAST, BROKEN, UNSAFE, FAST.replace("THREADS 128", "THREADS
 EXPECTED = ["measured", "wrong", "measured", "uncompiled", "unsafe", "measured", "measured", "measured"]
 
 
-@pytest.mark.parametrize("kind", ["processes", "local"])
-def test_eight_candidates_with_a_station_killed(kind: str, tmp_path: Path) -> None:
-    if kind == "local" and importlib.util.find_spec("ray") is None:
-        pytest.skip("needs the extra [cluster]")
+def test_eight_candidates_with_a_station_killed(tmp_path: Path) -> None:
     count = min(2, gpu_count())
     task = load_task(new_repository(tmp_path / "mine"), "scale")
     jobs = [Job(task=task, text=text, rival=SLOW, seed=5) for text in TEXTS]
     notes: list[str] = []
-    with Fleet(open_site(parse_cluster(f"{kind}:{count}"), DeviceName("gpu", "0")), note=notes.append) as fleet:
+    with Fleet(open_site(parse_cluster(f"processes:{count}"), DeviceName("gpu", "0")), note=notes.append) as fleet:
         figures = fleet.control(task, SLOW, 5)
         found = fleet.evaluate_all(jobs)
         first = next(found)

@@ -17,15 +17,12 @@ from evo.search.cluster.protocol import StationLost
 from evo.search.cluster.remote_worker import Station
 from evo.search.cluster.spec import Cluster, compiling_beside
 
-_STORE_BYTES = 100 * 2**20  # variants and their checks are small: nothing goes through Ray's object store in bulk
-_START_S = 120.0
-
 
 class RaySite:
-    """A Ray of its own on this machine (`local:N`), or one that runs (`ray://HOST:PORT`, `ray:auto`)."""
+    """A Ray cluster that runs: `ray://HOST:PORT`, or `ray:auto` on one of its nodes."""
 
     def __init__(self, cluster: Cluster, device: DeviceName) -> None:
-        if cluster.kind == "ray" and _has_token():
+        if _has_token():
             os.environ.setdefault("RAY_AUTH_MODE", "token")  # a Ray client does not look for the token by itself
         self._ray = ray = _ray()
         self._device = device
@@ -36,17 +33,8 @@ class RaySite:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            if cluster.kind == "local":
-                assert cluster.count is not None
-                self.measuring = cluster.count
-                self.compiling = compiling_beside(cluster.count, device)
-                gpus = cluster.count if device.kind == "gpu" else 0
-                slots = self.measuring + self.compiling
-                store = {"object_store_memory": _STORE_BYTES, "include_dashboard": False}
-                ray.init(address="local", num_cpus=slots, num_gpus=gpus, **store, **quiet)
-            else:
-                ray.init(address="auto" if cluster.address == "ray:auto" else cluster.address, **quiet)
-                self.measuring, self.compiling = _sizes(ray.cluster_resources(), device)
+            ray.init(address="auto" if cluster.address == "ray:auto" else cluster.address, **quiet)
+            self.measuring, self.compiling = _sizes(ray.cluster_resources(), device)
         except EvoError:
             ray.shutdown()
             raise

@@ -161,11 +161,20 @@ def test_changes_of_neighbouring_lines_both_come_along_and_of_the_same_line_do_n
 
 
 def test_what_a_cluster_may_be_called() -> None:
-    assert parse_cluster("local:4") == Cluster("local", 4)
     assert parse_cluster("processes:1") == Cluster("processes", 1)
     assert parse_cluster("ray://head.example:10001").address == "ray://head.example:10001"
     assert str(parse_cluster("ray:auto")) == "ray:auto"
-    for wrong in ("local", "local:0", "local:x", "local:9999", "ray://head", "ray:", "slurm:4", "processes:-1"):
+    for wrong in (
+        "processes",
+        "processes:0",
+        "processes:x",
+        "processes:9999",
+        "local:2",
+        "ray://head",
+        "ray:",
+        "slurm:4",
+        "processes:-1",
+    ):
         with pytest.raises(UsageError, match=r"--cluster") as raised:
             parse_cluster(wrong)
         assert raised.value.hint
@@ -181,13 +190,13 @@ def test_compiling_takes_what_cores_are_left() -> None:
 def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(UsageError, match="Ray is not installed") as raised:
-        open_site(parse_cluster("local:2"), DeviceName("sim", "l4"))
+        open_site(parse_cluster("ray:auto"), DeviceName("sim", "l4"))
     assert "evo-kernels[cluster]" in raised.value.hint
     assert "processes:N" in raised.value.hint
 
 
 def test_more_stations_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("evo.search.cluster.spec.gpu_count", lambda: 2)
+    monkeypatch.setattr("evo.search.cluster.open.gpu_count", lambda: 2)
     with pytest.raises(UsageError, match="2 GPUs"):
         open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
@@ -42,16 +42,40 @@ class Verdict(enum.StrEnum):
     KEEP_NEUTRAL = "keep_neutral"
 
 
+class FaultKind(enum.StrEnum):
+    """What a kernel did wrong, and the status that a variant gets for it."""
+
+    status: Status
+    OUT_OF_BOUNDS = "out_of_bounds", Status.UNSAFE
+    MISALIGNED = "misaligned", Status.UNSAFE
+    UNINITIALISED = "uninitialised", Status.UNSAFE
+    RACE = "race", Status.UNSAFE
+    WARP_SYNC = "warp_sync", Status.UNSAFE
+    BARRIER = "barrier", Status.UNSAFE
+    READ_ONLY = "read_only", Status.UNSAFE
+    DEADLOCK = "deadlock", Status.UNSAFE
+    STACK_OVERFLOW = "stack_overflow", Status.UNSAFE
+    TIMING_DIVERGENCE = "timing_divergence", Status.UNSAFE  # timed launches left other outputs than verified ones
+    BUDGET = "budget", Status.TIMED_OUT  # of warp instructions
+    TRAP = "trap", Status.CRASHED
+    LAUNCH = "launch", Status.REFUSED  # the chip cannot start it
+    UNSUPPORTED = "unsupported", Status.REFUSED  # by the simulator
+
+    def __new__(cls, word: str, status: Status) -> FaultKind:
+        member = str.__new__(cls, word)
+        member._value_, member.status = word, status
+        return member
+
+    @property
+    def words(self) -> str:
+        return self.value.replace("_", " ")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One memory or synchronisation fault seen while a kernel executed.
+    """One fault seen while a kernel executed. block, thread: (x, y, z). address: virtual, or a shared or local one."""
 
-    kind: out_of_bounds, misaligned, uninitialised, race, warp_sync, barrier, read_only, budget, deadlock, trap, launch,
-    stack_overflow, unsupported, timing_divergence.
-    block and thread are (x, y, z); address is the virtual byte address, or the offset for shared and local memory.
-    """
-
-    kind: str
+    kind: FaultKind
     kernel: str
     message: str
     source_line: int | None = None
@@ -62,7 +86,7 @@ class Fault:
     def to_json(self) -> dict[str, Json]:
         return drop_absent(
             {
-                "kind": self.kind,
+                "kind": self.kind.value,
                 "kernel": self.kernel,
                 "source_line": self.source_line,
                 "block": list(self.block) if self.block else None,
@@ -94,15 +118,9 @@ class Timing:
         return self.std_us > UNSTEADY * self.mean_us
 
     def to_json(self) -> dict[str, Json]:
-        shape: dict[str, Json] = {
-            "p50_us": round(self.p50_us, 4),
-            "p90_us": round(self.p90_us, 4),
-            "p99_us": round(self.p99_us, 4),
-            "mean_us": round(self.mean_us, 4),
-            "std_us": round(self.std_us, 4),
-            "samples": self.samples,
-        }
-        return {**shape, "unsteady": True} if self.unsteady else shape
+        times = ("p50_us", "p90_us", "p99_us", "mean_us", "std_us")
+        shape: dict[str, Json] = {name: round(getattr(self, name), 4) for name in times}
+        return drop_absent({**shape, "samples": self.samples, "unsteady": self.unsteady or None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +140,9 @@ class Estimate:
     blocks_total: int
 
     def to_json(self) -> dict[str, Json]:
-        return {
-            "modelled_us": round(self.modelled_us, 4),
-            "model_version": self.model_version,
-            "chip": self.chip,
-            "calibration": self.calibration,
-            "limiter": self.limiter,
-            "terms_us": {name: round(value, 4) for name, value in self.terms_us.items()},
-            "blocks_run": self.blocks_run,
-            "blocks_total": self.blocks_total,
-        }
+        shape: dict[str, Json] = {each.name: getattr(self, each.name) for each in fields(self)}
+        terms: dict[str, Json] = {name: round(value, 4) for name, value in self.terms_us.items()}
+        return {**shape, "modelled_us": round(self.modelled_us, 4), "terms_us": terms}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,12 +306,11 @@ class Decision:
 
 # Keys of an Environment's detail that take part in a comparison -> the word for them.
 _COMPARED_DETAIL = {
-    "gpu": "GPU",
-    "driver": "driver",
-    "cuda": "CUDA",
-    "clock_policy": "clock policy",
-    "simulator": "simulator",
-}
+    "gpu": "GPU", "driver": "driver", "cuda": "CUDA", "clock_policy": "clock policy", "simulator": "simulator",
+}  # fmt: skip
+
+
+_ENVIRONMENT_WORDS = ("device", "chip", "arch", "loaded", "toolkit", "harness", "task_hash")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,20 +359,10 @@ class Environment:
         """Read back what `to_json` wrote. Raises KeyError for a field that is missing."""
         detail = shape.get("detail")
         words = {str(k): str(v) for k, v in detail.items()} if isinstance(detail, dict) else {}
-        names = ("device", "chip", "arch", "loaded", "toolkit", "harness", "task_hash")
-        return cls(**{name: str(shape[name]) for name in names}, detail=words)
+        return cls(**{name: str(shape[name]) for name in _ENVIRONMENT_WORDS}, detail=words)
 
     def to_json(self) -> dict[str, Json]:
-        return {
-            "device": self.device,
-            "chip": self.chip,
-            "arch": self.arch,
-            "loaded": self.loaded,
-            "toolkit": self.toolkit,
-            "harness": self.harness,
-            "task_hash": self.task_hash,
-            "detail": dict(self.detail),
-        }
+        return {**{name: getattr(self, name) for name in _ENVIRONMENT_WORDS}, "detail": dict(self.detail)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

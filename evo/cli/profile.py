@@ -123,7 +123,7 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
     On a GPU a case may be too large for the simulator, and the rest of the profile is still worth having.
     """
     from evo.device.worker import Crashed, TimedOut
-    from evo.evaluate.gate import fault_reason, fault_status
+    from evo.evaluate.gate import fault_reason
 
     stage(f"count {found.case.name}")
     try:
@@ -140,7 +140,7 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
         return None
     if result.faults:
         found.faults = result.faults
-        found.status = fault_status(result.faults[0]).value
+        found.status = result.faults[0].kind.status.value
         found.reason = fault_reason(result.faults[0])
     return result
 

@@ -73,7 +73,7 @@ def _allclose(budget: Mapping[str, float]) -> str:
 def show_fault(fault: Fault, path: Path) -> None:
     """One fault: what, where in the source, and which thread of which block."""
     where = f"{path}:{fault.source_line}" if fault.source_line is not None else str(path)
-    out(f"{paint(fault.kind.replace('_', ' '), 'red')} in {fault.kernel} at {where}")
+    out(f"{paint(fault.kind.words, 'red')} in {fault.kernel} at {where}")
     details = []
     if fault.block is not None:
         details.append(f"block {fault.block}")

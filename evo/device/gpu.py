@@ -21,7 +21,7 @@ from evo.device.gpu_rivals import measure_rivals, time_rivals
 from evo.device.gpu_timing import Bench
 from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, RivalFigures, RivalPairs
 from evo.errors import HarnessFault
-from evo.results import Fault, Timing
+from evo.results import Fault, FaultKind, Timing
 from evo.spec.dtypes import NUMPY
 
 
@@ -80,7 +80,7 @@ class GpuDevice(GpuContext):
             if asked <= sum(sizes.values()) / 2 or not mostly_free():
                 raise
             message = f"its workspaces of {asked} bytes do not fit into the GPU's memory"
-            return RunResult(outputs=(), faults=(Fault(kind="launch", kernel="", message=message),))
+            return RunResult(outputs=(), faults=(Fault(kind=FaultKind.LAUNCH, kernel="", message=message),))
         sequence = Sequence(program, self.load(program), {name: arena.address(name) for name in sizes})
         repeats: list[Arrays] = []
         overwritten: set[str] = set()

@@ -27,7 +27,7 @@ from evo.device.gpu_memory import Arena
 from evo.device.timing_types import BenchRequest, Stages, sequences_per_sample
 from evo.device.worker import Crashed
 from evo.errors import HarnessFault
-from evo.results import Fault
+from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 
 INPUT_SETS = 3
@@ -288,7 +288,7 @@ class CaseTimer:
 
     def _divergence(self, side: Side, what: str) -> Fault:
         message = f"case {self.name}: {side.label}: {what}"
-        return Fault(kind="timing_divergence", kernel=side.sequences[0].names, message=message)
+        return Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel=side.sequences[0].names, message=message)
 
     def _poison(self) -> None:
         for number in range(OUTPUT_SETS):

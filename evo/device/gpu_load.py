@@ -19,7 +19,7 @@ from cupy.cuda.runtime import CUDARuntimeError
 from evo.cuda.compile import Binary
 from evo.device import Argument, Program
 from evo.errors import DeviceMissing, HarnessFault
-from evo.results import Fault
+from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch
 
@@ -29,19 +29,19 @@ _CANNOT_LOAD = {200, 209, 218, 220, 221, 222, 223}  # invalid image, no binary, 
 
 # CUDA code -> (fault kind, words). From 700 on, but for 701, the context is lost and the process with it.
 _FAULTS = {
-    1: ("launch", "the driver refuses the launch (invalid value)"),
-    9: ("launch", "the driver refuses the launch (invalid configuration)"),
-    98: ("launch", "the driver refuses the launch (invalid device function)"),
-    700: ("out_of_bounds", "illegal memory access"),
-    701: ("launch", "the launch needs more registers or shared memory than the chip has"),
-    702: ("budget", "launch timed out"),
-    710: ("trap", "device-side assertion"),
-    714: ("stack_overflow", "hardware stack error"),
-    715: ("trap", "illegal instruction, or a trap"),
-    716: ("misaligned", "misaligned address"),
-    717: ("out_of_bounds", "address in the wrong memory space"),
-    718: ("trap", "the program counter left the kernel"),
-    719: ("trap", "launch failure, or a trap"),
+    1: (FaultKind.LAUNCH, "the driver refuses the launch (invalid value)"),
+    9: (FaultKind.LAUNCH, "the driver refuses the launch (invalid configuration)"),
+    98: (FaultKind.LAUNCH, "the driver refuses the launch (invalid device function)"),
+    700: (FaultKind.OUT_OF_BOUNDS, "illegal memory access"),
+    701: (FaultKind.LAUNCH, "the launch needs more registers or shared memory than the chip has"),
+    702: (FaultKind.BUDGET, "launch timed out"),
+    710: (FaultKind.TRAP, "device-side assertion"),
+    714: (FaultKind.STACK_OVERFLOW, "hardware stack error"),
+    715: (FaultKind.TRAP, "illegal instruction, or a trap"),
+    716: (FaultKind.MISALIGNED, "misaligned address"),
+    717: (FaultKind.OUT_OF_BOUNDS, "address in the wrong memory space"),
+    718: (FaultKind.TRAP, "the program counter left the kernel"),
+    719: (FaultKind.TRAP, "launch failure, or a trap"),
 }
 
 
@@ -63,7 +63,7 @@ def blamed_on(kernel: str) -> Iterator[None]:
         code = int(error.status)
         if code == _OUT_OF_MEMORY and mostly_free():
             message = f"{kernel} needs more local memory than the GPU has"
-            raise KernelFault(Fault(kind="launch", kernel=kernel, message=message), sticky=False) from None
+            raise KernelFault(Fault(kind=FaultKind.LAUNCH, kernel=kernel, message=message), sticky=False) from None
         if code not in _FAULTS:
             raise cuda_trouble(error) from error
         kind, message = _FAULTS[code]

@@ -26,7 +26,7 @@ from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
 from evo.device.timing_types import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Fault, Json, Verdict
+from evo.results import CaseBench, Fault, FaultKind, Json, Verdict
 
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
@@ -90,7 +90,7 @@ class Bench:
         for timer in self.timers:
             if broken := timer.arena.broken():
                 message = f"case {timer.name}: written past the ends of {', '.join(broken)} while timed"
-                raise Diverged(Fault(kind="timing_divergence", kernel="", message=message))
+                raise Diverged(Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="", message=message))
 
     def _capture_anew(self, number: int) -> None:
         """Other buffers, modules and graphs; the samples so far are kept."""

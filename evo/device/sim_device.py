@@ -24,7 +24,7 @@ from evo.device import (
 )
 from evo.device.output_extremes import fold, place_of
 from evo.device.sim_execution import SECOND_LOOK, Execution, add
-from evo.results import CaseBench, Estimate, Fault
+from evo.results import CaseBench, Estimate, Fault, FaultKind
 from evo.spec.chips import chip
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
@@ -195,9 +195,9 @@ class SimDevice:
         """
         if len(run.results) < len(run.program.launches) and run.request.first_whole:
             return False
-        if fault.kind == "uninitialised":
+        if fault.kind is FaultKind.UNINITIALISED:
             return run.module.depends_on_order(fault.kernel)
-        return fault.kind in ("budget", "deadlock")
+        return fault.kind in (FaultKind.BUDGET, FaultKind.DEADLOCK)
 
     def _representative(self, case: BenchCase, whole: int, sample: int, fair: float) -> Execution | Fault:
         """An execution whose counts stand for the whole grid: of all blocks, or of a sample that wrote its fair share.
@@ -212,13 +212,13 @@ class SimDevice:
         )
         run = Execution(module, request)
         faults = run.execute()
-        if faults and faults[0].kind == "budget" and len(program.launches) > 1 and request.first_whole:
+        if faults and faults[0].kind is FaultKind.BUDGET and len(program.launches) > 1 and request.first_whole:
             run = Execution(module, replace(request, first_whole=False))  # too much: a sample of every launch
             faults = run.execute()
         if faults and fair and blocks is not None and self._needs_others(run, faults[0]):
             of_a_part = faults[0]
             run = Execution(module, replace(request, blocks=None, budget=SECOND_LOOK))
-            if (faults := run.execute()) and faults[0].kind == "budget":
+            if (faults := run.execute()) and faults[0].kind is FaultKind.BUDGET:
                 return of_a_part
         if faults:
             return faults[0]
@@ -226,11 +226,11 @@ class SimDevice:
             again = Execution(module, replace(request, blocks=None, budget=SECOND_LOOK))
             if faults := again.execute():
                 # Too much to run: what is to be kept is looked at again, and not kept where that cannot be either.
-                return run if not fair or faults[0].kind == "budget" else faults[0]
+                return run if not fair or faults[0].kind is FaultKind.BUDGET else faults[0]
             run = again
         if names := run.without_a_byte():
             message = f"case {program.case}: not one byte of output {names[0]} is written"
-            return Fault(kind="uninitialised", kernel=program.launches[-1].launch.kernel, message=message)
+            return Fault(kind=FaultKind.UNINITIALISED, kernel=program.launches[-1].launch.kernel, message=message)
         return run
 
     def _modelled(self, run: Execution) -> CaseBench:
@@ -260,7 +260,7 @@ class SimDevice:
 
 def _refused(program: Program, refusal: sim.PtxError) -> Fault:
     """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
-    return Fault(kind="unsupported", kernel=program.launches[0].launch.kernel, message=refusal.message)
+    return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
 
 
 def _least(run: Execution) -> float:

@@ -25,7 +25,7 @@ from evo.evaluate import gate
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared, simpler, spills
 from evo.evaluate.session import Workbench
-from evo.results import CaseBench, Check, Decision, Evaluation, Fault, Status, Verdict
+from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Status, Verdict
 from evo.spec.task import Task
 
 __all__ = ["Job", "Started", "Workbench", "evaluate", "evaluate_all", "finish", "start"]
@@ -180,10 +180,10 @@ def _undefined_at_bench(started: Started, bench: Workbench, checker: Worker) -> 
         found = checker.call("screen", bench.bench_cases(job.task, prepared, job.seed), time_limit_s=_WORKSPACE_LIMIT_S)
     except (TimedOut, Crashed):  # a few blocks of a grid may wait for others for ever; the gate has run whole ones
         return None
-    if not isinstance(found, Fault) or found.kind != "uninitialised":
+    if not isinstance(found, Fault) or found.kind is not FaultKind.UNINITIALISED:
         return None
     reason = f"at a timed size: {gate.fault_reason(found)}"
-    return replace(started.check, status=gate.fault_status(found), reason=reason, faults=(found,))
+    return replace(started.check, status=found.kind.status, reason=reason, faults=(found,))
 
 
 def _gate(started: Started, bench: Workbench, places: gate.Places) -> Check:
@@ -297,7 +297,7 @@ def _modelled(
     job = started.job
     ours = bench.estimates(job.task, prepared, job.seed)
     if isinstance(ours, Fault):
-        return replace(base, status=gate.fault_status(ours), reason=f"while estimating: {gate.fault_reason(ours)}")
+        return replace(base, status=ours.kind.status, reason=f"while estimating: {gate.fault_reason(ours)}")
     decision: Decision | None = None
     theirs: tuple[CaseBench, ...] = ()
     if rival is not None:

@@ -246,7 +246,7 @@ def _screened(
             request = RunRequest(program=program, inputs=expectation.inputs)
             ran: RunResult = bench.worker.call("run", request, time_limit_s=_LIMIT_S)
             if ran.faults:
-                return ended(gate.fault_status(ran.faults[0]), gate.fault_reason(ran.faults[0]))
+                return ended(ran.faults[0].kind.status, gate.fault_reason(ran.faults[0]))
             if touched := (*ran.overwritten, *ran.broken_guards):
                 return ended(Status.UNSAFE, f"wrote where it may not: {', '.join(touched)}")
             row = gate.compare(task, case.name, ran.outputs[0], expectation)

@@ -185,11 +185,7 @@ FAULT: dict[str, int] = {
 }
 FAULT_SIZE = 64
 FAULT_LIMIT = 16
-KINDS = (
-    "none", "out_of_bounds", "misaligned", "uninitialised", "race", "barrier", "read_only", "budget", "deadlock",
-    "trap", "stack_overflow", "pending", "warp_sync",
-)  # fmt: skip
-KIND: dict[str, int] = {name: index for index, name in enumerate(KINDS)}
+STACK_BYTES = 4096  # of one thread; CUDA reserves 1024 unless told otherwise, but packs frames more tightly
 
 MAX_WARPS = 32
 BARRIERS = 16

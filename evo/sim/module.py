@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.results import Fault
+from evo.results import Fault, FaultKind
 from evo.sim import jit, module_cache
 from evo.sim.abi import CONST_BASE, MODULE_BASE, PARAM_WINDOW
 from evo.sim.counters import Counters
 from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.faults import decode_faults
+from evo.sim.fault_records import decode_faults
+from evo.sim.faults import Triple
 from evo.sim.launch_context import Context
 from evo.sim.lower.indirect_calls import function_addresses
 from evo.sim.lower.inline import inline_calls
@@ -209,15 +210,8 @@ class Module:
         total = int(np.prod(grid3, dtype=object))
         static, local = self.layouts[kernel]
         counters = Counters(loaded.kernel)
-        if local > MAX_LOCAL:
-            message = f"{local} bytes of local memory per thread are more than the hardware has ({MAX_LOCAL})"
-            return LaunchResult((Fault(kind="stack_overflow", kernel=kernel, message=message),), counters, 0, total)
-        problem = self._refused(loaded.function, grid3, block3, static + shared_bytes)
-        if problem:
-            return LaunchResult((Fault(kind="launch", kernel=kernel, message=problem),), counters, 0, total)
-        if blocks is None and total > MAX_BLOCKS:
-            message = f"{total} blocks are more than any budget allows; list the blocks to run"
-            return LaunchResult((Fault(kind="budget", kernel=kernel, message=message),), counters, 0, total)
+        if unfit := self._unfit(loaded.function, grid3, block3, static + shared_bytes, total if blocks is None else 0):
+            return LaunchResult((unfit,), counters, 0, total)
         ids = np.arange(total, dtype=np.int64) if blocks is None else np.asarray(blocks, np.int64)
         if ids.size and (ids.min() < 0 or ids.max() >= total):
             raise ValueError(f"block ids must lie in 0..{total - 1}")
@@ -237,13 +231,24 @@ class Module:
             context = make()
             run_alone(compiled, context)
         context.collect(counters)
-        faults = decode_faults(context, loaded.kernel, kernel, grid3, block3)
+        faults = decode_faults(context, loaded.kernel, block3)
         done = int(context.field("blocks_done"))
         result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s)
         context.release()
         return result
 
-    def _refused(self, function: Function, grid: tuple[int, int, int], block: tuple[int, int, int], shared: int) -> str:
+    def _unfit(self, function: Function, grid: Triple, block: Triple, shared: int, blocks: int) -> Fault | None:
+        """Why this launch cannot be run here."""
+        kind, local = FaultKind.LAUNCH, self.layouts[function.name][1]
+        problem = self._refused(function, grid, block, shared)
+        if local > MAX_LOCAL:
+            kind = FaultKind.STACK_OVERFLOW
+            problem = f"{local} bytes of local memory per thread are more than the hardware has ({MAX_LOCAL})"
+        elif not problem and blocks > MAX_BLOCKS:
+            kind, problem = FaultKind.BUDGET, f"{blocks} blocks are more than any budget allows; list the blocks to run"
+        return Fault(kind=kind, kernel=function.name, message=problem) if problem else None
+
+    def _refused(self, function: Function, grid: Triple, block: Triple, shared: int) -> str:
         chip = self.chip
         threads = block[0] * block[1] * block[2]
         if shared < self.static_shared_bytes(function.name):
@@ -287,7 +292,7 @@ def _align(value: int, to: int) -> int:
     return (value + max(1, to) - 1) // max(1, to) * max(1, to)
 
 
-def _three(size: tuple[int, ...]) -> tuple[int, int, int]:
+def _three(size: tuple[int, ...]) -> Triple:
     x, y, z = (*[int(v) for v in size], 1, 1)[:3]
     return x, y, z
 

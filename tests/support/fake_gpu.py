@@ -20,7 +20,7 @@ from evo.device import BenchCase, DeviceName, Program, RunRequest, RunResult
 from evo.device.timing_types import BenchRequest, BenchResult, RivalPairs, timing_of
 from evo.device.worker import Crashed
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Fault
+from evo.results import CaseBench, Fault, FaultKind
 
 OPENER = "fake_gpu:FakeGpu"
 FAULTS = {"trap": "trap", "stray": "out_of_bounds", "deep": "stack_overflow", "memory": "launch"}
@@ -56,7 +56,7 @@ class FakeGpu:
         what = kernel.partition("_")[0]
         if what in FAULTS:
             self.spent = what != "memory"
-            fault = Fault(kind=FAULTS[what], kernel=kernel, message=f"{what} in {kernel}")
+            fault = Fault(kind=FaultKind(FAULTS[what]), kernel=kernel, message=f"{what} in {kernel}")
             return RunResult(outputs=(), faults=(fault,))
         self.misbehave(what)
         return RunResult(outputs=({"y": 2 * request.inputs["x"]},) * request.repeats)

@@ -153,7 +153,7 @@ class NaiveSim:
                 budget=_BUDGET,
             )
             if result.faults:
-                return parts, f"{result.faults[0].kind.replace('_', ' ')}: {result.faults[0].message}"
+                return parts, f"{result.faults[0].kind.words}: {result.faults[0].message}"
             report = reports[launch.kernel]
             parts.append(
                 sim.LaunchCounts(

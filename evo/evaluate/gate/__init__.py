@@ -12,7 +12,7 @@ from __future__ import annotations
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.ptx_rules import ptx_problem
-from evo.evaluate.gate.run_cases import Places, fault_reason, fault_status, run_gate
+from evo.evaluate.gate.run_cases import Places, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.evaluate.gate.task_selftest import check_task
@@ -26,7 +26,6 @@ __all__ = [
     "check_task",
     "compare",
     "fault_reason",
-    "fault_status",
     "first_difference",
     "ptx_problem",
     "run_gate",

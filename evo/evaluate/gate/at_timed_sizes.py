@@ -23,8 +23,8 @@ from evo.device.worker import Crashed, TimedOut, Worker
 from evo.errors import TaskInvalid
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
-from evo.evaluate.gate.run_cases import fault_reason, fault_status
-from evo.results import CaseBench, CaseCheck, Fault, Status
+from evo.evaluate.gate.run_cases import fault_reason
+from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Status
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
 
@@ -130,11 +130,11 @@ class _Look:
                 row = self._compared(found)
         if not isinstance(found, SecondLook):
             return self._unseen(found)
-        if found.fault is not None and found.fault.kind == "budget":
+        if _over_budget(found.fault):
             return self._unseen("its blocks need one another, and all of them take more instructions than one look has")
         if found.fault is not None:
             reason = f"at a timed size: case {self.case.name}: {fault_reason(found.fault)}"
-            return TimedSizes(status=fault_status(found.fault), reason=reason, fault=found.fault)
+            return TimedSizes(status=found.fault.kind.status, reason=reason, fault=found.fault)
         if row is not None:
             return TimedSizes(status=row.status, reason=f"at a timed size: case {self.case.name}: {row.reason}")
         problem = self._widely(found) if self.numbers and not found.whole else None
@@ -181,11 +181,11 @@ class _Look:
         if isinstance(found, WideLook) and not found.whole and self._wants_all(found, truth, asked):
             asked, part = replace(asked, blocks=None), found
             found = self._look_widely(asked)
-            if isinstance(found, WideLook) and found.fault is not None and found.fault.kind == "budget" and part.short:
+            if isinstance(found, WideLook) and part.short and _over_budget(found.fault):
                 return self._unseen(part.short)
         if not isinstance(found, WideLook):
             return self._unseen(found)
-        if found.fault is not None and found.fault.kind == "budget":
+        if _over_budget(found.fault):
             return self._unseen(
                 "what some of its blocks write is wrong or not enough, and all of them are too many to run"
             )
@@ -226,7 +226,7 @@ class _Look:
     def _amiss(self, found: WideLook, truth: Expectation, asked: _WideCall) -> tuple[Status, str] | None:
         """Status and reason of a wide look that is not as it should be."""
         if found.fault is not None:
-            return fault_status(found.fault), fault_reason(found.fault)
+            return found.fault.kind.status, fault_reason(found.fault)
         if found.unwritten is not None:
             name, first, count = found.unwritten
             return Status.WRONG, f"unwritten: {self._element(name, np.int64(first))} ({count} elements)"
@@ -245,7 +245,7 @@ class _Look:
     def _of_all(self, sample: SecondLook) -> SecondLook:
         """The whole grid, where that can be run; the sample otherwise, and its time unless it hid much."""
         found = self._run(None, _TRIFLE)
-        if not isinstance(found, SecondLook) or (found.fault is not None and found.fault.kind == "budget"):
+        if not isinstance(found, SecondLook) or _over_budget(found.fault):
             return sample
         if sample.row is not None and found.row is not None and found.row.time_us < HIDDEN * sample.row.time_us:
             return replace(found, row=sample.row)
@@ -386,3 +386,7 @@ def _is_independent(task: Task, reference: Reference, axis: str) -> bool:
     except TaskInvalid:  # it holds its inputs to a condition that a part of them breaks
         return False
     return bool(cases)
+
+
+def _over_budget(fault: Fault | None) -> bool:
+    return fault is not None and fault.kind is FaultKind.BUDGET

@@ -25,22 +25,11 @@ _AGAIN = "differs when memory held other values before, or blocks started in ano
 _SMALL_OUTPUT = 64  # elements; a case with fewer shows little of a distribution
 _CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
 
-_FAULT_STATUS = {
-    "budget": Status.TIMED_OUT,
-    "trap": Status.CRASHED,
-    "launch": Status.REFUSED,
-    "unsupported": Status.REFUSED,
-}
-
-
-def fault_status(fault: Fault) -> Status:
-    return _FAULT_STATUS.get(fault.kind, Status.UNSAFE)
-
 
 def fault_reason(fault: Fault) -> str:
     """One line: what happened, and where in the source."""
     where = f"line {fault.source_line}: " if fault.source_line is not None else ""
-    return f"{where}{fault.kind.replace('_', ' ')}: {fault.message}"
+    return f"{where}{fault.kind.words}: {fault.message}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +234,7 @@ def _run(worker: Worker, request: RunRequest, case: Case) -> RunResult | CaseChe
 def _run_problem(case: Case, result: RunResult) -> CaseCheck | None:
     if result.faults:
         fault = result.faults[0]
-        return CaseCheck(name=case.name, status=fault_status(fault), reason=fault_reason(fault))
+        return CaseCheck(name=case.name, status=fault.kind.status, reason=fault_reason(fault))
     if result.overwritten:
         names = ", ".join(result.overwritten)
         return CaseCheck(name=case.name, status=Status.UNSAFE, reason=f"read only: input overwritten: {names}")

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from evo.device import RunRequest
 from evo.device.worker import child_environment
-from evo.results import Fault, Json, drop_absent
+from evo.results import Fault, FaultKind, Json, drop_absent
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_LIMIT_S = 240.0
@@ -34,11 +34,11 @@ _USUAL_PLACES = ("/usr/local/cuda/bin", "/opt/cuda/bin")
 _PREFIX = re.compile(r"^=+ ?", re.MULTILINE)
 # The first line of each kind of finding -> the fault's kind.
 _FINDINGS = [
-    (re.compile(r"Invalid \S+ (?:read|write|atomic|access)", re.IGNORECASE), "out_of_bounds"),
-    (re.compile(r"(?:ERROR: .*(?:hazard|race)|Race reported between)", re.IGNORECASE), "race"),
-    (re.compile(r"Uninitialized \S+ memory (?:read|access)", re.IGNORECASE), "uninitialised"),
-    (re.compile(r"Barrier error detected", re.IGNORECASE), "barrier"),
-    (re.compile(r"Stack overflow", re.IGNORECASE), "stack_overflow"),
+    (re.compile(r"Invalid \S+ (?:read|write|atomic|access)", re.IGNORECASE), FaultKind.OUT_OF_BOUNDS),
+    (re.compile(r"(?:ERROR: .*(?:hazard|race)|Race reported between)", re.IGNORECASE), FaultKind.RACE),
+    (re.compile(r"Uninitialized \S+ memory (?:read|access)", re.IGNORECASE), FaultKind.UNINITIALISED),
+    (re.compile(r"Barrier error detected", re.IGNORECASE), FaultKind.BARRIER),
+    (re.compile(r"Stack overflow", re.IGNORECASE), FaultKind.STACK_OVERFLOW),
 ]
 _HARMLESS = re.compile(r"^\s*(?:Warning|Info)\b", re.IGNORECASE)
 _THREAD = re.compile(r"by thread \((\d+),\s*(\d+),\s*(\d+)\) in block \((\d+),\s*(\d+),\s*(\d+)\)")
@@ -180,10 +180,10 @@ def _kernel(details: Sequence[str], kernels: Sequence[str]) -> str:
     return next(iter((*reversed(frames), *places)), "")
 
 
-def _fault(kind: str, details: list[str], kernels: Sequence[str]) -> Fault:
+def _fault(kind: FaultKind, details: list[str], kernels: Sequence[str]) -> Fault:
     text = "\n".join(details)
-    if kind == "out_of_bounds" and "misaligned" in text:
-        kind = "misaligned"
+    if kind is FaultKind.OUT_OF_BOUNDS and "misaligned" in text:
+        kind = FaultKind.MISALIGNED
     thread, address, line = _THREAD.search(text), _ADDRESS.search(text), _LINE.search(text)
     numbers = [int(value) for value in thread.groups()] if thread else []
     words = [" ".join(part.split()) for part in details if "Frame:" not in part and "backtrace" not in part.lower()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import BARRIERS, NO_BARRIER, WARP
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import V, const
 from evo.sim.lower.cfg import EXIT, Block
 from evo.sim.lower.isa.opcode_table import refuse
@@ -80,7 +81,7 @@ def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
         running = e.active()
         wrong = c.and_(c.icmp("uge", ident, BARRIERS), c.icmp("ne", running, 0))
         with c.if_(wrong, likely=False):
-            report(c, "barrier", site, e.warp, c.intrinsic("cttz", running, False), ident, extra=NO_BARRIER)
+            report(c, SimFault.BARRIER, site, e.warp, c.intrinsic("cttz", running, False), ident, extra=NO_BARRIER)
     return c.and_(ident, BARRIERS - 1)
 
 
@@ -93,7 +94,7 @@ def _demand_whole(flow: Flow, site: V) -> None:
     c.label(bad)
     lead = c.intrinsic("cttz", e.bits(), False)
     absent = c.intrinsic("cttz", missing, False)
-    report(c, "barrier", site, e.warp, lead, const("i64", 0), extra=c.zext(absent, "i64"))
+    report(c, SimFault.BARRIER, site, e.warp, lead, const("i64", 0), extra=c.zext(absent, "i64"))
     c.br("stopped")
     c.label(good)
 
@@ -117,7 +118,7 @@ def _guarded(flow: Flow, block: Block, guard: V, site: V) -> None:
     missing = c.and_(e.bits(), c.not_(bits))
     lead = c.intrinsic("cttz", bits, True)
     absent = c.zext(c.intrinsic("cttz", missing, True), "i64")
-    report(c, "barrier", site, e.warp, lead, const("i64", 0), extra=absent)
+    report(c, SimFault.BARRIER, site, e.warp, lead, const("i64", 0), extra=absent)
     c.br("stopped")
     c.label(whole)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.sim.counters_static import Tally
 from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, const
 from evo.sim.lower import divergence, sync_checks
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, liveness, renumber, split_blocks
@@ -336,7 +337,8 @@ class Flow:
         c.cbr(c.icmp("ne", active, 0), hit, on, likely=False)
         c.label(hit)
         lead = c.intrinsic("cttz", active, True)
-        report(c, "stack_overflow" if "@stack" in end.mods else "trap", e.site(end), e.warp, lead, const("i64", 0))
+        fault = SimFault.STACK_OVERFLOW if "@stack" in end.mods else SimFault.TRAP
+        report(c, fault, e.site(end), e.warp, lead, const("i64", 0))
         c.br("stopped")
         c.label(on)
         self.goto(block, block.next)
@@ -349,7 +351,7 @@ class Flow:
         bad, good = c.new_label("wild"), c.new_label("listed")
         c.cbr(c.icmp("ne", wild, 0), bad, good, likely=False)
         c.label(bad)
-        report(c, "trap", e.site(end), e.warp, c.intrinsic("cttz", wild, True), const("i64", 0), extra=count)
+        report(c, SimFault.TRAP, e.site(end), e.warp, c.intrinsic("cttz", wild, True), const("i64", 0), extra=count)
         c.br("stopped")
         c.label(good)
 

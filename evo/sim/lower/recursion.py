@@ -10,12 +10,12 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from evo.sim.abi import STACK_BYTES
 from evo.sim.lower.cfg import liveness, split_blocks
 from evo.sim.lower.indirect_calls import taken
 from evo.sim.lower.isa.opcode_table import defs, uses
 from evo.sim.ptx.ast import WIDTH, Function, Imm, Instr, Label, Mem, Operand, Program, Reg, Sym, Variable
 
-STACK_BYTES = 4096  # of one thread; CUDA reserves 1024 unless told otherwise, but packs frames more tightly
 _POINTER, _FLAG, _STACK = "@sp", "@overflow", "@stack"
 _ALIGN = 16
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import CTX
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import IOTA32, const, is_vec
 from evo.sim.lower.cfg import is_warp_sync
 from evo.sim.lower.isa.opcode_table import defs
@@ -75,7 +76,7 @@ def _demand_members(e: Emitter, ins: Instr) -> None:
     with c.if_(c.icmp("ne", wrong, 0), likely=False):
         lead = c.intrinsic("cttz", running, False)
         other = c.zext(c.intrinsic("cttz", wrong, False), "i64")
-        report(c, "warp_sync", site, e.warp, lead, const("i64", 0), extra=other)
+        report(c, SimFault.WARP_SYNC, site, e.warp, lead, const("i64", 0), extra=other)
 
 
 def _demand_sources(e: Emitter, ins: Instr) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, Var, const
 from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
 from evo.sim.runtime.global_memory import count_by_buffer, keep_row
@@ -98,7 +99,7 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
         else:
             need = c.trunc(c.shl(const("i64", (1 << width) - 1), c.and_(address, 3)), "i8")
         with c.if_(c.icmp("ne", c.and_(old, need), need), likely=False):
-            report(c, "uninitialised", rec, w, lane, address, extra=2, width=width)
+            report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
         with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
             how = "race_add" if op in ("add", "inc", "dec") else "race_at"
@@ -106,9 +107,9 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
         with c.if_else(straight) as beyond:
-            report(c, "out_of_bounds", rec, w, lane, address, extra=2, width=width)
+            report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, address, extra=2, width=width)
             beyond.otherwise()
-            report(c, "misaligned", rec, w, lane, address, extra=2, width=width)
+            report(c, SimFault.MISALIGNED, rec, w, lane, address, extra=2, width=width)
 
 
 def _step(c: Code, op: str, kind: str, width: int, place: V, lane: V) -> None:

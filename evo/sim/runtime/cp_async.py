@@ -16,6 +16,7 @@ from evo.sim.abi import (
     WARP,
     WARP_SCRATCH,
 )
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, report, spill
 from evo.sim.runtime.registry import runtime
@@ -56,7 +57,7 @@ def _deliver(c: Code, width: int, data: V, mask: V) -> None:
         c.store(value, c.at(base, offset))
         state = c.at(states, c.lshr(offset, 2))
         with c.if_(c.icmp("ne", c.and_(c.load(mark.t, state), mark), 0), likely=False):
-            report(c, "pending", rec, w, lane, offset, extra=2, width=width)
+            report(c, SimFault.PENDING, rec, w, lane, offset, extra=2, width=width)
         c.store(mark, state)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
         offset = c.zext(lane_of(c, place, lane, "i32"), "i64")
@@ -74,7 +75,7 @@ def _partial(c: Code, width: int, mask: V) -> None:
         address = lane_of(c, addresses, lane)
         into = c.at(packed, c.mul(c.zext(lane, "i64"), width))
         with c.if_(c.icmp("ne", c.and_(address, width - 1), 0), likely=False):
-            report(c, "misaligned", rec, w, lane, address, width=width)
+            report(c, SimFault.MISALIGNED, rec, w, lane, address, width=width)
         with c.times(c.intrinsic("umin", size, const("i64", width))) as step:
             at = c.add(address, step)
             row = c.call("ptr", "resolve", context, w, rec, at, lane, const("i64", 1), const("i64", 0))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, KIND, REC, REC_SIZE, ROW, ROW_SIZE, TRACKED, WARP, WRITABLE
+from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, REC, REC_SIZE, ROW, ROW_SIZE, TRACKED, WARP, WRITABLE
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import IOTA32, IOTA64, Code, V, const
 from evo.sim.runtime.registry import runtime
 
@@ -16,12 +17,12 @@ def ctx(c: Code, base: V, name: str, t: str = "i64") -> V:
     return c.load(t, base, CTX[name], 8)
 
 
-def report(c: Code, kind: str, rec: V, w: V, lane: V, address: V, *, extra: V | int = 0, width: int = 0) -> None:
+def report(c: Code, fault: SimFault, rec: V, w: V, lane: V, address: V, *, extra: V | int = 0, width: int = 0) -> None:
     """Record a fault of the lane (i32) at the address (i64) and make the warp stop at its next block."""
     context = c.arg(0)
     wide = c.zext(lane, "i64") if lane.t == "i32" else lane
     more = extra if isinstance(extra, V) else const("i64", extra)
-    c.call("void", "fault", context, const("i64", KIND[kind]), rec, w, wide, address, more, const("i64", width))
+    c.call("void", "fault", context, const("i64", fault.number), rec, w, wide, address, more, const("i64", width))
 
 
 @runtime("fault")
@@ -31,7 +32,7 @@ def _fault(_: re.Match[str]) -> Code:
     c = Code("void", "fault", list(zip(types, names, strict=True)), "noinline cold")
     context, kind, rec, w, lane, address, extra, width = (c.arg(i) for i in range(8))
     # A shared word read too early is often a race: let the block run on for a while, so that its writer shows up.
-    early = c.and_(c.icmp("eq", kind, KIND["uninitialised"]), c.icmp("eq", extra, 2))
+    early = c.and_(c.icmp("eq", kind, SimFault.UNINITIALISED.number), c.icmp("eq", extra, 2))
     early = c.and_(early, c.icmp("ne", ctx(c, context, "race"), 0))
     budget = ctx(c, context, "budget")
     soft = c.intrinsic("smin", budget, const("i64", GRACE))
@@ -70,12 +71,12 @@ def _resolve(_: re.Match[str]) -> Code:
     rows = ctx(c, context, "buffers", "ptr")
     wide = c.zext(lane, "i64")
 
-    def fail(kind: str) -> None:
-        args = (context, const("i64", KIND[kind]), rec, w, wide, address, store, width)
+    def fail(fault: SimFault) -> None:
+        args = (context, const("i64", fault.number), rec, w, wide, address, store, width)
         c.call("void", "fault", *args)
 
     with c.if_else(c.icmp("ne", c.and_(address, c.sub(width, 1)), 0)) as aligned:
-        fail("misaligned")
+        fail(SimFault.MISALIGNED)
         aligned.otherwise()
         with c.times(ctx(c, context, "buffer_count")) as index:
             row = c.at(rows, c.mul(index, ROW_SIZE))
@@ -85,13 +86,13 @@ def _resolve(_: re.Match[str]) -> Code:
             with c.if_(c.and_(room, c.icmp("uge", size, width))):
                 found.set(row)
         with c.if_else(c.icmp("eq", c.to_int(found.get()), 0)) as known:
-            fail("out_of_bounds")
+            fail(SimFault.OUT_OF_BOUNDS)
             known.otherwise()
             _fill_cache(c, rec, found.get(), width)
             flags = c.load("i64", found.get(), ROW["flags"], 8)
             frozen = c.icmp("eq", c.and_(flags, WRITABLE), 0)
             with c.if_(c.and_(frozen, c.icmp("ne", store, 0))):
-                fail("read_only")
+                fail(SimFault.READ_ONLY)
                 found.set(V("ptr", "null"))
     c.ret_(found.get())
     return c

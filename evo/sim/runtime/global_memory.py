@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
 from evo.sim.runtime.inter_block_races import watch, watched
@@ -94,7 +95,7 @@ def _conflicts(c: Code, width: int, place: V, delta: V, scratch: V) -> None:
         host = c.to_ptr(c.add(address, delta))
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
         with c.if_(c.icmp("ne", c.load(t, packed), c.load(t, host, 0, width)), likely=False):
-            report(c, "race", rec, w, lane, address, extra=-1, width=width)
+            report(c, SimFault.RACE, rec, w, lane, address, extra=-1, width=width)
 
 
 @runtime(r"slow_(ld|st)_global_(\d+)")
@@ -173,7 +174,7 @@ def _track(m: re.Match[str]) -> Code:
             c.store(c.or_(old, bit), word)
         else:
             with c.if_(c.icmp("eq", c.and_(old, bit), 0), likely=False):
-                report(c, "uninitialised", rec, w, lane, c.add(address, step))
+                report(c, SimFault.UNINITIALISED, rec, w, lane, c.add(address, step))
                 c.store(c.or_(old, bit), word)
     c.ret_()
     return c

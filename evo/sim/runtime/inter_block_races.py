@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-from evo.sim.abi import KIND, OTHER_BLOCK, OTHER_READ, REC, ROW, STAMP_RELEASE, STAMP_RELEASES, STAMP_SLOT, WARP
+from evo.sim.abi import OTHER_BLOCK, OTHER_READ, REC, ROW, STAMP_RELEASE, STAMP_RELEASES, STAMP_SLOT, WARP
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import IOTA64, Code, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, spill
 from evo.sim.runtime.registry import runtime
@@ -90,7 +91,7 @@ def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> 
         with c.if_(c.not_(ordered), likely=False):
             thread = c.and_(other, (1 << STAMP_RELEASE) - 1)
             extra = c.or_(c.or_(c.shl(slot, 16), thread), OTHER_BLOCK | how)
-            kind = const("i64", KIND["race"])
+            kind = const("i64", SimFault.RACE.number)
             c.call("void", "fault", context, kind, rec, w, c.zext(lane, "i64"), address, extra, width)
 
 

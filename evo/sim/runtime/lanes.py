@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import HELD, WARP, WARP_PEND, WARP_SYNC
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, const
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.registry import runtime
@@ -67,6 +68,6 @@ def _torn(found: re.Match[str]) -> Code:
     same = c.mask_bits(c.icmp("eq", c.load("<32 x i32>", w, WARP_SYNC, 64), c.splat(mine)))
     other = c.intrinsic("cttz", c.and_(c.and_(mine, live), c.not_(c.and_(same, arrived))), False)
     extra = c.or_(c.zext(c.and_(other, 31), "i64"), HELD)
-    report(c, "warp_sync", c.load("ptr", w, WARP["barrier_site"], 8), w, lane, const("i64", 0), extra=extra)
+    report(c, SimFault.WARP_SYNC, c.load("ptr", w, WARP["barrier_site"], 8), w, lane, const("i64", 0), extra=extra)
     c.ret_()
     return c

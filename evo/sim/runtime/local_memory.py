@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import LOCAL_WINDOW, REC, SHARED_WINDOW, SOURCE_LANE, WARP, WARP_SCRATCH, WINDOW_SIZE
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import IOTA32, IOTA64, Code, V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
 from evo.sim.runtime.registry import runtime
@@ -38,13 +39,13 @@ def _local(m: re.Match[str]) -> Code:
                 c.store(ones, state)
             else:
                 with c.if_(c.icmp("ne", c.load(t, state), ones), likely=False):
-                    report(c, "uninitialised", rec, w, lane, address, extra=3, width=width)
+                    report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=3, width=width)
                 c.store(c.load(t, host), packed)
             inside.otherwise()
             with c.if_else(straight) as beyond:
-                report(c, "out_of_bounds", rec, w, lane, address, extra=3, width=width)
+                report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, address, extra=3, width=width)
                 beyond.otherwise()
-                report(c, "misaligned", rec, w, lane, address, extra=3, width=width)
+                report(c, SimFault.MISALIGNED, rec, w, lane, address, extra=3, width=width)
             if not store:
                 c.store(const(t, 0), packed)
     if store:
@@ -72,9 +73,9 @@ def _param(m: re.Match[str]) -> Code:
             c.store(c.load(t, c.at(params, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
             inside.otherwise()
             with c.if_else(straight) as beyond:
-                report(c, "out_of_bounds", rec, w, lane, offset, extra=4, width=width)
+                report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, offset, extra=4, width=width)
                 beyond.otherwise()
-                report(c, "misaligned", rec, w, lane, offset, extra=4, width=width)
+                report(c, SimFault.MISALIGNED, rec, w, lane, offset, extra=4, width=width)
     c.ret_(scratch)
     return c
 
@@ -186,6 +187,6 @@ def _demand_source(m: re.Match[str]) -> Code:
     with c.if_(c.icmp("ne", wrong, 0), likely=False):
         lane = c.intrinsic("cttz", wrong, True)
         from_ = lane_of(c, spill(c, source, 128), lane, "i32")
-        report(c, "warp_sync", rec, w, lane, const("i64", 0), extra=c.or_(c.zext(from_, "i64"), SOURCE_LANE))
+        report(c, SimFault.WARP_SYNC, rec, w, lane, const("i64", 0), extra=c.or_(c.zext(from_, "i64"), SOURCE_LANE))
     c.ret_()
     return c

@@ -24,6 +24,7 @@ from evo.sim.abi import (
     WARP,
     WARP_SCRATCH,
 )
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, report, spill
 from evo.sim.runtime.registry import runtime
@@ -49,7 +50,7 @@ def _init(_: re.Match[str]) -> Code:
         with c.if_(c.call("i1", "mbarrier_inside", context, w, rec, offset, lane)):
             number = c.zext(lane_of(c, counts, lane, "i32"), "i64")
             with c.if_(c.icmp("uge", c.sub(number, 1), _MASK), likely=False):
-                report(c, "barrier", rec, w, lane, offset, extra=TOO_MANY)
+                report(c, SimFault.BARRIER, rec, w, lane, offset, extra=TOO_MANY)
             word = c.or_(c.or_(number, c.shl(number, MB_COUNT_BITS)), MB_MARK << MB_MARK_AT)
             c.store(word, c.at(ctx(c, context, "shared", "ptr"), offset))
             c.store(const("i16", 0x0F0F), c.at(ctx(c, context, "state", "ptr"), c.lshr(offset, 2)))
@@ -73,9 +74,9 @@ def _inside(_: re.Match[str]) -> Code:
     straight = c.icmp("eq", c.and_(offset, 7), 0)
     with c.if_else(straight, likely=True) as aligned:
         with c.if_(c.not_(room), likely=False):
-            report(c, "out_of_bounds", rec, w, lane, offset, extra=2, width=8)
+            report(c, SimFault.OUT_OF_BOUNDS, rec, w, lane, offset, extra=2, width=8)
         aligned.otherwise()
-        report(c, "misaligned", rec, w, lane, offset, extra=2, width=8)
+        report(c, SimFault.MISALIGNED, rec, w, lane, offset, extra=2, width=8)
     c.ret_(c.and_(room, straight))
     return c
 
@@ -96,7 +97,7 @@ def _at(_: re.Match[str]) -> Code:
                 c.call("void", "race_ld", context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
             found.set(place)
             sound.otherwise()
-            report(c, "barrier", rec, w, lane, offset, extra=NO_MBARRIER)
+            report(c, SimFault.BARRIER, rec, w, lane, offset, extra=NO_MBARRIER)
     c.ret_(found.get())
     return c
 
@@ -136,7 +137,7 @@ def _arrive(_: re.Match[str]) -> Code:
             number = c.zext(lane_of(c, counts, lane, "i32"), "i64")
             fits = c.call("i1", "mbarrier_count", context, place, offset, number, flags, mine)
             with c.if_(c.not_(fits), likely=False):
-                report(c, "barrier", rec, w, lane, offset, extra=TOO_MANY)
+                report(c, SimFault.BARRIER, rec, w, lane, offset, extra=TOO_MANY)
         c.store(token.get(), c.at(w, WARP_SCRATCH), c.shl(c.zext(lane, "i64"), 3), 8)
     with c.if_(c.icmp("ne", mask, 0)):
         move_on(c, w)

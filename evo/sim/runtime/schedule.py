@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import IOTA32, Code, V, Var, const
 from evo.sim.runtime.fault_report import ctx, report
 from evo.sim.runtime.registry import runtime
@@ -229,7 +230,7 @@ def _deadlock(_: re.Match[str]) -> Code:
                 site = c.load("ptr", w, WARP["barrier_site"], 8)
                 barrier = c.load("i64", w, WARP["barrier_id"], 8) if state == WAITING else const("i64", -1)
                 wanted = c.load("i64", w, WARP["barrier_count"], 8) if state == WAITING else 0
-                report(c, "deadlock", site, w, c.intrinsic("cttz", live, False), barrier, extra=wanted)
+                report(c, SimFault.DEADLOCK, site, w, c.intrinsic("cttz", live, False), barrier, extra=wanted)
     c.ret_()
     return c
 
@@ -295,7 +296,7 @@ def _demand_count(c: Code, w: V, asked: V, wanted: V, waiting: V, ident: V) -> N
         live = c.trunc(c.load("i64", w, WARP["live"], 8), "i32")
         site = c.load("ptr", w, WARP["barrier_site"], 8)
         extra = c.or_(asked, WRONG_COUNT)
-        report(c, "barrier", site, w, c.intrinsic("cttz", live, False), ident, extra=extra)
+        report(c, SimFault.BARRIER, site, w, c.intrinsic("cttz", live, False), ident, extra=extra)
 
 
 def _waits(c: Code, w: V, state: V, ident: V) -> V:
@@ -343,6 +344,6 @@ def _budget(_: re.Match[str]) -> Code:
     c = Code("void", "out_of_budget", [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("i32", "mask")], "noinline cold")
     context, w, rec, mask = (c.arg(i) for i in range(4))
     with c.if_(c.icmp("sgt", ctx(c, context, "budget"), -(1 << 61))):
-        report(c, "budget", rec, w, c.intrinsic("cttz", mask, False), const("i64", 0))
+        report(c, SimFault.BUDGET, rec, w, c.intrinsic("cttz", mask, False), const("i64", 0))
     c.ret_()
     return c

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import REC, REC_MEMO, WARP_SCRATCH
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, Var, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, memory_code, report, spill
 from evo.sim.runtime.registry import runtime
@@ -97,9 +98,9 @@ def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -
         address = lane_of(c, place, lead, "i32")
         wide = c.zext(address, "i64")
         with c.if_else(c.icmp("ne", c.and_(address, width - 1), 0)) as crooked:
-            report(c, "misaligned", rec, w, lead, wide, width=size, extra=2)
+            report(c, SimFault.MISALIGNED, rec, w, lead, wide, width=size, extra=2)
             crooked.otherwise()
-            report(c, "out_of_bounds", rec, w, lead, wide, width=size, extra=2)
+            report(c, SimFault.OUT_OF_BOUNDS, rec, w, lead, wide, width=size, extra=2)
     return bits
 
 
@@ -198,7 +199,7 @@ def _scattered(c: Code, store: bool, width: int, mask: V, scratch: V, place: V |
         host = c.at(data, c.zext(address, "i64"))
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
         with c.if_(c.icmp("ne", c.load(t, packed), c.load(t, host)), likely=False):
-            report(c, "race", rec, w, lane, c.zext(address, "i64"), extra=-1, width=width)
+            report(c, SimFault.RACE, rec, w, lane, c.zext(address, "i64"), extra=-1, width=width)
 
 
 def need_of(c: Code, width: int, address: V) -> V:
@@ -247,12 +248,12 @@ def _state(m: re.Match[str]) -> Code:
         old = c.load(t, where)
         waiting = c.and_(old, c.shl(need, 4))
         with c.if_(c.icmp("ne", waiting, 0), likely=False):
-            report(c, "pending", rec, w, lane, c.zext(address, "i64"), extra=int(store), width=width)
+            report(c, SimFault.PENDING, rec, w, lane, c.zext(address, "i64"), extra=int(store), width=width)
         if store:
             c.store(c.or_(old, need), where)
         else:
             with c.if_(c.icmp("ne", c.and_(c.or_(old, c.lshr(old, 4)), need), need), likely=False):
-                report(c, "uninitialised", rec, w, lane, c.zext(address, "i64"), extra=2, width=width)
+                report(c, SimFault.UNINITIALISED, rec, w, lane, c.zext(address, "i64"), extra=2, width=width)
                 c.store(c.or_(old, need), where)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False), c.each_lane(mask) as lane:
         address = c.zext(lane_of(c, place, lane, "i32"), "i64")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import MAX_WARPS, REC, REC_SIZE, STRONG_SITE, WARP, WARP_SCRATCH
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import IOTA32, Code, V, const
 from evo.sim.runtime.fault_report import ctx, report
 from evo.sim.runtime.registry import runtime
@@ -91,7 +92,7 @@ def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
         unordered = c.and_(unordered, c.icmp("ne", c.and_(c.lshr(last, 16), 0xFFFF), STRONG_SITE))
     with c.if_(unordered, likely=False):
         who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
-        report(c, "race", rec, w, lane, address, extra=who, width=4)
+        report(c, SimFault.RACE, rec, w, lane, address, extra=who, width=4)
 
 
 def _demand_reads(c: Code, word: V, mine: V, me: V, *, atomic: bool) -> None:
@@ -104,7 +105,7 @@ def _demand_reads(c: Code, word: V, mine: V, me: V, *, atomic: bool) -> None:
             late = c.and_(late, c.icmp("ult", read, _STRONG_READ))
         with c.if_(c.and_(late, c.icmp("ne", reader, me)), likely=False):
             who = c.or_(c.or_(c.shl(reader, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
-            report(c, "race", rec, w, lane, address, extra=who, width=4)
+            report(c, SimFault.RACE, rec, w, lane, address, extra=who, width=4)
 
 
 def _site(c: Code, rec: V) -> V:
@@ -132,7 +133,7 @@ def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
     if kind == "st":
         hazard = c.and_(hazard, c.and_(c.icmp("ne", by, site), c.icmp("eq", same, 0)))
     with c.if_(hazard, likely=False):
-        report(c, "race", rec, w, lane, address, extra=c.or_(c.and_(last, 0xFFFF), 1 << 16), width=4)
+        report(c, SimFault.RACE, rec, w, lane, address, extra=c.or_(c.and_(last, 0xFFFF), 1 << 16), width=4)
 
 
 def _demand_own_reads(c: Code, read: V, clock: V) -> None:
@@ -145,7 +146,7 @@ def _demand_own_reads(c: Code, read: V, clock: V) -> None:
     with c.if_(hazard, likely=False):
         me = c.load("i64", w, WARP["index"], 8)
         who = c.or_(c.or_(c.shl(me, 8), c.zext(c.and_(read, 31), "i64")), 2 << 16)
-        report(c, "race", rec, w, lane, address, extra=who, width=4)
+        report(c, SimFault.RACE, rec, w, lane, address, extra=who, width=4)
 
 
 def move_on(c: Code, w: V) -> None:

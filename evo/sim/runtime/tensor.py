@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from evo.sim.abi import REC, WARP_SCRATCH
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, V, const, fconst
 from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
 from evo.sim.runtime.registry import runtime
@@ -27,7 +28,8 @@ def _matrix(m: re.Match[str]) -> Code:
     rows = (1 << 8 * count) - 1
     with c.if_(c.icmp("ne", c.and_(mask, rows), const("i32", rows)), likely=False):
         lead = c.intrinsic("cttz", c.not_(mask), False)
-        report(c, "barrier", rec, w, c.intrinsic("cttz", mask, False), const("i64", 0), extra=c.zext(lead, "i64"))
+        running = c.intrinsic("cttz", mask, False)
+        report(c, SimFault.BARRIER, rec, w, running, const("i64", 0), extra=c.zext(lead, "i64"))
     good = checked_mask(c, 16, only=rows)
     c.bump(rec, REC["requests"])
     c.bump(rec, REC["lanes"], 32)

@@ -11,7 +11,7 @@ from evo.device.timing_types import BenchResult, sequences_per_sample, timing_of
 from evo.device.worker import Crashed, Worker
 from evo.errors import HarnessFault, UsageError
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure, require_quiet
-from evo.results import CaseBench, Fault, Verdict
+from evo.results import CaseBench, Fault, FaultKind, Verdict
 from evo.spec.chips import L4
 
 
@@ -114,7 +114,7 @@ def test_a_time_that_cannot_be_true_is_never_kept() -> None:
 
 
 def test_divergence_leaves_no_figures() -> None:
-    fault = Fault(kind="timing_divergence", kernel="k", message="case a: child: other outputs")
+    fault = Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="k", message="case a: child: other outputs")
     result = run(FakeWorker([], divergence=fault), PAIRED)
     assert result.divergence is fault
     assert result.child == ()
@@ -141,7 +141,7 @@ def test_a_control_that_finds_a_gain_stops_the_run() -> None:
 
 
 def test_a_control_of_a_program_that_differs_from_itself_is_a_fault() -> None:
-    fault = Fault(kind="timing_divergence", kernel="k", message="case a: child: other outputs")
+    fault = Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="k", message="case a: child: other outputs")
     with pytest.raises(HarnessFault, match="A/A control: case a"):
         control(cast(Worker, FakeWorker([], divergence=fault)), cases(), options=BenchOptions())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import const
 from evo.sim.lower.isa.load_store import shared_address
 from evo.sim.lower.isa.opcode_table import opcode, refuse
@@ -148,4 +149,4 @@ def demand_warp(e: Emitter, ins: Instr) -> None:
 
 
 def report_here(e: Emitter, ins: Instr, lead: object, absent: object) -> None:
-    report(e.c, "barrier", e.site(ins), e.warp, lead, const("i64", 0), extra=absent)  # type: ignore[arg-type]
+    report(e.c, SimFault.BARRIER, e.site(ins), e.warp, lead, const("i64", 0), extra=absent)  # type: ignore[arg-type]

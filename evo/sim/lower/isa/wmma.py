@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
+from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import V, const, iconsts, is_vec
 from evo.sim.lower.isa.load_store import address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode, refuse
@@ -193,7 +194,7 @@ def _demand_aligned(e: Emitter, fragment: _Fragment, base: V, pitch: V, rec: V) 
     with c.if_(c.icmp("ne", lanes, 0), likely=False):
         lead = c.intrinsic("cttz", lanes, True)
         at = c.extract(base, lead)
-        report(c, "misaligned", rec, e.warp, lead, c.zext(at, "i64"), width=min(32, whole))
+        report(c, SimFault.MISALIGNED, rec, e.warp, lead, c.zext(at, "i64"), width=min(32, whole))
 
 
 @opcode(

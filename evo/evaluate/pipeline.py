@@ -42,7 +42,8 @@ class Job:
 
     upto: `check` ends at the gate, `timed` after a look at every timed size, `bench` goes on to times. neutral:
     KEEP_NEUTRAL may be the answer. baseline: time the task's library rivals beside what is kept. sanitize: ask the
-    GPU's own checkers before it is kept. static_rules=False is for `evo redteam` alone.
+    GPU's own checkers before it is kept. static_rules=False is for `evo redteam` alone. prepared: what compiling the
+    text gave, if that was done on this machine.
     """
 
     task: Task
@@ -56,6 +57,7 @@ class Job:
     static_rules: bool = True
     baseline: bool = False
     sanitize: bool = False
+    prepared: Prepared | Failed | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -145,7 +147,7 @@ def start(job: Job, bench: Workbench, checker: Worker) -> Started:
     environment = bench.environment(job.task)
     bench.on_stage("compile")
     with stages.time("compile"):
-        prepared = bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
+        prepared = job.prepared or bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
     base = Evaluation(
         variant=prepared.variant if isinstance(prepared, Failed) else prepared.variant.id,
         status=prepared.status if isinstance(prepared, Failed) else Status.CORRECT,

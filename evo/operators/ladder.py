@@ -70,7 +70,7 @@ def _proposal(path: Path, child: Variant, values: dict[str, KnobValue]) -> Propo
     return Proposal(
         operator="ladder",
         kind="rung",
-        text=child.text,
+        variant=child,
         summary=f"rung {path.stem}" + (f" with {carried}" if carried else ""),
         reason=idea,
         expected=_expectation(child) or "what the rung's header claims; only the margin decides",

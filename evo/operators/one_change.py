@@ -16,7 +16,7 @@ from evo.cuda.source import Change, classify, split, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.operators.proposal import Proposal
 from evo.spec.task import Task
-from evo.spec.variant import Variant, parse_variant, read_variant
+from evo.spec.variant import Variant, read_variant
 
 _WORD = re.compile(r"\w+|\S")
 _DECLARED = re.compile(r"\b\w+[\s*&]+([A-Za-z_]\w*)\s*(?:=(?!=)|[;{\[])|#\s*define\s+(\w+)")
@@ -28,8 +28,8 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         return None
     if proposal.kind == "rung":
         name = proposal.arguments.get("rung")
-        is_one = is_rung(task, proposal.text, str(name) if name is not None else None)
-        return None if is_one else f"not one change: the text is not that of rung {name}, knob values aside"
+        found = rung_of(task, proposal.variant, str(name) if name is not None else None)
+        return None if found is not None else f"not one change: the text is not that of rung {name}, knob values aside"
     change = tree_difference(parent.text, proposal.text)
     verdict = classify(change)
     if verdict.kind == "none":
@@ -42,14 +42,8 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
     return None if verdict.is_single else f"not one change: {verdict.why}"
 
 
-def is_rung(task: Task, text: str, name: str | None = None) -> bool:
-    """Whether a text is one of the task's rungs (or the named one) but for the values of its knobs."""
-    return rung_of(task, text, name) is not None
-
-
-def rung_of(task: Task, text: str, name: str | None = None) -> str | None:
-    """The file name of the rung that a text is, knob values aside."""
-    child = parse_variant(text)
+def rung_of(task: Task, child: Variant, name: str | None = None) -> str | None:
+    """The file name of the rung (of any, or the named one) that a variant is, knob values aside."""
     for path in task.ladder():
         if name is not None and path.name != name:
             continue

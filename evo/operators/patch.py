@@ -36,11 +36,11 @@ class Patch:
         self._proposed = True
         change = tree_difference(parent.text, child.text)
         verdict = classify(change)
-        rung = rung_of(context.task, child.text)
+        rung = rung_of(context.task, child)
         return Proposal(
             operator="patch",
             kind="mutation" if rung is None else "rung",
-            text=child.text,
+            variant=child,
             summary=f"{self._path.name}: +{change.lines_added} -{change.lines_removed} lines, {verdict.why}",
             reason=self._reason or child.headline or f"proposed by hand in {self._path.name}",
             expected="what its author hopes; only the margin decides",

@@ -19,14 +19,14 @@ SUCCESS = "faster than its parent past the margin on the task's score, and no ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """One change to a parent, with the hypothesis behind it. `text` is the whole new `.cu`.
+    """One change to a parent, with the hypothesis behind it. variant: the whole new `.cu`, parsed.
 
     arguments: what was chosen, as data (rule, knob, from, to ...), for the bandit and for finding repeats.
     """
 
     operator: str
     kind: str
-    text: str
+    variant: Variant
     summary: str
     reason: str
     expected: str
@@ -39,6 +39,11 @@ class Proposal:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"a proposal is one of {', '.join(KINDS)}, not {self.kind!r}")
+
+    @property
+    def text(self) -> str:
+        """The whole new `.cu`."""
+        return self.variant.text
 
     def to_json(self) -> dict[str, Json]:
         """All but the text, for a record."""
@@ -61,7 +66,7 @@ def start_proposal(variant: Variant, name: str, rung: str | None) -> Proposal:
     return Proposal(
         operator="start",
         kind="start",
-        text=variant.text,
+        variant=variant,
         summary=f"start from {name}",
         reason=variant.headline,
         expected="the baseline of this run; claims no gain",

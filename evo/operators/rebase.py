@@ -6,21 +6,19 @@ import difflib
 from dataclasses import replace
 
 from evo.errors import SyntaxInvalid
-from evo.operators.one_change import not_one_change
 from evo.operators.proposal import Proposal
-from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
 _Edit = tuple[int, int, list[str]]  # lines [from, to) of the parent, and what stands there instead
 
 
-def carried(task: Task, proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | None:
-    """The proposal's change made to another descendant of its parent; None where the two changes meet.
+def carried(proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | None:
+    """The proposal's change made to another descendant of its parent; None if the two changes touch the same lines.
 
-    A rung is no change to a text and stays what it is. The result is one change of its kind, as any proposal.
+    A rung is no change to a text and stays what it is. The result has to pass the one-change check as any proposal.
     """
     if proposal.kind == "rung":
-        return proposal if parse_variant(proposal.text).id != onto.id else None
+        return proposal if proposal.variant.id != onto.id else None
     text = _merged(parent.text, proposal.text, onto.text)
     if text is None:
         return None
@@ -28,8 +26,7 @@ def carried(task: Task, proposal: Proposal, parent: Variant, onto: Variant) -> P
         moved = parse_variant(text)
     except SyntaxInvalid:
         return None
-    found = replace(proposal, text=text)
-    return found if moved.id != onto.id and not_one_change(task, found, onto) is None else None
+    return replace(proposal, variant=moved) if moved.id != onto.id else None
 
 
 def _merged(base: str, ours: str, theirs: str) -> str | None:

@@ -66,7 +66,7 @@ def _proposal(parent: Variant, child: Variant, changed: dict[str, KnobValue], ch
     return Proposal(
         operator="derive",
         kind="mutation",
-        text=child.text,
+        variant=child,
         summary=moves,
         reason=f"derived from {chip}: configuration {place} of those that are legal at every scored case",
         expected="fewer idle SMs or less traffic, by the model that ordered them; only the margin decides",

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from evo.operators import Context, Operator, Proposal
 from evo.results import Status
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant
 
 SEARCHES = ("bandit", "random", "best-of-n")
 # About what each kind of change is hoped to bring before anything is known, as logarithms of gain: a rung rewrites the
@@ -162,7 +162,7 @@ class Search:
                 offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))
                 if offer is None:
                     break
-                drawn[parse_variant(offer.text).id] = offer
+                drawn[offer.variant.id] = offer
         for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):
             note = f"{offer.expected}; a quick estimate says {gain:.2f}x" if gain else offer.expected
             self._screened[variant] = (gain or 0.0, replace(offer, expected=note))

@@ -14,10 +14,11 @@ from pathlib import Path
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed
-from evo.operators import Proposal, first_rung, not_one_change, start_proposal
+from evo.operators import first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, rebuild_text
 from evo.results import Evaluation, Json, Status, Verdict, drop_absent
+from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet
 from evo.search.pipelined import Flights, open_bench
 from evo.search.progress import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
@@ -200,7 +201,7 @@ class _Loop:
         if rung is not None:
             self._foresee()
         self.champion = variant
-        evaluation = self._try(start_proposal(variant, source.name, rung), None)
+        evaluation = self._try(candidate_of(self.task, start_proposal(variant, source.name, rung), None))
         if not evaluation.status.passed:
             raise TaskInvalid(
                 f"{source}: cannot be started from, it is {evaluation.status}: {evaluation.reason}",
@@ -228,26 +229,27 @@ class _Loop:
             evaluated = self._land(self.flights)
             if evaluated is None:
                 return False
-            proposal, evaluation = evaluated
+            candidate, evaluation = evaluated
         else:
             asked = self._next(self.notebook.past)
             if asked is None:
                 return False
             self.trials += 1
-            is_rung = self.lines is not None and asked.kind == "rung"  # a rung is no edit of a line's parent
-            proposal, evaluation = asked, self._try(asked, self.champion if is_rung else self._parent())
+            is_rung = self.lines is not None and asked.proposal.kind == "rung"  # a rung is no edit of a line's parent
+            candidate = replace(asked, parent=self.champion) if is_rung else asked
+            evaluation = self._try(candidate)
         decision = evaluation.decision
         kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
         gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
-        self.proposer.search.tell(proposal.operator, gain, status=evaluation.status)
+        self.proposer.search.tell(candidate.proposal.operator, gain, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
         if self.lines is not None:
             ratio = decision.gain.ratio if decision is not None and decision.gain is not None else None
-            self.lines.tell(parse_variant(proposal.text), ratio, passed=evaluation.status.passed, kept=kept)
+            self.lines.tell(candidate.variant, ratio, passed=evaluation.status.passed, kept=kept)
         return True
 
-    def _next(self, past: Callable[[], Sequence[Record]]) -> Proposal | None:
-        """The next proposal, from another line where one is due or nothing is left here."""
+    def _next(self, past: Callable[[], Sequence[Record]]) -> Candidate | None:
+        """The next candidate, from another line where one is due or nothing is left here."""
         if self.lines is None:
             return self._ask()
         if self.lines.is_due():
@@ -258,19 +260,19 @@ class _Loop:
                 return None
         return asked
 
-    def _land(self, flights: Flights) -> tuple[Proposal, Evaluation] | None:
+    def _land(self, flights: Flights) -> tuple[Candidate, Evaluation] | None:
         """Send what there is room for, then take the verdict whose turn it is."""
         for _ in range(DUPLICATES):
             while flights.room and self.trials + len(flights) < self.settings.iterations:
-                if (proposal := self._ask(len(flights))) is None:
+                if (candidate := self._ask(len(flights))) is None:
                     break
-                flights.send(proposal, self._parent(), self.champion, known=self.proposer.code_seen)
+                flights.send(candidate, self.champion, known=self.proposer.code_seen)
             if not flights:
                 return None
             self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
             if (landed := flights.land(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1
-                return landed.proposal, self._try(landed.proposal, landed.parent, landed.evaluation)
+                return landed.candidate, self._try(landed.candidate, landed.evaluation)
             self.proposer.memory.duplicates += 1
         return None
 
@@ -296,8 +298,8 @@ class _Loop:
         """How far the headline is from its floor and from the library, and what follows from it."""
         return advice(self.task, self.bench, self.end, since_kept=self.since_kept)
 
-    def _ask(self, ahead: int = 0) -> Proposal | None:
-        """The next proposal; `ahead` have no verdict yet."""
+    def _ask(self, ahead: int = 0) -> Candidate | None:
+        """The next candidate; `ahead` have no verdict yet."""
         return self.proposer.ask(
             self._parent(),
             number=self.trials + ahead,
@@ -313,12 +315,13 @@ class _Loop:
             return screened_gains(self.bench, *asked)
         return self.fleet.gains(*asked)
 
-    def _try(self, proposal: Proposal, parent: Variant | None, judged: Evaluation | None = None) -> Evaluation:
+    def _try(self, candidate: Candidate, judged: Evaluation | None = None) -> Evaluation:
         """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""
-        variant = parse_variant(proposal.text)
+        parent = candidate.parent
         if parent is not None and parent.id != self.champion.id:
-            proposal = replace(proposal, arguments={**proposal.arguments, "rival": self.champion.id})
-        trial = self.notebook.begin(self.path, proposal, variant, parent)
+            candidate = candidate.with_arguments({"rival": self.champion.id})
+        proposal = candidate.proposal
+        trial = self.notebook.begin(self.path, proposal, parent)
         start: dict[str, Json] = {
             "trial": trial.number,
             "id": trial.id,
@@ -326,13 +329,11 @@ class _Loop:
             "kind": proposal.kind,
         }
         self.watch(Event(kind="trial", text=proposal.summary, fields={**start, "summary": proposal.summary}))
-        refusal = not_one_change(self.task, proposal, parent)
         try:
-            if refusal is not None:
-                where = self.bench.environment(self.task)
-                evaluation = Evaluation(variant=variant.id, status=Status.REFUSED, reason=refusal, environment=where)
+            if candidate.refusal is not None:
+                evaluation = self._refused(candidate.variant, candidate.refusal)
             else:
-                evaluation = judged or self._evaluated(self._job(proposal.text, self.champion if parent else None))
+                evaluation = judged or self._evaluated(self._job(candidate, self.champion if parent else None))
         except BaseException:
             self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
@@ -342,29 +343,34 @@ class _Loop:
             commit = self.notebook.keep(trial, evaluation)
         else:
             self.notebook.revert(trial, evaluation)
-        self.proposer.learn(trial.id, proposal, parent, evaluation, kept=kept)
+        self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
         if kept:
-            self._crown(proposal, variant, evaluation)
+            self._crown(candidate, evaluation)
         self.watch(Event(kind="result", fields=result_line(trial, proposal, parent, evaluation, commit)))
         return evaluation
 
-    def _job(self, text: str, rival: Variant | None) -> Job:
-        return trial_job(
+    def _refused(self, variant: Variant, reason: str) -> Evaluation:
+        where = self.bench.environment(self.task)
+        return Evaluation(variant=variant.id, status=Status.REFUSED, reason=reason, environment=where)
+
+    def _job(self, candidate: Candidate, rival: Variant | None) -> Job:
+        job = trial_job(
             self.task,
-            text,
+            candidate.variant.text,
             path=str(self.path),
             seed=self.notebook.seed,
             rival=rival.text if rival else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
         )
+        return replace(job, prepared=candidate.prepared)
 
     def _evaluated(self, job: Job) -> Evaluation:
         return evaluate(job, self.bench) if self.fleet is None else self.fleet.evaluate(job)
 
-    def _crown(self, proposal: Proposal, variant: Variant, evaluation: Evaluation) -> None:
-        self.champion, self.end = variant, cases_of(evaluation.bench)
-        if proposal.kind == "start":
+    def _crown(self, candidate: Candidate, evaluation: Evaluation) -> None:
+        self.champion, self.end = candidate.variant, cases_of(evaluation.bench)
+        if candidate.proposal.kind == "start":
             self.start = self.end
         else:
             self.kept += 1

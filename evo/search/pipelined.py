@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 
 from evo.decide.sequential import KEPT
 from evo.evaluate.pipeline import Job, Workbench
-from evo.operators import Proposal, carried, not_one_change
+from evo.operators import carried
 from evo.results import Decision, Evaluation, Json, Verdict
+from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet, KnownCode, open_site
 from evo.search.settings import Event, Observer, Settings
 from evo.spec.task import Task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant
 
 
 @contextmanager
@@ -46,27 +47,25 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Workbench,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flight:
-    """A proposal and what it changes. rival: the champion it is held against. judged: None where none is needed."""
+    """A candidate in flight. rival: the champion it is compared with. judged: None if it is refused unevaluated."""
 
-    proposal: Proposal
-    parent: Variant
+    candidate: Candidate
     rival: Variant
     judged: Future[Evaluation] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """A proposal whose turn has come: perhaps carried over to the new champion, which is then its parent."""
+    """A candidate whose turn has come: perhaps carried over to the new champion, which is then its parent."""
 
-    proposal: Proposal
-    parent: Variant
+    candidate: Candidate
     evaluation: Evaluation | None
 
 
 class Flights:
-    """What is under way. job: what a trial of a text against a rival asks of the pipeline."""
+    """What is under way. job: what a trial of a candidate against a rival asks of the pipeline."""
 
-    def __init__(self, task: Task, fleet: Fleet, job: Callable[[str, Variant], Job]) -> None:
+    def __init__(self, task: Task, fleet: Fleet, job: Callable[[Candidate, Variant], Job]) -> None:
         self._task, self._fleet, self._job = task, fleet, job
         self._queue: deque[Flight] = deque()
         self._codes: set[str] = set()  # machine code that has been evaluated or is under way
@@ -79,12 +78,12 @@ class Flights:
         """How many more may leave: one at each device, and one for each that waits compiled."""
         return max(0, 2 * self._fleet.width - len(self._queue))
 
-    def send(self, proposal: Proposal, parent: Variant, rival: Variant, *, known: Iterable[str] = ()) -> None:
-        """Have it evaluated, unless it is not one change, or its machine code is known or has been sent before."""
+    def send(self, candidate: Candidate, rival: Variant, *, known: Iterable[str] = ()) -> None:
+        """Have it evaluated, unless it is refused, or its machine code is known or has been sent before."""
         self._codes.update(known)
-        refused = not_one_change(self._task, proposal, parent) is not None
-        judged = None if refused else self._fleet.submit(self._job(proposal.text, rival), known=self._codes)
-        self._queue.append(Flight(proposal=proposal, parent=parent, rival=rival, judged=judged))
+        refused = candidate.refusal is not None
+        judged = None if refused else self._fleet.submit(self._job(candidate, rival), known=self._codes)
+        self._queue.append(Flight(candidate=candidate, rival=rival, judged=judged))
 
     def land(self, champion: Variant, tried: set[str]) -> Landed | None:
         """The earliest that left, once it is judged; None where its machine code was known.
@@ -96,7 +95,7 @@ class Flights:
             evaluation = flight.judged.result() if flight.judged is not None else None
         except KnownCode:
             return None
-        landed = Landed(proposal=flight.proposal, parent=flight.parent, evaluation=evaluation)
+        landed = Landed(candidate=flight.candidate, evaluation=evaluation)
         is_stale = flight.rival.text != champion.text
         if evaluation is None or evaluation.decision is None or not is_stale:
             return landed
@@ -107,20 +106,22 @@ class Flights:
 
     def _again(self, flight: Flight, decision: Decision, champion: Variant, tried: set[str]) -> Landed | None:
         """Judged against the new champion; None where the change does not fit there, or is known there."""
-        proposal, parent = flight.proposal, flight.parent
+        candidate, parent = flight.candidate, flight.candidate.parent
+        assert parent is not None
         if parent.text == flight.rival.text:  # otherwise it was not made from the champion, and stays as it is
-            moved = carried(self._task, proposal, parent, champion)
-            if moved is None or (moved.text != proposal.text and parse_variant(moved.text).id in tried):
+            proposal = carried(candidate.proposal, parent, champion)
+            if proposal is None or (proposal.text != candidate.proposal.text and proposal.variant.id in tried):
                 return None
-            proposal, parent = moved, champion
+            candidate = candidate_of(self._task, proposal, champion)
+            if candidate.refusal is not None:
+                return None
         before = round(decision.gain.ratio, 5) if decision.gain is not None else None
         marks: dict[str, Json] = {
             "carried_from": flight.rival.id,
             **({"gain_before": before} if before is not None else {}),
         }
-        evaluation = self._fleet.evaluate(self._job(proposal.text, champion))
-        proposal = replace(proposal, arguments={**proposal.arguments, **marks})
-        return Landed(proposal=proposal, parent=parent, evaluation=evaluation)
+        evaluation = self._fleet.evaluate(self._job(candidate, champion))
+        return Landed(candidate=candidate.with_arguments(marks), evaluation=evaluation)
 
 
 def _stale(evaluation: Evaluation, decision: Decision, rival: Variant, champion: Variant) -> Evaluation:

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from evo.evaluate.prepare import Failed
+from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
-from evo.operators import Context, Proposal, not_one_change, operators
+from evo.operators import Context, operators
 from evo.operators.llm import Llm
 from evo.records.insights import outcomes
 from evo.records.trials import Record, load_records
 from evo.results import Evaluation, Json
 from evo.search.bandit import Prior, Search
+from evo.search.candidate import Candidate, candidate_of
 from evo.search.resume import codes_of
 from evo.search.settings import Settings
 from evo.search.tabu import Memory
 from evo.spec.task import Task
-from evo.spec.variant import Variant, parse_variant
+from evo.spec.variant import Variant
 
 DUPLICATES = 50  # proposals whose machine code is already known, in a row, before the search is called exhausted
 
 
 class Proposer:
-    """Proposals of new machine code that are no known losers come back.
+    """Gives candidates of new machine code that are not known to lose.
 
     screen: estimated gains of texts over the parent, before one of them becomes a trial. tried: ids of variants.
     """
@@ -67,8 +69,8 @@ class Proposer:
 
     def ask(
         self, parent: Variant, *, number: int, stalled: bool, compiled_here: bool, under_way: int = 0
-    ) -> Proposal | None:
-        """The next proposal for trial `number`, None where none is left.
+    ) -> Candidate | None:
+        """The candidate for trial `number`, None if no proposal is left.
 
         compiled_here: its machine code is compared before it is sent anywhere.
         """
@@ -77,14 +79,19 @@ class Proposer:
             proposal = self.search.ask(parent, self._context(number, stalled, under_way), self._screen)
             if proposal is None:
                 return None
-            self.tried.add(parse_variant(proposal.text).id)
-            if not_one_change(self._task, proposal, parent) is not None:
-                return proposal  # refused on the record, with its parts
+            self.tried.add(proposal.variant.id)
+            candidate = candidate_of(self._task, proposal, parent)
+            if candidate.refusal is not None:
+                return candidate  # refused on the record, with its parts
             proposal, is_known = self.memory.recognise(proposal, parent)
             if is_known:
                 continue
-            if not compiled_here or self._is_new(proposal):
-                return proposal
+            candidate = replace(candidate, proposal=proposal)
+            if not compiled_here:
+                return candidate
+            prepared = self._bench.prepare(self._task, proposal.text)
+            if self._is_new(prepared):
+                return replace(candidate, prepared=prepared)
             self.memory.duplicates += 1
         return None
 
@@ -102,8 +109,7 @@ class Proposer:
             under_way=under_way,
         )
 
-    def _is_new(self, proposal: Proposal) -> bool:
-        prepared = self._bench.prepare(self._task, proposal.text)
+    def _is_new(self, prepared: Prepared | Failed) -> bool:
         if isinstance(prepared, Failed):
             return True
         if prepared.code_hash in self.code_seen:
@@ -126,24 +132,23 @@ class Proposer:
         """Ask as before that run, which is to be drawn again."""
         self.search = self._searcher(without=run)
 
-    def draws(self, variant: str, ask: Callable[[], Proposal | None]) -> bool:
+    def draws(self, variant: str, ask: Callable[[], Candidate | None]) -> bool:
         """Whether asking gives that variant; where it does not, nothing was asked."""
         before = set(self.tried), set(self.code_seen)
         drawn = ask()
-        if drawn is not None and parse_variant(drawn.text).id == variant:
+        if drawn is not None and drawn.variant.id == variant:
             return True
         self.tried, self.code_seen = before
         return False
 
-    def learn(
-        self, trial: str, proposal: Proposal, parent: Variant | None, evaluation: Evaluation, *, kept: bool
-    ) -> None:
+    def learn(self, trial: str, candidate: Candidate, evaluation: Evaluation, *, kept: bool) -> None:
         """What one trial has shown."""
-        self.tried.add(parse_variant(proposal.text).id)
+        proposal = candidate.proposal
+        self.tried.add(candidate.variant.id)
         self.code_seen |= {str(code) for code in [evaluation.compile.get("code_hash")] if code}
         rung = proposal.arguments.get("rung")
         if isinstance(rung, str):
             self.rungs_tried.add(rung)
             if kept:
                 self.rung = rung
-        self.memory.learn(trial, proposal, parent, evaluation, kept=kept)
+        self.memory.learn(trial, proposal, candidate.parent, evaluation, kept=kept)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.session import Workbench
-from evo.operators import Proposal, not_one_change, rung_of
+from evo.operators import Proposal, rung_of
 from evo.results import Evaluation, Status
+from evo.search.candidate import candidate_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -57,30 +58,33 @@ def champion_of(task: Task, bench: Workbench) -> Variant | None:
 def attempt(task: Task, text: str, bench: Workbench, *, path: str, seed: int) -> Attempt:
     """Judge a text against the champion; writes nothing. Raises EvoError for harness failures only."""
     parent = champion_of(task, bench)
-    if parent is not None and (refusal := _refusal(task, text, parent)) is not None:
-        where, variant = bench.environment(task), parse_variant(text).id
-        refused = Evaluation(variant=variant, status=Status.REFUSED, reason=refusal, environment=where)
+    if parent is not None and (refused := _refused(task, text, parent, bench)) is not None:
         return Attempt(evaluation=refused, parent=parent)
     job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
     return Attempt(evaluation=evaluate(job, bench), parent=parent)
 
 
-def _refusal(task: Task, text: str, parent: Variant) -> str | None:
+def _refused(task: Task, text: str, parent: Variant, bench: Workbench) -> Evaluation | None:
     """What the loop would refuse before it compiles anything: a file that is neither a rung nor one change."""
     try:
-        rung = rung_of(task, text)
+        variant = parse_variant(text)
     except SyntaxInvalid:
         return None  # the pipeline says what is wrong with it
-    if parent.id == parse_variant(text).id:
+    if parent.id == variant.id:
         return None
+    rung = rung_of(task, variant)
     proposal = Proposal(
         operator="patch",
         kind="mutation" if rung is None else "rung",
-        text=text,
+        variant=variant,
         summary="",
         reason="",
         expected="",
         risk="",
         arguments={"rung": rung} if rung is not None else {},
     )
-    return not_one_change(task, proposal, parent)
+    reason = candidate_of(task, proposal, parent).refusal
+    if reason is None:
+        return None
+    where = bench.environment(task)
+    return Evaluation(variant=variant.id, status=Status.REFUSED, reason=reason, environment=where)

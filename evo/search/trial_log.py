@@ -30,8 +30,11 @@ class Trial:
     number: int
     path: Path
     proposal: Proposal
-    variant: Variant
     parent: Variant | None
+
+    @property
+    def variant(self) -> Variant:
+        return self.proposal.variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,18 +72,17 @@ class Notebook:
         self.run, self._file = run, RunFile(self.root, self.task.name, run)
         self._ledger.begin(task=self.task.name, run=run, run_file=self._file.path)
 
-    def begin(self, path: Path, proposal: Proposal, variant: Variant, parent: Variant | None) -> Trial:
-        """Let a variant stand in the champion's file for the time of its trial."""
+    def begin(self, path: Path, proposal: Proposal, parent: Variant | None) -> Trial:
+        """Let its variant stand in the champion's file for the time of its trial."""
         trial = Trial(
             id=self._file.next_trial,
             number=self._file.next_number,
             path=path,
             proposal=proposal,
-            variant=variant,
             parent=parent,
         )
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._ledger.place(path, variant.text)
+        self._ledger.place(path, proposal.text)
         return trial
 
     def keep(self, trial: Trial, evaluation: Evaluation) -> str:

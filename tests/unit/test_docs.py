@@ -200,7 +200,7 @@ def test_the_operator_of_the_page_works() -> None:
     parent = parse_variant((task.folder / "ladder/00_scalar.cu").read_text())
     proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
     assert proposal is not None
-    assert parse_variant(proposal.text).knob_values["THREADS"] == 2 * int(parent.knob_values["THREADS"])
+    assert proposal.variant.knob_values["THREADS"] == 2 * int(parent.knob_values["THREADS"])
 
 
 # --- what stands in several places

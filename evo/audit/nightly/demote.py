@@ -42,14 +42,14 @@ def put_back(
     proposal = Proposal(
         operator=_OPERATOR,
         kind="review",
-        text=winner.text,
+        variant=winner.variant,
         summary=f"back to {winner.variant.id}: {lost.variant.id} no longer holds",
         reason=why,
         expected="what it did when it was the champion before",
         risk="none: it has passed its gate again",
         arguments=known,
     )
-    trial = notebook.begin(path, proposal, winner.variant, lost.variant)
+    trial = notebook.begin(path, proposal, lost.variant)
     return notebook.keep(trial, evaluation)
 
 
@@ -61,7 +61,7 @@ def renew(
     proposal = Proposal(
         operator=_OPERATOR,
         kind="review",
-        text=head.text,
+        variant=head.variant,
         summary=f"{name.removesuffix(_ANEW)}{_ANEW}",
         reason=why,
         expected="figures that the next review can be held against",
@@ -69,7 +69,7 @@ def renew(
         arguments=dict(arguments),
     )
     decision = Decision(verdict=Verdict.KEEP, reason=f"timed anew, claims no gain: {why}")
-    trial = notebook.begin(path, proposal, head.variant, head.variant)
+    trial = notebook.begin(path, proposal, head.variant)
     return notebook.keep(trial, replace(evaluation, decision=decision))
 
 
@@ -78,12 +78,12 @@ def _record_found(notebook: Notebook, path: Path, lost: Version, evaluation: Eva
     proposal = Proposal(
         operator=_OPERATOR,
         kind="start",
-        text=lost.text,
+        variant=lost.variant,
         summary=f"found in the champion's place: {lost.words()}",
         reason="it stood in the champion's file without a trial of evo's",
         expected="nothing: it is recorded because it goes",
         risk="none",
     )
-    trial = notebook.begin(path, proposal, lost.variant, None)
+    trial = notebook.begin(path, proposal, None)
     decision = Decision(verdict=Verdict.REVERT, reason=why)
     notebook.revert(trial, replace(evaluation, decision=decision))

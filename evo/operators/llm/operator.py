@@ -327,7 +327,7 @@ class Llm:
         return Proposal(
             operator=NAME,
             kind="transplant" if edited.crossed else "mutation",
-            text=edited.variant.text,
+            variant=edited.variant,
             summary=one_line(words.get("SUMMARY", ""), 100) or lines,
             reason=words.get("REASON", "") or f"proposed by {self.model}, which gave no reason",
             expected=words.get("EXPECTED", "") or "the model said nothing; only the margin decides",

@@ -170,7 +170,7 @@ class RuleOperator:
             return Proposal(
                 operator=self.name,
                 kind="mutation",
-                text=child.text,
+                variant=child,
                 summary=place.application.summary,
                 reason=rule.reason,
                 expected=rule.expected,

@@ -133,6 +133,6 @@ def test_unreadable_patch_says_so(task: Task, tmp_path: Path) -> None:
         Patch(tmp_path / "none.cu").propose(rung(task, 0), rng=random.Random(0), context=Context(task=task))
 
 
-def test_proposal_kind_is_one_of_four() -> None:
+def test_proposal_kind_is_one_of_the_known(task: Task) -> None:
     with pytest.raises(ValueError, match="one of"):
-        Proposal(operator="x", kind="guess", text="", summary="", reason="", expected="", risk="")
+        Proposal(operator="x", kind="guess", variant=rung(task, 0), summary="", reason="", expected="", risk="")

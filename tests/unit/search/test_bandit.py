@@ -40,7 +40,7 @@ def proposal(text: str, *, operator: str = "rules.knob", kind: str = "mutation",
     return Proposal(
         operator=operator,
         kind=kind,
-        text=text,
+        variant=parse_variant(text),
         summary="a change",
         reason="",
         expected="",

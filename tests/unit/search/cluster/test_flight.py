@@ -16,6 +16,7 @@ from evo.evaluate.pipeline import Job
 from evo.operators import Proposal, carried
 from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
+from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.search.cluster.remote_worker import Station
 from evo.search.cluster.spec import compiling_beside
@@ -37,7 +38,9 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 def proposal(text: str, kind: str = "mutation") -> Proposal:
     words = dict.fromkeys(("summary", "reason", "expected", "risk"), "")
-    return Proposal(operator="rules.test", kind=kind, text=text, arguments={"rung": "10_fast.cu"}, **words)
+    return Proposal(
+        operator="rules.test", kind=kind, variant=parse_variant(text), arguments={"rung": "10_fast.cu"}, **words
+    )
 
 
 class Judge:
@@ -67,8 +70,8 @@ class Judge:
 
 
 def flights(task: Task, judge: Judge) -> Flights:
-    def job(text: str, rival: Variant) -> Job:
-        return Job(task=task, text=text, rival=rival.text)
+    def job(candidate: Candidate, rival: Variant) -> Job:
+        return Job(task=task, text=candidate.variant.text, rival=rival.text)
 
     return Flights(task, judge, job)  # type: ignore[arg-type]
 
@@ -76,19 +79,19 @@ def flights(task: Task, judge: Judge) -> Flights:
 def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Task) -> None:
     judge = Judge(Verdict.KEEP, Verdict.KEEP)
     under_way = flights(task, judge)
-    under_way.send(proposal(UNROLLED), PARENT, PARENT)
+    under_way.send(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
     landed = under_way.land(CHAMPION, set())
     assert landed is not None
     assert judge.held == [(UNROLLED, PARENT.text), (BOTH, CHAMPION.text)]
-    assert landed.proposal.text == BOTH
-    assert landed.parent is CHAMPION
-    assert landed.proposal.arguments["carried_from"] == PARENT.id
-    assert landed.proposal.arguments["gain_before"] == 1.3
+    assert landed.candidate.proposal.text == BOTH
+    assert landed.candidate.parent is CHAMPION
+    assert landed.candidate.proposal.arguments["carried_from"] == PARENT.id
+    assert landed.candidate.proposal.arguments["gain_before"] == 1.3
 
 
 def test_the_second_verdict_counts(task: Task) -> None:
     under_way = flights(task, Judge(Verdict.KEEP, Verdict.REVERT))
-    under_way.send(proposal(UNROLLED), PARENT, PARENT)
+    under_way.send(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
     landed = under_way.land(CHAMPION, set())
     assert landed.evaluation is not None
     assert landed.evaluation.decision is not None
@@ -101,10 +104,10 @@ def test_the_second_verdict_counts(task: Task) -> None:
 def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, text: str, tried: set[str]) -> None:
     judge = Judge(Verdict.KEEP)
     under_way = flights(task, judge)
-    under_way.send(proposal(text), PARENT, PARENT)
+    under_way.send(candidate_of(task, proposal(text), PARENT), PARENT)
     landed = under_way.land(CHAMPION, {parse_variant(BOTH).id} if tried else set())
     assert len(judge.held) == 1
-    assert landed.parent is PARENT  # the record names what it was really held against
+    assert landed.candidate.parent is PARENT  # the record names what it was really held against
     decision = landed.evaluation.decision if landed.evaluation else None
     assert decision is not None
     assert decision.verdict is Verdict.INCONCLUSIVE
@@ -115,9 +118,9 @@ def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, t
 def test_what_was_not_to_be_kept_stays_as_it_was_judged(task: Task) -> None:
     judge = Judge(Verdict.REVERT)
     under_way = flights(task, judge)
-    under_way.send(proposal(UNROLLED), PARENT, PARENT)
+    under_way.send(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
     landed = under_way.land(CHAMPION, set())
-    assert (landed.proposal.text, landed.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
+    assert (landed.candidate.proposal.text, landed.candidate.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
 
 
 def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_they_are(task: Task) -> None:
@@ -125,10 +128,10 @@ def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_
         judge = Judge(Verdict.KEEP, Verdict.KEEP)
         under_way = flights(task, judge)
         text = FAST if kind == "rung" else FAST.replace("THREADS 128", "THREADS 64")
-        under_way.send(proposal(text, kind), parent, rival)
+        under_way.send(candidate_of(task, proposal(text, kind), parent), rival)
         landed = under_way.land(CHAMPION, set())
         assert judge.held[1] == (text, CHAMPION.text)
-        assert landed.parent is (CHAMPION if kind == "rung" else parent)
+        assert landed.candidate.parent is (CHAMPION if kind == "rung" else parent)
 
 
 def test_landing_follows_the_order_of_leaving_and_what_is_refused_or_known_needs_no_judge(task: Task) -> None:
@@ -136,28 +139,26 @@ def test_landing_follows_the_order_of_leaving_and_what_is_refused_or_known_needs
     under_way = flights(task, judge)
     texts = [
         UNROLLED,
-        FAST.replace("128", "32"),
+        BOTH,
         CHAMPION.text,
         SLOW.replace("#define THREADS 32", "#define THREADS 128"),
     ]
     for text in texts:  # the second is more than one change of its parent
-        under_way.send(proposal(text), PARENT, PARENT, known={parse_variant(texts[2]).id})
+        under_way.send(candidate_of(task, proposal(text), PARENT), PARENT, known={parse_variant(texts[2]).id})
     assert under_way.room == 0
     landed = [under_way.land(PARENT, set()) for _ in texts]
-    assert [one.proposal.text if one else None for one in landed] == [*texts[:2], None, texts[3]]
+    assert [one.candidate.proposal.text if one else None for one in landed] == [*texts[:2], None, texts[3]]
     assert [one is not None and one.evaluation is None for one in landed] == [False, True, False, False]
     assert under_way.room == 4
 
 
-def test_changes_of_neighbouring_lines_both_come_along_and_of_the_same_line_do_not(task: Task) -> None:
+def test_changes_of_neighbouring_lines_both_come_along_and_of_the_same_line_do_not() -> None:
     fewer = SLOW.replace(" 0\n#define", " 64\n#define")  # the launch line, right above the knob's
-    moved = carried(task, proposal(fewer), PARENT, CHAMPION)
+    moved = carried(proposal(fewer), PARENT, CHAMPION)
     assert moved is not None
     assert "shared 64" in moved.text
     assert "#define THREADS 64" in moved.text
-    assert carried(task, proposal(CHAMPION.text), PARENT, CHAMPION) is None  # the same change: nothing is left of it
-    broken = SLOW.replace("#define THREADS 32", "#define THREADS 32\n// evo: nonsense")
-    assert carried(task, proposal(broken), PARENT, CHAMPION) is None
+    assert carried(proposal(CHAMPION.text), PARENT, CHAMPION) is None  # the same change: nothing is left of it
 
 
 def test_what_a_cluster_may_be_called() -> None:

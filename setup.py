@@ -6,6 +6,11 @@ setup(
     include_package_data=False,  # the data folders are no packages of their own
     packages=[*find_packages(include=["evo", "evo.*"]), "evo.shipped"],
     package_dir={"evo.shipped": "kernels"},
-    package_data={"evo": ["py.typed"], "evo.shipped": ["**/*"], "evo.audit.redteam": ["attacks/*/*.cu"]},
+    package_data={
+        "evo": ["py.typed"],
+        "evo.operators": ["rules/families/examples/*.cu"],
+        "evo.shipped": ["**/*"],
+        "evo.audit.redteam": ["attacks/*/*.cu"],
+    },
     exclude_package_data={"evo.shipped": ["*/champions/*", "**/__pycache__/*"]},
 )

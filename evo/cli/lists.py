@@ -58,9 +58,9 @@ def operators(
 
 def _in_full(doc: OperatorDoc) -> None:
     """The hypothesis of a rule, and all of its examples."""
-    from evo.operators import RULES
+    from evo.operators import all_rules
 
-    rule = next((rule for rule in RULES if f"rules.{rule.family}/{rule.name}" == doc.name), None)
+    rule = next((rule for rule in all_rules() if f"rules.{rule.family}/{rule.name}" == doc.name), None)
     if rule is None:
         return
     for word in ("reason", "expected", "risk", "next_if_kept", "next_if_reverted"):

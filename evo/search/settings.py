@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evo.device import DeviceName
 from evo.evaluate.session import Workbench
-from evo.operators import WHEN_STALLED
+from evo.operators import is_closed
 from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
 from evo.results import Json
@@ -44,7 +44,7 @@ class Settings:
     @property
     def is_closed(self) -> bool:
         """Whether every text follows from the repository and the seed: none comes from a person or a model."""
-        return all(name in ("ladder", "derive", WHEN_STALLED) or name.startswith("rules") for name in self.operators)
+        return is_closed(self.operators)
 
     def inputs_seed(self, task: Task) -> int | None:
         """Of the inputs of the gate and of the clock, where no text of the run can have been made for them."""

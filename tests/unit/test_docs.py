@@ -20,12 +20,10 @@ import evo
 from evo.cli.app import app
 from evo.cuda.compile import Binary, compile_source
 from evo.cuda.source import classify, tree_difference
-from evo.operators import Context, Operator, Rule
+from evo.operators import Rule
 from evo.operators.llm import STRATEGIES
 from evo.operators.rules import example_variant
 from evo.sim.lower.isa import TABLE
-from evo.spec.task import load_task
-from evo.spec.variant import parse_variant
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -187,20 +185,6 @@ def test_the_rule_of_the_page_works() -> None:
             assert child is not None
             assert child.text == example_variant(example.after).text
             assert classify(tree_difference(parent.text, child.text)).is_single
-
-
-def test_the_operator_of_the_page_works() -> None:
-    import random
-
-    (code,) = blocks("operators.md", "operator")
-    names: dict[str, object] = {"__name__": "page"}
-    exec(compile(code, "operators.md", "exec"), names)
-    operator: Operator = names["Doubled"]()  # type: ignore[operator]
-    task = load_task(ROOT, "softmax")
-    parent = parse_variant((task.folder / "ladder/00_scalar.cu").read_text())
-    proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
-    assert proposal is not None
-    assert proposal.variant.knob_values["THREADS"] == 2 * int(parent.knob_values["THREADS"])
 
 
 # --- what stands in several places

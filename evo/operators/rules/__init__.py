@@ -1,73 +1,56 @@
-"""Source transforms with examples: one file per family, one arm of the bandit per family."""
+"""Source transforms with examples. A family is an arm of the bandit, and a file or folder of its name in `families`.
+
+A rule is found because its module has a tuple RULES; a package of its own adds rules by the entry points `evo.rules`.
+"""
 
 from __future__ import annotations
 
-from evo.operators.rules import (
-    ahead,
-    arithmetic,
-    batch,
-    blocks,
-    cache_hints,
-    coarsen,
-    early,
-    elements,
-    exponent,
-    flags,
-    hoist,
-    knobs,
-    lanes,
-    launch_bounds,
-    layout,
-    loads,
-    order,
-    pairs,
-    shared,
-    sizes,
-    slices,
-    splits,
-    sums,
-    tiles,
-    trade,
-    unroll,
-    vector,
-)
-from evo.operators.rules.rule import Application, Example, Rule, RuleOperator, Scene, example_variant
+import functools
+import importlib
+import pkgutil
 
-RULES: tuple[Rule, ...] = (
-    *knobs.RULES,
-    *blocks.RULES,
-    *launch_bounds.RULES,
-    *unroll.RULES,
-    *layout.RULES,
-    *coarsen.RULES,
-    *lanes.RULES,
-    *slices.RULES,
-    *trade.RULES,
-    *splits.RULES,
-    *cache_hints.RULES,
-    *order.RULES,
-    *hoist.RULES,
-    *vector.RULES,
-    *elements.RULES,
-    *batch.RULES,
-    *sums.RULES,
-    *shared.RULES,
-    *tiles.RULES,
-    *ahead.RULES,
-    *early.RULES,
-    *sizes.RULES,
-    *loads.RULES,
-    *exponent.RULES,
-    *arithmetic.RULES,
-    *pairs.RULES,
-    *flags.RULES,
-)
+from evo.errors import UsageError
+from evo.operators.plugins import plugins
+from evo.operators.rules import families
+from evo.operators.rules.operator import RuleOperator
+from evo.operators.rules.rule import Application, Example, Rule, Scene, example_variant
+
+__all__ = [
+    "RULES",
+    "Application",
+    "Example",
+    "Rule",
+    "RuleOperator",
+    "Scene",
+    "all_rules",
+    "example_variant",
+    "rule_operators",
+]
+
+
+def _shipped() -> tuple[Rule, ...]:
+    modules = pkgutil.walk_packages(families.__path__, f"{families.__name__}.")
+    return tuple(rule for module in modules for rule in getattr(importlib.import_module(module.name), "RULES", ()))
+
+
+RULES = _shipped()
+
+
+@functools.cache
+def all_rules() -> tuple[Rule, ...]:
+    """The shipped rules, then those of plug-ins. Raises UsageError for a plug-in that does not fit."""
+    found = {rule.name: rule for rule in RULES}
+    for point, loaded in plugins("evo.rules").items():
+        for rule in loaded if isinstance(loaded, list | tuple) else (loaded,):
+            if not isinstance(rule, Rule):
+                raise UsageError(f"plug-in {point!r} of evo.rules gives no rule", hint="see docs/plugins.md")
+            if rule.name in found:
+                raise UsageError(f"plug-in {point!r} adds rule {rule.name!r}, which there is already", hint="rename it")
+            found[rule.name] = rule
+    return tuple(found.values())
 
 
 def rule_operators() -> tuple[RuleOperator, ...]:
-    """One operator per family, in the order of RULES."""
-    families = dict.fromkeys(rule.family for rule in RULES)
-    return tuple(RuleOperator(family, tuple(rule for rule in RULES if rule.family == family)) for family in families)
-
-
-__all__ = ["RULES", "Application", "Example", "Rule", "RuleOperator", "Scene", "example_variant", "rule_operators"]
+    """One operator per family, in the order of the rules."""
+    found = dict.fromkeys(rule.family for rule in all_rules())
+    return tuple(RuleOperator(family, tuple(r for r in all_rules() if r.family == family)) for family in found)

@@ -13,7 +13,8 @@ from itertools import pairwise
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.errors import SyntaxInvalid
-from evo.operators.rules.rule import Application, Scene, source_of
+from evo.operators.rules.rule import Application, source_of
+from evo.operators.rules.scene import Scene
 from evo.spec.variant import parse_variant
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
@@ -167,3 +168,20 @@ def _back(moved: Sequence[tuple[int, int, int, int]], at: int, end: int) -> int:
         if stop <= at:
             shift = was_stop - stop
     return at + shift
+
+
+def guard_of(source: Source, statements: Sequence[Statement], name: str) -> tuple[int, str] | None:
+    """`if (name >= BOUND || ...) return;`: its place and the bound, which is one name."""
+    for place, statement in enumerate(statements):
+        if not is_guard(statement) or statement.condition is None:
+            continue
+        for part in source.slice(statement.condition).split("||"):
+            if match := re.fullmatch(rf"\s*\(?\s*{name}\s*>=\s*(\w+)\s*\)?\s*", part):
+                return place, match[1]
+    return None
+
+
+def is_guard(statement: Statement) -> bool:
+    """`if (...) return;`"""
+    only = len(statement.body) == 1 and statement.body[0].kind == "return"
+    return statement.kind == "if" and only and not statement.alternative

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 from evo.cuda.source import Source, Span, Statement
-from evo.operators.rules.threads import balanced
+from evo.operators.rules.rewriting import balanced
 
 _COMBINE = {"fmaxf": "fmaxf", "fminf": "fminf", "max": "max", "min": "min"}
 NEUTRAL = {"+": "0.0f", "fmaxf": "-INFINITY", "fminf": "INFINITY"}

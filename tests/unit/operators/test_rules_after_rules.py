@@ -8,7 +8,7 @@ import pytest
 from tiny import evo
 
 from evo.operators import RULES
-from evo.operators.rules.rule import integers_of
+from evo.operators.rules.operator import integers_of
 from evo.spec.task import load_task
 from evo.spec.variant import Variant, parse_variant
 

@@ -1,0 +1,94 @@
+"""The `// evo:` lines of a file as rules read and write them: launch lines, knobs, requirements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evo.cuda.source import Edit, Span
+from evo.operators.rules.rewriting import same
+from evo.operators.rules.scene import Scene
+from evo.spec.variant import LaunchLine
+
+
+def line_span(scene: Scene, number: int) -> Span:
+    """Bytes of a 1-based line, without its newline."""
+    lines = scene.source.data.split(b"\n")
+    start = sum(len(line) + 1 for line in lines[: number - 1])
+    return Span(start, start + len(lines[number - 1]))
+
+
+def ceil_divs(scene: Scene, launch: LaunchLine) -> list[tuple[Span, str, str]]:
+    """Each `ceil_div(a, b)` of a launch line's grid: its bytes, a and b."""
+    line = line_span(scene, launch.line)
+    text = scene.source.slice(line)
+    end = text.find(" block")
+    found = []
+    for match in re.finditer(r"\bceil_div\(", text[: end if end > 0 else len(text)]):
+        depth, comma, at = 1, -1, match.end()
+        while depth and at < len(text):
+            character = text[at]
+            depth += (character == "(") - (character == ")")
+            if character == "," and depth == 1:
+                comma = at
+            at += 1
+        if comma > 0 and not depth:
+            start = line.start + len(text[: match.start()].encode())
+            span = Span(start, start + len(text[match.start() : at].encode()))
+            found.append((span, text[match.end() : comma].strip(), text[comma + 1 : at - 1].strip()))
+    return found
+
+
+def grid_part_of(scene: Scene, launch: LaunchLine, at: Span) -> int:
+    """In which part of a launch line's grid, counted from 0, a place lies."""
+    line = line_span(scene, launch.line)
+    text = scene.source.slice(Span(line.start, at.start)).partition("grid")[2].partition("(")[2]
+    depth = commas = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        commas += character == "," and not depth
+    return commas
+
+
+def new_knob(scene: Scene, name: str, domain: Sequence[int], value: int) -> list[Edit]:
+    """A new knob: its `// evo: knob` line beside the other ones, and its `#define` where all functions see it."""
+    return [
+        Edit(
+            directive_place(scene, ("knob", "macro", "task")),
+            f"// evo: knob {name} in {', '.join(map(str, domain))}\n",
+        ),
+        Edit(definition_place(scene), f"#define {name} {value}\n"),
+    ]
+
+
+def require(scene: Scene, condition: str) -> list[Edit]:
+    """A `// evo: require` line, unless the text has it already."""
+    if any(same(each.text, condition) for each in scene.variant.requires):
+        return []
+    return [Edit(directive_place(scene, ("require", "knob", "macro", "task")), f"// evo: require {condition}\n")]
+
+
+def directive_place(scene: Scene, kinds: Sequence[str]) -> Span:
+    """After the last `// evo:` line of the first kind that there is, else before the first launch line."""
+    at = 0
+    last: dict[str, int] = {}
+    for line in scene.source.data.splitlines(keepends=True):
+        words = line.split()
+        at += len(line)
+        if words[:2] == [b"//", b"evo:"] and len(words) > 2:
+            last[words[2].decode()] = at
+    for kind in kinds:
+        if kind in last:
+            return Span(last[kind], last[kind])
+    start = line_span(scene, min(launch.line for launch in scene.variant.launches)).start
+    return Span(start, start)
+
+
+def definition_place(scene: Scene) -> Span:
+    """After the last knob's `#define` above the first function, else right above that function."""
+    first = min((function.span.start for function in scene.source.functions), default=len(scene.source.data))
+    start = scene.source.line_start(first)
+    ends = [line_span(scene, define.line).end + 1 for define in scene.source.defines]
+    before = [end for end in ends if end <= start]
+    at = max(before) if before else start
+    return Span(at, at)

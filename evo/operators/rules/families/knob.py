@@ -1,0 +1,196 @@
+"""Knobs moved to another value of their domain, and block sizes that are written out made knobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from evo.cuda.source import Define, Edit, Function, Span
+from evo.operators.rules.directives import directive_place, line_span, new_knob
+from evo.operators.rules.rewriting import fresh
+from evo.operators.rules.rule import Application, Example, Rule, Scene
+from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
+from evo.spec.variant import Knob, LaunchLine
+
+_WARP = 32
+_SIZES = (32, 64, 128, 256, 512, 1024)
+_SIDES = (1, 2, 4, 8, 16, 32, 64, 128)
+_NUMBER = re.compile(rb"(?<![\w.])(\d+)[uU]?(?![\w.])")
+_AXES = "xyz"
+_LAYOUT = re.compile(r"^(PAD|SWIZZLE)|_(PAD|SWIZZLE)$")  # those belong to the layout family
+
+
+def is_layout_knob(name: str) -> bool:
+    return _LAYOUT.search(name) is not None
+
+
+def knob_moves(scene: Scene, knob: Knob) -> Iterator[Application]:
+    """Every other value of the domain; rank is the distance within the domain as declared."""
+    line = scene.variant.text.split("\n")[knob.line - 1]
+    match = re.search(rf"\b{knob.name}\b(?:\s*=)?\s+(-?\w+)", line) or re.search(rf"\b{knob.name}\s*=\s*(-?\w+)", line)
+    if match is None:
+        return
+    before = "\n".join(scene.variant.text.split("\n")[: knob.line - 1])
+    at = len(before.encode()) + (1 if knob.line > 1 else 0) + len(line[: match.start(1)].encode())
+    span = Span(at, at + len(match[1].encode()))
+    here = knob.domain.index(knob.value)
+    for place, value in enumerate(knob.domain):
+        if place != here:
+            yield Application(
+                edits=(Edit(span, str(value)),),
+                summary=f"{knob.name} {knob.value} -> {value}",
+                arguments={"knob": knob.name, "from": knob.value, "to": value},
+                rank=abs(place - here) - 1,
+            )
+
+
+def _find_moves(scene: Scene) -> Iterator[Application]:
+    for knob in scene.variant.knobs:
+        if not is_layout_knob(knob.name):
+            yield from knob_moves(scene, knob)
+
+
+_MODE = (
+    "// evo: knob MODE in fast, safe\nenum {{ fast, safe }};\nconstexpr int MODE = {};\n"
+    "__device__ int mode() {{ return MODE; }}\n"
+)
+
+
+def _find_sizes(scene: Scene) -> Iterator[Application]:
+    if len(scene.variant.launches) != 1:
+        return  # several kernels may share a size, or what one leaves for the other
+    for function, launch in kernels(scene):
+        if len(launch.block) == 1:
+            yield from _find_line(scene, function, launch)
+    for index in thread_indices(scene, whole=True):
+        if len(index.launch.block) > 1 and not index.lanes:
+            yield from _find_side(scene, index)
+
+
+def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator[Application]:
+    """Blocks of one row: every place of the launch line and the kernel that says so many threads."""
+    written = launch.block[0].text.strip()
+    now = int(written) if written.isdigit() else 0
+    if now % _WARP or now not in _SIZES:
+        return
+    line, body = line_span(scene, launch.line), Span(function.span.start, function.body.end)
+    planned, used = _numbers(scene, line, now), _numbers(scene, body, now)
+    outside = _numbers(scene, Span(0, len(scene.source.data)), now)
+    defines = [d for d in scene.source.defines if re.fullmatch(rf"{now}[uU]?", d.value)]
+    spans = [span for span in outside if not any(place.holds(span) for place in (line, body))]
+    if len(defines) > 1 or any(not any(d.span.holds(span) for d in defines) for span in spans):
+        return  # what else has that size is not known
+    warps, text = now // _WARP, scene.source.slice(body)
+    if (warps > 2 and _numbers(scene, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
+        return  # as many warps, written out, or a kernel for one
+    own = defines[0] if defines else None
+    is_told = bool(used or own or re.search(r"\bblockDim\.x\b", text) or len(planned) > 1)
+    values = sorted(
+        (size for size in _SIZES if size != now), key=lambda size: abs(size.bit_length() - now.bit_length())
+    )
+    for place, value in enumerate(values if is_told else ()):
+        name, edits = _size_knob(scene, own, _SIZES, value)  # what is a `#define` already keeps its name
+        yield Application(
+            edits=(*edits, *(Edit(span, name) for span in (*planned, *used))),
+            summary=f"{function.name}: {now} -> {value} threads a block",
+            arguments={"kernel": function.name, "from": now, "to": value},
+            rank=place // 2,
+        )
+
+
+def _find_side(scene: Scene, index: ThreadIndex) -> Iterator[Application]:
+    """One side of a block of rows and columns, where nothing is shared among its threads."""
+    body = scene.source.slice(index.function.body)
+    written = scene.source.slice(index.threads_at)
+    if not index.threads.isdigit() or re.search(r"__shared__|_sync", body) or int(index.threads) not in _SIDES:
+        return
+    if not (written.isdigit() or written == f"blockDim.{index.axis}"):
+        return
+    now, line = int(index.threads), line_span(scene, index.launch.line)
+    at = _side(scene, line, _AXES.index(index.axis))
+    other = [use for use in re.findall(r"\bblockDim\.[xyz]", body) if use == f"blockDim.{index.axis}"]
+    if at is None or len(other) > (written == f"blockDim.{index.axis}"):
+        return
+    name = fresh(scene, f"BLOCK_{index.axis.upper()}")
+    values = sorted(
+        (side for side in _SIDES if side != now), key=lambda side: abs(side.bit_length() - now.bit_length())
+    )
+    for place, value in enumerate(values[:4]):
+        yield Application(
+            edits=(
+                *new_knob(scene, name, _SIDES, value),
+                Edit(index.grid_at, f"ceil_div({index.extent}, {name})"),
+                Edit(at, name),
+                *([Edit(index.threads_at, name)] if written.isdigit() else []),
+            ),
+            summary=f"{index.function.name}: {now} -> {value} threads along {index.axis} of a block",
+            arguments={"kernel": index.function.name, "axis": index.axis, "from": now, "to": value},
+            rank=place // 2,
+        )
+
+
+def _numbers(scene: Scene, span: Span, wanted: int) -> list[Span]:
+    """Where an integer stands in a span, remarks and directives but the launch line left out."""
+    data = scene.source.data
+    found = []
+    for match in _NUMBER.finditer(data, span.start, span.end):
+        before = data[scene.source.line_start(match.start()) : match.start()]
+        is_remark = b"//" in before and not re.match(rb"\s*//\s*evo:\s*launch\b", before)
+        if int(match[1]) == wanted and not is_remark:
+            found.append(Span(match.start(), match.end()))
+    return found
+
+
+def _side(scene: Scene, line: Span, place: int) -> Span | None:
+    """The number in one part of a launch line's block."""
+    match = re.search(r"\bblock\s*\(([^()]*)\)", scene.source.slice(line))
+    parts = match[1].split(",") if match is not None else []
+    if match is None or place >= len(parts) or not parts[place].strip().isdigit():
+        return None
+    start = line.start + match.start(1) + sum(len(part) + 1 for part in parts[:place])
+    start += len(parts[place]) - len(parts[place].lstrip())
+    return Span(start, start + len(parts[place].strip()))
+
+
+def _size_knob(scene: Scene, own: Define | None, domain: Sequence[int], value: int) -> tuple[str, list[Edit]]:
+    """A new knob, or the `#define` that says so many threads made one."""
+    if own is None:
+        name = fresh(scene, "THREADS")
+        return name, new_knob(scene, name, domain, value)
+    line = f"// evo: knob {own.name} in {', '.join(map(str, domain))}\n"
+    at = Span(own.span.start, own.span.start + len(own.value.encode()))  # without what ends the line
+    return own.name, [Edit(directive_place(scene, ("knob", "macro", "task")), line), Edit(at, str(value))]
+
+
+RULES = (
+    Rule(
+        name="knob",
+        family="knob",
+        sentence="Moves one declared knob to another value of its domain, neighbours first.",
+        find=_find_moves,
+        examples=(
+            Example(
+                "// evo: knob BLOCK_N in 16, 32\n#define BLOCK_N 16\n",
+                "// evo: knob BLOCK_N in 16, 32\n#define BLOCK_N 32\n",
+            ),
+            Example(_MODE.format("safe"), _MODE.format("fast")),
+        ),
+        reason="tile shapes and stages trade reuse against occupancy, and only a measurement knows the balance",
+        expected="a better balance of reuse, latency hiding and occupancy",
+        risk="more shared memory or registers per block can cost resident blocks",
+        next_if_kept="the next value in the same direction",
+        next_if_reverted="the other direction, or another knob",
+    ),
+    Rule(
+        name="block_size",
+        family="knob",
+        sentence="Makes a block size that is written out a knob, with another value than it had.",
+        find=_find_sizes,
+        examples=(Example.of_files("block_size"),),
+        reason="the block size decides how many warps an SM holds, and how large the last wave is",
+        expected="more resident warps, or less waiting at barriers",
+        risk="what else has that size in the kernel may not be told from it",
+        next_if_kept="the next size",
+        next_if_reverted="a size in the other direction",
+    ),
+)

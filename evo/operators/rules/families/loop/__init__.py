@@ -1,0 +1,1 @@
+"""Rules that take loops apart and put them together."""

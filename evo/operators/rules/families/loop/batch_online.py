@@ -1,0 +1,199 @@
+"""An online softmax in batches: one maximum and one rescaling for several steps instead of one for each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from evo.cuda.source import Edit, Loop, Source, Span, Statement
+from evo.operators.rules.directives import new_knob
+from evo.operators.rules.rewriting import fresh
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+
+_SIZES = (2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """The parts of one step: score, its maximum, the factor for what is already there, the weight, and what it adds to.
+
+    before: statements that compute the score. after: those that add weighted values; updates: the additions in them.
+    """
+
+    score: str
+    largest: str
+    new_largest: str
+    keep: str
+    weight: str
+    exp: str
+    total: str
+    before: tuple[Statement, ...]
+    after: tuple[Statement, ...]
+    updates: tuple[tuple[Statement, tuple[Statement, ...]], ...]  # each with the loops around it
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    for function in scene.source.functions:
+        known = {s.span: s for top in scene.source.statements(function) for s in top.all()}
+        for loop in scene.source.loops:
+            statement = known.get(loop.span)
+            if loop.function != function.name or statement is None or not statement.is_counted:
+                continue
+            if statement.step != "1" or statement.relation != "<" or statement.limit is None:
+                continue
+            online = online_of(scene.source, statement)
+            if online is None or scene.source.type_of(function.name, statement.limit) != "int":
+                continue
+            for value in (4, 8, 2, 16):
+                yield Application(
+                    edits=tuple(_edits(scene, loop, statement, online, value)),
+                    summary=f"loop over {loop.variable} (line {scene.source.line(loop.span.start)}):"
+                    f" one maximum and one rescaling for {value} steps",
+                    arguments={"function": function.name, "to": value},
+                    rank=0 if value in (4, 8) else 1,
+                )
+
+
+def online_of(source: Source, loop: Statement) -> Online | None:
+    """The parts, where the body is an online softmax and nothing else."""
+    for place, top in enumerate(loop.body):
+        if top.kind != "declare" or top.value is None:
+            continue
+        match = re.fullmatch(r"fmaxf\((\w+), (\w+)\)", source.slice(top.value))
+        if match is None:
+            continue
+        for largest, score in (match.groups(), match.groups()[::-1]):
+            found = _steps(source, loop, place, largest, score)
+            if found is not None:
+                return found
+    return None
+
+
+def _steps(source: Source, loop: Statement, place: int, largest: str, score: str) -> Online | None:
+    new, middle, after = loop.body[place].name, loop.body[place + 1 : place + 5], loop.body[place + 5 :]
+    names: dict[str, str] = {}
+    for step in middle:
+        value = source.slice(step.value) if step.value is not None else ""
+        exponential = re.fullmatch(rf"(\w+)\((\w+) - {new}\)", value)
+        if step.kind == "declare" and exponential and exponential[2] in (largest, score):
+            names["keep" if exponential[2] == largest else "weight"] = step.name
+            names["exp"] = exponential[1]
+        elif step.kind == "assign" and step.name == largest and step.operator == "=" and value == new:
+            names["moved"] = step.name
+        elif step.kind == "assign" and step.name:
+            names["total"], names["sum"] = step.name, value
+    if set(names) != {"keep", "weight", "exp", "moved", "total", "sum"}:
+        return None
+    if names["sum"] != f"{names['total']} * {names['keep']} + {names['weight']}":
+        return None
+    before = loop.body[:place]
+    declared = {s.name for s in loop.all() if s.kind == "declare"}
+    inside = [s for top in before for s in top.all()]
+    if score not in {s.name for s in before if s.kind == "declare"} or any(
+        s.kind not in ("declare", "for", "assign", "block", "empty") or (s.kind == "assign" and s.name not in declared)
+        for s in inside
+    ):
+        return None
+    updates = [found for top in after for found in _updates(source, top, names["keep"], names["weight"])]
+    if not updates or len(updates) != sum(s.kind == "assign" for top in after for s in top.all()):
+        return None
+    if any(s.kind not in ("for", "declare", "assign", "block", "empty") for top in after for s in top.all()):
+        return None
+    return Online(
+        score, largest, new, names["keep"], names["weight"], names["exp"], names["total"], before, after, tuple(updates)
+    )
+
+
+def _updates(
+    source: Source, statement: Statement, keep: str, weight: str, around: tuple[Statement, ...] = ()
+) -> Iterator[tuple[Statement, tuple[Statement, ...]]]:
+    """`T = T * keep + weight * value`, with the loops around it."""
+    if statement.kind == "assign" and statement.target is not None and statement.value is not None:
+        target = re.escape(source.slice(statement.target))
+        if re.match(rf"{target} \* {keep} \+ {weight} \* ", source.slice(statement.value)):
+            yield statement, around
+    for inner in statement.body:
+        yield from _updates(source, inner, keep, weight, (*around, statement) if statement.kind == "for" else around)
+
+
+def _edits(scene: Scene, loop: Loop, statement: Statement, online: Online, value: int) -> Iterator[Edit]:
+    source, j, indent = scene.source, loop.variable, loop.indent
+    assert statement.limit is not None
+    assert statement.header is not None
+    assert statement.body_span is not None
+    limit = source.slice(statement.limit)
+    count, all_of = fresh(scene, f"{j.upper()}_BATCH"), fresh(scene, f"{online.score}_all")
+    u, at = fresh(scene, "u"), fresh(scene, f"{j}_at")
+    inner, deeper = indent + "    ", indent + "        "
+    over = f"#pragma unroll\n{inner}for (int {u} = 0; {u} < {count}; ++{u})"
+    place = f"{deeper}const int {at} = min({j} + {u}, {limit} - 1);\n"
+    scores = _text(source, statement.body_span.start + 1, online.before[-1].span.end, {j: at}).strip("\n")
+    scores = _deeper(scores)
+    scaled = "".join(_rescaled(source, online, update, around, inner) for update, around in online.updates)
+    added = _text(source, online.after[0].span.start, online.after[-1].span.end, {j: at})
+    added = _deeper(added).lstrip()
+    for update, _ in online.updates:
+        assert update.target is not None
+        target = source.renamed(update.target, {j: at})
+        added = added.replace(
+            f"{target} = {target} * {online.keep} + {online.weight} *", f"{target} += {online.weight} *"
+        )
+    pragma = "#pragma unroll\n" if online.after[0].kind == "for" else ""
+    body = (
+        f"{{\n{inner}float {all_of}[{count}];\n{over} {{\n{place}{scores}\n"
+        f"{deeper}{all_of}[{u}] = {j} + {u} < {limit} ? {online.score} : -INFINITY;\n{inner}}}\n"
+        f"{inner}float {online.new_largest} = {online.largest};\n"
+        f"{over} {online.new_largest} = fmaxf({online.new_largest}, {all_of}[{u}]);\n"
+        f"{inner}const float {online.keep} = {online.exp}({online.largest} - {online.new_largest});\n"
+        f"{inner}{online.largest} = {online.new_largest};\n{inner}{online.total} *= {online.keep};\n{scaled}"
+        f"{over} {{\n{place}{deeper}const float {online.weight} = {online.exp}({all_of}[{u}] - {online.new_largest});\n"
+        f"{deeper}{online.total} += {online.weight};\n{pragma}{deeper}{added}\n{inner}}}\n{indent}}}"
+    )
+    header = source.slice(statement.header)
+    step = re.search(rf";\s*(\+\+\s*{j}|{j}\s*\+\+|{j}\s*\+=\s*1)\s*\)\s*$", header)
+    if step is None:
+        return
+    start = statement.header.start + len(header[: step.start(1)].encode())
+    yield from new_knob(scene, count, _SIZES, value)
+    yield Edit(Span(start, start + len(step[1].encode())), f"{j} += {count}")
+    yield Edit(statement.body_span, body)
+
+
+def _text(source: Source, start: int, end: int, names: dict[str, str]) -> str:
+    return source.renamed(Span(start, end), names)
+
+
+def _rescaled(source: Source, online: Online, update: Statement, around: Sequence[Statement], indent: str) -> str:
+    """The loops around an update with nothing but its rescaling inside."""
+    assert update.target is not None
+    text = f"{source.slice(update.target)} *= {online.keep};"
+    for depth, loop in reversed(list(enumerate(around))):
+        assert loop.header is not None
+        pad, head = indent + "    " * depth, source.slice(loop.header).strip()
+        text = f"{pad}{head} {{\n{text}\n{pad}}}" if "for (" in text else f"{pad}{head} {text}"
+        text = f"#pragma unroll\n{text}"
+    return text + "\n" if around else f"{indent}{text}\n"
+
+
+def _deeper(text: str) -> str:
+    """One level further in; directives stay where they are."""
+    return re.sub(r"(?m)^(?=[^#\n])", "    ", text)
+
+
+RULES = (
+    Rule(
+        name="batch_online",
+        family="loop",
+        sentence="Lets an online softmax take several steps under one maximum: their scores first, then one rescaling,"
+        " then their weighted values.",
+        find=_find,
+        examples=(Example.of_files("batch_online"),),
+        reason="each step waits for the maximum of the one before it and rescales everything that was added up",
+        expected="independent scores that overlap, and as many times fewer rescalings as steps in a batch",
+        risk="registers for the scores of a batch; steps past the end are computed and weighted by zero",
+        next_if_kept="a larger batch",
+        next_if_reverted="a smaller one, or lazy rescaling",
+    ),
+)

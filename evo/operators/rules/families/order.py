@@ -1,0 +1,179 @@
+"""Which block does which part of the work, and in what order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.directives import line_span, new_knob
+from evo.operators.rules.guards import behind_guard, guard_of, is_guard
+from evo.operators.rules.rewriting import fresh, indent_of
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
+from evo.spec.variant import LaunchLine
+
+_GROUPS = (2, 4, 8, 16)
+_PER_SM = (2, 4, 8, 16)
+
+
+def _block_uses(scene: Scene, function: Function, axis: str) -> list[Span]:
+    text = scene.source.data[function.body.start : function.body.end]
+    found = re.finditer(rb"\bblockIdx\." + axis.encode() + rb"\b", text)
+    return [Span(function.body.start + m.start(), function.body.start + m.end()) for m in found]
+
+
+def _is_alone(scene: Scene, function: Function, words: str) -> bool:
+    """Whether no other function or macro looks at the grid."""
+    outside = scene.source.data[: function.body.start] + scene.source.data[function.body.end :]
+    return not re.search(words, outside.decode())
+
+
+def _grids(scene: Scene) -> Iterator[tuple[Function, LaunchLine, dict[str, list[Span]]]]:
+    """Kernels that know their block's place in x and y, and nothing of the grid; with where they look at it."""
+    for function, launch in kernels(scene):
+        uses = {axis: _block_uses(scene, function, axis) for axis in "xy"}
+        if len(launch.grid) < 2 or not all(uses.values()) or not _is_alone(scene, function, r"\b(blockIdx|gridDim)\b"):
+            continue
+        if re.search(r"\bgridDim\b", scene.source.slice(function.body)):
+            continue
+        yield function, launch, uses
+
+
+def _find_raster(scene: Scene) -> Iterator[Application]:
+    for function, _, uses in _grids(scene):
+        name, x, y = fresh(scene, "BLOCK_GROUP"), fresh(scene, "block_x"), fresh(scene, "block_y")
+        block, first, rows = fresh(scene, "block_number"), fresh(scene, "group_first"), fresh(scene, "group_rows")
+        start = function.body.start + 1
+        text = (
+            f"\n    // Blocks in groups of {name} rows, column by column: neighbours in time share what they read."
+            f"\n    const int {block} = blockIdx.y * gridDim.x + blockIdx.x;"
+            f"\n    const int {first} = {block} / ({name} * gridDim.x) * {name};"
+            f"\n    const int {rows} = min((int)gridDim.y - {first}, {name});"
+            f"\n    const int {y} = {first} + {block} % ({name} * gridDim.x) % {rows};"
+            f"\n    const int {x} = {block} % ({name} * gridDim.x) / {rows};"
+        )
+        for value in (8, 4, 16, 2):
+            yield Application(
+                edits=(
+                    *new_knob(scene, name, _GROUPS, value),
+                    Edit(Span(start, start), text),
+                    *(Edit(span, x) for span in uses["x"]),
+                    *(Edit(span, y) for span in uses["y"]),
+                ),
+                summary=f"{function.name}: blocks in groups of {value} rows",
+                arguments={"kernel": function.name, "to": value},
+                rank=0 if value == 8 else 1,
+            )
+
+
+def _find_swap(scene: Scene) -> Iterator[Application]:
+    for function, launch, uses in _grids(scene):
+        first, second = launch.grid[0].text.strip(), launch.grid[1].text.strip()
+        line = line_span(scene, launch.line)
+        text = scene.source.slice(line)
+        before = re.search(rf"grid\s*\(\s*{re.escape(first)}\s*,\s*{re.escape(second)}", text)
+        if before is None:
+            continue
+        at = line.start + len(text[: before.start()].encode())
+        yield Application(
+            edits=(
+                Edit(Span(at, at + len(before[0].encode())), f"grid ({second}, {first}"),
+                *(Edit(span, "blockIdx.y") for span in uses["x"]),
+                *(Edit(span, "blockIdx.x") for span in uses["y"]),
+            ),
+            summary=f"{function.name}: blocks run through y before x",
+            arguments={"kernel": function.name},
+        )
+
+
+def _find_stride(scene: Scene) -> Iterator[Application]:
+    for index in thread_indices(scene, whole=True):
+        edits = strided(scene, index)
+        if not edits:
+            continue
+        name, whole = fresh(scene, "BLOCKS_PER_SM"), scene.source.slice(index.grid_at)
+        for count in (8, 4, 16, 2):
+            yield Application(
+                edits=(
+                    *new_knob(scene, name, _PER_SM, count),
+                    Edit(index.grid_at, f"min({whole}, chip.sms * {name})"),
+                    *edits,
+                ),
+                summary=f"{index.function.name}: {count} blocks an SM walk {index.name} with the grid's stride",
+                arguments={"kernel": index.function.name, "to": count},
+                rank=0 if count == 8 else 1,
+            )
+
+
+def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
+    """What a kernel's body becomes where a thread walks its index with the grid's stride; () where it may not."""
+    source, function = scene.source, index.function
+    body = source.slice(function.body)
+    if len(index.launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:
+        return ()
+    statements = source.statements(function)
+    guard = guard_of(source, statements, index.name)
+    if guard is None or guard[0] <= index.place or not is_guard(statements[guard[0]]):
+        return ()
+    place, bound = guard
+    test, between, rest = statements[place].condition, statements[index.place + 1 : place], statements[place + 1 :]
+    if test is None or "||" in source.slice(test) or not rest or index.statement.value is None:
+        return ()
+    if any(inner.kind == "return" for s in rest for inner in s.all()):
+        return ()
+    if any(s.kind != "declare" or index.name in s.reads for s in between):
+        return ()
+    start = index.statement.span.start
+    indent, step = indent_of(source, start), f"(int)gridDim.x * ({index.threads})"
+    value = source.slice(index.statement.value)
+    head = f"for (int {index.name} = {value}; {index.name} < {bound}; {index.name} += {step}) {{"
+    closing = rest[-1].span.end
+    own, test_at = index.statement.span, statements[place].span
+    is_alone = not source.slice(Span(own.end, statements[index.place + 1].span.start)).strip()  # no remark behind it
+    apart = Edit(Span(start, between[0].span.start) if is_alone and between else own, "")
+    return (
+        *((apart, Edit(test_at, head)) if between or not is_alone else (Edit(Span(start, test_at.end), head),)),
+        Edit(Span(closing, closing), f"\n{indent}}}"),
+    )
+
+
+RULES = (
+    Rule(
+        name="raster",
+        family="order",
+        sentence="Runs blocks in groups of rows, column by column, instead of row by row.",
+        find=_find_raster,
+        examples=(Example.of_files("raster"),),
+        reason="blocks that run together then share rows and columns of their inputs in L2",
+        expected="less DRAM traffic where the inputs do not fit in L2",
+        risk="a few integer instructions per block; nothing to gain where L2 holds everything",
+        next_if_kept="another group size",
+        next_if_reverted="the other order of x and y",
+    ),
+    Rule(
+        name="swap_axes",
+        family="order",
+        sentence="Swaps the x and y axes of a grid, so that blocks run down columns before rows.",
+        find=_find_swap,
+        examples=(Example.of_files("swap_axes"),),
+        reason="blocks with neighbouring numbers run together; what they share should be the larger input",
+        expected="more L2 hits, or fewer blocks that wait for the same DRAM row",
+        risk="the inputs swap roles, and the other one may be the worse",
+        next_if_kept="groups of rows",
+        next_if_reverted="groups of rows",
+    ),
+    Rule(
+        name="grid_stride",
+        family="order",
+        sentence="Starts a few blocks per SM, each of which walks the index with the grid's stride.",
+        find=behind_guard(_find_stride),
+        examples=(Example.of_files("grid_stride"),),
+        reason="starting a block costs time, and a last wave leaves SMs idle",
+        expected="no tail wave, and set-up once per thread instead of once per element",
+        risk="fewer threads in flight; the loop's own instructions",
+        next_if_kept="more blocks per SM",
+        next_if_reverted="a larger block",
+    ),
+)

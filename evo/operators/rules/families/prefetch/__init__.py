@@ -1,0 +1,1 @@
+"""Rules that load values before they are needed."""

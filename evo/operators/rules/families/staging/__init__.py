@@ -1,0 +1,1 @@
+"""Rules that keep in shared memory what a block reads more than once."""

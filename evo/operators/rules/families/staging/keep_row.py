@@ -1,0 +1,88 @@
+"""Elements of a row kept in shared memory between the passes of a block over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evo.cuda.source import Edit, Span, Statement
+from evo.operators.rules.directives import line_span, require
+from evo.operators.rules.element import BYTES
+from evo.operators.rules.reductions import shareable
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+from evo.operators.rules.thread_index import kernels
+
+
+def _find_keep(scene: Scene) -> Iterator[Application]:
+    for function, launch in kernels(scene):
+        text = scene.source.slice(function.body)
+        if launch.shared.text.strip() != "0" or "extern __shared__" in text or len(launch.block) > 1:
+            continue
+        tops = scene.source.statements(function)
+        loops = [
+            s for s in tops if s.kind == "for" and s.start is not None and scene.source.slice(s.start) == "threadIdx.x"
+        ]
+        heads = {scene.source.slice(s.header).strip() for s in loops if s.header is not None}
+        if len(loops) < 2 or len(heads) != 1 or any(shareable(scene.source, s) is None for s in loops):
+            continue
+        first = loops[0]
+        assert first.limit is not None
+        axis = scene.axis_of(function, scene.source.slice(first.limit))
+        if axis is None or first.body_span is None:
+            continue
+        for name in sorted({use.name for use in scene.source.subscripts(first.body_span) if use.is_read}):
+            edits = _kept(scene, function.body, loops, name)
+            kind = scene.source.element_type(function.name, name)
+            if edits is None or kind not in BYTES:
+                continue
+            line = line_span(scene, launch.line)
+            at = line.start + scene.source.slice(line).rindex("shared 0")
+            start = function.body.start + 1
+            yield Application(
+                edits=(
+                    *require(scene, "shared <= chip.shared_per_block_optin"),
+                    Edit(Span(at, at + len("shared 0")), f"shared ({axis} * {BYTES[kind]})"),
+                    Edit(Span(start, start), f"\n    extern __shared__ {kind} {name}_kept[];"),
+                    *edits,
+                ),
+                summary=f"{function.name}: {name} is kept in shared memory between its {len(loops)} passes",
+                arguments={"kernel": function.name, "array": name},
+            )
+
+
+def _kept(scene: Scene, body: Span, loops: list[Statement], name: str) -> list[Edit] | None:
+    """The first loop fills what the others read: each thread its own elements, so no barrier is needed."""
+    uses = [use for use in scene.source.subscripts(body) if use.name == name]
+    read_by = [[use for use in uses if loop.body_span is not None and loop.body_span.holds(use.span)] for loop in loops]
+    inside = sum(len(each) for each in read_by)
+    if f"{name}_kept" in scene.source.text or inside != len(uses) or not all(read_by[:1]) or not any(read_by[1:]):
+        return None
+    for loop, each in zip(loops, read_by, strict=True):
+        if any(not use.is_read or scene.source.slice(use.indices[0]).strip() != loop.name for use in each):
+            return None
+    first, i = loops[0], loops[0].name
+    assert first.body_span is not None
+    if any(scene.source.is_conditional(use.span, first.body_span) for use in read_by[0]):
+        return None
+    begin = f"{{ {name}_kept[{i}] = {name}[{i}]; "
+    edits = [
+        Edit(Span(first.body_span.start, first.body_span.start), begin),
+        Edit(Span(first.body_span.end, first.body_span.end), " }"),
+    ]
+    return edits + [Edit(use.span, f"{name}_kept[{i}]") for each in read_by for use in each]
+
+
+RULES = (
+    Rule(
+        name="keep_row",
+        family="staging",
+        sentence="Keeps the elements of a row in shared memory between the passes of a block over it.",
+        find=_find_keep,
+        examples=(Example.of_files("keep_row", axes=("N",)),),
+        reason="each pass over a row that the caches do not hold reads it from memory again",
+        expected="one read of the row from global memory instead of one per pass",
+        risk="shared memory per block limits how many blocks run; the caches may have held the row",
+        next_if_kept="wider loads in the first pass",
+        next_if_reverted="fewer passes",
+    ),
+)

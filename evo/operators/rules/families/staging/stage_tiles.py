@@ -1,0 +1,169 @@
+"""Tiles in shared memory: what the threads of a row or a column of a block all read is loaded once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.cuda.source import Edit, Function, Span, Statement, Subscript
+from evo.operators.rules.dependence import is_own, varying
+from evo.operators.rules.directives import new_knob
+from evo.operators.rules.element import BYTES
+from evo.operators.rules.guards import behind_guard, guard_of, is_guard
+from evo.operators.rules.reductions import shareable
+from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+from evo.operators.rules.thread_index import ThreadIndex, thread_indices
+
+_TILES = (8, 16, 32, 64)
+_SHARING = ("__shared__", "__sync", "_sync", "asm", "atomic", "goto", "[&", "[=")
+
+
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    """A kernel whose block has rows and columns of threads that walk one sum together."""
+
+    function: Function
+    row: ThreadIndex  # along threadIdx.y
+    column: ThreadIndex  # along threadIdx.x
+    bounds: tuple[str, str]
+    tops: tuple[Statement, ...]
+    loop: Statement
+    reads: tuple[tuple[Subscript, bool], ...]  # each, and whether it is the same for a row (else for a column)
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    indices = tuple(thread_indices(scene))
+    for row in indices:
+        for column in indices:
+            if row.function.name != column.function.name or (row.axis, column.axis) != ("y", "x"):
+                continue
+            walk = _walk(scene, row, column)
+            if walk is None:
+                continue
+            for value in (16, 32, 8):
+                yield Application(
+                    edits=tuple(_edits(scene, walk, value)),
+                    summary=f"{row.function.name}: {' and '.join(dict.fromkeys(use.name for use, _ in walk.reads))}"
+                    f" through shared memory, {value} steps of {walk.loop.name} at a time",
+                    arguments={"kernel": row.function.name, "to": value},
+                    rank=0 if value == 16 else 1,
+                )
+
+
+def _walk(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _Walk | None:
+    source, function = scene.source, row.function
+    text = source.slice(function.body)
+    if any(word in text for word in _SHARING) or len(row.launch.block) != 2 or row.lanes or column.lanes:
+        return None
+    tops = source.statements(function)
+    found = [guard_of(source, tops, index.name) for index in (row, column)]
+    guards = [top for top in tops if is_guard(top)]
+    loops = [top for top in tops if top.kind == "for"]
+    if None in found or len(guards) != 1 or len(loops) != 1:
+        return None
+    condition, (loop,) = guards[0].condition, loops
+    if condition is None or source.slice(condition).count("||") != 1 or loop.limit is None or loop.start is None:
+        return None
+    stores = [top for top in tops if top.kind == "assign" and not top.name]
+    rest = [top for top in tops if top not in (*guards, *stores, loop)]
+    if not stores or any(not is_own(source, top) or top.dims for top in rest):
+        return None
+    if any(s.kind == "return" for top in tops if top is not guards[0] for s in top.all()):
+        return None
+    by_row, by_column = varying(source, tops, row), varying(source, tops, column)
+    limit = {name for name, _ in source.names(loop.limit)}
+    shared = shareable(source, loop)
+    if shared is None or shared.stores or loop.step != "1" or loop.relation != "<" or source.slice(loop.start) != "0":
+        return None
+    totals = {reduction.name for reduction in shared.reductions}
+    inside = {s.name for s in loop.all() if s.kind == "declare"} | totals
+    if limit & (by_row | by_column):
+        return None
+    reads = []
+    for use in source.subscripts(loop.body_span or loop.span):
+        names = {name for name, _ in source.names(use.span)}
+        kind = source.element_type(function.name, use.name)
+        if loop.name not in names or not use.is_read or len(use.indices) != 1 or names & inside or kind not in BYTES:
+            continue
+        if bool(names & by_row) != bool(names & by_column) and not source.is_conditional(
+            use.span, loop.body_span or loop.span
+        ):
+            reads.append((use, bool(names & by_row)))
+    bounds = tuple(guard[1] for guard in found if guard is not None)
+    return _Walk(function, row, column, (bounds[0], bounds[1]), tops, loop, tuple(reads)) if reads else None
+
+
+def _edits(scene: Scene, walk: _Walk, value: int) -> Iterator[Edit]:
+    source, loop = scene.source, walk.loop
+    assert loop.limit is not None
+    tile, start, at = fresh(scene, "TILE"), fresh(scene, f"{loop.name}_tile"), fresh(scene, "at")
+    heres = [fresh(scene, f"{index.name}_here") for index in (walk.row, walk.column)]
+    yield from new_knob(scene, tile, _TILES, value)
+    for index, here, bound in zip((walk.row, walk.column), heres, walk.bounds, strict=True):
+        assert index.statement.value is not None
+        indent = indent_of(source, index.statement.span.start)
+        text = f"const {index.kind} {here} = {source.slice(index.statement.value)};\n"
+        yield Edit(index.statement.span, f"{text}{indent}const {index.kind} {index.name} = min({here}, {bound} - 1);")
+    inside = fresh(scene, "inside")
+    for top in walk.tops:
+        if is_guard(top):
+            tests = (f"{here} < {bound}" for here, bound in zip(heres, walk.bounds, strict=True))
+            yield Edit(top.span, f"const bool {inside} = {' && '.join(tests)};")
+        elif top.kind == "assign" and not top.name:
+            yield Edit(top.span, f"if ({inside}) {source.slice(top.span)}")
+    above = source.above(loop.span)
+    if above is None:
+        above = loop.span.start
+    yield Edit(Span(above, loop.span.end), _loop(scene, walk, tile, start, at, above))
+
+
+def _loop(scene: Scene, walk: _Walk, tile: str, start: str, at: str, above: int) -> str:
+    source, loop = scene.source, walk.loop
+    assert loop.limit is not None
+    assert loop.start is not None
+    indent, i, limit = indent_of(source, loop.span.start), loop.name, source.slice(loop.limit)
+    inner, names, declared, filled, edits = indent + "    ", dict[str, str](), "", "", []
+    for use, is_row in walk.reads:
+        text = source.slice(use.span)
+        if text not in names:
+            name = fresh(scene, f"{use.name}_tile")
+            names[text] = name = f"{name}_{len(names) + 1}" if name in names.values() else name
+            kind = source.element_type(walk.function.name, use.name)
+            index, other = (walk.row, walk.column) if is_row else (walk.column, walk.row)
+            mine = f"threadIdx.{index.axis}"
+            dims = f"[{index.threads}][{tile}]" if is_row else f"[{tile}][{index.threads}]"
+            place = f"[{mine}][{at}]" if is_row else f"[{at}][{mine}]"
+            declared += f"{indent}__shared__ {kind} {name}{dims};\n"
+            filled += (
+                f"{inner}for (int {at} = threadIdx.{other.axis}; {at} < {tile}; {at} += {other.threads}) {{\n"
+                f"{inner}    const int {i} = min({start} + {at}, {limit} - 1);\n"
+                f"{inner}    {name}{place} = {text};\n{inner}}}\n"
+            )
+        step = f"[{i} - {start}]"
+        place = f"[threadIdx.y]{step}" if is_row else f"{step}[threadIdx.x]"
+        edits.append(Edit(use.span, f"{names[text]}{place}"))
+    edits += [Edit(loop.start, start), Edit(loop.limit, f"min({limit}, {start} + {tile})")]
+    walked = indented(rewritten(source, Span(above, loop.span.end), edits))
+    return (
+        f"{declared}{indent}for (int {start} = 0; {start} < {limit}; {start} += {tile}) {{\n{filled}"
+        f"{inner}__syncthreads();\n{walked}\n{inner}__syncthreads();\n{indent}}}"
+    )
+
+
+RULES = (
+    Rule(
+        name="stage_tiles",
+        family="staging",
+        sentence="Loads what the rows and the columns of a block read in common into tiles in shared memory, a number"
+        " of steps at a time.",
+        find=behind_guard(_find),
+        examples=(Example.of_files("stage_tiles"),),
+        reason="each thread of a row, and of a column, loads the same elements from global memory",
+        expected="as many times fewer loads from global memory as the block is wide and high",
+        risk="two barriers per tile; the caches may have held the elements anyway",
+        next_if_kept="several outputs per thread, read from the tiles",
+        next_if_reverted="several outputs per thread instead",
+    ),
+)

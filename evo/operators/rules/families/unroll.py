@@ -1,0 +1,73 @@
+"""`#pragma unroll` on counted loops: add, change or remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evo.cuda.source import Edit, Loop, Span
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+
+_DELIBERATE = 6
+_FULL_LIMIT = 64  # a full unroll of more trips than this only fills the instruction cache
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    for loop in scene.source.loops:
+        if loop.factor and not loop.factor.isdigit():
+            continue  # a knob decides, and moving it is the knob rule's business
+        line = scene.source.line(loop.span.start)
+        now = _name(loop.factor)
+        for rank, wanted in enumerate(_wanted(loop)):
+            if wanted == loop.factor:
+                continue
+            yield Application(
+                edits=(_edit(scene, loop, wanted),),
+                summary=f"loop over {loop.variable} (line {line}): unroll {now} -> {_name(wanted)}",
+                arguments={"function": loop.function, "line": line, "from": now, "to": _name(wanted)},
+                # A full unroll is mostly there to keep an array in registers: try the other loops first.
+                rank=rank + (_DELIBERATE if loop.factor == "" else 0),
+            )
+
+
+def _wanted(loop: Loop) -> Iterator[str | None]:
+    """The factors that make sense, the most promising first; None removes the pragma."""
+    if loop.trips is not None and 1 < loop.trips <= _FULL_LIMIT:
+        yield ""
+    for factor in (4, 2, 8, 1, 16):
+        if loop.trips is None or factor < loop.trips:
+            yield str(factor)
+    yield None
+
+
+def _edit(scene: Scene, loop: Loop, wanted: str | None) -> Edit:
+    start = scene.source.line_start(loop.span.start)
+    span = loop.pragma if loop.pragma is not None else Span(start, start)
+    if wanted is None:
+        return Edit(span, "")
+    return Edit(span, f"{loop.indent}#pragma unroll{' ' + wanted if wanted else ''}\n")
+
+
+def _name(factor: str | None) -> str:
+    return "none" if factor is None else factor or "full"
+
+
+_LOOP = "  for (int i = 0; i < 16; ++i) {\n    o[i] += a[i];\n  }\n"
+RULES = (
+    Rule(
+        name="unroll",
+        family="unroll",
+        sentence="Adds, changes or removes `#pragma unroll` on one counted loop.",
+        find=_find,
+        examples=(
+            Example(_LOOP, "  #pragma unroll\n" + _LOOP),
+            Example("  #pragma unroll 4\n" + _LOOP, "  #pragma unroll 8\n" + _LOOP),
+            Example("  #pragma unroll\n" + _LOOP, _LOOP),
+        ),
+        reason="unrolling lets independent loads and multiplies overlap, and turns array indices into registers",
+        expected="more instruction-level parallelism, fewer loop instructions",
+        risk="more registers, and code that leaves the instruction cache",
+        next_if_kept="the next larger factor",
+        next_if_reverted="another factor, or another loop",
+    ),
+)

@@ -1,0 +1,1 @@
+"""Rules that move neighbouring elements in one instruction."""

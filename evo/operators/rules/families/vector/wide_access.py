@@ -1,0 +1,256 @@
+"""Neighbouring elements in one instruction: 32, 64 and 128-bit accesses where a loop walks them one by one.
+
+Alignment is not assumed: the wide loop runs where the addresses turn out to be aligned, and the old one does the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from evo.cuda.source import Edit, Function, Loop, Span, Statement
+from evo.operators.rules.directives import definition_place
+from evo.operators.rules.element import BYTES
+from evo.operators.rules.reductions import offset_of, shareable
+from evo.operators.rules.rewriting import balanced, bare, fresh, same
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+from evo.operators.rules.thread_index import index_in, kernels
+from evo.spec.variant import LaunchLine
+
+_MOST_BYTES = 16
+_LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\[&|\[=")
+
+
+@dataclass(slots=True)
+class _Walk:
+    """A loop over neighbouring elements: what it reads and writes at `offset + i`, and how it advances."""
+
+    loop: Statement
+    stride: str  # empty for one by one; else the number of lanes or threads that take turns
+    kinds: dict[str, str] = field(default_factory=dict)  # pointer -> element
+    reads: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
+    writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
+
+
+def find_loops(scene: Scene) -> Iterator[Application]:
+    for function, launch in kernels(scene):
+        for loop in scene.source.loops:
+            if loop.function != function.name:
+                continue
+            walk = _walk(scene, function, launch, loop)
+            if walk is None:
+                continue
+            largest = max(BYTES[kind] for kind in walk.kinds.values())
+            for count in (16, 8, 4, 2):
+                if count * largest <= _MOST_BYTES:
+                    yield Application(
+                        edits=tuple(_edits(scene, loop, walk, count)),
+                        summary=f"loop over {loop.variable} (line {scene.source.line(loop.span.start)}):"
+                        f" {count} elements per access to {', '.join(walk.kinds)}",
+                        arguments={"function": function.name, "to": count},
+                        rank=(_MOST_BYTES // (count * largest)).bit_length() - 1,
+                    )
+
+
+def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _Walk | None:
+    source = scene.source
+    statement = next((s for top in source.statements(function) for s in top.all() if s.span == loop.span), None)
+    if statement is None or not statement.is_counted or statement.relation != "<" or statement.body_span is None:
+        return None
+    if _is_rest(scene, function, statement):
+        return None
+    body = statement.body_span
+    if (
+        source.is_bare(loop.span)
+        or _LEAVES.search(source.slice(body))
+        or any(s.kind in ("for", "other") for s in statement.all() if s is not statement)
+    ):
+        return None
+    if statement.step == "1":
+        walk = _Walk(statement, "")
+    elif shareable(source, statement) is not None and _takes_turns(scene, launch, function, statement):
+        walk = _Walk(statement, statement.step)
+    else:
+        return None
+    uses = source.subscripts(body)
+    written = {s.target: s for s in statement.all() if s.kind == "assign" and s.operator == "="}
+    for use in uses:
+        offset = offset_of(source, statement, use.indices[0]) if len(use.indices) == 1 else None
+        kind = source.element_type(function.name, use.name)
+        names = {name for index in use.indices for name, _ in source.names(index)}
+        if offset is None:
+            if loop.variable in names and (kind is None or _is_array(scene, function, use.name)):
+                return None  # a private array would be indexed at run time
+            continue
+        if kind not in BYTES or _is_array(scene, function, use.name) or not _is_pointer(scene, function, use.name):
+            return None
+        if any(other.span != use.span and use.span.holds(other.span) for other in uses):
+            return None
+        if source.is_conditional(use.span, body):
+            return None  # what a test guards may lie outside
+        walk.kinds[use.name] = kind
+        if use.is_read:
+            walk.reads.setdefault((use.name, offset), []).append(use.span)
+        elif use.span in written and (use.name, offset) not in walk.writes and written[use.span] in statement.body:
+            walk.writes[use.name, offset] = written[use.span]
+        else:
+            return None
+    stored = {name for name, _ in walk.writes}
+    if not walk.kinds or any(name in stored for name, _ in walk.reads):
+        return None
+    return walk
+
+
+def _is_rest(scene: Scene, function: Function, loop: Statement) -> bool:
+    """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
+    assert loop.start is not None
+    start = scene.source.slice(loop.start).strip()
+    heads = (s.header for top in scene.source.statements(function) for s in top.all() if s.kind == "for")
+    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", scene.source.slice(head)) for head in heads)
+
+
+def _takes_turns(scene: Scene, launch: LaunchLine, function: Function, loop: Statement) -> bool:
+    """Whether the starts are 0 to step - 1 over a group of lanes or over a block."""
+    assert loop.start is not None
+    start, text = scene.source.slice(loop.start).strip(), scene.source.text
+    if start == "threadIdx.x" and len(launch.block) == 1:
+        known = re.search(rf"constexpr\s+int\s+{re.escape(loop.step)}\s*=\s*([^;]+);", text)
+        return same(known[1] if known else loop.step, launch.block[0].text) or loop.step == "blockDim.x"
+    if _walks_grid(scene, launch, function, start, loop.step):
+        return True
+    inside = scene.source.slice(function.body)
+    return bool(re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside))
+
+
+def _walks_grid(scene: Scene, launch: LaunchLine, function: Function, start: str, step: str) -> bool:
+    """Whether all threads of a grid's row start at 0, 1, 2 ... and step by how many they are."""
+    tops = scene.source.statements(function)
+    constant = {s.name: scene.source.slice(s.value) for s in tops if s.kind == "declare" and s.value is not None}
+    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | scene.source.hidden_writes(function)
+    start, step = (constant[text] if text in constant and text not in written else text for text in (start, step))
+    index = index_in(start)
+    if index is None or index[:2] != ("x", "x") or len(launch.block) > 1:
+        return False
+    threads = {"blockDim.x", bare(launch.block[0].text)}
+    factors = bare(step.replace("(int)", "").replace("size_t", "")).split("*")
+    return (
+        bare(index[2]) in threads
+        and len(factors) == 2
+        and any({bare(one) for one in factors} == {"gridDim.x", each} for each in threads)
+    )
+
+
+def _is_array(scene: Scene, function: Function, name: str) -> bool:
+    return any(s.name == name and s.dims for top in scene.source.statements(function) for s in top.all())
+
+
+def _is_pointer(scene: Scene, function: Function, name: str) -> bool:
+    if any(param.name == name and param.type.count("*") == 1 for param in function.params):
+        return True
+    found = [
+        s for top in scene.source.statements(function) for s in top.all() if s.name == name and s.kind == "declare"
+    ]
+    return len(found) == 1 and found[0].type.count("*") == 1
+
+
+def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
+    source, statement = scene.source, walk.loop
+    assert statement.start is not None
+    assert statement.limit is not None
+    assert statement.body_span is not None
+    i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
+    indent, done, e = loop.indent, fresh(scene, f"{i}_done"), fresh(scene, "e")
+    places = dict.fromkeys((*walk.reads, *walk.writes))
+    packs: dict[tuple[str, str], str] = {}
+    for place in places:
+        name = fresh(scene, f"{place[0]}_pack")
+        packs[place] = name if name not in packs.values() else f"{name}_{len(packs)}"
+    tests = []
+    for name, offset in places:
+        base = " + ".join(part for part in (offset, "" if walk.stride or start == "0" else f"({start})") if part)
+        address = f"&{name}[{base}]" if base else name
+        tests.append(f"reinterpret_cast<unsigned long long>({address}) % {count * BYTES[walk.kinds[name]]} == 0")
+    structs = {name: _struct(walk.kinds[name], count) for name in walk.kinds}
+    missing = "".join(text for text in dict.fromkeys(structs.values()) if text not in source.text)
+    if missing:
+        yield Edit(definition_place(scene), missing)
+    wide, loads, stores = fresh(scene, f"{i}_wide"), "", ""
+    for name, offset in places:
+        kind = f"{_name(walk.kinds[name])}{count}"
+        at = f"&{name}[{' + '.join(part for part in (offset, done) if part)}]"
+        if (name, offset) in walk.reads:
+            loads += f"{indent}    const {kind} {packs[name, offset]} = *reinterpret_cast<const {kind}*>({at});\n"
+        else:
+            loads += f"{indent}    {kind} {packs[name, offset]};\n"
+            stores += f"{indent}    *reinterpret_cast<{kind}*>({at}) = {packs[name, offset]};\n"
+    step = f"{_factor(walk.stride)} * {count}" if walk.stride else str(count)
+    first = f"{_factor(start)} * {count}" if walk.stride else start
+    declared = "" if walk.stride else f"{indent}int {done} = {first};\n"
+    begin = f"int {done} = {first}" if walk.stride else ""
+    head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
+    yield Edit(
+        Span(_above(scene, loop), _above(scene, loop)),
+        f"{indent}const bool {wide} = {' && '.join(tests)};\n{declared}{indent}{head} {{\n{loads}"
+        f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
+        f"{_body(scene, walk, packs, e, done, indent)}"
+        f"{indent}    }}\n{stores}{indent}}}\n",
+    )
+    rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
+    yield Edit(statement.start, rest)
+
+
+def _factor(text: str) -> str:
+    return text if re.fullmatch(r"[\w.]+|\(.*\)", text) and balanced(text.strip("()")) else f"({text})"
+
+
+def _struct(kind: str, count: int) -> str:
+    size = count * BYTES[kind]
+    return f"struct alignas({size}) {_name(kind)}{count} {{\n    {kind} at[{count}];\n}};\n"
+
+
+def _name(kind: str) -> str:
+    """`unsigned char` -> UnsignedChar."""
+    return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))
+
+
+def _above(scene: Scene, loop: Loop) -> int:
+    above = scene.source.above(loop.span)
+    return above if above is not None else loop.span.start
+
+
+def _body(scene: Scene, walk: _Walk, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
+    """The body's statements with elements taken from the packs."""
+    swaps = [(span, packs[place]) for place, spans in walk.reads.items() for span in spans]
+    for place, statement in walk.writes.items():
+        assert statement.target is not None
+        swaps.append((statement.target, packs[place]))
+    text = ""
+    for statement in walk.loop.body:
+        mine = sorted((s for s in swaps if statement.span.holds(s[0])), reverse=True)
+        data = scene.source.data[statement.span.start : statement.span.end]
+        for span, pack in mine:
+            a, b = span.start - statement.span.start, span.end - statement.span.start
+            data = data[:a] + f"{pack}.at[{e}]".encode() + data[b:]
+        text += f"{indent}        {data.decode()}\n"
+    if re.search(rf"\b{walk.loop.name}\b", text):
+        text = f"{indent}        const int {walk.loop.name} = {done} + {e};\n{text}"
+    return text
+
+
+RULES = (
+    Rule(
+        name="wide_access",
+        family="vector",
+        sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
+        " addresses are aligned at run time.",
+        find=find_loops,
+        examples=(Example.of_files("wide_access"),),
+        reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
+        expected="as many times fewer memory instructions as elements per access",
+        risk="rows that are not aligned still take the narrow loop; more registers",
+        next_if_kept="the other loops over the same row",
+        next_if_reverted="unroll the narrow loop instead",
+    ),
+)

@@ -1,0 +1,49 @@
+"""Kernels of one element per thread: several neighbouring elements per thread, in one instruction each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evo.cuda.source import Edit
+from evo.operators.rules.families.order import strided
+from evo.operators.rules.families.vector.wide_access import find_loops
+from evo.operators.rules.guards import behind_guard, through
+from evo.operators.rules.rule import Application, Example, Rule, source_of
+from evo.operators.rules.scene import Scene
+from evo.operators.rules.thread_index import thread_indices
+from evo.spec.variant import parse_variant
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    for index in thread_indices(scene, whole=True):
+        walk = strided(scene, index)
+        for count in (4, 8, 2, 16) if walk else ():
+            first = (Edit(index.grid_at, f"ceil_div({index.extent}, {index.threads} * {count})"), *walk)
+            variant = parse_variant(scene.source.replace(first), path=scene.variant.path)
+            between = replace(scene, variant=variant, source=source_of(variant.text))
+            for found in find_loops(between):
+                if found.arguments["to"] == count and found.summary.startswith(f"loop over {index.name} ("):
+                    yield Application(
+                        edits=through(between.source, first, found.edits),
+                        summary=f"{index.function.name}: {count} neighbours along {index.name} per thread",
+                        arguments={"kernel": index.function.name, "to": count},
+                        rank=found.rank,
+                    )
+
+
+RULES = (
+    Rule(
+        name="wide_elements",
+        family="vector",
+        sentence="Gives each thread of a kernel of single elements 2 to 16 neighbours, loaded and stored in one"
+        " instruction where the addresses are aligned at run time.",
+        find=behind_guard(_find),
+        examples=(Example.of_files("wide_elements"),),
+        reason="a thread that moves one element of 4 bytes spends most of its instructions on where it is",
+        expected="as many times fewer memory instructions, threads and blocks as elements per thread",
+        risk="fewer threads in flight where the input is small; arrays that are not aligned take the narrow loop",
+        next_if_kept="a few blocks per SM that walk the index",
+        next_if_reverted="fewer elements per thread",
+    ),
+)

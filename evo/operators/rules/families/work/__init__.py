@@ -1,0 +1,1 @@
+"""Rules that share out or regroup the work of threads."""

@@ -1,0 +1,104 @@
+"""A family of rules as an operator: which place of which rule is proposed next."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from collections.abc import Iterable
+
+from evo.cuda.source import classify, tree_difference
+from evo.operators.proposal import Context, Proposal
+from evo.operators.rules.rule import Application, Rule
+from evo.spec.task import Task
+from evo.spec.variant import Variant
+
+_LOSER = 100  # ranks that a change falls behind where it has failed in this run
+
+
+class _Place:
+    """Where one rule applies to one parent, and what comes of it, worked out when it is first asked for."""
+
+    def __init__(self, parent: Variant, rule: Rule, application: Application) -> None:
+        self.parent, self.rule, self.application = parent, rule, application
+        self.key = change_key(rule, application)
+
+    @property
+    def rank(self) -> int:
+        return self.application.rank
+
+    @functools.cached_property
+    def child(self) -> Variant | None:
+        return self.rule.build(self.parent, self.application)
+
+    @functools.cached_property
+    def is_one_change(self) -> bool:
+        """Whether it can be shown to be one; a rule may not be able to at every place."""
+        return self.child is not None and classify(tree_difference(self.parent.text, self.child.text)).is_single
+
+
+class RuleOperator:
+    """All rules of one family as one arm: lowest rank first, drawn by the generator within a rank."""
+
+    def __init__(self, family: str, rules: tuple[Rule, ...]) -> None:
+        self.name = f"rules.{family}"
+        self.rules = rules
+        self._places: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[_Place]] = {}  # of the last parent
+
+    def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
+        places = [
+            (place.rank + (_LOSER if place.key in context.losers else 0), rng.random(), place)
+            for place in self._all(parent, context.task)
+        ]
+        for _, _, place in _in_turn(places):
+            child, rule = place.child, place.rule
+            if child is None or child.id in context.tried or not place.is_one_change or not context.fits(child):
+                continue
+            return Proposal(
+                operator=self.name,
+                kind="mutation",
+                variant=child,
+                summary=place.application.summary,
+                reason=rule.reason,
+                expected=rule.expected,
+                risk=rule.risk,
+                next_if_kept=rule.next_if_kept,
+                next_if_reverted=rule.next_if_reverted,
+                arguments={"rule": rule.name, "change_key": place.key, **place.application.arguments},
+            )
+        return None
+
+    def _all(self, parent: Variant, task: Task) -> list[_Place]:
+        """Every place of every rule; kept, since a parent is asked about for as many proposals as are screened."""
+        flags, axes = task.flags, integers_of(task)
+        key = (parent.text, flags, axes)
+        if key not in self._places:
+            found = [
+                _Place(parent, rule, each)
+                for rule in self.rules
+                for each in rule.applications(parent, flags=flags, axes=axes)
+            ]
+            self._places = {key: found}
+        return self._places[key]
+
+
+def integers_of(task: Task) -> tuple[str, ...]:
+    """What a kernel takes as its last parameters of 32 bits: the axes' names, behind an empty one for each scalar."""
+    return (*("" for scalar in task.scalars if scalar.dtype == "int32"), *task.axes)
+
+
+def _in_turn(places: Iterable[tuple[int, float, _Place]]) -> list[tuple[int, float, _Place]]:
+    """By rank; within a rank the rules take turns, so that one with many places does not crowd the others out."""
+    seen: dict[tuple[int, str], int] = {}
+    turns = []
+    for place in sorted(places, key=lambda place: place[:2]):
+        key = (place[0], place[2].rule.name)
+        seen[key] = seen.get(key, 0) + 1
+        turns.append((seen[key], place))
+    return [place for _, place in sorted(turns, key=lambda turn: (turn[1][0], turn[0], turn[1][1]))]
+
+
+def change_key(rule: Rule, application: Application) -> str:
+    """What a change is, apart from where it started: the same for `64 -> 128` and `32 -> 128`."""
+    chosen = {name: value for name, value in application.arguments.items() if name not in ("from", "line")}
+    return json.dumps({"rule": rule.name, **chosen}, sort_keys=True)

@@ -1,0 +1,67 @@
+"""What all rules need to write an edit: new names, indentation, texts compared but for blanks, edits put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evo.cuda.source import Edit, Source, Span
+from evo.operators.rules.scene import Scene
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two expressions are the same but for blanks and an outer pair of brackets."""
+    return bare(one) == bare(other)
+
+
+def bare(text: str) -> str:
+    text = re.sub(r"\s+", "", text).replace("//", "/")
+    while text.startswith("(") and text.endswith(")") and balanced(text[1:-1]):
+        text = text[1:-1]
+    return text
+
+
+def balanced(text: str) -> bool:
+    depth = 0
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def fresh(scene: Scene, wanted: str) -> str:
+    """A name that the text does not use."""
+    name, number = wanted, 2
+    while re.search(rf"\b{name}\b", scene.source.text):
+        name, number = f"{wanted}_{number}", number + 1
+    return name
+
+
+def indent_of(source: Source, at: int) -> str:
+    """The blanks that the line of a byte begins with."""
+    start = source.line_start(at)
+    line = source.data[start:at].decode()
+    return line[: len(line) - len(line.lstrip())] if line.strip() else line
+
+
+def merged(edits: Sequence[Edit]) -> list[Edit]:
+    """Insertions at one place as one edit, in the order given."""
+    found: dict[Span, str] = {}
+    for edit in edits:
+        found[edit.span] = found.get(edit.span, "") + edit.text if edit.span.start == edit.span.end else edit.text
+    return [Edit(span, text) for span, text in found.items()]
+
+
+def rewritten(source: Source, span: Span, edits: Sequence[Edit]) -> str:
+    """The text of a span after those of the edits that lie within it."""
+    data, last = b"", span.start
+    for edit in sorted((each for each in edits if span.holds(each.span)), key=lambda each: each.span):
+        data += source.data[last : edit.span.start] + edit.text.encode()
+        last = edit.span.end
+    return (data + source.data[last : span.end]).decode()
+
+
+def indented(text: str) -> str:
+    """One level further in; directives stay where they are."""
+    return re.sub(r"(?m)^(?=[^#\n])", "    ", text)

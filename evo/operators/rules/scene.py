@@ -1,0 +1,49 @@
+"""What a rule looks at: a parent, its syntax tree, and what the task says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evo.cuda.source import Function, Source
+from evo.spec.variant import Variant
+
+_INTEGERS = frozenset(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"))  # as a task passes one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What a rule looks at: the parent, its tree, and of the task the allowed flags and the integers that it passes.
+
+    axes: a kernel's last parameters are these or the first of them; an empty one stands for a scalar (`integers_of`).
+    """
+
+    variant: Variant
+    source: Source
+    flags: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
+
+    def axis_of(self, function: Function, name: str) -> str | None:
+        """The axis that an int parameter of a kernel holds, or an int of its own that is that axis's macro, or None."""
+        if (value := self.constant(function, name)) is not None:
+            return value if value in self.axes and value in self.variant.macros else None
+        ints = [param for param in function.params if param.type.removeprefix("const ") in _INTEGERS]
+        for place, param in enumerate(ints):
+            if param.name == name and len(ints) <= len(self.axes) and ints == list(function.params[-len(ints) :]):
+                return self.axes[place] or None if param.type in ("int", "const int") else None
+        return None
+
+    def constant(self, function: Function, name: str) -> str | None:
+        """What an int at the top of a kernel's body is set to, where nothing ever changes it; else None.
+
+        An axis that is compiled in by its own name is set to itself.
+        """
+        if name in self.axes and name in self.variant.macros:
+            return name
+        tops = self.source.statements(function)
+        inside = [s for top in tops for s in top.all() if s.name == name and s.kind in ("declare", "assign", "for")]
+        if len(inside) != 1 or inside[0] not in tops or name in self.source.hidden_writes(function):
+            return None
+        (only,) = inside
+        if only.value is None or only.dims or only.type.split() not in (["int"], ["const", "int"]):
+            return None
+        return self.source.slice(only.value).strip()

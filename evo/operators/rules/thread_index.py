@@ -1,0 +1,166 @@
+"""Which thread does what: the index that a kernel gives its threads, and the launch line that covers it.
+
+What the structural rules have in common. An index is `const int row = E(blockIdx) * K + threadIdx.y;` with a launch
+line whose block has K threads in y and whose grid holds one `ceil_div(EXTENT, K)`; or, if L lanes share an index,
+`E(blockIdx) * (K / L) + threadIdx.y / L`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.cuda.source import Function, Source, Span, Statement
+from evo.operators.rules.directives import ceil_divs, grid_part_of
+from evo.operators.rules.rewriting import same
+from evo.operators.rules.scene import Scene
+from evo.spec.variant import LaunchLine
+
+_INDEX = re.compile(
+    r"(?P<blocks>.*\bblockIdx\.[xyz]\b.*?)\s*\*\s*(?P<threads>[\w.]+|\([^()]*\))\s*\+\s*threadIdx\.(?P<axis>[xyz])"
+    r"(?:\s*/\s*(?P<lanes>\w+))?"
+)
+_THREAD = r"threadIdx\.(?P<axis>[xyz])(?P<lanes>)"
+_PRODUCT = (
+    r"(?P<blocks>blockIdx\.[xyz])\s*\*\s*(?P<threads>[\w.]+|\([^()]*\))",
+    r"(?P<threads>[\w.]+|\([^()]*\))\s*\*\s*(?P<blocks>blockIdx\.[xyz])",
+)
+_INDICES = (  # the same in another order, or with brackets
+    _INDEX,
+    *(
+        re.compile(form)
+        for each in _PRODUCT
+        for product in (each, rf"\(\s*{each}\s*\)")
+        for form in (rf"{product}\s*\+\s*{_THREAD}", rf"{_THREAD}\s*\+\s*{product}")
+    ),
+)
+_TYPES = ("int", "unsigned", "unsigned int", "uint32_t")
+_AXES = "xyz"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadIndex:
+    """An index with what an edit of it has to touch.
+
+    threads: the block's extent in `axis`, as in the launch line; threads_at: K or K / lanes, as in the kernel;
+    thread_at: `threadIdx.x`; grid_at: the bytes of `ceil_div(extent, threads)` in the launch line.
+    """
+
+    name: str
+    axis: str
+    function: Function
+    launch: LaunchLine
+    statement: Statement
+    place: int  # of the statement in the body
+    threads: str
+    threads_at: Span
+    thread_at: Span
+    lanes: str
+    extent: str
+    grid_at: Span
+
+    @property
+    def kind(self) -> str:
+        """Its type, without const."""
+        return _kind(self.statement)
+
+    @property
+    def stride(self) -> str:
+        """How many values of the index a block covers, in C++."""
+        return f"{self.threads} / {self.lanes}" if self.lanes else self.threads
+
+
+def kernels(scene: Scene) -> Iterator[tuple[Function, LaunchLine]]:
+    """Kernels that one launch line starts; with several lines there is no one grid."""
+    for function in scene.source.functions:
+        lines = [line for line in scene.variant.launches if line.kernel == function.name]
+        if function.is_kernel and len(lines) == 1:
+            yield function, lines[0]
+
+
+def thread_indices(scene: Scene, *, whole: bool = False) -> Iterator[ThreadIndex]:
+    """The thread indices at the top of each kernel's body; none where a variable is changed unseen.
+
+    whole: the edit leaves the body in one piece, so that nothing in it has to be seen.
+    """
+    for function, launch in kernels(scene):
+        if not whole and scene.source.hidden_writes(function) & _own(scene.source, function):
+            continue
+        for place, statement in enumerate(scene.source.statements(function)):
+            if statement.kind == "declare" and statement.value is not None and not statement.dims:
+                index = _index(scene, function, launch, statement, place)
+                if index is not None and _declared(scene.source, function).count(index.name) == 1:
+                    yield index
+
+
+def _declared(source: Source, function: Function) -> list[str]:
+    """The names of a kernel's variables, one that hides another once more."""
+    return [s.name for top in source.statements(function) for s in top.all() if s.kind in ("declare", "for")]
+
+
+def _own(source: Source, function: Function) -> set[str]:
+    """A kernel's variables, and its parameters but the pointers, whose writes are stores."""
+    return set(_declared(source, function)) | {param.name for param in function.params if not param.is_pointer}
+
+
+def index_in(text: str) -> tuple[str, str, str] | None:
+    """`blockIdx.y * K + threadIdx.x`, in any order: the block's axis, the thread's axis and K."""
+    match = next((fits for form in _INDICES if (fits := form.fullmatch(text.strip())) is not None), None)
+    part = re.findall(r"blockIdx\.([xyz])", match["blocks"]) if match is not None else []
+    if match is None or match["lanes"] or len(part) != 1 or match["blocks"].strip() != f"blockIdx.{part[0]}":
+        return None
+    return part[0], match["axis"], match["threads"]
+
+
+def _index(
+    scene: Scene, function: Function, launch: LaunchLine, statement: Statement, place: int
+) -> ThreadIndex | None:
+    assert statement.value is not None
+    value = scene.source.slice(statement.value).strip()
+    match = next((fits for form in _INDICES if (fits := form.fullmatch(value)) is not None), None)
+    if match is None or _kind(statement) not in _TYPES:
+        return None
+    axis = match["axis"]
+    if _AXES.index(axis) >= len(launch.block):
+        return None
+    threads = launch.block[_AXES.index(axis)].text.strip()
+    lanes = match["lanes"] or ""
+    covered = f"{threads} / {lanes}" if lanes else threads
+    written = match["threads"].strip("() ")
+    is_macro = covered.isdigit() and scene.source.integer(written) == int(covered)
+    if not same(written, covered) and written != f"blockDim.{axis}" and not is_macro:
+        return None
+    part = re.findall(r"blockIdx\.([xyz])", match["blocks"])
+    text = scene.source.slice(function.body)
+    if lanes:  # within its group, a lane may know its place
+        text = re.sub(rf"\bthreadIdx\.{axis} % (32 / )?{lanes}\b", "", text)
+    if len(part) != 1 or len(re.findall(rf"\bthreadIdx\.{axis}\b", text)) != 1:
+        return None
+    found = [c for c in ceil_divs(scene, launch) if same(c[2], covered)]
+    if len(found) > 1:  # a square block
+        found = [c for c in found if grid_part_of(scene, launch, c[0]) == _AXES.index(part[0])]
+    if len(found) != 1:
+        return None
+    at, extent, _ = found[0]
+    before = scene.source.slice(statement.value)
+    start = statement.value.start + len(before[: match.start("threads")].encode())
+    thread = statement.value.start + len(before[: before.index("threadIdx.")].encode())
+    return ThreadIndex(
+        name=statement.name,
+        axis=axis,
+        function=function,
+        launch=launch,
+        statement=statement,
+        place=place,
+        threads=threads,
+        threads_at=Span(start, start + len(match["threads"].encode())),
+        thread_at=Span(thread, thread + len("threadIdx.x")),
+        lanes=lanes,
+        extent=extent,
+        grid_at=at,
+    )
+
+
+def _kind(statement: Statement) -> str:
+    return " ".join(word for word in statement.type.split() if word != "const")

@@ -114,11 +114,9 @@ def test_elements_are_packed_as_what_they_are(kind: str) -> None:
     found = children("wide_access", text)
     assert found
     assert all(f"    {kind} at[" in child.text for child in found)
-    if kind != "float2":
-        assert all(f"{kind} coming = " in child.text for child in children("prefetch", text))
 
 
-@pytest.mark.parametrize("name", ["wide_access", "accumulators", "prefetch"])
+@pytest.mark.parametrize("name", ["wide_access", "accumulators"])
 def test_nothing_is_put_beside_a_loop_that_has_no_braces_around_it(name: str) -> None:
     body = (
         "  float s = 0.0f;\n  for (int i = 0; i < n; ++i){open}\n"

@@ -78,7 +78,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo operators", "all of them, with an example each"),
         ("evo operators unroll", "one rule in full"),
     ),
-    "insights": (("evo insights softmax", "effects by kind of change, on each chip"),),
+    "insights": (
+        ("evo insights softmax", "effects by kind of change, on each chip"),
+        ("evo insights --rules", "the evidence for each rewrite rule, over all records"),
+    ),
     "log": (("evo log softmax", "all trials of a task"), ("evo log --json", "as data")),
     "show": (("evo show 5954", "by the beginning of a variant's or a trial's id"),),
     "diff": (("evo diff 5f1b 5954", "two variants side by side"),),

@@ -310,6 +310,9 @@ def test_insights_and_operators(evolved: tuple[Path, Ran]) -> None:
     root, _ = evolved
     assert evo("insights", cwd=root).code == 0
     assert isinstance(evo("insights", "--json", cwd=root).json, list)
+    rules = evo("insights", "--rules", "--json", cwd=root)
+    assert (rules.code, type(rules.json)) == (0, list)
+    fails(evo("insights", "--rules", "--failed", cwd=root), 2, "--rules")
     operators = evo("operators", "--json", cwd=root).json
     assert {"ladder", "patch"} <= {operator["name"] for operator in operators}
     assert all(operator["sentence"] for operator in operators)

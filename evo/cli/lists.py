@@ -20,7 +20,7 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.operators import OperatorDoc
-    from evo.records.insights import Insight, Unsuccessful
+    from evo.records.insights import Insight, RuleEvidence, Unsuccessful
     from evo.records.leaderboard import Entry
     from evo.results import Json
 
@@ -142,21 +142,28 @@ def insights(
     context: typer.Context,
     task: OnlyTask = None,
     failed: Annotated[bool, typer.Option("--failed", help="What was not kept, and why, latest first.")] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="The evidence for each rewrite rule.")] = False,
     json: AsJson = False,
 ) -> int:
     """Say what each kind of change has brought. From all records; with --failed, what was not kept and why."""
-    from evo.records.insights import summarise, unsuccessful
+    from evo.records.insights import rule_evidence, summarise, unsuccessful
     from evo.records.trials import load_records
 
     root = session_of(context).root()
     records = load_records(root, choose_task(root, task).name if task is not None else None)
-    rows: list[Insight] | list[Unsuccessful] = unsuccessful(records) if failed else summarise(records)
+    if failed and rules:
+        raise UsageError("--failed and --rules are two lists", hint="ask for one of them")
+    rows: list[Insight] | list[Unsuccessful] | list[RuleEvidence] = (
+        unsuccessful(records) if failed else rule_evidence(records) if rules else summarise(records)
+    )
     if json:
         out_json([row.to_json() for row in rows])
     elif not rows:
         say("nothing to learn from yet: `evo iterate` makes trials")
     elif failed:
         _show_unsuccessful(unsuccessful(records))
+    elif rules:
+        _show_evidence(rule_evidence(records))
     else:
         _show_insights(summarise(records))
     return 0
@@ -187,6 +194,23 @@ def _show_insights(rows: list[Insight]) -> None:
             for row in group
         ]
         out_table(["operator", "change", "chip", ">median", "range", ">kept"], table, flexible=1)
+
+
+def _show_evidence(rows: list[RuleEvidence]) -> None:
+    for index, (timing, group) in enumerate(groupby(rows, key=lambda row: row.timing)):
+        if index:
+            out()
+        out(f"{paint(timing, 'bold')} trials")
+        table = [
+            [
+                row.operator,
+                row.rule,
+                *map(str, (row.trials, row.new_code, row.correct, row.kept)),
+                ratio(row.best) if row.best is not None else "",
+            ]
+            for row in group
+        ]
+        out_table(["operator", "rule", ">trials", ">new code", ">correct", ">kept", ">best"], table)
 
 
 def _show_unsuccessful(rows: list[Unsuccessful]) -> None:

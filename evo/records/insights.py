@@ -78,6 +78,27 @@ class Unsuccessful:
         return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleEvidence:
+    """What one rule has brought in all trials with one kind of timing.
+
+    new_code: trials that compiled to machine code other than their parent's. correct: trials that passed the gate.
+    best: the largest gain ratio over the parent that a correct one had; absent if none was timed.
+    """
+
+    operator: str
+    rule: str
+    timing: str
+    trials: int
+    new_code: int
+    correct: int
+    kept: int
+    best: float | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
+
+
 def change_of(record: Record) -> str:
     """The kind of change within its operator."""
     named = [str(record.arguments[key]) for key in ("rule", "knob") if isinstance(record.arguments.get(key), str)]
@@ -104,6 +125,35 @@ def summarise(records: Iterable[Record]) -> list[Insight]:
             groups.setdefault(key, []).append(record)
     insights = [_insight(key, group) for key, group in groups.items()]
     return sorted(insights, key=_rank)
+
+
+def rule_evidence(records: Sequence[Record]) -> list[RuleEvidence]:
+    """One row per rule and kind of timing; measured ones first, then by what was kept and gained."""
+    codes = {(record.variant, *record.place): code for record in records if (code := _code(record))}
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        if record.proposed and isinstance(rule := record.arguments.get("rule"), str):
+            groups.setdefault((record.operator, rule, record.timing), []).append(record)
+    rows = [
+        RuleEvidence(
+            operator=operator,
+            rule=rule,
+            timing=timing,
+            trials=len(group),
+            new_code=sum(_code(r) not in ("", codes.get((r.parent or "", *r.place))) for r in group),
+            correct=sum(record.status.passed for record in group),
+            kept=sum(record.kept for record in group),
+            best=max((ratio for r in group if r.status.passed and (ratio := _ratio(r)) is not None), default=None),
+        )
+        for (operator, rule, timing), group in groups.items()
+    ]
+    return sorted(rows, key=lambda row: (row.timing != "measured", -row.kept, -(row.best or 0.0), row.rule))
+
+
+def _code(record: Record) -> str:
+    """The hash of a trial's machine code; empty if it did not compile."""
+    report = record.evaluation.get("compile")
+    return str(report.get("code_hash", "")) if isinstance(report, dict) else ""
 
 
 def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, float]]:

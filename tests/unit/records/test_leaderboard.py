@@ -5,13 +5,14 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ledger_samples import DATE, record, text_of
 
 from evo.errors import RecordCorrupt
 from evo.records import leaderboard
-from evo.records.insights import change_of, summarise, unsuccessful
+from evo.records.insights import change_of, rule_evidence, summarise, unsuccessful
 from evo.records.trials import Record
 from evo.results import Verdict
 
@@ -177,6 +178,27 @@ def test_insights_give_the_median_effect_of_each_kind_of_change() -> None:
     assert "never got as far as a time" in untimed.sentence()
     assert summarise(records) == summarise(reversed(records))
     assert len(found) == len(summarise(records)) == 3  # the start claims nothing
+
+
+def test_the_evidence_for_a_rule_keeps_measured_and_modelled_apart() -> None:
+    def tried(number: int, code: str, **words: Any) -> Record:
+        made = record(number, parent=text_of(1), arguments={"rule": "unroll", "to": number}, **words)
+        return replace(made, evaluation={**made.evaluation, "compile": {"code_hash": code}})
+
+    start = record(1, parent=None)
+    records = [
+        replace(start, evaluation={**start.evaluation, "compile": {"code_hash": "old"}}),
+        tried(2, "new", ratio=1.3),
+        tried(3, "old", ratio=1.0, verdict=Verdict.REVERT),
+        tried(4, "", verdict=None),
+        tried(5, "new", ratio=1.1, loaded="cubin"),
+        record(6, parent=text_of(1)),  # of no rule
+    ]
+    measured, modelled = rule_evidence(records)
+    assert (measured.timing, measured.trials, measured.kept, measured.best) == ("measured", 1, 1, 1.1)
+    assert (modelled.timing, modelled.rule, modelled.trials, modelled.new_code) == ("modelled", "unroll", 3, 1)
+    assert (modelled.correct, modelled.kept, modelled.best) == (2, 1, 1.3)
+    assert "best" not in rule_evidence([records[3]])[0].to_json()
 
 
 def test_a_change_is_named_without_its_numbers_but_with_its_names() -> None:

@@ -93,7 +93,7 @@ class Context:
         if "newest" in sizes:
             self._set("reader_stride", sizes["newest"])
         self._array("faults", abi.FAULT_LIMIT * abi.FAULT_SIZE)
-        if self.kernel.code.needs & {"print_record", "assert_record"}:
+        if self.kernel.prints:
             self._array("prints", (abi.PRINT_LIMIT + 1) * abi.PRINT_SIZE)
 
     def _list_blocks(self, ids: NDArray[np.int64], ticket: NDArray[np.uint8] | None) -> None:
@@ -194,7 +194,6 @@ class Context:
 
     def _sizes(self, shared: int, local: int, granule: int, warps: int, sets: int) -> dict[str, int]:
         """Bytes of every array that belongs to one block."""
-        needs = self.kernel.code.needs
         sizes = {
             "shared": shared + 2 * _PAD,
             "state": shared + 2 * _PAD,
@@ -210,9 +209,9 @@ class Context:
             # Who wrote each granule of shared memory last, when each warp has read it, and the newest of these times.
             granules = shared // granule + 32
             sizes |= {"writer": 8 * granules, "reader": 4 * granules * warps, "newest": 4 * granules}
-        if any(name.startswith("cp_async") for name in needs):
+        if self.kernel.copies:
             sizes["queue"] = warps * abi.QUEUE_LENGTH * abi.QUEUE_ENTRY
-        if any(name.startswith("mbarrier") for name in needs):
+        if self.kernel.mbarriers:
             sizes["mbarriers"] = (shared // 8 + 2) * abi.MB_CLOCKS
             sizes["copies"] = abi.COPY_LENGTH * abi.COPY_SIZE
         return sizes

@@ -1,87 +1,15 @@
-"""A small writer of LLVM IR text: values are (type, text) pairs, methods append one instruction and name its result.
+"""A small writer of LLVM IR text: methods append one instruction and name its result.
 
-Vectors are always 32 lanes. Integer arithmetic is plain (no nsw, nuw), so nothing that a kernel does is undefined.
+Integer arithmetic is plain (no nsw, nuw), so nothing that a kernel does is undefined.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import NamedTuple
+from typing import Protocol
 
-LANES = 32
-
-
-class V(NamedTuple):
-    """An IR value: its type and how it is written."""
-
-    t: str
-    s: str
-
-
-@lru_cache(maxsize=4096)
-def vec(t: str) -> str:
-    return t if t[0] == "<" else f"<32 x {t}>"
-
-
-@lru_cache(maxsize=4096)
-def elem(t: str) -> str:
-    return t.split(" x ", 1)[1][:-1] if t[0] == "<" else t
-
-
-def is_vec(t: str) -> bool:
-    return t[0] == "<"
-
-
-@lru_cache(maxsize=65536)
-def const(t: str, value: int) -> V:
-    """An integer constant, splat for a vector type."""
-    e = elem(t)
-    if e == "i1":
-        text = "true" if value & 1 else "false"
-    elif e in ("float", "double", "half", "bfloat"):
-        return fconst(t, float(value))
-    else:
-        bits = int(e[1:])
-        value &= (1 << bits) - 1
-        if value >= 1 << (bits - 1):
-            value -= 1 << bits
-        text = str(value)
-    return V(t, _splat(t, e, text))
-
-
-def _splat(t: str, e: str, text: str) -> str:
-    if not is_vec(t):
-        return text
-    if text in ("0", "false") or (text.startswith("0x") and int(text.lstrip("0xHRL") or "0", 16) == 0):
-        return "zeroinitializer"
-    count = int(t[1:].split(" ", 1)[0])
-    return "<" + ", ".join([f"{e} {text}"] * count) + ">"
-
-
-@lru_cache(maxsize=65536)
-def fconst(t: str, value: float) -> V:
-    """A float constant by value."""
-    e = elem(t)
-    if e == "half":
-        text = f"0xH{struct.unpack('<H', struct.pack('<e', value))[0]:04X}"
-    elif e == "bfloat":
-        text = f"0xR{struct.unpack('<I', struct.pack('<f', value))[0] >> 16:04X}"
-    else:
-        stored = struct.unpack("<f", struct.pack("<f", value))[0] if e == "float" else value
-        text = f"0x{struct.unpack('<Q', struct.pack('<d', stored))[0]:016X}"
-    return V(t, _splat(t, e, text))
-
-
-def iconsts(t: str, values: Sequence[int]) -> V:
-    e = elem(t)
-    return V(t, "<" + ", ".join(f"{e} {v}" for v in values) + ">")
-
-
-IOTA32 = iconsts("<32 x i32>", range(32))
-IOTA64 = iconsts("<32 x i64>", range(32))
+from evo.sim.llvm_values import V, const, elem, is_vec, splat_text, vec
 
 
 class Var:
@@ -89,6 +17,10 @@ class Var:
 
     def __init__(self, code: Code, t: str, name: str) -> None:
         self.code, self.t, self.name = code, t, name
+
+    @property
+    def place(self) -> V:
+        return V("ptr", self.name)
 
     def get(self) -> V:
         return self.code.op(self.t, f"load {self.t}, ptr {self.name}")
@@ -98,22 +30,46 @@ class Var:
         self.code.raw(f"store {self.t} {v.s}, ptr {self.name}")
 
 
-class Code:
-    """One function being written."""
+class Callee(Protocol):
+    """A function of the run-time support (`evo.sim.runtime.helper`): what it is called with, and its body."""
 
-    def __init__(self, ret: str, name: str, params: Sequence[tuple[str, str]], attributes: str = "") -> None:
+    name: str
+    ret: str
+    types: tuple[str, ...]  # of its parameters
+
+    @property
+    def code(self) -> Code: ...
+
+
+class Code:
+    """One function being written. `callees` are the helpers it calls, `externs` declare what else it calls."""
+
+    def __init__(self, ret: str, name: str, params: tuple[tuple[str, str], ...], attributes: str = "") -> None:
         self.ret, self.name, self.attributes = ret, name, attributes
         self.params = params
         self.head: list[str] = []
         self.lines: list[str] = []
         self.count = 0
-        self.here = "entry"
-        self.needs: set[str] = set()
+        self.callees: dict[str, Callee] = {}
+        self.externs: dict[str, str] = {}
 
     def text(self) -> str:
         args = ", ".join(f"{t} %{n}" for t, n in self.params)
         head = [f"define {self.ret} @{self.name}({args}) {self.attributes} {{", "entry:"]
         return "\n".join([*head, *self.head, *self.lines, "}"])
+
+    def declarations(self) -> list[str]:
+        """Of everything it calls, by name."""
+        callees = {
+            name: f"declare {callee.ret} @{name}({', '.join(callee.types)})"
+            for name, callee in self.callees.items()
+            if name != self.name
+        }
+        return [text for _, text in sorted((callees | self.externs).items())]
+
+    def args(self, count: int) -> tuple[V, ...]:
+        """The first so many parameters."""
+        return tuple(map(self.arg, range(count)))
 
     def arg(self, index: int) -> V:
         t, n = self.params[index]
@@ -121,10 +77,6 @@ class Code:
 
     def raw(self, line: str) -> None:
         self.lines.append(line)
-
-    def name_(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
 
     def op(self, t: str, text: str) -> V:
         self.count += 1
@@ -229,9 +181,27 @@ class Code:
         """Bitcast element-wise to element type e of the same width."""
         return self.bitcast(x, _like(x.t, e))
 
-    def call(self, t: str, name: str, *args: V) -> V:
-        self.needs.add(name)
-        text = ", ".join(f"{a.t} {a.s}" for a in args)
+    def call(self, callee: Callee, *args: V) -> V:
+        """Call a function of the run-time support."""
+        if tuple([a.t for a in args]) != callee.types:
+            raise TypeError(f"{callee.name} takes {callee.types}, got {args}")
+        self.callees[callee.name] = callee
+        return self._call(callee.ret, callee.name, args)
+
+    def extern(self, t: str, name: str, *args: V) -> V:
+        """Call what LLVM or the kernel provides."""
+        if name not in self.externs:
+            self.externs[name] = f"declare {t} @{name}({', '.join([a.t for a in args])})"
+        return self._call(t, name, args)
+
+    def copy(self, to: V, source: V, size: V) -> None:
+        self.extern("void", "llvm.memcpy.p0.p0.i64", to, source, size, V("i1", "false"))
+
+    def fill(self, place: V, byte: V, size: V) -> None:
+        self.extern("void", "llvm.memset.p0.i64", place, byte, size, V("i1", "false"))
+
+    def _call(self, t: str, name: str, args: Sequence[V]) -> V:
+        text = ", ".join([f"{a.t} {a.s}" for a in args])
         if t == "void":
             self.raw(f"call void @{name}({text})")
             return V("void", "")
@@ -244,14 +214,14 @@ class Code:
         args = [
             self.splat(a) if isinstance(a, V) and is_vec(x.t) and not is_vec(a.t) and a.t != "i1" else a for a in args
         ]
-        return self.call(x.t, f"llvm.{name}.{suffix}", *args)
+        return self.extern(x.t, f"llvm.{name}.{suffix}", *args)
 
     # Vectors ------------------------------------------------------------------------------------------------
 
     def splat(self, x: V) -> V:
         t = vec(x.t)
         if not x.s.startswith("%"):
-            return V(t, _splat(t, x.t, x.s))
+            return V(t, splat_text(t, x.t, x.s))
         one = self.op(t, f"insertelement {t} poison, {x.t} {x.s}, i64 0")
         return self.op(t, f"shufflevector {t} {one.s}, {t} poison, <32 x i32> zeroinitializer")
 
@@ -312,7 +282,6 @@ class Code:
 
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
-        self.here = name
 
     def br(self, target: str) -> None:
         self.lines.append(f"br label %{target}")
@@ -402,7 +371,3 @@ def _like(t: str, e: str) -> str:
 
 def _suffix(e: str) -> str:
     return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16"}.get(e, e)
-
-
-def declare(name: str, ret: str, args: Sequence[str]) -> str:
-    return f"declare {ret} @{name}({', '.join(args)})"

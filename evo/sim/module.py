@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,24 +11,23 @@ from numpy.typing import NDArray
 
 from evo.results import Fault, FaultKind
 from evo.sim import jit, module_cache
-from evo.sim.abi import CONST_BASE, MODULE_BASE, PARAM_WINDOW
+from evo.sim.abi import PARAM_WINDOW
 from evo.sim.counters import Counters
-from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.errors import PtxError
 from evo.sim.fault_records import decode_faults
 from evo.sim.faults import Triple
 from evo.sim.launch_context import Context
-from evo.sim.lower.indirect_calls import function_addresses
-from evo.sim.lower.inline import inline_calls
-from evo.sim.lower.kernel import Flow, Kernel
+from evo.sim.lower.isa import TABLE
 from evo.sim.memory import Buffer, Memory
 from evo.sim.parallel import run_alone, run_parts
-from evo.sim.ptx.ast import Function, Param, Program, Variable
+from evo.sim.ptx.ast import Function, Param
 from evo.sim.ptx.parser import parse
-from evo.sim.runtime import Runtime, declare
+from evo.sim.translate import Translation, align, translate
 from evo.spec.chips import CHIPS, Chip
 
 MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
 MAX_BLOCKS = 1 << 24  # of one launch: beyond, the list of blocks alone fills the memory
+_LARGEST = 1 << 24  # bytes of module variables worth keeping on disk
 DEFAULT_BUDGET = 4_000_000_000  # warp instructions
 Arg = Buffer | np.generic | int | float
 
@@ -45,73 +44,23 @@ class LaunchResult:
     cpu_s: tuple[float, ...] = ()  # processor time of the blocks, by thread
 
 
-class _Loaded:
-    """One kernel, emitted and compiled on first use."""
-
-    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
-        self.function = function
-        flow = Flow(function, symbols)
-        self.kernel: Kernel = flow.emit()
-        self.ftz = flow.e.hardware_ftz
-        code = self.kernel.code
-        runtime = Runtime()
-        runtime.require({"run_grid", *code.needs})
-        self.support = runtime.modules()
-        self.keys: list[str] = []
-        declared = [declare(name) for name in sorted({"run_grid", *code.needs})]
-        self.text = "\n".join((*declared, code.text(), _entry(self.ftz)))
-
-    def object_keys(self, opt_level: int) -> list[str]:
-        self.keys = self.keys or jit.object_keys([*self.support, self.text], opt_level)
-        return self.keys
-
-
-def _entry(ftz: bool) -> str:
-    """The exported function: runs the grid, with denormals off where the kernel says .ftz throughout."""
-    before = after = declared = ""
-    if ftz:
-        declared = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n"
-        before = """%old = alloca i32
-%new = alloca i32
-call void @llvm.x86.sse.stmxcsr(ptr %old)
-%v = load i32, ptr %old
-%w = or i32 %v, 32832
-store i32 %w, ptr %new
-call void @llvm.x86.sse.ldmxcsr(ptr %new)
-"""
-        after = "call void @llvm.x86.sse.ldmxcsr(ptr %old)\n"
-    body = f"{before}call void @run_grid(ptr %ctx)\n{after}ret void"
-    return f"{declared}define void @launch(ptr %ctx) {{\n{body}\n}}\n"
-
-
 class Module:
     """Loaded PTX. Kernels are translated when the module is loaded, compiled when first launched."""
 
-    def __init__(self, program: Program, chip: Chip, opt_level: int, cache: Path | None, ptx: str) -> None:
-        self.program = program
-        self.ptx = ptx
-        self.chip = chip
-        self.opt_level = opt_level
-        self.cache = cache
-        self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
-        self.globals: dict[str, Buffer] = {}
-        self.functions = function_addresses(program)
-        self._place_globals()
-        self.kernels: dict[str, _Loaded] = {}
-        self.layouts: dict[str, tuple[int, int]] = {}  # static shared bytes, local bytes
-        for name, function in program.functions.items():
-            if function.entry:
-                self.kernels[name] = self._load(function)
+    def __init__(self, translation: Translation, ptx: str, chip: Chip, opt_level: int, cache: Path | None) -> None:
+        self.ptx, self.chip, self.opt_level, self.cache = ptx, chip, opt_level, cache
+        self.kernels = translation.kernels
+        self.memory, self.constants = translation.memory, translation.constants
 
     @property
     def kernel_names(self) -> tuple[str, ...]:
         return tuple(self.kernels)
 
     def static_shared_bytes(self, kernel: str) -> int:
-        return self.layouts[kernel][0]
+        return self.kernels[kernel].shared
 
     def local_bytes(self, kernel: str) -> int:
-        return self.layouts[kernel][1]
+        return self.kernels[kernel].local
 
     def depends_on_order(self, kernel: str) -> bool:
         """May what a block does depend on which blocks ran before it?"""
@@ -126,62 +75,19 @@ class Module:
         loaded = self.kernels[kernel]
 
         def texts() -> list[str]:
-            if loaded.text:
-                return [*loaded.support, loaded.text]
-            # The module came from disk but its objects are gone.
-            again = Module(parse(self.ptx), self.chip, self.opt_level, None, self.ptx).kernels[kernel]
-            return [*again.support, again.text]
+            # Without texts the module came from disk but its machine code is gone.
+            return loaded.texts or _translated(self.ptx).kernels[kernel].texts
 
-        return jit.link(loaded.object_keys(self.opt_level), texts, self.opt_level, self.cache)
+        loaded.keys = loaded.keys or jit.object_keys(loaded.texts, self.opt_level)
+        return jit.link(loaded.keys, texts, self.opt_level, self.cache)
 
-    def _place_globals(self) -> None:
-        for variable in self.program.variables.values():
-            if variable.space in ("global", "const") and not variable.extern:
-                self._place_global(variable)
-        for variable in self.program.variables.values():
-            for offset, symbol, addend in variable.patches:
-                if symbol not in self.globals and symbol not in self.functions:
-                    raise PtxError(f"initialiser of {variable.name} names unknown {symbol}")
-                place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
-                value = np.array([place + addend], np.int64)
-                self.memory.write(self.globals[variable.name], value, at=offset)
-
-    def _place_global(self, variable: Variable) -> None:
-        memory = self.memory if variable.space == "global" else self.constants
-        buffer = memory.allocate(max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0")
-        if variable.init:
-            memory.write(buffer, np.frombuffer(variable.init, np.uint8))
-        self.globals[variable.name] = buffer
-
-    def _load(self, function: Function) -> _Loaded:
-        function = inline_calls(self.program, function)
-        symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
-        symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
-        shared, local = 0, 0
-        everything = [*self.program.variables.values(), *function.variables.values()]
-        for variable in everything:
-            if variable.space == "shared" and not variable.extern:
-                if variable.name not in _mentioned(function):
-                    continue
-                shared = _align(shared, variable.align)
-                symbols[variable.name] = ("shared", shared)
-                shared += variable.size
-            elif variable.space == "local":
-                local = _align(local, variable.align)
-                symbols[variable.name] = ("local", local)
-                local += variable.size
-            elif variable.space in ("global", "const") and variable.name not in symbols:
-                if variable.extern:
-                    raise UnsupportedInstruction(f".extern .{variable.space} {variable.name}")
-                self._place_global(variable)
-                symbols[variable.name] = ("global", self.globals[variable.name].address)
-        dynamic = [v for v in everything if v.space == "shared" and v.extern]
-        start = _align(shared, max([v.align for v in dynamic], default=16))
-        for variable in dynamic:
-            symbols[variable.name] = ("shared", start)
-        self.layouts[function.name] = (shared if not dynamic else start, _align(local, 16))
-        symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
-        return _Loaded(function, symbols)
+    def state(self) -> Translation:
+        """What a launch needs, for the disk; the code is left out, its objects are kept by their own keys."""
+        kernels = {
+            name: replace(one, texts=[], keys=one.keys or jit.object_keys(one.texts, self.opt_level))
+            for name, one in self.kernels.items()
+        }
+        return Translation(kernels, self.memory, self.constants)
 
     def launch(
         self,
@@ -208,7 +114,7 @@ class Module:
         grid3, block3 = _three(grid), _three(block)
         params = pack_arguments(loaded.function.params, args, kernel)
         total = int(np.prod(grid3, dtype=object))
-        static, local = self.layouts[kernel]
+        static, local = loaded.shared, loaded.local
         counters = Counters(loaded.kernel)
         if unfit := self._unfit(loaded.function, grid3, block3, static + shared_bytes, total if blocks is None else 0):
             return LaunchResult((unfit,), counters, 0, total)
@@ -239,7 +145,7 @@ class Module:
 
     def _unfit(self, function: Function, grid: Triple, block: Triple, shared: int, blocks: int) -> Fault | None:
         """Why this launch cannot be run here."""
-        kind, local = FaultKind.LAUNCH, self.layouts[function.name][1]
+        kind, local = FaultKind.LAUNCH, self.local_bytes(function.name)
         problem = self._refused(function, grid, block, shared)
         if local > MAX_LOCAL:
             kind = FaultKind.STACK_OVERFLOW
@@ -271,25 +177,12 @@ class Module:
         return ""
 
 
-def _mentioned(function: Function) -> set[str]:
-    found: set[str] = set(function.variables)
-    for item in function.body:
-        for arg in getattr(item, "args", ()):
-            found.add(getattr(getattr(arg, "base", None), "name", ""))
-            found.add(getattr(arg, "name", ""))
-    return found
-
-
 def _readable(params: NDArray[np.uint8]) -> Buffer:
     """The parameters of a launch as memory that generic addresses reach."""
     memory = Memory(PARAM_WINDOW)
     buffer = memory.allocate(max(1, params.size), "of the parameters", writable=False)
     memory.write(buffer, params)
     return buffer
-
-
-def _align(value: int, to: int) -> int:
-    return (value + max(1, to) - 1) // max(1, to) * max(1, to)
 
 
 def _three(size: tuple[int, ...]) -> Triple:
@@ -312,7 +205,7 @@ def pack_arguments(params: Sequence[Param], args: Sequence[Arg], kernel: str) ->
             raise ValueError(
                 f"{kernel}: argument {index} ({param.name}) has {param.size} bytes, got {len(raw)}: {arg!r}"
             )
-        out += bytes(_align(len(out), param.align) - len(out)) + raw
+        out += bytes(align(len(out), param.align) - len(out)) + raw
     return np.frombuffer(bytes(out), np.uint8)
 
 
@@ -341,15 +234,16 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
     directory = cache if cache is not None else jit.cache_directory()
     chip = chip or CHIPS["l4"]
     path = module_cache.path_of(ptx, chip, opt_level, directory)
-    state = module_cache.fetch(path)
-    if state is not None:
-        module = Module.__new__(Module)
-        module.__dict__ |= state
-        module.cache = directory
-        return module
-    try:
-        module = Module(parse(ptx), chip, opt_level, directory, ptx)
-    except (KeyError, IndexError, AttributeError, AssertionError, TypeError) as error:
-        raise PtxError(f"malformed PTX ({type(error).__name__}: {error})") from error
-    module_cache.keep(path, module)
+    kept = module_cache.fetch(path)
+    if isinstance(kept, Translation):
+        return Module(kept, ptx, chip, opt_level, directory)
+    module = Module(_translated(ptx), ptx, chip, opt_level, directory)
+    if sum(b.size_bytes for b in (*module.memory.buffers, *module.constants.buffers)) <= _LARGEST:
+        module_cache.keep(path, module.state())
     return module
+
+
+def _translated(ptx: str) -> Translation:
+    if not ptx.strip("\0 \t\r\n"):
+        raise PtxError("the text is empty: there is no PTX to load")
+    return translate(parse(ptx, TABLE))

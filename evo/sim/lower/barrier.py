@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from evo.sim.abi import BARRIERS, NO_BARRIER, WARP
+from evo.sim.abi import WARP
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import V, const
+from evo.sim.llvm_values import V, const
+from evo.sim.lower.branching import BARRIER, EXIT_RESUME, Branching
 from evo.sim.lower.cfg import EXIT, Block
+from evo.sim.lower.isa.control import barrier_number, barrier_operand
 from evo.sim.lower.isa.opcode_table import refuse
-from evo.sim.ptx.ast import Imm, Instr, Operand, Pair
+from evo.sim.ptx.ast import Instr, Operand, Pair
 from evo.sim.runtime.fault_report import report
 
-if TYPE_CHECKING:
-    from evo.sim.lower.emitter import Emitter
-    from evo.sim.lower.kernel import Flow
-
 _KINDS = {"popc": 1, "and": 2, "or": 3}
-_EXIT_RESUME = 0x7FFF_FFFF
 _LEGAL = {"sync", "red", "aligned", "cta", "popc", "and", "or", "u32", "pred"}
 
 
-def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
+def emit_barrier(flow: Branching, block: Block, end: Instr) -> None:
     """Wait: store what survives, say which barrier, return to the scheduler; continue at the next block."""
     c, e = flow.code, flow.e
     mods = set(end.mods)
@@ -37,7 +32,7 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
     if guard is not None:
         _guarded(flow, block, guard, site)
     ident = barrier_number(e, args[0], site)
-    count = scalar(e, args[1]) if len(args) > 1 else const("i64", 0)
+    count = barrier_operand(e, args[1]) if len(args) > 1 else const("i64", 0)
     _demand_whole(flow, site)
     if value is not None:
         bits = e.vector(e.src(value, "pred"))
@@ -46,7 +41,7 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
     kind = next((_KINDS[m] for m in end.mods if m in _KINDS), 0)
     where = block.next if block.next >= 0 else EXIT
     flow.resume_points.append(where)
-    resume = where if where >= 0 else _EXIT_RESUME
+    resume = where if where >= 0 else EXIT_RESUME
     fields = {"resume": const("i64", resume), "barrier_id": ident, "barrier_count": count}
     fields |= {"barrier_kind": const("i64", kind), "live": c.zext(e.live.get(), "i64"), "barrier_site": site}
     if result is not None:
@@ -57,35 +52,10 @@ def emit_barrier(flow: Flow, block: Block, end: Instr) -> None:
             return
     for name, field in fields.items():
         c.store(field, e.warp, WARP[name], 8)
-    c.ret_(const("i32", 1))
+    c.ret_(const("i32", BARRIER))
 
 
-def scalar(e: Emitter, arg: Operand, limit: int = 1 << 16) -> V:
-    c = e.c
-    if isinstance(arg, Imm):
-        if not 0 <= arg.value < limit:
-            raise e.refuse(f"barrier operand {arg.value}")
-        return const("i64", arg.value)
-    value = e.src(arg, "u32")
-    if value.t != "i32":
-        # Lanes agree, or the program is wrong in a way that this check does not look for: take the first one.
-        value = c.extract(value, c.intrinsic("cttz", e.bits(), False))
-    return c.and_(c.zext(value, "i64"), 0xFFFF)
-
-
-def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
-    """Which barrier; one that a block does not have is reported where its number is not known before the launch."""
-    c = e.c
-    ident = scalar(e, arg, BARRIERS)
-    if not isinstance(arg, Imm):
-        running = e.active()
-        wrong = c.and_(c.icmp("uge", ident, BARRIERS), c.icmp("ne", running, 0))
-        with c.if_(wrong, likely=False):
-            report(c, SimFault.BARRIER, site, e.warp, c.intrinsic("cttz", running, False), ident, extra=NO_BARRIER)
-    return c.and_(ident, BARRIERS - 1)
-
-
-def _demand_whole(flow: Flow, site: V) -> None:
+def _demand_whole(flow: Branching, site: V) -> None:
     c, e = flow.code, flow.e
     assert e.block is not None
     missing = c.xor(e.bits(), e.live.get())
@@ -99,7 +69,7 @@ def _demand_whole(flow: Flow, site: V) -> None:
     c.label(good)
 
 
-def _guarded(flow: Flow, block: Block, guard: V, site: V) -> None:
+def _guarded(flow: Branching, block: Block, guard: V, site: V) -> None:
     """A guarded barrier: nobody may skip it while others wait."""
     c, e = flow.code, flow.e
     dirty = set(e.dirty)
@@ -123,7 +93,7 @@ def _guarded(flow: Flow, block: Block, guard: V, site: V) -> None:
     c.label(whole)
 
 
-def _resume_with_answer(flow: Flow, block: Block, end: Instr, result: Operand, fields: dict[str, V]) -> bool:
+def _resume_with_answer(flow: Branching, block: Block, end: Instr, result: Operand, fields: dict[str, V]) -> bool:
     """Emit the wait and, at the resume point, the write of the result before the next block."""
     c, e = flow.code, flow.e
     point = len(flow.blocks) + len(flow.resume_points)
@@ -131,7 +101,7 @@ def _resume_with_answer(flow: Flow, block: Block, end: Instr, result: Operand, f
     fields["resume"] = const("i64", point)
     for name, field in fields.items():
         c.store(field, e.warp, WARP[name], 8)
-    c.ret_(const("i32", 1))
+    c.ret_(const("i32", BARRIER))
     c.label(f"b{point}")
     e.start(block)
     value = c.load("i64", e.warp, WARP["barrier_value"], 8)

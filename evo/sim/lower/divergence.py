@@ -7,23 +7,19 @@ bar.warp.sync lanes are held until all that their mask names have come, wherever
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.abi import WARP, WARP_SYNC
-from evo.sim.llvm_ir import V, const
+from evo.sim.llvm_values import V, const
 from evo.sim.lower import sync_checks
+from evo.sim.lower.branching import YIELDED, Branching
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, meets
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Imm, Instr
-
-if TYPE_CHECKING:
-    from evo.sim.lower.kernel import Flow
+from evo.sim.runtime.lanes import sync_settle, sync_torn
 
 SPINS = 64  # turns of a waiting loop before others run
-YIELDED = 3
 
 
-def yield_at_times(flow: Flow, block: Block) -> None:
+def yield_at_times(flow: Branching, block: Block) -> None:
     """At the head of a loop that waits: now and then other lanes of the warp, or other warps, have their turn."""
     c, e = flow.code, flow.e
     flow.resume_points.append(0)
@@ -47,7 +43,7 @@ def yield_at_times(flow: Flow, block: Block) -> None:
     c.label(on)
 
 
-def _turn_of_others(flow: Flow, block: Block, turn: V) -> None:
+def _turn_of_others(flow: Branching, block: Block, turn: V) -> None:
     """Every other time: run the next pending block that needs no lane to be there, in rotation."""
     c, e = flow.code, flow.e
     free = [i for n, i in flow.dense.items() if flow.blocks[n].partial and not meets(flow.blocks[n])]
@@ -70,7 +66,7 @@ def _turn_of_others(flow: Flow, block: Block, turn: V) -> None:
     c.label(leave)
 
 
-def emit_warp_sync(flow: Flow, block: Block, end: Instr) -> None:
+def emit_warp_sync(flow: Branching, block: Block, end: Instr) -> None:
     """bar.warp.sync: go on if every live lane of the mask is here, otherwise be held until it is."""
     c, e = flow.code, flow.e
     if len(end.args) != 1:
@@ -117,12 +113,12 @@ def emit_warp_sync(flow: Flow, block: Block, end: Instr) -> None:
     c.br("settle")
 
 
-def holds(flow: Flow) -> bool:
+def holds(flow: Branching) -> bool:
     """Can lanes be held at a warp barrier?"""
     return any(is_warp_sync(block.end) for block in flow.blocks)
 
 
-def emit_held(flow: Flow) -> None:
+def emit_held(flow: Branching) -> None:
     """Where lanes held at a warp barrier are set free: after an arrival, and before others pass without them."""
     c, e = flow.code, flow.e
     c.label("settle")
@@ -133,14 +129,14 @@ def emit_held(flow: Flow) -> None:
     stuck = c.new_label("stuck")
     c.cbr(c.icmp("ne", released, 0), "dispatch", stuck)
     c.label(stuck)
-    c.call("void", "sync_torn", e.ctx, e.warp, e.live.get())
+    c.call(sync_torn(), e.ctx, e.warp, e.live.get())
     c.br("stopped")
 
 
-def _set_free(flow: Flow) -> V:
+def _set_free(flow: Branching) -> V:
     c, e = flow.code, flow.e
     c.store(flow.pending.get(), e.warp, flow.parked, 8)
     offsets = [const("i64", value) for value in (flow.held, flow.parked, len(flow.dense))]
-    released = c.call("i32", "sync_settle", e.ctx, e.warp, e.live.get(), *offsets)
+    released = c.call(sync_settle(), e.ctx, e.warp, e.live.get(), *offsets)
     flow.pending.set(c.load(flow.bits, e.warp, flow.parked, 8))
     return released

@@ -10,7 +10,8 @@ import struct
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_TID
 from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.llvm_ir import IOTA32, Code, V, const, elem, is_vec, vec
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import IOTA32, V, const, elem, is_vec, vec
 from evo.sim.lower.cfg import Block
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Not, Operand, Reg, Sink, Special, Sym
 

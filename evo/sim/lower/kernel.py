@@ -8,8 +8,10 @@ from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.sim.counters_static import Tally
 from evo.sim.errors import PtxError, UnsupportedInstruction
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, const
-from evo.sim.lower import divergence, sync_checks
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const
+from evo.sim.lower import barrier, divergence, sync_checks
+from evo.sim.lower.branching import DONE, EXIT_RESUME, STOPPED, Branching, PendingBlocks
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, liveness, renumber, split_blocks
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.isa.opcode_table import CARRY, TABLE, check, defs, uses
@@ -18,18 +20,18 @@ from evo.sim.lower.kernel_traits import (
     blocks_can_part,
     flush_mode,
     global_granule,
+    mentions,
     points_at_params,
     race_granule,
     registers_read,
 )
 from evo.sim.lower.spin_loops import Spins, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
-from evo.sim.ptx.ast import WIDTH, Function, Instr, Not
+from evo.sim.ptx.ast import WIDTH, Function, Instr
 from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.schedule import out_of_budget
 
-DONE, BARRIER, STOPPED, YIELDED = 0, 1, 2, 3
 BLOCK_COUNTER = 16  # executions, lanes
-_EXIT_RESUME = 0x7FFF_FFFF
 
 
 @dataclass(slots=True)
@@ -40,7 +42,6 @@ class Kernel:
     blocks: list[Block]
     sites: list[Instr]
     warp_stride: int
-    code: Code
     uniform_sites: dict[int, int]
     granule: int  # bytes: the narrowest access that may be to shared memory
     global_granule: int  # and to global memory; 0 if no race between blocks is possible
@@ -48,6 +49,9 @@ class Kernel:
     polls: set[int]  # sites of loops that wait for others
     waits: bool  # a block may wait for another one, so that several must be under way
     points_at_params: bool  # generic addresses may lie among the parameters
+    prints: bool  # printf or a failed assertion may have something to say
+    copies: bool  # by cp.async
+    mbarriers: bool
     tally: Tally | None = None  # what its instructions count for, once that was asked
 
 
@@ -68,71 +72,59 @@ def _arranged(function: Function) -> tuple[list[Block], Spins, set[str]]:
     return blocks, spins, uniform
 
 
-class Flow:
+def _layout(
+    blocks: list[Block], registers: dict[str, str], uniform: set[str], start: int
+) -> tuple[dict[str, int], int]:
+    """Where registers that live across blocks are in the warp structure, and its size."""
+    at = start
+    slots: dict[str, int] = {}
+    for name in sorted(set().union(*(b.live_in | b.live_out for b in blocks))):
+        if name not in registers:
+            raise PtxError(f"register {name} is not declared")
+        kind = registers[name]
+        size = 8 if name in uniform or kind == "pred" else 4 * WIDTH[kind]
+        align = 8 if size <= 8 else 64
+        at = (at + align - 1) // align * align
+        slots[name] = at
+        at += size
+    return slots, (at + 255) // 128 * 128
+
+
+class Flow(Branching):
     """Emits one kernel function `kernel(ctx, warp) -> i32`."""
 
     def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
         self.function = function
-        self.blocks, self.spins, uniform = _arranged(function)
-        demand_timer_steers(self.blocks)
-        if any("cc" in ins.mods for block in self.blocks for ins in block.code):
+        blocks, spins, uniform = _arranged(function)
+        demand_timer_steers(blocks)
+        if any("cc" in ins.mods for block in blocks for ins in block.code):
             function.registers[CARRY] = "pred"
-        for block in self.blocks:
+        for block in blocks:
             for ins in block.code if block.end is None else (*block.code, block.end):
                 check(ins)
-        liveness(self.blocks, defs, uses)
-        self.dense = self._pending_targets()
-        self.bits = f"i{(len(self.dense) + 64) // 64 * 64}"  # the bit beyond: lanes are held
-        self.parked = WARP_PEND + (4 * len(self.dense) + 63) // 64 * 64  # pending blocks of a warp that yields
-        self.held = self.parked + (int(self.bits[1:]) // 8 + 63) // 64 * 64  # where held lanes go
-        slots, self.stride = self._layout(uniform)
+        liveness(blocks, defs, uses)
+        waiting = PendingBlocks.of(blocks)
+        slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
-        self.read = registers_read(self.blocks)
-        self.shared = any(space == "shared" for space, _ in symbols.values())
-        self.code = Code("i32", "kernel", [("ptr noalias", "ctx"), ("ptr", "warp")], "")
-        self.e = Emitter(
-            self.code, function.registers, uniform, slots, symbols,
-            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(self.blocks),
+        self.read = registers_read(blocks)
+        code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
+        e = Emitter(
+            code, function.registers, uniform, slots, symbols,
+            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(blocks),
         )  # fmt: skip
-        self.pending = self.code.var(self.bits)
-        self.chosen = self.code.var(self.bits)  # the pending block to run next
-
-    def _pending_targets(self) -> dict[int, int]:
-        """Blocks that lanes may have to wait for, with a dense number in execution order."""
-        wanted: set[int] = set()
-        for block in self.blocks:
-            if block.partial or any(self.blocks[s].partial for s in block.successors()):
-                wanted |= set(block.successors())
-        return {number: index for index, number in enumerate(sorted(wanted))}
-
-    def _layout(self, uniform: set[str]) -> tuple[dict[str, int], int]:
-        at = self.held + (4 * len(self.dense) + 63) // 64 * 64
-        crossing = set().union(*(b.live_in | b.live_out for b in self.blocks)) if self.blocks else set()
-        slots: dict[str, int] = {}
-        for name in sorted(crossing):
-            if name not in self.function.registers:
-                raise PtxError(f"register {name} is not declared")
-            kind = self.function.registers[name]
-            size = 8 if name in uniform or kind == "pred" else 4 * WIDTH[kind]
-            align = 8 if size <= 8 else 64
-            at = (at + align - 1) // align * align
-            slots[name] = at
-            at += size
-        return slots, (at + 255) // 128 * 128
+        super().__init__(e, blocks, spins, waiting, shared=any(space == "shared" for space, _ in symbols.values()))
 
     # The function -------------------------------------------------------------------------------------------
 
     def emit(self) -> Kernel:
         c, e = self.code, self.e
         c.raw(f"%records = load ptr, ptr {c.at(e.ctx, CTX['counters']).s}, align 8")
-        self.counter_at = "%block_counters"
         slot = len(c.lines)
         e.live.set(c.load("i32", e.warp, WARP["live"], 8))
         e.mask.set(e.live.get())
         self.pending.set(0)
         resume = c.load("i32", e.warp, WARP["resume"], 8)
         resumes = len(c.lines)
-        self.resume_points: list[int] = []
         for block in self.blocks:
             self._block(block)
         if self.dense:
@@ -142,15 +134,26 @@ class Flow:
         c.label("finished")
         c.ret_(const("i32", DONE))
         cases = " ".join(f"i32 {n}, label %b{n}" for n in sorted(set(self.resume_points)) if n >= 0)
-        exits = f" i32 {_EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
+        exits = f" i32 {EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
         c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
-        c.lines.insert(slot, f"{self.counter_at} = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
+        c.lines.insert(slot, f"%block_counters = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
+        prints = mentions(self.blocks, "@")
         return Kernel(
-            self.function.name, self.blocks, e.sites, self.stride, c, e.uniform_sites,
-            race_granule(self.blocks), global_granule(self.blocks),
-            blocks_can_part(self.blocks) and not c.needs & {"print_record", "assert_record"},
-            self.polls, any(map(beyond_block, self.spins.heads.values())), points_at_params(self.blocks),
-        )  # fmt: skip
+            name=self.function.name,
+            blocks=self.blocks,
+            sites=e.sites,
+            warp_stride=self.stride,
+            uniform_sites=e.uniform_sites,
+            granule=race_granule(self.blocks),
+            global_granule=global_granule(self.blocks),
+            parallel=blocks_can_part(self.blocks) and not prints,
+            polls=self.polls,
+            waits=any(map(beyond_block, self.spins.heads.values())),
+            points_at_params=points_at_params(self.blocks),
+            prints=prints,
+            copies=mentions(self.blocks, "cp.async"),
+            mbarriers=mentions(self.blocks, "mbarrier"),
+        )
 
     def _block(self, block: Block) -> None:
         c, e = self.code, self.e
@@ -158,7 +161,7 @@ class Flow:
         if block.number in self.spins.heads:
             divergence.yield_at_times(self, block)
         e.start(block)
-        counters = V("ptr", self.counter_at)
+        counters = V("ptr", "%block_counters")
         at = block.number * BLOCK_COUNTER
         c.bump(counters, at)
         c.bump(counters, at + 8, c.zext(c.intrinsic("ctpop", e.bits()), "i64"))
@@ -168,7 +171,7 @@ class Flow:
         c.cbr(c.icmp("slt", budget, 0), over, on, likely=False)
         c.label(over)
         first = (block.code or [block.end or Instr("ret", (), ())])[0]
-        c.call("void", "out_of_budget", e.ctx, e.warp, e.site(first), e.bits())
+        c.call(out_of_budget(), e.ctx, e.warp, e.site(first), e.bits())
         c.br("stopped")
         c.label(on)
         for ins in block.code:
@@ -196,11 +199,6 @@ class Flow:
             e.c.bump(e.ctx, CTX["changes"])
         e.guard = None
 
-    def guard_of(self, ins: Instr) -> V | None:
-        if ins.guard is None:
-            return None
-        return self.e.src(Not(ins.guard) if ins.negated else ins.guard, "pred")
-
     # Ends of blocks -----------------------------------------------------------------------------------------
 
     def _end(self, block: Block) -> None:
@@ -214,9 +212,7 @@ class Flow:
             divergence.emit_warp_sync(self, block, end)
             return
         if end.name in ("bar", "barrier"):
-            from evo.sim.lower.barrier import emit_barrier
-
-            emit_barrier(self, block, end)
+            barrier.emit_barrier(self, block, end)
             return
         guard = self.guard_of(end)
         if end.name == "brx":
@@ -265,37 +261,6 @@ class Flow:
             self.pend(other, outside)
             c.br("dispatch")
 
-    def pend(self, target: int, mask: V) -> None:
-        c = self.code
-        index = self.dense[target]
-        at = WARP_PEND + 4 * index
-        c.store(c.or_(c.load("i32", self.e.warp, at, 4), mask), self.e.warp, at, 4)
-        self.pending.set(c.or_(self.pending.get(), const(self.bits, 1 << index)))
-
-    def goto(self, block: Block, target: int) -> None:
-        """All lanes of the current mask go to one place."""
-        c, e = self.code, self.e
-        if target in (EXIT, -1):
-            self._leave(block)
-        elif not block.partial or not self.dense:
-            c.br(f"b{target}")
-        else:
-            alone, wait = c.new_label("alone"), c.new_label("wait")
-            c.cbr(c.icmp("eq", self.pending.get(), 0), alone, wait)
-            c.label(alone)
-            c.br(f"b{target}")
-            c.label(wait)
-            self.pend(target, e.mask.get())
-            c.br("dispatch")
-
-    def _leave(self, block: Block) -> None:
-        c, e = self.code, self.e
-        if not block.partial or not self.dense:
-            c.br("finished")
-            return
-        e.live.set(c.and_(e.live.get(), c.not_(e.mask.get())))
-        c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")
-
     def _dispatch(self) -> None:
         """Run the pending block of lowest number."""
         c, e = self.code, self.e
@@ -321,12 +286,6 @@ class Flow:
             c.br(f"b{number}")
         if torn:
             divergence.emit_held(self)
-
-    def first_of(self, bits: V) -> V:
-        """The number of the lowest bit set."""
-        c = self.code
-        c.needs.add(f"llvm.cttz.{self.bits}")
-        return c.op(self.bits, f"call {self.bits} @llvm.cttz.{self.bits}({self.bits} {bits.s}, i1 true)")
 
     def _trap(self, block: Block, end: Instr, guard: V | None) -> None:
         c, e = self.code, self.e

@@ -25,6 +25,11 @@ def _instructions(blocks: list[Block]) -> Iterator[Instr]:
         yield from block.code
 
 
+def mentions(blocks: list[Block], word: str) -> bool:
+    """Is there an instruction with this word in its mnemonic or modifiers?"""
+    return any(word in ins.spelling for ins in _instructions(blocks))
+
+
 def beyond_block(ins: Instr) -> bool:
     """May the instruction touch global memory?"""
     return not _ELSEWHERE & set(ins.mods) and not ins.name.startswith("mbarrier")

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import CTX
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import IOTA32, const, is_vec
+from evo.sim.llvm_values import IOTA32, const, is_vec
 from evo.sim.lower.cfg import is_warp_sync
 from evo.sim.lower.isa.opcode_table import defs
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.ptx.ast import Imm, Instr
 from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.inter_block_races import between_release
+from evo.sim.runtime.local_memory import demand_shfl
+from evo.sim.runtime.shared_races import warp_step
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -28,7 +31,7 @@ def before(e: Emitter, ins: Instr) -> None:
         if ins.name == "shfl" and len(ins.args) == 5:
             _demand_sources(e, ins)
     if _releases(ins):
-        e.c.call("void", "between_release", e.ctx)
+        e.c.call(between_release(), e.ctx)
 
 
 def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
@@ -45,7 +48,7 @@ def step_of_warp(e: Emitter, *, shared: bool) -> None:
     """The lanes have met: what they did before comes before what they do now."""
     if shared:
         with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
-            e.c.call("void", "warp_step", e.ctx, e.warp)
+            e.c.call(warp_step(), e.ctx, e.warp)
 
 
 def _releases(ins: Instr) -> bool:
@@ -88,4 +91,4 @@ def _demand_sources(e: Emitter, ins: Instr) -> None:
     site = e.site(ins)
     part = c.and_(c.icmp("ne", running, -1), c.icmp("ne", running, 0))
     with c.if_(part, likely=False):
-        c.call("void", f"demand_shfl_{mode}", e.ctx, e.warp, site, lanes, control, members, running)
+        c.call(demand_shfl(mode), e.ctx, e.warp, site, lanes, control, members, running)

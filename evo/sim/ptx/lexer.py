@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from evo.sim.errors import PtxError, UnsupportedInstruction
 from evo.sim.ptx.ast import Function, Imm, Mem, Not, Operand, Pair, Program, Reg, Sink, Special, Sym, Vec
@@ -33,7 +33,8 @@ _OPERATORS: tuple[dict[str, Callable[[int, int], int]], ...] = (
 class Cursor:
     """A cursor over tokens with the state of the function being read."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, mnemonics: Container[str]) -> None:
+        self.mnemonics = mnemonics
         self.lines = text.split("\n")
         self.tokens: list[tuple[str, str, int]] = []
         self._tokenise(text)

@@ -1,224 +1,200 @@
-"""Reading one statement of a function body: directives, scopes, labels, calls and instructions."""
+"""Statements of a function body: directives, scopes, labels, calls and instructions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from evo.sim.errors import UnsupportedInstruction
-from evo.sim.lower.isa import TABLE
 from evo.sim.ptx.ast import WIDTH, Function, Instr, Label, Operand, Reg, Sym, Variable, Vec
-
-if TYPE_CHECKING:
-    from evo.sim.ptx.parser import Parser
+from evo.sim.ptx.declarations import Declarations
 
 _FAMILIES = ("wmma", "mbarrier")
 _BODY_SPACES = (".shared", ".local", ".param", ".global", ".const")
 
 
-def read_statement(parser: Parser) -> int:
-    """Consume one statement; returns +1 for `{`, -1 for `}`, otherwise 0."""
-    function = parser.function
-    assert function is not None
-    kind, text, line = parser.tokens[parser.at]
-    if text == "{":
-        parser.at += 1
-        parser.scopes.append({})
-        return 1
-    if text == "}":
-        parser.at += 1
-        parser.scopes.pop()
-        return -1
-    if text == ";":
-        parser.at += 1
-        return 0
-    if kind == "id" and text.startswith("."):
-        _directive(parser, function, parser.take(), line)
-        return 0
-    if kind == "id" and parser.tokens[parser.at + 1][1] == ":":
-        parser.at += 2
-        if parser.peek == ".branchtargets":
-            parser.take()
-            names = [parser.take()]
-            while parser.accept(","):
-                names.append(parser.take())
-            parser.expect(";")
-            function.tables[text] = names
-        elif parser.peek == ".callprototype":
-            parser.skip_statement()
+class Statements(Declarations):
+    """Reads them one by one."""
+
+    def statement(self, function: Function) -> int:
+        """Consume one statement; returns +1 for `{`, -1 for `}`, otherwise 0."""
+        kind, text, line = self.tokens[self.at]
+        if text == "{":
+            self.at += 1
+            self.scopes.append({})
+            return 1
+        if text == "}":
+            self.at += 1
+            self.scopes.pop()
+            return -1
+        if text == ";":
+            self.at += 1
+        elif kind == "id" and text.startswith("."):
+            self._directive(function, self.take(), line)
+        elif kind == "id" and self.tokens[self.at + 1][1] == ":":
+            self.at += 2
+            self._labelled(function, text, line)
         else:
-            function.body.append(Label(_declare_label(parser, text), line))
+            function.body.append(self._instruction(line))
         return 0
-    function.body.append(_instruction(parser, line))
-    return 0
 
-
-def _declare_label(parser: Parser, name: str) -> str:
-    # Labels of inline assembly scopes (`{ L: ... }`) may repeat; those of the function body are unique already.
-    if len(parser.scopes) <= 1:
-        return name
-    if name not in parser.scopes[-1]:
-        parser.scopes[-1][name] = _unique(parser, name)
-    return parser.scopes[-1][name]
-
-
-def _unique(parser: Parser, name: str) -> str:
-    parser.unique += 1
-    return f"{name}@{parser.unique}"
-
-
-def _directive(parser: Parser, function: Function, word: str, line: int) -> None:
-    if word == ".reg":
-        _registers(parser, function)
-    elif word == ".loc":
-        _location(parser)
-    elif word in _BODY_SPACES:
-        for variable in parser.variables(word[1:]):
-            _add_variable(parser, function, variable)
-    elif word == ".pragma":
-        parser.skip_statement()
-    elif word in (".maxntid", ".reqntid"):
-        parser.at -= 1
-        parser.tuning(function)
-    else:
-        raise UnsupportedInstruction(word, line=line, text=parser.line_text(line))
-
-
-def _add_variable(parser: Parser, function: Function, variable: Variable) -> None:
-    name = variable.name
-    if len(parser.scopes) > 1:
-        unique = _unique(parser, name)
-        parser.scopes[-1][name] = unique
-        variable.name = unique
-    function.variables[variable.name] = variable
-
-
-def _location(parser: Parser) -> None:
-    parser.integer()
-    line = parser.integer()
-    parser.integer()
-    if parser.accept(","):
-        # `, function_name LABEL(+off), inlined_at FILE LINE COLUMN`: report the line of the call, in the user's text.
-        while parser.peek not in ("inlined_at",):
-            parser.take()
-        parser.take()
-        parser.integer()
-        line = parser.integer()
-        parser.integer()
-    parser.loc = line
-
-
-def _registers(parser: Parser, function: Function) -> None:
-    kind = ""
-    while parser.peek.startswith("."):
-        word = parser.take()[1:]
-        if word in WIDTH:
-            kind = word
-        elif word in ("v2", "v4"):
-            line = parser.tokens[parser.at][2]
-            raise UnsupportedInstruction(f".reg .{word}", line=line, text=parser.line_text(line))
+    def _labelled(self, function: Function, name: str, line: int) -> None:
+        """A label of code, of a branch table or of a call's prototype."""
+        if self.accept(".branchtargets"):
+            names = [self.take()]
+            while self.accept(","):
+                names.append(self.take())
+            self.expect(";")
+            function.tables[name] = names
+        elif self.peek == ".callprototype":
+            self.skip_statement()
         else:
-            raise parser.fail(f"unknown register type .{word}")
-    while True:
-        name = parser.take()
-        names = [name]
-        if parser.accept("<"):
-            count = parser.integer()
-            if count > 1 << 17:
-                raise parser.fail("too many registers")
-            names = [f"{name}{index}" for index in range(count)]
-            parser.expect(">")
-        for each in names:
-            full = each
-            if len(parser.scopes) > 1:
-                full = _unique(parser, each)
-                parser.scopes[-1][each] = full
-            function.registers[full] = kind
-        if not parser.accept(","):
-            break
-    parser.expect(";")
+            function.body.append(Label(self._declare_label(name), line))
 
+    def _declare_label(self, name: str) -> str:
+        # Labels of inline assembly scopes (`{ L: ... }`) may repeat; those of the function body are unique already.
+        if len(self.scopes) <= 1:
+            return name
+        if name not in self.scopes[-1]:
+            self.scopes[-1][name] = self._unique(name)
+        return self.scopes[-1][name]
 
-def _instruction(parser: Parser, line: int) -> Instr:
-    guard, negated = None, False
-    if parser.accept("@"):
-        negated = parser.accept("!")
-        operand = parser.operand()
-        if not isinstance(operand, Reg):
-            raise parser.fail("a guard must be a predicate register")
-        guard = operand
-    if parser.kind != "id" or parser.peek.startswith(("%", ".")):
-        raise parser.fail(f"expected an instruction, found {parser.peek!r}")
-    spelling = parser.take()
-    name, *mods = spelling.replace("::", ".").split(".") if "::" not in spelling else _split_colons(spelling)
-    if name in _FAMILIES and mods:
-        # The word after the dot decides what such an instruction does and which operands are results.
-        name = f"{name}.{mods.pop(0)}"
-    text = parser.line_text(line).strip()
-    if name != "call" and name not in TABLE:
-        # Its operands may have a form of their own. It is refused by name where it would run.
-        parser.skip_statement()
-        return Instr(name, tuple(mods), (), line, parser.loc, text, guard, negated)
-    if name == "call":
-        args = _call_operands(parser)
-    else:
-        args = ()
-        if parser.peek != ";":
-            found = [parser.operand()]
-            while parser.accept(","):
-                found.append(parser.operand())
-            args = tuple(found)
-    parser.expect(";")
-    if "L2::cache_hint" in mods and len(args) > 1:
-        # Where data had better stay in the cache changes no result: the policy is not looked at.
-        mods.remove("L2::cache_hint")
-        args = args[:-1]
-    if name == "bra" and len(args) == 1 and isinstance(args[0], Sym):
-        args = (Sym(_forward_label(parser, args[0].name)),)
-    return Instr(name, tuple(mods), args, line, parser.loc, text, guard, negated)
+    def _unique(self, name: str) -> str:
+        self.unique += 1
+        return f"{name}@{self.unique}"
 
+    def _directive(self, function: Function, word: str, line: int) -> None:
+        if word == ".reg":
+            self._registers(function)
+        elif word == ".loc":
+            self._location()
+        elif word in _BODY_SPACES:
+            for variable in self.variables(word[1:]):
+                self._add_variable(function, variable)
+        elif word == ".pragma":
+            self.skip_statement()
+        elif word in (".maxntid", ".reqntid"):
+            self.at -= 1
+            self.tuning(function)
+        else:
+            raise UnsupportedInstruction(word, line=line, text=self.line_text(line))
 
-def _split_colons(spelling: str) -> list[str]:
-    # `cp.async.ca.shared::cta.global.L2::128B`: keep `shared::cta` as one modifier.
-    return spelling.split(".")
+    def _add_variable(self, function: Function, variable: Variable) -> None:
+        if len(self.scopes) > 1:
+            name = variable.name
+            variable.name = self.scopes[-1][name] = self._unique(name)
+        function.variables[variable.name] = variable
 
+    def _location(self) -> None:
+        self.integer()
+        line = self.integer()
+        self.integer()
+        if self.accept(","):
+            # `, function_name LABEL(+off), inlined_at FILE LINE COLUMN`: the line of the call is in the user's text.
+            self.skip_to("inlined_at")
+            self.integer()
+            line = self.integer()
+            self.integer()
+        self.loc = line
 
-def _forward_label(parser: Parser, name: str) -> str:
-    """The unique name of a label used inside a scope, which may be declared only later in that scope."""
-    if len(parser.scopes) <= 1:
+    def _registers(self, function: Function) -> None:
+        kind = ""
+        while self.peek.startswith("."):
+            word = self.take()[1:]
+            if word in WIDTH:
+                kind = word
+            elif word in ("v2", "v4"):
+                line = self.tokens[self.at][2]
+                raise UnsupportedInstruction(f".reg .{word}", line=line, text=self.line_text(line))
+            else:
+                raise self.fail(f"unknown register type .{word}")
+        while True:
+            name = self.take()
+            names = [name]
+            if self.accept("<"):
+                count = self.integer()
+                if count > 1 << 17:
+                    raise self.fail("too many registers")
+                names = [f"{name}{index}" for index in range(count)]
+                self.expect(">")
+            for each in names:
+                full = each
+                if len(self.scopes) > 1:
+                    full = self.scopes[-1][each] = self._unique(each)
+                function.registers[full] = kind
+            if not self.accept(","):
+                break
+        self.expect(";")
+
+    # Instructions -------------------------------------------------------------------------------------------
+
+    def _instruction(self, line: int) -> Instr:
+        guard, negated = None, False
+        if self.accept("@"):
+            negated = self.accept("!")
+            operand = self.operand()
+            if not isinstance(operand, Reg):
+                raise self.fail("a guard must be a predicate register")
+            guard = operand
+        if self.kind != "id" or self.peek.startswith(("%", ".")):
+            raise self.fail(f"expected an instruction, found {self.peek!r}")
+        name, *mods = self.take().split(".")
+        if name in _FAMILIES and mods:
+            # The word after the dot decides what such an instruction does and which operands are results.
+            name = f"{name}.{mods.pop(0)}"
+        text = self.line_text(line).strip()
+        if name != "call" and name not in self.mnemonics:
+            # Its operands may have a form of their own. It is refused by name where it would run.
+            self.skip_statement()
+            return Instr(name, tuple(mods), (), line, self.loc, text, guard, negated)
+        args = self._call_operands() if name == "call" else self._operands()
+        self.expect(";")
+        if "L2::cache_hint" in mods and len(args) > 1:
+            # Where data had better stay in the cache changes no result: the policy is not looked at.
+            mods.remove("L2::cache_hint")
+            args = args[:-1]
+        if name == "bra" and len(args) == 1 and isinstance(args[0], Sym):
+            args = (Sym(self._forward_label(args[0].name)),)
+        return Instr(name, tuple(mods), args, line, self.loc, text, guard, negated)
+
+    def _operands(self) -> tuple[Operand, ...]:
+        if self.peek == ";":
+            return ()
+        found = [self.operand()]
+        while self.accept(","):
+            found.append(self.operand())
+        return tuple(found)
+
+    def _forward_label(self, name: str) -> str:
+        """The unique name of a label used inside a scope, which may be declared only later in that scope."""
+        if len(self.scopes) <= 1:
+            return name
+        depth, at = 0, self.at
+        known = self.resolve(name)
+        if known != name or name.startswith("$L__BB"):
+            return known
+        while at < len(self.tokens) - 1 and depth >= 0:
+            text = self.tokens[at][1]
+            if text == name and self.tokens[at + 1][1] == ":" and depth == 0:
+                return self._declare_label(name)
+            depth += (text == "{") - (text == "}")
+            at += 1
         return name
-    depth, at = 0, parser.at
-    tokens = parser.tokens
-    known = parser.resolve(name)
-    if known != name or name.startswith("$L__BB"):
-        return known
-    while at < len(tokens) - 1 and depth >= 0:
-        text = tokens[at][1]
-        if text == name and tokens[at + 1][1] == ":" and depth == 0:
-            parser.scopes[-1][name] = _unique(parser, name)
-            return parser.scopes[-1][name]
-        depth += (text == "{") - (text == "}")
-        at += 1
-    return name
 
+    def _call_operands(self) -> tuple[Operand, ...]:
+        """(results), target, (arguments) as Vec, Sym, Vec; the lists may be empty."""
+        results: list[Operand] = []
+        arguments: list[Operand] = []
+        if self.accept("("):
+            results = self._list()
+            self.expect(",")
+        target = self.operand()
+        if self.accept(",") and self.accept("("):
+            arguments = self._list()
+            if self.accept(","):
+                self.operand()
+        return Vec(tuple(results)), target, Vec(tuple(arguments))
 
-def _call_operands(parser: Parser) -> tuple[Operand, ...]:
-    """(results), target, (arguments) as Vec, Sym, Vec; the lists may be empty."""
-    results: list[Operand] = []
-    arguments: list[Operand] = []
-    if parser.accept("("):
-        results = _list(parser)
-        parser.expect(",")
-    target = parser.operand()
-    if parser.accept(",") and parser.accept("("):
-        arguments = _list(parser)
-        if parser.accept(","):
-            parser.operand()
-    return Vec(tuple(results)), target, Vec(tuple(arguments))
-
-
-def _list(parser: Parser) -> list[Operand]:
-    found: list[Operand] = []
-    while not parser.accept(")"):
-        found.append(parser.operand())
-        parser.accept(",")
-    return found
+    def _list(self) -> list[Operand]:
+        found: list[Operand] = []
+        while not self.accept(")"):
+            found.append(self.operand())
+            self.accept(",")
+        return found

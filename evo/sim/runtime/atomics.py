@@ -6,24 +6,25 @@ import re
 
 from evo.sim.abi import REC, ROW, SHARED_WINDOW, TRACKED, WARP_SCRATCH, WINDOW_SIZE
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, Var, const
-from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
-from evo.sim.runtime.global_memory import count_by_buffer, keep_row
+from evo.sim.llvm_ir import Code, Var
+from evo.sim.llvm_values import V, const
+from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, resolve, spill
+from evo.sim.runtime.global_memory import count_by_buffer, keep_row, track
+from evo.sim.runtime.helper import helper
 from evo.sim.runtime.inter_block_races import watch
-from evo.sim.runtime.registry import runtime
+from evo.sim.runtime.shared_memory import waves
+from evo.sim.runtime.shared_races import race, race_acquire
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
 _LOCKED = ("add", "min", "max", "and", "or", "xor")
 _SIMPLE = {"and": "and", "or": "or", "xor": "xor", "add": "add"}
 
 
-@runtime(r"atom_(global|shared|generic)_(\w+)_(\w+)")
-def _atomic(m: re.Match[str]) -> Code:
+@helper("void", ACCESS64)
+def atom(c: Code, space: str, op: str, kind: str) -> None:
     """Old values replace the first operands in the scratch."""
-    space, op, kind = m[1], m[2], m[3]
     width = {"16": 2, "32": 4, "64": 8}[re.sub(r"\D", "", kind.replace("x2", "")) if "x2" not in kind else "32"]
-    c = memory_code("void", m[0], "<32 x i64>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    context, w, rec, addr, mask = c.args(5)
     place = spill(c, addr, 256)
     with c.if_(c.icmp("ne", mask, 0)):
         c.bump(rec, REC["requests"])
@@ -51,12 +52,11 @@ def _atomic(m: re.Match[str]) -> Code:
         count_by_buffer(c, "st", addr, rows, good.get())
     elif space == "shared":
         with c.if_(c.icmp("ne", good.get(), 0)):
-            c.call("void", f"waves_{max(4, width)}", rec, c.trunc(addr, "i32"), good.get())
+            c.call(waves(max(4, width)), rec, c.trunc(addr, "i32"), good.get())
     with c.if_(c.icmp("ne", mask, 0)):
         # An atomic may be a flag: learn what fences have published.
-        c.call("void", "race_acquire", context, w)
+        c.call(race_acquire(), context, w)
     c.ret_()
-    return c
 
 
 def _count_addresses(c: Code, place: V, lanes: V) -> None:
@@ -73,19 +73,19 @@ def _count_addresses(c: Code, place: V, lanes: V) -> None:
 
 
 def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V) -> None:
-    context, w, rec = (c.arg(i) for i in range(3))
-    row = c.call("ptr", "resolve", context, w, rec, address, lane, const("i64", width), const("i64", 1))
+    context, w, rec = c.args(3)
+    row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), const("i64", 1))
     with c.if_(c.icmp("ne", c.to_int(row), 0)):
         keep_row(c, rows, lane, row)
         tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
         with c.if_(tracked):
-            c.call("void", "track_ld", context, w, rec, row, address, lane, const("i64", width))
+            c.call(track("ld"), context, w, rec, row, address, lane, const("i64", width))
         watch(c, "at", row, address, lane, const("i64", width))
         host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
 
 
 def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -> None:
-    context, w, rec = (c.arg(i) for i in range(3))
+    context, w, rec = c.args(3)
     total = ctx(c, context, "shared_size")
     room = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
     straight = c.icmp("eq", c.and_(address, width - 1), 0)
@@ -102,8 +102,8 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
             report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
         with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-            how = "race_add" if op in ("add", "inc", "dec") else "race_at"
-            c.call("void", how, context, w, rec, address, lane, const("i64", width), const("i32", 0))
+            how = "add" if op in ("add", "inc", "dec") else "at"
+            c.call(race(how), context, w, rec, address, lane, const("i64", width), const("i32", 0))
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
         with c.if_else(straight) as beyond:

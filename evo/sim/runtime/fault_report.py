@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, REC, REC_SIZE, ROW, ROW_SIZE, TRACKED, WARP, WRITABLE
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import IOTA32, IOTA64, Code, V, const
-from evo.sim.runtime.registry import runtime
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import IOTA32, IOTA64, V, const
+from evo.sim.runtime.helper import helper
 
 STOP = -(1 << 62)
 GRACE = 200_000  # warp instructions after an early read
+ACCESS64 = "ptr ctx, ptr w, ptr rec, <32 x i64> addr, i32 mask"  # what helpers for global, local, generic memory take
+ACCESS32 = "ptr ctx, ptr w, ptr rec, <32 x i32> addr, i32 mask"  # ... and those for shared memory
 
 
 def ctx(c: Code, base: V, name: str, t: str = "i64") -> V:
@@ -22,15 +23,17 @@ def report(c: Code, fault: SimFault, rec: V, w: V, lane: V, address: V, *, extra
     context = c.arg(0)
     wide = c.zext(lane, "i64") if lane.t == "i32" else lane
     more = extra if isinstance(extra, V) else const("i64", extra)
-    c.call("void", "fault", context, const("i64", fault.number), rec, w, wide, address, more, const("i64", width))
+    c.call(record_fault(), context, const("i64", fault.number), rec, w, wide, address, more, const("i64", width))
 
 
-@runtime("fault")
-def _fault(_: re.Match[str]) -> Code:
-    names = ["ctx", "kind", "rec", "w", "lane", "address", "extra", "width"]
-    types = ["ptr", "i64", "ptr", "ptr", "i64", "i64", "i64", "i64"]
-    c = Code("void", "fault", list(zip(types, names, strict=True)), "noinline cold")
-    context, kind, rec, w, lane, address, extra, width = (c.arg(i) for i in range(8))
+@helper(
+    "void",
+    "ptr ctx, i64 kind, ptr rec, ptr w, i64 lane, i64 address, i64 extra, i64 width",
+    "noinline cold",
+    name="fault",
+)
+def record_fault(c: Code) -> None:
+    context, kind, rec, w, lane, address, extra, width = c.args(8)
     # A shared word read too early is often a race: let the block run on for a while, so that its writer shows up.
     early = c.and_(c.icmp("eq", kind, SimFault.UNINITIALISED.number), c.icmp("eq", extra, 2))
     early = c.and_(early, c.icmp("ne", ctx(c, context, "race"), 0))
@@ -57,23 +60,19 @@ def _fault(_: re.Match[str]) -> Code:
         for name, value in values.items():
             c.store(value, row, FAULT[name], 8)
     c.ret_()
-    return c
 
 
-@runtime("resolve")
-def _resolve(_: re.Match[str]) -> Code:
+@helper("ptr", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 width, i64 store", "noinline cold")
+def resolve(c: Code) -> None:
     """The buffer row of one lane's access, or null after reporting why there is none."""
-    types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i64"]
-    names = ["ctx", "w", "rec", "address", "lane", "width", "store"]
-    c = Code("ptr", "resolve", list(zip(types, names, strict=True)), "noinline cold")
-    context, w, rec, address, lane, width, store = (c.arg(i) for i in range(7))
+    context, w, rec, address, lane, width, store = c.args(7)
     found = c.var("ptr", V("ptr", "null"))
     rows = ctx(c, context, "buffers", "ptr")
     wide = c.zext(lane, "i64")
 
     def fail(fault: SimFault) -> None:
         args = (context, const("i64", fault.number), rec, w, wide, address, store, width)
-        c.call("void", "fault", *args)
+        c.call(record_fault(), *args)
 
     with c.if_else(c.icmp("ne", c.and_(address, c.sub(width, 1)), 0)) as aligned:
         fail(SimFault.MISALIGNED)
@@ -95,7 +94,6 @@ def _resolve(_: re.Match[str]) -> Code:
                 fail(SimFault.READ_ONLY)
                 found.set(V("ptr", "null"))
     c.ret_(found.get())
-    return c
 
 
 def _fill_cache(c: Code, rec: V, row: V, width: V) -> None:
@@ -108,13 +106,6 @@ def _fill_cache(c: Code, rec: V, row: V, width: V) -> None:
         c.store(c.sub(c.load("i64", row, ROW["size"], 8), c.sub(width, 1)), rec, REC["limit"], 8)
         c.store(c.load("i64", row, ROW["delta"], 8), rec, REC["delta"], 8)
         c.store(row, rec, REC["row"], 8)
-
-
-def memory_code(ret: str, name: str, address: str, attributes: str = "noinline") -> Code:
-    """A memory helper: context, warp, record, addresses, mask."""
-    return Code(
-        ret, name, [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), (address, "addr"), ("i32", "mask")], attributes
-    )
 
 
 def spill(c: Code, x: V, size: int) -> V:

@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import CTX, L1_WAYS, REC, ROW, TRACKED, WARP_SCRATCH
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, const
-from evo.sim.runtime.fault_report import all_of, consecutive, ctx, is_run, lane_of, memory_code, report, spill
-from evo.sim.runtime.inter_block_races import watch, watched
-from evo.sim.runtime.registry import runtime
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const
+from evo.sim.runtime.fault_report import (
+    ACCESS64,
+    all_of,
+    consecutive,
+    ctx,
+    is_run,
+    lane_of,
+    report,
+    resolve,
+    spill,
+)
+from evo.sim.runtime.helper import Helper, helper
+from evo.sim.runtime.inter_block_races import between_warp, watch, watched
 
 LINE = 128  # bytes of one tag entry: 4 tags, 4 valid masks, next way
 
 
-@runtime(r"(ld|st)_global_(\d+)")
-def _global(m: re.Match[str]) -> Code:
-    store, width = m[1] == "st", int(m[2])
-    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+def _kind(store: bool) -> str:
+    return "st" if store else "ld"
+
+
+@helper("ptr", ACCESS64)
+def ld_global(c: Code, width: int) -> None:
+    _global(c, width, store=False)
+
+
+@helper("void", ACCESS64)
+def st_global(c: Code, width: int) -> None:
+    _global(c, width, store=True)
+
+
+def _global(c: Code, width: int, *, store: bool) -> None:
+    context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     result = c.var("ptr", scratch)
     with c.if_(c.icmp("ne", mask, 0)):
@@ -31,17 +51,16 @@ def _global(m: re.Match[str]) -> Code:
             result.set(data)
             fast.otherwise()
             c.store(addr, w, WARP_SCRATCH + 1024, 8)
-            c.call("void", f"slow_{m[1]}_global_{width}", context, w, rec, mask)
+            c.call(slow_global(_kind(store), width), context, w, rec, mask)
     if store:
         c.ret_()
     else:
         c.ret_(result.get())
-    return c
 
 
 def _fast(c: Code, store: bool, width: int) -> V:
     """All lanes lie in the remembered buffer. Returns where the loaded lanes are packed."""
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     data = c.var("ptr", scratch)
     place = spill(c, addr, 256)
@@ -52,23 +71,23 @@ def _fast(c: Code, store: bool, width: int) -> V:
     c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
     row = c.load("ptr", rec, REC["row"], 8)
     with c.if_(watched(c, row)):
-        c.call("void", f"between_{'st' if store else 'ld'}_{width}", context, w, rec, row, addr, mask)
+        c.call(between_warp(_kind(store), width), context, w, rec, row, addr, mask)
     straight = c.and_(all_of(c, consecutive(c, addr, first, lead, width), mask), is_run(c, mask, lead))
     with c.if_else(straight) as shape:
         last = c.sub(const("i32", 31), c.intrinsic("ctlz", mask, True))
         end = c.add(lane_of(c, place, last), width - 1)
-        c.call("void", f"count_{'st' if store else 'ld'}_run", context, rec, first, end)
+        c.call(count_run(_kind(store)), context, rec, first, end)
         start = c.sub(first, c.mul(c.zext(lead, "i64"), width))
         host = c.to_ptr(c.add(start, delta))
         if store:
             with c.if_else(c.icmp("eq", mask, -1), likely=True) as full:
-                c.call("void", "llvm.memcpy.p0.p0.i64", host, scratch, const("i64", 32 * width), V("i1", "false"))
+                c.copy(host, scratch, const("i64", 32 * width))
                 full.otherwise()
                 _move(c, store, width, place, delta, mask, scratch)
         else:
             data.set(host)
         shape.otherwise()
-        c.call("void", f"count_{'st' if store else 'ld'}_any", context, rec, addr, mask)
+        c.call(count_any(_kind(store)), context, rec, addr, mask)
         _move(c, store, width, place, delta, mask, scratch)
         if store:
             _conflicts(c, width, place, delta, scratch)
@@ -98,19 +117,18 @@ def _conflicts(c: Code, width: int, place: V, delta: V, scratch: V) -> None:
             report(c, SimFault.RACE, rec, w, lane, address, extra=-1, width=width)
 
 
-@runtime(r"slow_(ld|st)_global_(\d+)")
-def _slow(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, i32 mask", name="slow_{}_global_{}")
+def slow_global(c: Code, kind: str, width: int) -> None:
     """Lane by lane: buffers that track initialisation, lanes in several buffers, faults. Addresses in the scratch."""
-    store, width = m[1] == "st", int(m[2])
-    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("i32", "mask")], "noinline")
-    context, w, rec, mask = (c.arg(i) for i in range(4))
+    store = kind == "st"
+    context, w, rec, mask = c.args(4)
     place, scratch = c.at(w, WARP_SCRATCH + 1024), c.at(w, WARP_SCRATCH)
     good, rows = c.var("i32", 0), c.buffer(256)
     t = f"i{8 * width}"
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
         flag = const("i64", int(store))
-        row = c.call("ptr", "resolve", context, w, rec, address, lane, const("i64", width), flag)
+        row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), flag)
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
         with c.if_else(c.icmp("eq", c.to_int(row), 0)) as bad:
             c.store(const(t, 0), packed)
@@ -118,8 +136,8 @@ def _slow(m: re.Match[str]) -> Code:
             host = c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8)))
             tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
             with c.if_(tracked):
-                c.call("void", f"track_{m[1]}", context, w, rec, row, address, lane, const("i64", width))
-            watch(c, m[1], row, address, lane, const("i64", width))
+                c.call(track(kind), context, w, rec, row, address, lane, const("i64", width))
+            watch(c, kind, row, address, lane, const("i64", width))
             if store:
                 c.store(c.load(t, packed), host, 0, width)
             else:
@@ -129,9 +147,8 @@ def _slow(m: re.Match[str]) -> Code:
     with c.if_(c.icmp("ne", good.get(), 0)):
         c.bump(rec, REC["requests"])
         c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", good.get()), "i64"))
-    count_by_buffer(c, m[1], c.load("<32 x i64>", place, 0, 8), rows, good.get())
+    count_by_buffer(c, kind, c.load("<32 x i64>", place, 0, 8), rows, good.get())
     c.ret_()
-    return c
 
 
 def keep_row(c: Code, rows: V, lane: V, row: V) -> None:
@@ -152,17 +169,14 @@ def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
         here = c.and_(c.mask_bits(same), now)
         rest.set(c.and_(now, c.not_(here)))
         c.store(row, rec, REC["row"], 8)
-        c.call("void", f"count_{kind}_any", context, rec, addr, here)
+        c.call(count_any(kind), context, rec, addr, here)
     c.store(saved, rec, REC["row"], 8)
 
 
-@runtime(r"track_(ld|st)")
-def _track(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
+def track(c: Code, kind: str) -> None:
     """Initialised bits of a tracked buffer: set them (st) or demand them (ld)."""
-    types = ["ptr", "ptr", "ptr", "ptr", "i64", "i32", "i64"]
-    names = ["ctx", "w", "rec", "row", "address", "lane", "width"]
-    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
-    _, w, rec, row, address, lane, width = (c.arg(i) for i in range(7))
+    _, w, rec, row, address, lane, width = c.args(7)
     state = c.load("ptr", row, ROW["state"], 8)
     start = c.sub(address, c.load("i64", row, ROW["low"], 8))
     with c.times(width) as step:
@@ -170,21 +184,19 @@ def _track(m: re.Match[str]) -> Code:
         word = c.at(state, c.lshr(at, 2))
         bit = c.trunc(c.shl(const("i64", 1), c.and_(at, 3)), "i8")
         old = c.load("i8", word)
-        if m[1] == "st":
+        if kind == "st":
             c.store(c.or_(old, bit), word)
         else:
             with c.if_(c.icmp("eq", c.and_(old, bit), 0), likely=False):
                 report(c, SimFault.UNINITIALISED, rec, w, lane, c.add(address, step))
                 c.store(c.or_(old, bit), word)
     c.ret_()
-    return c
 
 
-@runtime(r"count_(ld|st)_run")
-def _count_run(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr rec, i64 first, i64 last", name="count_{}_run")
+def count_run(c: Code, kind: str) -> None:
     """Sectors and lines of the bytes first..last (inclusive)."""
-    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "rec"), ("i64", "first"), ("i64", "last")], "noinline")
-    context, rec, first, last = (c.arg(i) for i in range(4))
+    context, rec, first, last = c.args(4)
     low, high = c.lshr(first, 5), c.lshr(last, 5)
     c.bump(rec, REC["sectors"], c.add(c.sub(high, low), 1))
     line, final = c.lshr(low, 2), c.lshr(high, 2)
@@ -195,15 +207,13 @@ def _count_run(m: re.Match[str]) -> Code:
         stop = c.select(c.icmp("eq", now, final), c.and_(high, 3), 3)
         upto = c.sub(c.shl(const("i64", 2), stop), 1)
         sectors = c.trunc(c.and_(upto, c.not_(c.sub(c.shl(const("i64", 1), start), 1))), "i32")
-        c.call("void", f"line_{m[1]}", context, rec, now, sectors)
+        c.call(_line(kind), context, rec, now, sectors)
     c.ret_()
-    return c
 
 
-@runtime(r"count_(ld|st)_any")
-def _count_any(m: re.Match[str]) -> Code:
-    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "rec"), ("<32 x i64>", "addr"), ("i32", "mask")], "noinline")
-    context, rec, addr, mask = (c.arg(i) for i in range(4))
+@helper("void", "ptr ctx, ptr rec, <32 x i64> addr, i32 mask", name="count_{}_any")
+def count_any(c: Code, kind: str) -> None:
+    context, rec, addr, mask = c.args(4)
     lines = c.lshr(addr, 7)
     place = spill(c, lines, 256)
     bits = c.shl(const("<32 x i32>", 1), c.trunc(c.and_(c.lshr(addr, 5), 3), "i32"))
@@ -214,21 +224,22 @@ def _count_any(m: re.Match[str]) -> Code:
         line = lane_of(c, place, c.intrinsic("cttz", now, True))
         same = c.and_(c.icmp("eq", lines, c.splat(line)), c.mask_vec(now))
         chosen = c.select(same, bits, 0)
-        sectors = c.call("i32", "llvm.vector.reduce.or.v32i32", chosen)
+        sectors = c.extern("i32", "llvm.vector.reduce.or.v32i32", chosen)
         rest.set(c.and_(now, c.not_(c.mask_bits(same))))
         c.bump(rec, REC["sectors"], c.zext(c.intrinsic("ctpop", sectors), "i64"))
         c.bump(rec, REC["lines"])
-        c.call("void", f"line_{m[1]}", context, rec, line, sectors)
+        c.call(_line(kind), context, rec, line, sectors)
     c.ret_()
-    return c
 
 
-@runtime("line_st")
-def _line_store(_: re.Match[str]) -> Code:
-    c = Code("void", "line_st", [("ptr", "ctx"), ("ptr", "rec"), ("i64", "line"), ("i32", "sectors")])
+def _line(kind: str) -> Helper:
+    return line_st() if kind == "st" else line_ld()
+
+
+@helper("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
+def line_st(c: Code) -> None:
     _touch(c, c.load("ptr", c.arg(1), REC["row"], 8), c.arg(2), c.arg(3), 2)
     c.ret_()
-    return c
 
 
 def _touch(c: Code, row: V, line: V, sectors: V, flag: int) -> None:
@@ -242,11 +253,10 @@ def _touch(c: Code, row: V, line: V, sectors: V, flag: int) -> None:
             c.store(c.or_(c.load("i8", place), flag), place)
 
 
-@runtime("line_ld")
-def _line_load(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
+def line_ld(c: Code) -> None:
     """One line through the L1 tags: count the sectors that miss, mark them as fetched."""
-    c = Code("void", "line_ld", [("ptr", "ctx"), ("ptr", "rec"), ("i64", "line"), ("i32", "sectors")])
-    context, rec, line, sectors = (c.arg(i) for i in range(4))
+    context, rec, line, sectors = c.args(4)
     sets = ctx(c, context, "tag_sets")
     index = c.and_(c.xor(line, c.lshr(line, 7)), c.sub(sets, 1))
     entry = c.at(ctx(c, context, "tags", "ptr"), c.mul(index, LINE))
@@ -272,15 +282,12 @@ def _line_load(_: re.Match[str]) -> Code:
         c.bump(rec, REC["l1_misses"], c.zext(c.intrinsic("ctpop", left), "i64"))
         _touch(c, c.load("ptr", rec, REC["row"], 8), line, left, 1)
     c.ret_()
-    return c
 
 
-@runtime(r"uniform_ld_global_(\d+)")
-def _uniform_load(m: re.Match[str]) -> Code:
+@helper("ptr", "ptr ctx, ptr w, ptr rec, i64 addr, i32 mask")
+def uniform_ld_global(c: Code, width: int) -> None:
     """One address for the whole warp, not in the sector that was read last. Returns where its bytes are."""
-    width = int(m[1])
-    c = memory_code("ptr", m[0], "i64")
-    context, w, rec, address, mask = (c.arg(i) for i in range(5))
+    context, w, rec, address, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     result = c.var("ptr", scratch)
     lead = c.intrinsic("cttz", mask, True)
@@ -292,18 +299,17 @@ def _uniform_load(m: re.Match[str]) -> Code:
         nobody.otherwise()
         row = c.var("ptr", c.load("ptr", rec, REC["row"], 8))
         with c.if_(c.not_(good)):
-            row.set(c.call("ptr", "resolve", context, w, rec, address, lead, const("i64", width), const("i64", 0)))
+            row.set(c.call(resolve(), context, w, rec, address, lead, const("i64", width), const("i64", 0)))
         with c.if_else(c.icmp("eq", c.to_int(row.get()), 0)) as bad:
             c.store(const("i128", 0), scratch)
             bad.otherwise()
             found = row.get()
             with c.if_(c.icmp("ne", c.and_(c.load("i64", found, ROW["flags"], 8), TRACKED), 0)):
-                c.call("void", "track_ld", context, w, rec, found, address, lead, const("i64", width))
+                c.call(track("ld"), context, w, rec, found, address, lead, const("i64", width))
             result.set(c.to_ptr(c.add(address, c.load("i64", found, ROW["delta"], 8))))
             watch(c, "ld", found, address, lead, const("i64", width))
             _count_uniform(c, found, good)
     c.ret_(result.get())
-    return c
 
 
 def _count_uniform(c: Code, found: V, known: V) -> None:
@@ -311,14 +317,14 @@ def _count_uniform(c: Code, found: V, known: V) -> None:
 
     A watched buffer comes here for every load, but must be counted as if it had not.
     """
-    context, _, rec, address, _ = (c.arg(i) for i in range(5))
+    context, _, rec, address, _ = c.args(5)
     sector = c.lshr(address, 5)
     again = c.and_(known, c.icmp("eq", sector, ctx(c, context, "last_counted")))
     with c.if_(c.not_(again)):
         saved = c.load("ptr", rec, REC["row"], 8)
         c.store(found, rec, REC["row"], 8)
         bit = c.trunc(c.shl(const("i64", 1), c.and_(c.lshr(address, 5), 3)), "i32")
-        c.call("void", "line_ld", context, rec, c.lshr(address, 7), bit)
+        c.call(line_ld(), context, rec, c.lshr(address, 7), bit)
         c.store(saved, rec, REC["row"], 8)
         c.store(sector, context, CTX["last_counted"], 8)
     c.store(c.select(watched(c, found), const("i64", -1), sector), context, CTX["last_sector"], 8)

@@ -7,13 +7,12 @@ Released and acquired is ordered, whatever the flag in between was: that errs to
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import OTHER_BLOCK, OTHER_READ, REC, ROW, STAMP_RELEASE, STAMP_RELEASES, STAMP_SLOT, WARP
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import IOTA64, Code, V, const
-from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, spill
-from evo.sim.runtime.registry import runtime
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import IOTA64, V, const
+from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, spill
+from evo.sim.runtime.helper import helper
 
 ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
 
@@ -25,9 +24,9 @@ def watched(c: Code, row: V) -> V:
 
 def watch(c: Code, kind: str, row: V, address: V, lane: V, width: V) -> None:
     """One lane's access."""
-    context, w, rec = (c.arg(i) for i in range(3))
+    context, w, rec = c.args(3)
     with c.if_(watched(c, row)):
-        c.call("void", f"between_{kind}", context, w, rec, row, address, lane, width)
+        c.call(between(kind), context, w, rec, row, address, lane, width)
 
 
 def _stamp(c: Code, context: V, w: V) -> tuple[V, V]:
@@ -47,37 +46,33 @@ def _first(c: Code, context: V, row: V, address: V) -> V:
     return c.sub(c.lshr(address, shift), c.lshr(c.load("i64", row, ROW["low"], 8), shift))
 
 
-@runtime(r"between_(ld|st|at)")
-def _between(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
+def between(c: Code, kind: str) -> None:
     """Compare with the last writer (and, for a store, the first reader); then leave this lane's stamp."""
-    types = ["ptr", "ptr", "ptr", "ptr", "i64", "i32", "i64"]
-    names = ["ctx", "w", "rec", "row", "address", "lane", "width"]
-    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
-    context, w, rec, row, address, lane, width = (c.arg(i) for i in range(7))
+    context, w, rec, row, address, lane, width = c.args(7)
     base, mine = _stamp(c, context, w)
     stamp = c.or_(base, c.zext(lane, "i64"))
-    if m[1] == "at":
+    if kind == "at":
         stamp = c.or_(stamp, ATOMIC)
     start = _first(c, context, row, address)
     shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
     writers, readers = c.load("ptr", row, ROW["writers"], 8), c.load("ptr", row, ROW["readers"], 8)
-    weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0) if m[1] != "at" else V("i1", "true")
+    weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0) if kind != "at" else V("i1", "true")
     with c.if_(weak), c.times(c.intrinsic("umax", c.lshr(width, shift), const("i64", 1))) as step:
         at = c.shl(c.add(start, step), 3)
         _demand_order(c, c.load("i64", writers, at, 8), mine, address, lane, 0)
         first = c.load("i64", readers, at, 8)
-        if m[1] == "st":
+        if kind == "st":
             _demand_order(c, first, mine, address, lane, OTHER_READ)
             c.store(stamp, writers, at, 8)
         else:
             c.store(c.select(c.icmp("eq", first, 0), stamp, first), readers, at, 8)
     c.ret_()
-    return c
 
 
 def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> None:
     """Report a race unless the other access is of this block, or released by its block and acquired by this one."""
-    context, w, rec = (c.arg(i) for i in range(3))
+    context, w, rec = c.args(3)
     width = c.arg(6)
     block = c.lshr(c.and_(other, ATOMIC - 1), STAMP_SLOT)
     foreign = c.and_(c.icmp("ne", other, 0), c.icmp("ne", block, mine))
@@ -92,16 +87,13 @@ def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> 
             thread = c.and_(other, (1 << STAMP_RELEASE) - 1)
             extra = c.or_(c.or_(c.shl(slot, 16), thread), OTHER_BLOCK | how)
             kind = const("i64", SimFault.RACE.number)
-            c.call("void", "fault", context, kind, rec, w, c.zext(lane, "i64"), address, extra, width)
+            c.call(record_fault(), context, kind, rec, w, c.zext(lane, "i64"), address, extra, width)
 
 
-@runtime(r"between_(ld|st)_(\d+)")
-def _between_warp(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, ptr row, <32 x i64> addr, i32 mask", name="between_{}_{}")
+def between_warp(c: Code, kind: str, width: int) -> None:
     """All lanes of a mask in one buffer; 32 side by side are compared at once."""
-    kind, width = m[1], int(m[2])
-    types = ["ptr", "ptr", "ptr", "ptr", "<32 x i64>", "i32"]
-    c = Code("void", m[0], list(zip(types, ["ctx", "w", "rec", "row", "addr", "mask"], strict=True)), "noinline")
-    context, w, rec, row, addr, mask = (c.arg(i) for i in range(6))
+    context, w, rec, row, addr, mask = c.args(6)
     place = spill(c, addr, 256)
     first = lane_of(c, place, const("i32", 0))
     straight = c.and_(c.icmp("eq", mask, -1), all_of(c, consecutive(c, addr, first, const("i32", 0), width), mask))
@@ -115,14 +107,13 @@ def _between_warp(m: re.Match[str]) -> Code:
         c.label(c.new_label("dead"))
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
-        c.call("void", f"between_{kind}", context, w, rec, row, address, lane, const("i64", width))
+        c.call(between(kind), context, w, rec, row, address, lane, const("i64", width))
     c.ret_()
-    return c
 
 
 def _note(c: Code, kind: str, width: int, addr: V, mask: V) -> None:
     """Nobody asked for races: leave a mark, so that the parts of a launch can see whether they met."""
-    context, w, _, row = (c.arg(i) for i in range(4))
+    context, w, _, row = c.args(4)
     base, _ = _stamp(c, context, w)
     shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
     low = c.lshr(c.load("i64", row, ROW["low"], 8), shift)
@@ -138,7 +129,7 @@ def _note(c: Code, kind: str, width: int, addr: V, mask: V) -> None:
 
 def _side_by_side(c: Code, kind: str, first: V) -> None:
     """Return early when every granule is new to this launch or was last touched by this block."""
-    context, w, _, row = (c.arg(i) for i in range(4))
+    context, w, _, row = c.args(4)
     base, mine = _stamp(c, context, w)
     stamps = c.or_(c.splat(base), IOTA64)
     at = c.shl(_first(c, context, row, first), 3)
@@ -159,11 +150,9 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
         c.label(c.new_label("dead"))
 
 
-@runtime("between_release")
-def _release(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx", "")
+def between_release(c: Code) -> None:
     """A fence of the whole GPU: what this block wrote so far may be seen by who synchronises with it."""
-    c = Code("void", "between_release", [("ptr", "ctx")])
     context = c.arg(0)
     c.bump(c.at(ctx(c, context, "releases", "ptr"), c.shl(ctx(c, context, "slot"), 3)), 0)
     c.ret_()
-    return c

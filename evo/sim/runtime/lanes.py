@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import HELD, WARP, WARP_PEND, WARP_SYNC
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, const
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.registry import runtime
+from evo.sim.runtime.helper import helper
+from evo.sim.runtime.shared_races import warp_step
 
 
-@runtime("sync_settle")
-def _settle(found: re.Match[str]) -> Code:
+@helper("i32", "ptr ctx, ptr w, i32 live, i64 held, i64 parked, i64 count", "noinline cold")
+def sync_settle(c: Code) -> None:
     """Set free every lane whose mask names only lanes that are held with the same mask, or have exited.
 
     held, parked: where in the warp the target blocks of held lanes and the pending bits are; count: of blocks.
     """
-    del found
-    types = ["ptr", "ptr", "i32", "i64", "i64", "i64"]
-    names = ["ctx", "w", "live", "held", "parked", "count"]
-    c = Code("i32", "sync_settle", list(zip(types, names, strict=True)), "noinline cold")
-    context, w, live, held, parked, count = (c.arg(i) for i in range(6))
+    context, w, live, held, parked, count = c.args(6)
     arrived = c.trunc(c.load("i64", w, WARP["arrived"], 8), "i32")
     masks = c.load("<32 x i32>", w, WARP_SYNC, 64)
     released = c.var("i32", 0)
@@ -32,7 +28,7 @@ def _settle(found: re.Match[str]) -> Code:
         released.set(c.or_(released.get(), c.select(complete, c.shl(const("i32", 1), lane), 0)))
     free = released.get()
     with c.if_(c.icmp("ne", free, 0)):
-        c.call("void", "warp_step", context, w)
+        c.call(warp_step(), context, w)
     with c.times(count) as index:
         place = c.at(w, c.add(held, c.shl(index, 2)))
         waiting = c.load("i32", place, 0, 4)
@@ -46,7 +42,6 @@ def _settle(found: re.Match[str]) -> Code:
     c.store(c.zext(left, "i64"), w, WARP["arrived"], 8)
     _bit(c, c.at(w, parked), count, c.icmp("ne", left, 0))
     c.ret_(free)
-    return c
 
 
 def _bit(c: Code, bits: V, index: V, on: V) -> None:
@@ -56,11 +51,9 @@ def _bit(c: Code, bits: V, index: V, on: V) -> None:
     c.store(c.select(on, c.or_(old, bit), c.and_(old, c.not_(bit))), place, 0, 8)
 
 
-@runtime("sync_torn")
-def _torn(found: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, i32 live", "noinline cold")
+def sync_torn(c: Code) -> None:
     """Lanes are held for one that has gone another way."""
-    c = Code("void", "sync_torn", [("ptr", "ctx"), ("ptr", "w"), ("i32", "live")], "noinline cold")
-    del found
     w, live = c.arg(1), c.arg(2)
     arrived = c.trunc(c.load("i64", w, WARP["arrived"], 8), "i32")
     lane = c.intrinsic("cttz", arrived, False)
@@ -70,4 +63,3 @@ def _torn(found: re.Match[str]) -> Code:
     extra = c.or_(c.zext(c.and_(other, 31), "i64"), HELD)
     report(c, SimFault.WARP_SYNC, c.load("ptr", w, WARP["barrier_site"], 8), w, lane, const("i64", 0), extra=extra)
     c.ret_()
-    return c

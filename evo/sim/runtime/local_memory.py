@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import LOCAL_WINDOW, REC, SHARED_WINDOW, SOURCE_LANE, WARP, WARP_SCRATCH, WINDOW_SIZE
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import IOTA32, IOTA64, Code, V, const
-from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
-from evo.sim.runtime.registry import runtime
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import IOTA32, IOTA64, V, const
+from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
+from evo.sim.runtime.global_memory import ld_global, st_global
+from evo.sim.runtime.helper import Helper, helper
+from evo.sim.runtime.shared_memory import ld_shared, st_shared
 
 
-@runtime(r"(ld|st)_local_(\d+)")
-def _local(m: re.Match[str]) -> Code:
-    store, width = m[1] == "st", int(m[2])
-    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+@helper("ptr", ACCESS64)
+def ld_local(c: Code, width: int) -> None:
+    _local(c, width, store=False)
+
+
+@helper("void", ACCESS64)
+def st_local(c: Code, width: int) -> None:
+    _local(c, width, store=True)
+
+
+def _local(c: Code, width: int, *, store: bool) -> None:
+    context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     place = spill(c, addr, 256)
     size = ctx(c, context, "local_size")
@@ -52,19 +60,16 @@ def _local(m: re.Match[str]) -> Code:
         c.ret_()
     else:
         c.ret_(scratch)
-    return c
 
 
-@runtime(r"ld_param_(\d+)")
-def _param(m: re.Match[str]) -> Code:
+@helper("ptr", ACCESS64)
+def ld_param(c: Code, width: int) -> None:
     """Parameters at offsets that lanes have computed."""
-    width = int(m[1])
-    c = memory_code("ptr", m[0], "<32 x i64>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    context, w, rec, addr, mask = c.args(5)
     scratch, place = c.at(w, WARP_SCRATCH), spill(c, addr, 256)
     size, params = ctx(c, context, "param_size"), ctx(c, context, "params", "ptr")
     t = f"i{8 * width}"
-    c.call("void", "llvm.memset.p0.i64", scratch, const("i8", 0), const("i64", 32 * width), V("i1", "false"))
+    c.fill(scratch, const("i8", 0), const("i64", 32 * width))
     with c.each_lane(mask) as lane:
         offset = lane_of(c, place, lane)
         room = c.and_(c.icmp("uge", size, width), c.icmp("ule", offset, c.sub(size, width)))
@@ -77,7 +82,6 @@ def _param(m: re.Match[str]) -> Code:
                 beyond.otherwise()
                 report(c, SimFault.MISALIGNED, rec, w, lane, offset, extra=4, width=width)
     c.ret_(scratch)
-    return c
 
 
 def _count_interleaved(c: Code, width: int) -> None:
@@ -99,12 +103,19 @@ def _window(c: Code, addr: V, base: int) -> V:
     return c.icmp("ult", c.sub(addr, base), WINDOW_SIZE)
 
 
-@runtime(r"(ld|st)_generic_(\d+)")
-def _generic(m: re.Match[str]) -> Code:
+@helper("ptr", ACCESS64)
+def ld_generic(c: Code, width: int) -> None:
+    _generic(c, width, store=False)
+
+
+@helper("void", ACCESS64)
+def st_generic(c: Code, width: int) -> None:
+    _generic(c, width, store=True)
+
+
+def _generic(c: Code, width: int, *, store: bool) -> None:
     """Sort lanes by the window their address lies in; all lanes in one window is the common case."""
-    store, width = m[1] == "st", int(m[2])
-    c = memory_code("void" if store else "ptr", m[0], "<32 x i64>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    context, w, rec, addr, mask = c.args(5)
     scratch = c.at(w, WARP_SCRATCH)
     shared = c.and_(c.mask_bits(_window(c, addr, SHARED_WINDOW)), mask)
     local = c.and_(c.mask_bits(_window(c, addr, LOCAL_WINDOW)), mask)
@@ -113,74 +124,70 @@ def _generic(m: re.Match[str]) -> Code:
     with c.if_(c.icmp("ne", rest, mask)):
         with c.if_(c.icmp("ne", shared, 0)):
             near = c.trunc(c.sub(addr, SHARED_WINDOW), "i32")
-            _part(c, m[1], "shared", width, near, shared, gathered)
+            _part(c, st_shared(width) if store else ld_shared(width), width, near, shared, gathered)
         with c.if_(c.icmp("ne", local, 0)):
-            _part(c, m[1], "local", width, c.sub(addr, LOCAL_WINDOW), local, gathered)
+            _part(c, st_local(width) if store else ld_local(width), width, c.sub(addr, LOCAL_WINDOW), local, gathered)
         with c.if_(c.icmp("ne", rest, 0)):
-            _part(c, m[1], "global", width, addr, rest, gathered)
+            _part(c, st_global(width) if store else ld_global(width), width, addr, rest, gathered)
         if store:
             c.ret_()
         else:
-            c.call("void", "llvm.memcpy.p0.p0.i64", scratch, gathered, const("i64", 32 * width), V("i1", "false"))
+            c.copy(scratch, gathered, const("i64", 32 * width))
             c.ret_(scratch)
         c.label(c.new_label("dead"))
     if store:
-        c.call("void", f"st_global_{width}", context, w, rec, addr, mask)
+        c.call(st_global(width), context, w, rec, addr, mask)
         c.ret_()
     else:
-        c.ret_(c.call("ptr", f"ld_global_{width}", context, w, rec, addr, mask))
-    return c
+        c.ret_(c.call(ld_global(width), context, w, rec, addr, mask))
 
 
-def _part(c: Code, kind: str, space: str, width: int, addr: V, mask: V, gathered: V) -> None:
-    context, w, rec = (c.arg(i) for i in range(3))
-    if kind == "st":
-        c.call("void", f"st_{space}_{width}", context, w, rec, addr, mask)
+def _part(c: Code, access: Helper, width: int, addr: V, mask: V, gathered: V) -> None:
+    data = c.call(access, *c.args(3), addr, mask)
+    if data.t == "void":
         return
-    data = c.call("ptr", f"ld_{space}_{width}", context, w, rec, addr, mask)
     t = f"i{8 * width}"
     with c.each_lane(mask) as lane:
         offset = c.mul(c.zext(lane, "i64"), width)
         c.store(c.load(t, c.at(data, offset)), c.at(gathered, offset))
 
 
-@runtime("permute")
-def _permute(_: re.Match[str]) -> Code:
+@helper("void", "ptr w", name="permute")
+def permute_lanes(c: Code) -> None:
     """scratch[256..] = scratch[0..] picked by the lane numbers at scratch[128..]."""
-    c = Code("void", "permute", [("ptr", "w")], "noinline")
     scratch = c.at(c.arg(0), WARP_SCRATCH)
     with c.times(const("i64", 32)) as lane:
         at = c.shl(lane, 2)
         source = c.zext(c.load("i32", c.at(scratch, c.add(at, 128)), 0, 4), "i64")
         c.store(c.load("i32", c.at(scratch, c.shl(source, 2)), 0, 4), c.at(scratch, c.add(at, 256)), 0, 4)
     c.ret_()
-    return c
 
 
-@runtime(r"demand_shfl_(idx|bfly|up|down)")
-def _demand_source(m: re.Match[str]) -> Code:
+@helper(
+    "void",
+    "ptr ctx, ptr w, ptr rec, <32 x i32> lanes, <32 x i32> control, <32 x i32> members, i32 running",
+    "noinline cold",
+)
+def demand_shfl(c: Code, mode: str) -> None:
     """The source lanes of the running lanes must run too, where the shuffle's segment does not clamp them.
 
     Up and down may read lanes outside the mask, and down may read an absent lane in a lane at or beyond the distance:
     a reduction throws those results away.
     """
-    names = ["ctx", "w", "rec", "lanes", "control", "members", "running"]
-    types = ["ptr", "ptr", "ptr", "<32 x i32>", "<32 x i32>", "<32 x i32>", "i32"]
-    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline cold")
-    _, w, rec, lanes, control, members, running = (c.arg(i) for i in range(7))
+    _, w, rec, lanes, control, members, running = c.args(7)
     clamp, segment = c.and_(control, 31), c.and_(c.lshr(control, 8), 31)
     bottom = c.and_(IOTA32, segment)
     top = c.or_(bottom, c.and_(clamp, c.not_(segment)))
     near = c.and_(lanes, 31)
-    if m[1] in ("idx", "bfly"):
-        source = c.xor(IOTA32, near) if m[1] == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
+    if mode in ("idx", "bfly"):
+        source = c.xor(IOTA32, near) if mode == "bfly" else c.or_(bottom, c.and_(near, c.not_(segment)))
         used = c.icmp("sle", source, top)
     else:
-        source = c.sub(IOTA32, near) if m[1] == "up" else c.add(IOTA32, near)
+        source = c.sub(IOTA32, near) if mode == "up" else c.add(IOTA32, near)
         named = c.icmp("ne", c.and_(c.lshr(members, c.and_(source, 31)), 1), 0)
-        inside = c.icmp("sge", source, top) if m[1] == "up" else c.icmp("sle", source, top)
+        inside = c.icmp("sge", source, top) if mode == "up" else c.icmp("sle", source, top)
         used = c.and_(named, inside)
-        if m[1] == "down":
+        if mode == "down":
             used = c.and_(used, c.icmp("slt", c.sub(IOTA32, bottom), near))
     absent = c.icmp("eq", c.and_(c.lshr(c.splat(running), c.and_(source, 31)), 1), 0)
     wrong = c.and_(c.mask_bits(c.and_(absent, used)), running)
@@ -189,4 +196,3 @@ def _demand_source(m: re.Match[str]) -> Code:
         from_ = lane_of(c, spill(c, source, 128), lane, "i32")
         report(c, SimFault.WARP_SYNC, rec, w, lane, const("i64", 0), extra=c.or_(c.zext(from_, "i64"), SOURCE_LANE))
     c.ret_()
-    return c

@@ -6,8 +6,6 @@ memory, lie the clocks of those that arrived in this phase and of those that end
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import (
     COPY,
     COPY_LENGTH,
@@ -25,29 +23,25 @@ from evo.sim.abi import (
     WARP_SCRATCH,
 )
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, const
-from evo.sim.runtime.fault_report import ctx, lane_of, report, spill
-from evo.sim.runtime.registry import runtime
-from evo.sim.runtime.shared_races import move_on, own_clocks
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const
+from evo.sim.runtime.cp_async import finish_copy
+from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
+from evo.sim.runtime.helper import helper
+from evo.sim.runtime.shared_races import move_on, own_clocks, race
 
 CLOCKS = f"<{MAX_WARPS} x i32>"
 LAST = 128  # the clocks of the phase before, behind those of this one
 _MASK = (1 << MB_COUNT_BITS) - 1
 
 
-def _function(ret: str, name: str, *more: tuple[str, str]) -> Code:
-    names = [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("<32 x i64>", "addr"), ("i32", "mask"), *more]
-    return Code(ret, name, names, "noinline")
-
-
-@runtime("mbarrier_init")
-def _init(_: re.Match[str]) -> Code:
-    c = _function("void", "mbarrier_init", ("<32 x i32>", "count"))
-    context, w, rec, addr, mask, count = (c.arg(i) for i in range(6))
+@helper("void", f"{ACCESS64}, <32 x i32> count")
+def mbarrier_init(c: Code) -> None:
+    context, w, rec, addr, mask, count = c.args(6)
     places, counts = spill(c, addr, 256), spill(c, count, 128)
     with c.each_lane(mask) as lane:
         offset = lane_of(c, places, lane)
-        with c.if_(c.call("i1", "mbarrier_inside", context, w, rec, offset, lane)):
+        with c.if_(c.call(mbarrier_inside(), context, w, rec, offset, lane)):
             number = c.zext(lane_of(c, counts, lane, "i32"), "i64")
             with c.if_(c.icmp("uge", c.sub(number, 1), _MASK), likely=False):
                 report(c, SimFault.BARRIER, rec, w, lane, offset, extra=TOO_MANY)
@@ -58,17 +52,14 @@ def _init(_: re.Match[str]) -> Code:
             c.store(const(CLOCKS, 0), clocks, 0, 4)
             c.store(const(CLOCKS, 0), clocks, LAST, 4)
             with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-                c.call("void", "race_st", context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
+                c.call(race("st"), context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
     c.ret_()
-    return c
 
 
-@runtime("mbarrier_inside")
-def _inside(_: re.Match[str]) -> Code:
+@helper("i1", "ptr ctx, ptr w, ptr rec, i64 offset, i32 lane")
+def mbarrier_inside(c: Code) -> None:
     """Does a whole, aligned object fit at the offset? If not, that is reported."""
-    names = ["ctx", "w", "rec", "offset", "lane"]
-    c = Code("i1", "mbarrier_inside", list(zip(["ptr", "ptr", "ptr", "i64", "i32"], names, strict=True)), "noinline")
-    context, w, rec, offset, lane = (c.arg(i) for i in range(5))
+    context, w, rec, offset, lane = c.args(5)
     total = ctx(c, context, "shared_size")
     room = c.and_(c.icmp("uge", total, 8), c.icmp("ule", offset, c.sub(total, 8)))
     straight = c.icmp("eq", c.and_(offset, 7), 0)
@@ -78,28 +69,24 @@ def _inside(_: re.Match[str]) -> Code:
         aligned.otherwise()
         report(c, SimFault.MISALIGNED, rec, w, lane, offset, extra=2, width=8)
     c.ret_(c.and_(room, straight))
-    return c
 
 
-@runtime("mbarrier_at")
-def _at(_: re.Match[str]) -> Code:
+@helper("ptr", "ptr ctx, ptr w, ptr rec, i64 offset, i32 lane")
+def mbarrier_at(c: Code) -> None:
     """Where the object at an offset is; null after reporting that there is none."""
-    names = ["ctx", "w", "rec", "offset", "lane"]
-    c = Code("ptr", "mbarrier_at", list(zip(["ptr", "ptr", "ptr", "i64", "i32"], names, strict=True)), "noinline")
-    context, w, rec, offset, lane = (c.arg(i) for i in range(5))
+    context, w, rec, offset, lane = c.args(5)
     found = c.var("ptr", V("ptr", "null"))
-    with c.if_(c.call("i1", "mbarrier_inside", context, w, rec, offset, lane)):
+    with c.if_(c.call(mbarrier_inside(), context, w, rec, offset, lane)):
         place = c.at(ctx(c, context, "shared", "ptr"), offset)
         known = c.load("i16", c.at(ctx(c, context, "state", "ptr"), c.lshr(offset, 2)))
         marked = c.icmp("eq", c.lshr(c.load("i64", place), MB_MARK_AT), MB_MARK)
         with c.if_else(c.and_(marked, c.icmp("eq", known, 0x0F0F)), likely=True) as sound:
             with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-                c.call("void", "race_ld", context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
+                c.call(race("ld"), context, w, rec, offset, lane, const("i64", 8), const("i32", 0))
             found.set(place)
             sound.otherwise()
             report(c, SimFault.BARRIER, rec, w, lane, offset, extra=NO_MBARRIER)
     c.ret_(found.get())
-    return c
 
 
 def _clocks_of(c: Code, offset: V) -> V:
@@ -107,50 +94,43 @@ def _clocks_of(c: Code, offset: V) -> V:
     return c.at(ctx(c, c.arg(0), "mbarriers", "ptr"), c.shl(c.lshr(offset, 3), step))
 
 
-@runtime("mbarrier_inval")
-def _inval(_: re.Match[str]) -> Code:
-    c = _function("void", "mbarrier_inval")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+@helper("void", ACCESS64)
+def mbarrier_inval(c: Code) -> None:
+    context, w, rec, addr, mask = c.args(5)
     places = spill(c, addr, 256)
     with c.each_lane(mask) as lane:
-        place = c.call("ptr", "mbarrier_at", context, w, rec, lane_of(c, places, lane), lane)
+        place = c.call(mbarrier_at(), context, w, rec, lane_of(c, places, lane), lane)
         with c.if_(c.icmp("ne", c.to_int(place), 0)):
             c.store(const("i64", 0), place)
     c.ret_()
-    return c
 
 
-@runtime("mbarrier_arrive")
-def _arrive(_: re.Match[str]) -> Code:
+@helper("void", f"{ACCESS64}, <32 x i32> count, i32 flags")
+def mbarrier_arrive(c: Code) -> None:
     """flags: 1 the thread leaves the phases to come (arrive_drop), 2 the phase must not end (noComplete)."""
-    c = _function("void", "mbarrier_arrive", ("<32 x i32>", "count"), ("i32", "flags"))
-    context, w, rec, addr, mask, count, flags = (c.arg(i) for i in range(7))
+    context, w, rec, addr, mask, count, flags = c.args(7)
     places, counts = spill(c, addr, 256), spill(c, count, 128)
     mine = own_clocks(c, context, c.load("i64", w, WARP["index"], 8))
     with c.each_lane(mask) as lane:
         offset = lane_of(c, places, lane)
-        place = c.call("ptr", "mbarrier_at", context, w, rec, offset, lane)
+        place = c.call(mbarrier_at(), context, w, rec, offset, lane)
         token = c.var("i64", 0)
         token.set(0)
         with c.if_(c.icmp("ne", c.to_int(place), 0)):
             token.set(c.load("i64", place))
             number = c.zext(lane_of(c, counts, lane, "i32"), "i64")
-            fits = c.call("i1", "mbarrier_count", context, place, offset, number, flags, mine)
+            fits = c.call(mbarrier_count(), context, place, offset, number, flags, mine)
             with c.if_(c.not_(fits), likely=False):
                 report(c, SimFault.BARRIER, rec, w, lane, offset, extra=TOO_MANY)
         c.store(token.get(), c.at(w, WARP_SCRATCH), c.shl(c.zext(lane, "i64"), 3), 8)
     with c.if_(c.icmp("ne", mask, 0)):
         move_on(c, w)
     c.ret_()
-    return c
 
 
-@runtime("mbarrier_count")
-def _count(_: re.Match[str]) -> Code:
+@helper("i1", "ptr ctx, ptr place, i64 offset, i64 number, i32 flags, ptr clocks")
+def mbarrier_count(c: Code) -> None:
     """Count arrivals and what they know; the last of a phase opens the next. False if more arrive than are awaited."""
-    names = ["ctx", "place", "offset", "number", "flags", "clocks"]
-    types = ["ptr", "ptr", "i64", "i64", "i32", "ptr"]
-    c = Code("i1", "mbarrier_count", list(zip(types, names, strict=True)), "noinline")
     place, offset, number, flags, clocks = (c.arg(i) for i in range(1, 6))
     word = c.load("i64", place)
     pending = c.and_(word, _MASK)
@@ -171,26 +151,24 @@ def _count(_: re.Match[str]) -> Code:
         fresh = c.or_(c.xor(left, 1 << MB_PHASE), expected)
         c.store(c.select(ends, fresh, left), place)
     c.ret_(fits)
-    return c
 
 
-@runtime("mbarrier_wait")
-def _wait(_: re.Match[str]) -> Code:
+@helper("i32", f"{ACCESS64}, <32 x i32> phase")
+def mbarrier_wait(c: Code) -> None:
     """The lanes whose phase has ended; the warp learns what those knew that ended it."""
-    c = _function("i32", "mbarrier_wait", ("<32 x i32>", "phase"))
-    context, w, rec, addr, mask, phase = (c.arg(i) for i in range(6))
+    context, w, rec, addr, mask, phase = c.args(6)
     places, phases = spill(c, addr, 256), spill(c, phase, 128)
     me = c.load("i64", w, WARP["index"], 8)
     mine = own_clocks(c, context, me)
     bits = c.var("i32", 0)
     with c.each_lane(mask) as lane:
         offset = lane_of(c, places, lane)
-        place = c.call("ptr", "mbarrier_at", context, w, rec, offset, lane)
+        place = c.call(mbarrier_at(), context, w, rec, offset, lane)
         with c.if_(c.icmp("ne", c.to_int(place), 0)):
             # A phase that is over already says nothing of the copies under way.
             before = c.trunc(c.and_(c.lshr(c.load("i64", place), MB_PHASE), 1), "i32")
             with c.if_(c.icmp("eq", before, lane_of(c, phases, lane, "i32"))):
-                c.call("void", "mbarrier_deliver", context, offset)
+                c.call(mbarrier_deliver(), context, offset)
             now = c.trunc(c.and_(c.lshr(c.load("i64", place), MB_PHASE), 1), "i32")
             with c.if_(c.icmp("ne", now, lane_of(c, phases, lane, "i32"))):
                 bits.set(c.or_(bits.get(), c.shl(const("i32", 1), lane)))
@@ -199,14 +177,12 @@ def _wait(_: re.Match[str]) -> Code:
                 c.store(c.intrinsic("umax", known, c.load(CLOCKS, mine, 0, 4)), mine, 0, 4)
                 c.store(own, mine, c.shl(me, 2))
     c.ret_(bits.get())
-    return c
 
 
-@runtime("mbarrier_copies")
-def _copies(_: re.Match[str]) -> Code:
+@helper("void", f"{ACCESS64}, i32 extra")
+def mbarrier_copies(c: Code) -> None:
     """Note an arrival for when the warp's copies so far are done; extra: it is awaited beyond the object's count."""
-    c = _function("void", "mbarrier_copies", ("i32", "extra"))
-    context, w, rec, addr, mask, extra = (c.arg(i) for i in range(6))
+    context, w, rec, addr, mask, extra = c.args(6)
     places = spill(c, addr, 256)
     me = c.load("i64", w, WARP["index"], 8)
     rest = c.var("i32", mask)
@@ -217,7 +193,7 @@ def _copies(_: re.Match[str]) -> Code:
         offset = lane_of(c, places, lead)
         same = c.and_(c.mask_bits(c.icmp("eq", addr, c.splat(offset))), now)
         rest.set(c.and_(now, c.not_(same)))
-        place = c.call("ptr", "mbarrier_at", context, w, rec, offset, lead)
+        place = c.call(mbarrier_at(), context, w, rec, offset, lead)
         with c.if_(c.icmp("ne", c.to_int(place), 0)):
             number = c.zext(c.intrinsic("ctpop", same), "i64")
             more = c.select(c.icmp("ne", extra, 0), number, 0)
@@ -225,7 +201,7 @@ def _copies(_: re.Match[str]) -> Code:
             tail, head = ctx(c, context, "copies_tail"), ctx(c, context, "copies_head")
             with c.if_(c.icmp("uge", c.sub(tail, head), COPY_LENGTH), likely=False):
                 # Out of room: the oldest arrives early, which can hide a fault but never invent one.
-                c.call("void", "mbarrier_deliver", context, c.load("i64", _entry(c, head), COPY["address"], 8))
+                c.call(mbarrier_deliver(), context, c.load("i64", _entry(c, head), COPY["address"], 8))
             entry = _entry(c, tail)
             c.store(c.load(CLOCKS, own_clocks(c, context, me), 0, 4), entry, 0, 4)
             values = {"address": offset, "warp": me, "lanes": number, "done": const("i64", 0)}
@@ -236,17 +212,15 @@ def _copies(_: re.Match[str]) -> Code:
     with c.if_(c.icmp("ne", mask, 0)):
         move_on(c, w)
     c.ret_()
-    return c
 
 
 def _entry(c: Code, index: V) -> V:
     return c.at(ctx(c, c.arg(0), "copies", "ptr"), c.mul(c.and_(index, COPY_LENGTH - 1), COPY_SIZE))
 
 
-@runtime("mbarrier_deliver")
-def _deliver(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, i64 offset")
+def mbarrier_deliver(c: Code) -> None:
     """Finish the copies whose arrival the object at this offset awaits: hardware does so while somebody waits."""
-    c = Code("void", "mbarrier_deliver", [("ptr", "ctx"), ("i64", "offset")], "noinline")
     context, offset = c.arg(0), c.arg(1)
     start = ctx(c, context, "copies_head")
     with c.times(c.sub(ctx(c, context, "copies_tail"), start)) as step:
@@ -261,14 +235,13 @@ def _deliver(_: re.Match[str]) -> Code:
             limit = c.load("i64", entry, COPY["tail"], 8)
             with c.while_() as loop:
                 loop.until(c.icmp("uge", c.load("i64", w, WARP["queue_head"], 8), limit))
-                c.call("void", "finish_copy", context, w, clock)
+                c.call(finish_copy(), context, w, clock)
             place = c.at(ctx(c, context, "shared", "ptr"), offset)
             number = c.load("i64", entry, COPY["lanes"], 8)
-            c.call("i1", "mbarrier_count", context, place, offset, number, const("i32", 0), entry)
+            c.call(mbarrier_count(), context, place, offset, number, const("i32", 0), entry)
     with c.while_() as loop:
         head = ctx(c, context, "copies_head")
         empty = c.icmp("eq", head, ctx(c, context, "copies_tail"))
         loop.until(c.or_(empty, c.icmp("eq", c.load("i64", _entry(c, head), COPY["done"], 8), 0)))
         c.store(c.add(head, 1), context, CTX["copies_head"], 8)
     c.ret_()
-    return c

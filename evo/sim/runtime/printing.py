@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import CTX, LOCAL_WINDOW, PRINT, PRINT_DATA, PRINT_LIMIT, PRINT_SIZE, ROW, ROW_SIZE, WARP, WARP_SCRATCH
-from evo.sim.llvm_ir import Code, V, Var, const
+from evo.sim.llvm_ir import Code, Var
+from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, spill
-from evo.sim.runtime.registry import runtime
+from evo.sim.runtime.helper import helper
 
 
 def _record(c: Code, lane: V, place: V) -> V:
@@ -24,12 +23,10 @@ def _record(c: Code, lane: V, place: V) -> V:
     return row
 
 
-@runtime("print_record")
-def _print(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, <32 x i64> format, <32 x i64> arguments, i32 mask", "noinline cold")
+def print_record(c: Code) -> None:
     """The format's address and as many bytes of the lane's argument buffer as fit; the format says how many count."""
-    names = [("ptr", "ctx"), ("ptr", "w"), ("<32 x i64>", "format"), ("<32 x i64>", "arguments"), ("i32", "mask")]
-    c = Code("void", "print_record", names, "noinline cold")
-    context, w, formats, arguments, mask = (c.arg(i) for i in range(5))
+    context, w, formats, arguments, mask = c.args(5)
     formats, arguments = spill(c, formats, 256), spill(c, arguments, 256)
     size = ctx(c, context, "local_size")
     warp = c.shl(c.load("i64", w, WARP["index"], 8), 5)
@@ -41,17 +38,15 @@ def _print(_: re.Match[str]) -> Code:
         c.store(length, row, PRINT["length"], 8)
         base = c.add(c.mul(c.add(warp, c.zext(lane, "i64")), size), c.select(inside, offset, 0))
         source = c.at(ctx(c, context, "local", "ptr"), base)
-        c.call("void", "llvm.memcpy.p0.p0.i64", c.at(row, PRINT["data"]), source, length, V("i1", "false"))
-        count = c.call("i32", "print_arguments", context, lane_of(c, formats, lane))
+        c.copy(c.at(row, PRINT["data"]), source, length)
+        count = c.call(print_arguments(), context, lane_of(c, formats, lane))
         c.store(count, c.at(w, WARP_SCRATCH), c.shl(c.zext(lane, "i64"), 2), 4)
     c.ret_()
-    return c
 
 
-@runtime("print_arguments")
-def _arguments(_: re.Match[str]) -> Code:
+@helper("i32", "ptr ctx, i64 place", "noinline cold")
+def print_arguments(c: Code) -> None:
     """How many arguments the format string at an address asks for: what printf returns; -1 if there is no string."""
-    c = Code("i32", "print_arguments", [("ptr", "ctx"), ("i64", "place")], "noinline cold")
     context, place = c.arg(0), c.arg(1)
     rows = ctx(c, context, "buffers", "ptr")
     total, open_ = c.var("i32", -1), c.var("i1", V("i1", "false"))
@@ -72,7 +67,6 @@ def _arguments(_: re.Match[str]) -> Code:
                     conversion.otherwise()
                     open_.set(c.icmp("eq", byte, ord("%")))
     c.ret_(total.get())
-    return c
 
 
 def _conversion(c: Code, byte: V, total: Var, open_: Var) -> None:
@@ -85,12 +79,13 @@ def _conversion(c: Code, byte: V, total: Var, open_: Var) -> None:
     open_.set(c.not_(c.or_(letter, c.icmp("eq", byte, ord("%")))))
 
 
-@runtime("assert_record")
-def _assert(_: re.Match[str]) -> Code:
+@helper(
+    "void",
+    "ptr ctx, ptr w, <32 x i64> message, <32 x i64> file, <32 x i64> line, <32 x i64> function, i32 mask",
+    "noinline cold",
+)
+def assert_record(c: Code) -> None:
     """Format 0 marks an assertion; its data are the addresses of message, file and function, and the line."""
-    vectors = ["message", "file", "line", "function"]
-    names = [("ptr", "ctx"), ("ptr", "w"), *(("<32 x i64>", name) for name in vectors), ("i32", "mask")]
-    c = Code("void", "assert_record", names, "noinline cold")
     places = [spill(c, c.arg(2 + index), 256) for index in range(4)]
     with c.each_lane(c.arg(6)) as lane:
         row = _record(c, lane, const("i64", 0))
@@ -98,4 +93,3 @@ def _assert(_: re.Match[str]) -> Code:
         for index, place in enumerate(places):
             c.store(lane_of(c, place, lane), row, PRINT["data"] + 8 * index, 8)
     c.ret_()
-    return c

@@ -1,14 +1,13 @@
-"""The block scheduler: prepares a block, runs its warps round robin, opens barriers, finds deadlocks."""
+"""The scheduler of one block: prepares it, runs its warps round robin, opens barriers, finds deadlocks."""
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import BARRIERS, CTX, DONE, MAX_WARPS, READY, WAITING, WARP, WARP_PEND, WRONG_COUNT
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import IOTA32, Code, V, Var, const
+from evo.sim.llvm_ir import Code, Var
+from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import ctx, report
-from evo.sim.runtime.registry import runtime
+from evo.sim.runtime.helper import helper
 from evo.sim.runtime.shared_races import own_clocks
 
 CLOCKS = f"<{MAX_WARPS} x i32>"
@@ -17,41 +16,20 @@ BARRIER_CLOCKS = 128
 SYNC, POPC, AND, OR = range(4)
 
 
-@runtime("run_grid")
-def _launch(_: re.Match[str]) -> Code:
-    """Run listed blocks until none is left or one faults; other parts of the launch draw from the same list."""
-    c = Code("void", "run_grid", [("ptr", "ctx")], "noinline")
-    context = c.arg(0)
-    with c.if_(c.icmp("ne", ctx(c, context, "resident_count"), 0)):
-        c.call("void", "run_together", context)
-        c.ret_()
-        c.label(c.new_label("dead"))
-    ticket = ctx(c, context, "next_block", "ptr")
-    with c.while_() as loop:
-        loop.until(c.not_(sound(c)))
-        index = c.op("i64", f"atomicrmw add ptr {ticket.s}, i64 1 monotonic, align 8")
-        loop.until(c.icmp("uge", index, ctx(c, context, "blocks")))
-        c.call("i64", "run_one", context, index)
-    c.ret_()
-    return c
-
-
-@runtime("run_one")
-def _run_one(_: re.Match[str]) -> Code:
+@helper("i64", "ptr ctx, i64 index")
+def run_one(c: Code) -> None:
     """Start the listed block of this number; 1 if it waits for another."""
-    c = Code("i64", "run_one", [("ptr", "ctx"), ("i64", "index")], "noinline")
     context, index = c.arg(0), c.arg(1)
     block = c.load("i64", ctx(c, context, "block_ids", "ptr"), c.shl(index, 3), 8)
     c.store(index, context, CTX["slot"], 8)
-    c.call("void", "prepare_block", context, block)
+    c.call(prepare_block(), context, block)
     before = ctx(c, context, "budget")
-    stalled = c.call("i64", "run_block", context)
+    stalled = c.call(run_block(), context)
     count_done(c, stalled)
     spent = c.sub(before, ctx(c, context, "budget"))
     heaviest = c.intrinsic("smax", ctx(c, context, "heaviest"), spent)
     c.store(heaviest, context, CTX["heaviest"], 8)
     c.ret_(stalled)
-    return c
 
 
 def count_done(c: Code, stalled: V) -> None:
@@ -66,9 +44,8 @@ def sound(c: Code) -> V:
     return c.and_(c.icmp("sge", ctx(c, context, "budget"), 0), c.icmp("eq", ctx(c, context, "fault_count"), 0))
 
 
-@runtime("prepare_block")
-def _prepare(_: re.Match[str]) -> Code:
-    c = Code("void", "prepare_block", [("ptr", "ctx"), ("i64", "block")], "noinline")
+@helper("void", "ptr ctx, i64 block")
+def prepare_block(c: Code) -> None:
     context, block = c.arg(0), c.arg(1)
     c.store(block, context, CTX["block_linear"], 8)
     gx, gy = ctx(c, context, "nctaid_x"), ctx(c, context, "nctaid_y")
@@ -106,19 +83,17 @@ def _prepare(_: re.Match[str]) -> Code:
         c.store(c.load("i64", w, WARP["frame"], 8), w, WARP["live"], 8)
         _clear(c, c.at(w, WARP_PEND), c.sub(stride, WARP_PEND), 0)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-        c.call("void", "join_all", context)
+        c.call(join_all(), context)
     c.ret_()
-    return c
 
 
 def _clear(c: Code, place: V, size: V, value: int) -> None:
-    c.call("void", "llvm.memset.p0.i64", place, const("i8", value), size, V("i1", "false"))
+    c.fill(place, const("i8", value), size)
 
 
-@runtime("join_all")
-def _join_all(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx")
+def join_all(c: Code) -> None:
     """A new block: all that came before happens before all that follows."""
-    c = Code("void", "join_all", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     joined = c.var(CLOCKS, const(CLOCKS, 0))
     count = const("i64", MAX_WARPS)
@@ -129,7 +104,6 @@ def _join_all(_: re.Match[str]) -> Code:
     with c.times(count) as index:
         adopt(c, context, index, all_)
     c.ret_()
-    return c
 
 
 def adopt(c: Code, context: V, index: V, joined: V) -> None:
@@ -140,16 +114,15 @@ def adopt(c: Code, context: V, index: V, joined: V) -> None:
     c.store(c.add(c.load("i32", place), 1), place)
     count = c.trunc(ctx(c, context, "warp_count"), "i32")
     used = c.select(c.icmp("ult", IOTA32, c.splat(count)), joined, -1)
-    safe = c.zext(c.call("i32", f"llvm.vector.reduce.umin.v{MAX_WARPS}i32", used), "i64")
+    safe = c.zext(c.extern("i32", f"llvm.vector.reduce.umin.v{MAX_WARPS}i32", used), "i64")
     w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, ctx(c, context, "warp_stride")))
     with c.if_(c.icmp("ult", index, ctx(c, context, "warp_count"))):
         c.store(safe, w, WARP["safe_clock"], 8)
 
 
-@runtime("run_block")
-def _run_block(_: re.Match[str]) -> Code:
+@helper("i64", "ptr ctx")
+def run_block(c: Code) -> None:
     """Run the block in the context to its end; 1 if all that it does is wait, and other blocks may help."""
-    c = Code("i64", "run_block", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     count = ctx(c, context, "warp_count")
@@ -166,7 +139,7 @@ def _run_block(_: re.Match[str]) -> Code:
             runs = c.and_(c.icmp("eq", state, READY), c.icmp("sge", ctx(c, context, "budget"), 0))
             with c.if_(runs):
                 before = ctx(c, context, "budget")
-                code = c.call("i32", "kernel", context, w)
+                code = c.extern("i32", "kernel", context, w)
                 _note_spent(c, w, before)
                 ready.set(c.add(ready.get(), 1))
                 waits, yields = c.icmp("eq", code, 1), c.icmp("eq", code, 3)
@@ -180,13 +153,12 @@ def _run_block(_: re.Match[str]) -> Code:
         with c.if_else(over) as end:
             on.set(V("i1", "false"))
             end.otherwise()
-            opened = c.call("i64", "open_barriers", context)
+            opened = c.call(open_barriers(), context)
             with c.if_(c.icmp("eq", c.add(opened, ready.get()), 0)):
-                c.call("void", "deadlock", context)
+                c.call(deadlock(), context)
             only = c.and_(c.icmp("eq", ready.get(), turned.get()), c.icmp("eq", opened, 0))
             _note_idle(c, c.and_(only, c.icmp("ne", ready.get(), 0)), ready.get(), stalled, on)
     c.ret_(stalled.get())
-    return c
 
 
 def _note_spent(c: Code, w: V, before: V) -> None:
@@ -207,16 +179,15 @@ def _note_idle(c: Code, idle: V, turns: V, stalled: Var, on: Var) -> None:
     c.store(total, context, CTX["idle"], 8)
     oldest = c.icmp("ule", ctx(c, context, "slot"), ctx(c, context, "oldest"))
     with c.if_(c.and_(oldest, c.icmp("ugt", total, ctx(c, context, "idle_limit"))), likely=False):
-        c.call("void", "deadlock", context)
+        c.call(deadlock(), context)
     with c.if_(c.and_(idle, c.icmp("ugt", ctx(c, context, "resident_count"), 1))):
         stalled.set(1)
         on.set(V("i1", "false"))
 
 
-@runtime("deadlock")
-def _deadlock(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx", "noinline cold")
+def deadlock(c: Code) -> None:
     """Report a warp that polls; if there is none, one that waits at a barrier."""
-    c = Code("void", "deadlock", [("ptr", "ctx")], "noinline cold")
     context = c.arg(0)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     told = c.var("i64", 0)
@@ -232,24 +203,20 @@ def _deadlock(_: re.Match[str]) -> Code:
                 wanted = c.load("i64", w, WARP["barrier_count"], 8) if state == WAITING else 0
                 report(c, SimFault.DEADLOCK, site, w, c.intrinsic("cttz", live, False), barrier, extra=wanted)
     c.ret_()
-    return c
 
 
-@runtime("open_barriers")
-def _open(_: re.Match[str]) -> Code:
+@helper("i64", "ptr ctx")
+def open_barriers(c: Code) -> None:
     """Open every barrier whose threads have all arrived. Returns how many warps became ready."""
-    c = Code("i64", "open_barriers", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     total = c.var("i64", 0)
     with c.times(const("i64", BARRIERS)) as ident:
-        total.set(c.add(total.get(), c.call("i64", "open_barrier", context, ident)))
+        total.set(c.add(total.get(), c.call(open_barrier(), context, ident)))
     c.ret_(total.get())
-    return c
 
 
-@runtime("open_barrier")
-def _open_one(_: re.Match[str]) -> Code:
-    c = Code("i64", "open_barrier", [("ptr", "ctx"), ("i64", "ident")], "noinline")
+@helper("i64", "ptr ctx, i64 ident")
+def open_barrier(c: Code) -> None:
     context, ident = c.arg(0), c.arg(1)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
     count = ctx(c, context, "warp_count")
@@ -285,7 +252,6 @@ def _open_one(_: re.Match[str]) -> Code:
         c.store(const("i64", 0), barrier, 0, 8)
         c.store(const(CLOCKS, 0), barrier, BARRIER_CLOCKS, 4)
     c.ret_(woken.get())
-    return c
 
 
 def _demand_count(c: Code, w: V, asked: V, wanted: V, waiting: V, ident: V) -> None:
@@ -321,11 +287,10 @@ def _answer(c: Code, w: V, votes: list[Var]) -> None:
     c.store(value, w, WARP["barrier_value"], 8)
 
 
-@runtime("bar_arrive")
-def _arrive(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, i64 ident")
+def bar_arrive(c: Code) -> None:
     """bar.arrive: count the warp's threads and publish its clocks, without waiting."""
-    c = Code("void", "bar_arrive", [("ptr", "ctx"), ("ptr", "w"), ("i64", "ident")], "noinline")
-    context, w, ident = (c.arg(i) for i in range(3))
+    context, w, ident = c.args(3)
     barrier = c.at(ctx(c, context, "barriers", "ptr"), c.mul(c.and_(ident, BARRIERS - 1), BARRIER_SIZE))
     c.bump(barrier, 0, 32)
     me = c.load("i64", w, WARP["index"], 8)
@@ -335,15 +300,12 @@ def _arrive(_: re.Match[str]) -> Code:
     place = c.at(mine, c.shl(me, 2))
     c.store(c.add(c.load("i32", place), 1), place)
     c.ret_()
-    return c
 
 
-@runtime("out_of_budget")
-def _budget(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, i32 mask", "noinline cold")
+def out_of_budget(c: Code) -> None:
     """The budget ran below zero: report it, unless another fault set it there."""
-    c = Code("void", "out_of_budget", [("ptr", "ctx"), ("ptr", "w"), ("ptr", "rec"), ("i32", "mask")], "noinline cold")
-    context, w, rec, mask = (c.arg(i) for i in range(4))
+    context, w, rec, mask = c.args(4)
     with c.if_(c.icmp("sgt", ctx(c, context, "budget"), -(1 << 61))):
         report(c, SimFault.BUDGET, rec, w, c.intrinsic("cttz", mask, False), const("i64", 0))
     c.ret_()
-    return c

@@ -6,19 +6,26 @@ cp.async will still write.
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import REC, REC_MEMO, WARP_SCRATCH
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, Var, const
-from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, memory_code, report, spill
-from evo.sim.runtime.registry import runtime
+from evo.sim.llvm_ir import Code, Var
+from evo.sim.llvm_values import V, const
+from evo.sim.runtime.fault_report import ACCESS32, all_of, consecutive, ctx, lane_of, report, spill
+from evo.sim.runtime.helper import helper
+from evo.sim.runtime.shared_races import race, race_run
 
 
-@runtime(r"(ld|st)_shared_(\d+)")
-def _shared(m: re.Match[str]) -> Code:
-    store, width = m[1] == "st", int(m[2])
-    c = memory_code("void" if store else "ptr", m[0], "<32 x i32>")
+@helper("ptr", ACCESS32)
+def ld_shared(c: Code, width: int) -> None:
+    _shared(c, width, store=False)
+
+
+@helper("void", ACCESS32)
+def st_shared(c: Code, width: int) -> None:
+    _shared(c, width, store=True)
+
+
+def _shared(c: Code, width: int, *, store: bool) -> None:
     w = c.arg(1)
     scratch = c.at(w, WARP_SCRATCH)
     result = c.var("ptr", scratch)
@@ -35,15 +42,12 @@ def _shared(m: re.Match[str]) -> Code:
         c.ret_()
     else:
         c.ret_(result.get())
-    return c
 
 
-@runtime(r"uniform_ld_shared_(\d+)")
-def _uniform(m: re.Match[str]) -> Code:
+@helper("ptr", "ptr ctx, ptr w, ptr rec, i32 addr, i32 mask")
+def uniform_ld_shared(c: Code, width: int) -> None:
     """One address for the whole warp. Returns where its bytes are."""
-    width = int(m[1])
-    c = memory_code("ptr", m[0], "i32")
-    context, w, rec, address, mask = (c.arg(i) for i in range(5))
+    context, w, rec, address, mask = c.args(5)
     result = c.var("ptr", c.at(w, WARP_SCRATCH))
     total = c.trunc(ctx(c, context, "shared_size"), "i32")
     inside = c.and_(c.icmp("uge", total, width), c.icmp("ule", address, c.sub(total, width)))
@@ -60,7 +64,7 @@ def _uniform(m: re.Match[str]) -> Code:
             plain = c.icmp("eq", c.and_(old, c.or_(need, 0xF0)), need)
         checked = c.and_(plain, c.icmp("eq", ctx(c, context, "race"), 0))
         with c.if_(c.not_(checked), likely=False):
-            c.call("void", f"demand_{width}", context, w, rec, c.splat(address), _two_of(c, mask))
+            c.call(demand(width), context, w, rec, c.splat(address), _two_of(c, mask))
         c.bump(rec, REC["requests"])
         c.bump(rec, REC["lanes"], c.zext(c.intrinsic("ctpop", mask), "i64"))
         c.bump(rec, REC["wavefronts"])
@@ -68,21 +72,18 @@ def _uniform(m: re.Match[str]) -> Code:
         result.set(c.at(ctx(c, context, "shared", "ptr"), wide))
         fine.otherwise()
         c.store(const("i128", 0), c.at(w, WARP_SCRATCH))
-        c.call("i32", f"check_shared_{width}", context, w, rec, c.splat(address), mask)
+        c.call(check_shared(width), context, w, rec, c.splat(address), mask)
     c.ret_(result.get())
-    return c
 
 
-@runtime(r"check_shared_(\d+)")
-def _check(m: re.Match[str]) -> Code:
-    c = memory_code("i32", m[0], "<32 x i32>", "noinline cold")
-    c.ret_(checked_mask(c, int(m[1])))
-    return c
+@helper("i32", ACCESS32, "noinline cold")
+def check_shared(c: Code, width: int) -> None:
+    c.ret_(checked_mask(c, width))
 
 
 def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -> V:
     """The lanes whose access is in bounds and aligned; the others are reported."""
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    context, w, rec, addr, mask = c.args(5)
     mask = c.and_(mask, only)
     size = size or width
     total = c.trunc(ctx(c, context, "shared_size"), "i32")
@@ -106,7 +107,7 @@ def checked_mask(c: Code, width: int, size: int | None = None, only: int = -1) -
 
 def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) -> None:
     """Adjacent lanes on adjacent initialised words take the short way, everything else goes lane by lane."""
-    context, w, rec, addr = (c.arg(i) for i in range(4))
+    context, w, rec, addr = c.args(4)
     place = spill(c, addr, 128)
     lead = c.intrinsic("cttz", mask, True)
     first = lane_of(c, place, lead, "i32")
@@ -129,10 +130,10 @@ def _shaped(c: Code, store: bool, width: int, mask: V, scratch: V, result: Var) 
         c.bump(rec, REC["wavefronts"], width // 4)
         c.bump(rec, REC["ideal"], width // 4)
         with c.if_(c.icmp("ne", ctx(c, context, "race"), 0), likely=False):
-            c.call("void", f"race_{'st' if store else 'ld'}_run", context, w, rec, c.shl(word, 2), const("i64", width))
+            c.call(race_run("st" if store else "ld"), context, w, rec, c.shl(word, 2), const("i64", width))
         if store:
             c.store(const(f"<{count} x i8>", 15), where)
-            c.call("void", "llvm.memcpy.p0.p0.i64", host, scratch, const("i64", 32 * width), V("i1", "false"))
+            c.copy(host, scratch, const("i64", 32 * width))
         else:
             result.set(host)
         shape.otherwise()
@@ -154,7 +155,7 @@ def _ready(c: Code, states: V, word: V, width: int) -> V:
 
 def _broadcast(c: Code, width: int, mask: V, first: V, lead: V, scratch: V) -> None:
     """All lanes read one place: one check, one load, and as many wavefronts as lane groups."""
-    context, w, rec = (c.arg(i) for i in range(3))
+    context, w, rec = c.args(3)
     address = c.zext(first, "i64")
     one = c.load(f"<{width // 4} x i32>", ctx(c, context, "shared", "ptr"), address)
     c.store(c.shuffle(one, None, [i % (width // 4) for i in range(8 * width)]), scratch)
@@ -170,7 +171,7 @@ def _broadcast(c: Code, width: int, mask: V, first: V, lead: V, scratch: V) -> N
         second = c.intrinsic("cttz", c.and_(_two_of(c, mask), c.sub(mask, 1)), False)
         again = c.select(c.icmp("ult", second, 32), second, lead)
         for lane in (lead, again):
-            c.call("void", "race_ld", context, w, rec, address, lane, const("i64", width), const("i32", 0))
+            c.call(race("ld"), context, w, rec, address, lane, const("i64", width), const("i32", 0))
 
 
 def _two_of(c: Code, mask: V) -> V:
@@ -181,15 +182,15 @@ def _two_of(c: Code, mask: V) -> V:
 
 
 def _scattered(c: Code, store: bool, width: int, mask: V, scratch: V, place: V | None = None) -> None:
-    context, w, rec, addr = (c.arg(i) for i in range(4))
+    context, w, rec, addr = c.args(4)
     place = place or spill(c, addr, 128)
     t = f"i{8 * width}"
     data = ctx(c, context, "shared", "ptr")
-    c.call("void", f"waves_{max(4, width)}", rec, addr, mask)
+    c.call(waves(max(4, width)), rec, addr, mask)
     if not store:
         _gather(c, width, mask, place, scratch)
         return
-    c.call("void", f"mark_{width}", context, w, rec, addr, mask)
+    c.call(mark(width), context, w, rec, addr, mask)
     with c.each_lane(mask) as lane:
         host = c.at(data, c.zext(lane_of(c, place, lane, "i32"), "i64"))
         packed = c.at(scratch, c.mul(c.zext(lane, "i64"), width))
@@ -212,7 +213,7 @@ def need_of(c: Code, width: int, address: V) -> V:
 
 def _gather(c: Code, width: int, mask: V, place: V, scratch: V) -> None:
     """Load lane by lane; anything unusual about the states is sorted out afterwards, by `demand`."""
-    context, w, rec, addr = (c.arg(i) for i in range(4))
+    context, w, rec, addr = c.args(4)
     states, data = ctx(c, context, "state", "ptr"), ctx(c, context, "shared", "ptr")
     t, s = f"i{8 * width}", f"i{8 * max(1, width // 4)}"
     odd = c.var(s, 0)
@@ -225,15 +226,23 @@ def _gather(c: Code, width: int, mask: V, place: V, scratch: V) -> None:
         c.store(c.load(t, c.at(data, offset)), c.at(scratch, c.mul(c.zext(lane, "i64"), width)))
     strange = c.or_(c.icmp("ne", odd.get(), 0), c.icmp("ne", ctx(c, context, "race"), 0))
     with c.if_(strange, likely=False):
-        c.call("void", f"demand_{width}", context, w, rec, addr, mask)
+        c.call(demand(width), context, w, rec, addr, mask)
 
 
-@runtime(r"(mark|demand)_(\d+)")
-def _state(m: re.Match[str]) -> Code:
-    """Per lane: set (mark) or demand the initialised bits, refuse pending words, then the race check."""
-    store, width = m[1] == "mark", int(m[2])
-    c = memory_code("void", m[0], "<32 x i32>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+@helper("void", ACCESS32)
+def mark(c: Code, width: int) -> None:
+    """Per lane: set the initialised bits, refuse pending words, then the race check."""
+    _state(c, width, store=True)
+
+
+@helper("void", ACCESS32)
+def demand(c: Code, width: int) -> None:
+    """Per lane: demand the initialised bits, refuse pending words, then the race check."""
+    _state(c, width, store=False)
+
+
+def _state(c: Code, width: int, *, store: bool) -> None:
+    context, w, rec, addr, mask = c.args(5)
     place = spill(c, addr, 128)
     states = ctx(c, context, "state", "ptr")
     bits = 8 * max(1, width // 4)
@@ -263,23 +272,19 @@ def _state(m: re.Match[str]) -> Code:
             new = c.load(whole, c.at(w, WARP_SCRATCH), c.mul(c.zext(lane, "i64"), width))
             old = c.load(whole, c.at(ctx(c, context, "shared", "ptr"), address))
             same = c.zext(c.icmp("eq", old, new), "i32")
-        name = f"race_{'st' if store else 'ld'}"
-        c.call("void", name, context, w, rec, address, lane, const("i64", width), same)
+        c.call(race("st" if store else "ld"), context, w, rec, address, lane, const("i64", width), same)
     c.ret_()
-    return c
 
 
-@runtime(r"waves_(\d+)")
-def _waves(m: re.Match[str]) -> Code:
+@helper("void", "ptr rec, <32 x i32> addr, i32 mask")
+def waves(c: Code, unit: int) -> None:
     """Count wavefronts of a shared access; the last pattern of each instruction is remembered.
 
     Lanes are served 32, 16 or 8 at a time (4, 8, 16 bytes each); one wavefront serves one unit per bank group.
     """
-    unit = int(m[1])
-    c = Code("void", m[0], [("ptr", "rec"), ("<32 x i32>", "addr"), ("i32", "mask")], "noinline")
-    rec, addr, mask = (c.arg(i) for i in range(3))
+    rec, addr, mask = c.args(3)
     units = c.lshr(addr, unit.bit_length() - 1)
-    base = c.call("i32", "llvm.vector.reduce.umin.v32i32", c.select(c.mask_vec(mask), units, -1))
+    base = c.extern("i32", "llvm.vector.reduce.umin.v32i32", c.select(c.mask_vec(mask), units, -1))
     relative = c.select(c.mask_vec(mask), c.sub(units, c.splat(base)), 0)
     seen = c.load("<32 x i32>", rec, REC_MEMO, 4)
     same = c.icmp("eq", c.mask_bits(c.icmp("eq", relative, seen)), -1)
@@ -287,13 +292,12 @@ def _waves(m: re.Match[str]) -> Code:
     with c.if_(c.not_(same)):
         c.store(relative, rec, REC_MEMO, 4)
         c.store(c.zext(mask, "i64"), rec, REC["memo_mask"], 8)
-        waves, ideal = _rounds(c, relative, mask, unit)
-        c.store(waves, rec, REC["memo_waves"], 8)
+        rounds, ideal = _rounds(c, relative, mask, unit)
+        c.store(rounds, rec, REC["memo_waves"], 8)
         c.store(ideal, rec, REC["memo_ideal"], 8)
     c.bump(rec, REC["wavefronts"], c.load("i64", rec, REC["memo_waves"], 8))
     c.bump(rec, REC["ideal"], c.load("i64", rec, REC["memo_ideal"], 8))
     c.ret_()
-    return c
 
 
 def _rounds(c: Code, units: V, mask: V, unit: int) -> tuple[V, V]:

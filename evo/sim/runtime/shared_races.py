@@ -7,13 +7,12 @@ the newest of these clocks. What is not newer than a warp's safe clock happens b
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import MAX_WARPS, REC, REC_SIZE, STRONG_SITE, WARP, WARP_SCRATCH
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import IOTA32, Code, V, const
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import ctx, report
-from evo.sim.runtime.registry import runtime
+from evo.sim.runtime.helper import helper
 
 ROW = 4 * MAX_WARPS
 _STRONG_READ = 1 << 31
@@ -23,18 +22,15 @@ def own_clocks(c: Code, context: V, me: V) -> V:
     return c.at(ctx(c, context, "clocks", "ptr"), c.mul(me, ROW))
 
 
-@runtime(r"race_(ld|st|at|add)")
-def _race(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 size, i32 same")
+def race(c: Code, kind: str) -> None:
     """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already.
 
     An atomic must come after plain stores, such as the one that clears a counter, and one that adds also after plain
     reads of other warps, unless those go on to an atomic of their own. It leaves no trace: who looks before a
     compare-and-swap or a maximum, or resets a lock, need not be ordered with the atomics of others.
     """
-    names = ["ctx", "w", "rec", "address", "lane", "size", "same"]
-    types = ["ptr", "ptr", "ptr", "i64", "i32", "i64", "i32"]
-    c = Code("void", m[0], list(zip(types, names, strict=True)), "noinline")
-    context, w, rec, address, lane, size, _ = (c.arg(i) for i in range(7))
+    context, w, rec, address, lane, size, _ = c.args(7)
     me = c.load("i64", w, WARP["index"], 8)
     mine = own_clocks(c, context, me)
     clock = c.load("i32", mine, c.shl(me, 2))
@@ -48,19 +44,19 @@ def _race(m: re.Match[str]) -> Code:
         last, read = c.load("i64", writer, 0, 8), c.load("i32", newest)
         safe = c.load("i64", w, WARP["safe_clock"], 8)
         settled = c.icmp("ule", c.lshr(last, 32), safe)
-        if m[1] in ("st", "add"):
+        if kind in ("st", "add"):
             settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
         with c.if_(c.not_(settled)):
-            _demand_order(c, last, mine, me, atomic=m[1] in ("at", "add"))
-            _demand_warp_step(c, m[1], last, clock, site)
-            if m[1] == "st":
+            _demand_order(c, last, mine, me, atomic=kind in ("at", "add"))
+            _demand_warp_step(c, kind, last, clock, site)
+            if kind == "st":
                 _demand_own_reads(c, c.load("i32", own_reads), clock)
-            if m[1] in ("st", "add"):
-                _demand_reads(c, word, mine, me, atomic=m[1] == "add")
-        if m[1] == "st":
+            if kind in ("st", "add"):
+                _demand_reads(c, word, mine, me, atomic=kind == "add")
+        if kind == "st":
             stamp = c.or_(c.shl(c.zext(clock, "i64"), 32), c.or_(c.shl(me, 8), c.zext(lane, "i64")))
             c.store(c.or_(stamp, c.shl(site, 16)), writer, 0, 8)
-        elif m[1] == "ld":
+        elif kind == "ld":
             # A flag that is polled may be set at any time: such a read is no end of a race.
             with c.if_(c.icmp("ne", c.load("i64", rec, REC["strong"], 8), 3)):
                 c.store(c.or_(c.or_(c.shl(clock, 5), lane), _strong_read(c, rec)), own_reads)
@@ -68,7 +64,6 @@ def _race(m: re.Match[str]) -> Code:
         else:
             c.store(const("i32", 0), own_reads)
     c.ret_()
-    return c
 
 
 def _strong_read(c: Code, rec: V) -> V:
@@ -82,7 +77,7 @@ def _reads_of(c: Code, context: V, warp: V) -> V:
 
 def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
     """The last write by another warp happens before this access; an atomic may meet a synchronising store."""
-    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    _, w, rec, address, lane, _, same = c.args(7)
     other = c.and_(c.lshr(last, 8), 255)
     seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
     unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
@@ -97,7 +92,7 @@ def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
 
 def _demand_reads(c: Code, word: V, mine: V, me: V, *, atomic: bool) -> None:
     """Every other warp's last read happens before this store; an atomic may meet synchronising reads."""
-    context, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    context, w, rec, address, lane, _, same = c.args(7)
     with c.if_(c.icmp("eq", same, 0)), c.times(ctx(c, context, "warp_count")) as reader:
         read = c.load("i32", _reads_of(c, context, reader), c.shl(word, 2))
         late = c.icmp("ugt", c.lshr(c.and_(read, _STRONG_READ - 1), 5), c.load("i32", mine, c.shl(reader, 2)))
@@ -121,7 +116,7 @@ def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
 
     Volatile accesses are left alone: lock-step code from before that is written with them.
     """
-    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    _, w, rec, address, lane, _, same = c.args(7)
     me = c.load("i64", w, WARP["index"], 8)
     hazard = c.and_(
         c.icmp("eq", c.lshr(last, 32), c.zext(clock, "i64")), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me)
@@ -138,7 +133,7 @@ def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
 
 def _demand_own_reads(c: Code, read: V, clock: V) -> None:
     """A store over what another lane of the warp has read since the last *_sync: that lane may yet read it again."""
-    _, w, rec, address, lane, _, same = (c.arg(i) for i in range(7))
+    _, w, rec, address, lane, _, same = c.args(7)
     then = c.lshr(c.and_(read, _STRONG_READ - 1), 5)
     hazard = c.and_(c.icmp("eq", then, clock), c.icmp("ne", c.and_(read, 31), lane))
     hazard = c.and_(hazard, c.icmp("eq", same, 0))
@@ -160,13 +155,11 @@ def move_on(c: Code, w: V) -> None:
     c.store(c.add(clock, c.zext(c.icmp("ult", clock, (1 << 26) - 1), "i32")), place)
 
 
-@runtime("warp_step")
-def _warp_step(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w")
+def warp_step(c: Code) -> None:
     """The lanes of a warp have met."""
-    c = Code("void", "warp_step", [("ptr", "ctx"), ("ptr", "w")], "noinline")
     move_on(c, c.arg(1))
     c.ret_()
-    return c
 
 
 def granule_shift(c: Code, context: V) -> V:
@@ -174,32 +167,29 @@ def granule_shift(c: Code, context: V) -> V:
     return c.intrinsic("cttz", ctx(c, context, "race"), False)
 
 
-@runtime(r"race_(ld|st)_run")
-def _race_run(m: re.Match[str]) -> Code:
+@helper("void", "ptr ctx, ptr w, ptr rec, i64 address, i64 width", name="race_{}_run")
+def race_run(c: Code, kind: str) -> None:
     """All 32 lanes, side by side from `address`; stores compare with the scratch."""
-    names = ["ctx", "w", "rec", "address", "width"]
-    c = Code("void", m[0], list(zip(["ptr", "ptr", "ptr", "i64", "i64"], names, strict=True)), "noinline")
-    context, w, rec, address, width = (c.arg(i) for i in range(5))
-    with c.if_(_settled(c, m[1]), likely=True):
-        _note_run(c, m[1])
+    context, w, rec, address, width = c.args(5)
+    with c.if_(_settled(c, kind), likely=True):
+        _note_run(c, kind)
         c.ret_()
         c.label(c.new_label("dead"))
     base, scratch = c.at(ctx(c, context, "shared", "ptr"), address), c.at(w, WARP_SCRATCH)
     with c.times(const("i64", 32)) as step:
         offset = c.mul(step, width)
         same = const("i32", 0)
-        if m[1] == "st":
+        if kind == "st":
             # The first word decides: a store that differs elsewhere only is still taken as a write.
             same = c.zext(c.icmp("eq", c.load("i32", base, offset), c.load("i32", scratch, offset)), "i32")
             same = c.select(c.icmp("eq", width, 4), same, 0)
-        c.call("void", f"race_{m[1]}", context, w, rec, c.add(address, offset), c.trunc(step, "i32"), width, same)
+        c.call(race(kind), context, w, rec, c.add(address, offset), c.trunc(step, "i32"), width, same)
     c.ret_()
-    return c
 
 
 def _settled(c: Code, kind: str) -> V:
     """The usual case: all granules were last written (for a store: and read) before the last barrier."""
-    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    context, w, rec, address, width = c.args(5)
     shift = granule_shift(c, context)
     first = c.lshr(address, shift)
     safe = c.load("i64", w, WARP["safe_clock"], 8)
@@ -217,7 +207,7 @@ def _settled(c: Code, kind: str) -> V:
 
 def _note_run(c: Code, kind: str) -> None:
     """Leave the stamps of 32 lanes side by side, 32 granules at a time."""
-    context, w, rec, address, width = (c.arg(i) for i in range(5))
+    context, w, rec, address, width = c.args(5)
     shift = granule_shift(c, context)
     me = c.load("i64", w, WARP["index"], 8)
     clock = c.load("i32", own_clocks(c, context, me), c.shl(me, 2))
@@ -237,13 +227,20 @@ def _note_run(c: Code, kind: str) -> None:
             c.store(c.intrinsic("umax", c.load("<32 x i32>", newest, 0, 4), c.splat(clock)), newest, 0, 4)
 
 
-@runtime("race_acquire|race_release")
-def _fence(m: re.Match[str]) -> Code:
-    """A fence publishes what this warp knows; a fence or atomic by another warp may learn it.
+@helper("void", "ptr ctx, ptr w")
+def race_acquire(c: Code) -> None:
+    """A fence or an atomic may learn what other warps have published."""
+    _fence(c, release=False)
 
-    This errs towards silence: flags built from fences and atomics are never reported.
-    """
-    c = Code("void", m[0], [("ptr", "ctx"), ("ptr", "w")], "noinline")
+
+@helper("void", "ptr ctx, ptr w")
+def race_release(c: Code) -> None:
+    """A fence publishes what this warp knows."""
+    _fence(c, release=True)
+
+
+def _fence(c: Code, *, release: bool) -> None:
+    """Errs towards silence: flags built from fences and atomics are never reported."""
     context, w = c.arg(0), c.arg(1)
     with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
         me = c.load("i64", w, WARP["index"], 8)
@@ -251,7 +248,7 @@ def _fence(m: re.Match[str]) -> Code:
         public = ctx(c, context, "fence_clock", "ptr")
         t = f"<{MAX_WARPS} x i32>"
         both = c.intrinsic("umax", c.load(t, mine, 0, 4), c.load(t, public, 0, 4))
-        if m[0] == "race_release":
+        if release:
             c.store(both, public, 0, 4)
             place = c.at(mine, c.shl(me, 2))
             c.store(c.add(c.load("i32", place), 1), place)
@@ -260,4 +257,3 @@ def _fence(m: re.Match[str]) -> Code:
             c.store(both, mine, 0, 4)
             c.store(own, mine, c.shl(me, 2))
     c.ret_()
-    return c

@@ -5,26 +5,31 @@ That view makes fragments cheap: A needs no rearranging, B one transposition, an
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import REC, WARP_SCRATCH
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import Code, V, const, fconst
-from evo.sim.runtime.fault_report import ctx, lane_of, memory_code, report, spill
-from evo.sim.runtime.registry import runtime
-from evo.sim.runtime.shared_memory import checked_mask
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const, fconst
+from evo.sim.runtime.fault_report import ACCESS32, ctx, lane_of, report, spill
+from evo.sim.runtime.helper import helper
+from evo.sim.runtime.shared_memory import checked_mask, demand, mark, waves
 
 MMA_A, MMA_B, MMA_C = WARP_SCRATCH, WARP_SCRATCH + 512, WARP_SCRATCH + 768
 _COLUMNS = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
-_KINDS = "|".join(_COLUMNS)
 
 
-@runtime(r"(ld|st)matrix_(\d)")
-def _matrix(m: re.Match[str]) -> Code:
+@helper("void", ACCESS32)
+def ldmatrix(c: Code, count: int) -> None:
+    _matrix(c, count, store=False)
+
+
+@helper("void", ACCESS32)
+def stmatrix(c: Code, count: int) -> None:
+    _matrix(c, count, store=True)
+
+
+def _matrix(c: Code, count: int, *, store: bool) -> None:
     """8 x 16 bytes per matrix, row addresses from lanes 8i..8i+7; packed in the scratch in order."""
-    store, count = m[1] == "st", int(m[2])
-    c = memory_code("void", m[0], "<32 x i32>")
-    context, w, rec, addr, mask = (c.arg(i) for i in range(5))
+    context, w, rec, addr, mask = c.args(5)
     rows = (1 << 8 * count) - 1
     with c.if_(c.icmp("ne", c.and_(mask, rows), const("i32", rows)), likely=False):
         lead = c.intrinsic("cttz", c.not_(mask), False)
@@ -33,8 +38,8 @@ def _matrix(m: re.Match[str]) -> Code:
     good = checked_mask(c, 16, only=rows)
     c.bump(rec, REC["requests"])
     c.bump(rec, REC["lanes"], 32)
-    c.call("void", "waves_16", rec, addr, good)
-    c.call("void", "mark_16" if store else "demand_16", context, w, rec, addr, good)
+    c.call(waves(16), rec, addr, good)
+    c.call(mark(16) if store else demand(16), context, w, rec, addr, good)
     place = spill(c, addr, 128)
     base, scratch = ctx(c, context, "shared", "ptr"), c.at(w, WARP_SCRATCH)
     with c.each_lane(good) as lane:
@@ -45,7 +50,6 @@ def _matrix(m: re.Match[str]) -> Code:
         else:
             c.store(c.load("i128", host), packed)
     c.ret_()
-    return c
 
 
 def floats_of(c: Code, place: V, offset: int, kind: str, count: int) -> V:
@@ -78,11 +82,9 @@ def eight_bit(c: Code, raw: V, kind: str) -> V:
     return c.select(nan, c.bits(const(c.bits(value, "i32").t, 0x7FFFFFFF), "float"), value)
 
 
-@runtime(rf"mma_({_KINDS})_({_KINDS})_(1|2)_(f32|f16|s32)(_sat)?")
-def _mma(m: re.Match[str]) -> Code:
-    """D = A B + C for one m16n8 tile; `m[3]` blocks along k."""
-    a_kind, b_kind, blocks, d_kind = m[1], m[2], int(m[3]), m[4]
-    c = Code("void", m[0], [("ptr", "w")], "noinline")
+@helper("void", "ptr w")
+def mma(c: Code, a_kind: str, b_kind: str, blocks: int, d_kind: str, *, sat: bool) -> None:
+    """D = A B + C for one m16n8 tile; `blocks` blocks along k."""
     w = c.arg(0)
     columns = _COLUMNS[a_kind]
     whole = d_kind == "s32"
@@ -98,7 +100,7 @@ def _mma(m: re.Match[str]) -> Code:
     outs: list[V] = []
     for half in range(2):
         addends = _initial_rows(c, w, half, d_kind)
-        rows = [const(row.t, 0) for row in addends] if m[5] else list(addends)
+        rows = [const(row.t, 0) for row in addends] if sat else list(addends)
         for k, b_row in enumerate(b_rows):
             index, column = 2 * (k // columns) + half, k % columns
             for r in range(8):
@@ -108,14 +110,12 @@ def _mma(m: re.Match[str]) -> Code:
                 if whole:
                     rows[r] = c.add(rows[r], c.mul(wide, b_row))
                 else:
-                    c.needs.add("llvm.fma.v8f32")
-                    operands = ", ".join(f"<8 x float> {x.s}" for x in (wide, b_row, rows[r]))
-                    call = f"call <8 x float> @llvm.fma.v8f32({operands})"
-                    rows[r] = c.op("<8 x float>", call)
-        outs += [c.call(x.t, "llvm.sadd.sat.v8i32", x, y) for x, y in zip(rows, addends, strict=True)] if m[5] else rows
+                    rows[r] = c.extern("<8 x float>", "llvm.fma.v8f32", wide, b_row, rows[r])
+        if sat:
+            rows = [c.extern(x.t, "llvm.sadd.sat.v8i32", x, y) for x, y in zip(rows, addends, strict=True)]
+        outs += rows
     _finish(c, w, outs, d_kind)
     c.ret_()
-    return c
 
 
 def _initial_rows(c: Code, w: V, half: int, kind: str) -> list[V]:
@@ -143,10 +143,9 @@ def _finish(c: Code, w: V, rows: list[V], kind: str) -> None:
             c.store(c.shuffle(block, None, range(part, 64, 2)), w, MMA_C + 256 * half + 128 * part)
 
 
-@runtime("mma_f64")
-def _mma_f64(_: re.Match[str]) -> Code:
+@helper("void", "ptr w")
+def mma_f64(c: Code) -> None:
     """m8n8k4: A is 8 x 4 row by row, B is 8 columns of 4, C two registers of alternating columns."""
-    c = Code("void", "mma_f64", [("ptr", "w")], "noinline")
     w = c.arg(0)
     b = c.load("<32 x double>", w, MMA_B)
     columns = [c.shuffle(b, None, [4 * n + k for n in range(8)]) for k in range(4)]
@@ -159,7 +158,7 @@ def _mma_f64(_: re.Match[str]) -> Code:
             x = c.load("double", w, MMA_A + 8 * (4 * r + k))
             wide = c.op(total.t, f"insertelement {total.t} poison, double {x.s}, i64 0")
             wide = c.op(total.t, f"shufflevector {total.t} {wide.s}, {total.t} poison, <8 x i32> zeroinitializer")
-            total = c.call(total.t, "llvm.fma.v8f64", wide, column, total)
+            total = c.extern(total.t, "llvm.fma.v8f64", wide, column, total)
         rows.append(total)
     while len(rows) > 1:
         width = int(rows[0].t[1:].split(" ")[0])
@@ -167,4 +166,3 @@ def _mma_f64(_: re.Match[str]) -> Code:
     for part in range(2):
         c.store(c.shuffle(rows[0], None, range(part, 64, 2)), w, MMA_C + 256 * part)
     c.ret_()
-    return c

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import WARP_SCRATCH
-from evo.sim.llvm_ir import Code, V, const
-from evo.sim.runtime.registry import runtime
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const
+from evo.sim.runtime.helper import helper
 from evo.sim.runtime.tensor import floats_of
 
 WMMA_A, WMMA_B, WMMA_C = WARP_SCRATCH, WARP_SCRATCH + 1024, WARP_SCRATCH + 2048
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s8": 1, "u8": 1, "s32": 4}
 
 
-@runtime(r"wmma_(f16|bf16|tf32|f64|s8|u8)_(\d+)_(\d+)_(\d+)_(row|col)_(row|col)_(\w+?)_([a-z]\d+)(_sat)?")
-def _wmma(match: re.Match[str]) -> Code:
-    kind, m, n, k = match[1], int(match[2]), int(match[3]), int(match[4])
-    d_kind, c_kind = match[7], match[8]
-    c = Code("void", match[0], [("ptr", "w")], "noinline")
+@helper("void", "ptr w")
+def wmma(
+    c: Code, kind: str, m: int, n: int, k: int, a_layout: str, b_layout: str, d_kind: str, c_kind: str, *, sat: bool
+) -> None:
     w = c.arg(0)
-    e = "double" if kind == "f64" else "float" if d_kind[0] == "f" else "i64" if match[9] else "i32"
+    e = "double" if kind == "f64" else "float" if d_kind[0] == "f" else "i64" if sat else "i32"
     size = 8 if e in ("double", "i64") else 4
     a = _widened(c, c.at(w, WMMA_A), kind, e, m * k)
     b = _widened(c, c.at(w, WMMA_B), kind, e, k * n)
-    if match[6] == "col":
+    if b_layout == "col":
         b = _transposed(c, b, e, n, k)
     rows = _accumulators(c, w, c_kind, e, m * n)
-    a_row, a_column = (k, 1) if match[5] == "row" else (1, m)
+    a_row, a_column = (k, 1) if a_layout == "row" else (1, m)
     with c.times(const("i64", m)) as row:
         place = c.at(rows, c.mul(row, n * size))
         total = c.load(f"<{n} x {e}>", place, 0, size)
@@ -41,7 +39,6 @@ def _wmma(match: re.Match[str]) -> Code:
     if not (d_kind == c_kind and d_kind != "f16" and e != "i64"):  # otherwise the rows are in place
         _deliver(c, w, rows, d_kind, e, m, n)
     c.ret_()
-    return c
 
 
 def _step(c: Code, x: V, y: V, total: V, e: str) -> V:
@@ -49,7 +46,7 @@ def _step(c: Code, x: V, y: V, total: V, e: str) -> V:
         return c.add(total, c.mul(x, y))
     count = total.t[1:].split(" ")[0]
     name = f"llvm.fma.v{count}f{64 if e == 'double' else 32}"
-    return c.call(total.t, name, x, y, total)
+    return c.extern(total.t, name, x, y, total)
 
 
 def _widened(c: Code, source: V, kind: str, e: str, count: int) -> V:
@@ -105,5 +102,5 @@ def _deliver(c: Code, w: V, rows: V, kind: str, e: str, m: int, n: int) -> None:
 
 def _clamped(c: Code, values: V, n: int) -> V:
     for name, limit in (("smin", 2**31 - 1), ("smax", -(2**31))):
-        values = c.call(values.t, f"llvm.{name}.v{n}i64", values, const(values.t, limit))
+        values = c.extern(values.t, f"llvm.{name}.v{n}i64", values, const(values.t, limit))
     return c.trunc(values, "i32")

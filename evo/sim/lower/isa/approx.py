@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, const, fconst
+from evo.sim.llvm_values import V, const, fconst
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter

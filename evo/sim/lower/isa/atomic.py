@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
-from evo.sim.llvm_ir import is_vec
+from evo.sim.llvm_values import is_vec
 from evo.sim.lower.isa.load_store import address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import WIDTH, Instr
-from evo.sim.runtime.atomics import OPERAND2
+from evo.sim.runtime.atomics import OPERAND2, atom
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -50,6 +50,6 @@ def atomic(e: Emitter, ins: Instr) -> None:
     if op == "cas":
         c.store(e.vector(e.src(ins.args[shift + 2], bits)), e.warp, OPERAND2, 64)
     wide = addr if is_vec(addr.t) else e.splat(addr)
-    c.call("void", f"atom_{space}_{op}_{kind}", e.ctx, e.warp, e.site(ins), wide, e.active())
+    c.call(atom(space, op, kind), e.ctx, e.warp, e.site(ins), wide, e.active())
     if ins.name == "atom":
         e.dst(ins.args[0], c.load(first.t, e.warp, WARP_SCRATCH, 64))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import const
+from evo.sim.abi import BARRIERS, NO_BARRIER
+from evo.sim.faults import SimFault
+from evo.sim.llvm_values import V, const
 from evo.sim.lower.isa.opcode_table import opcode, refuse
-from evo.sim.ptx.ast import Instr
+from evo.sim.ptx.ast import Imm, Instr, Operand
+from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.schedule import bar_arrive
+from evo.sim.runtime.shared_races import race_acquire, race_release
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -35,9 +40,32 @@ def barrier(e: Emitter, ins: Instr) -> None:
         return
     if "arrive" not in ins.mods or len(ins.args) != 2 or ins.guard is not None:
         raise refuse(ins)
-    from evo.sim.lower.barrier import barrier_number
+    c.call(bar_arrive(), e.ctx, e.warp, barrier_number(e, ins.args[0], e.site(ins)))
 
-    c.call("void", "bar_arrive", e.ctx, e.warp, barrier_number(e, ins.args[0], e.site(ins)))
+
+def barrier_operand(e: Emitter, arg: Operand, limit: int = 1 << 16) -> V:
+    c = e.c
+    if isinstance(arg, Imm):
+        if not 0 <= arg.value < limit:
+            raise e.refuse(f"barrier operand {arg.value}")
+        return const("i64", arg.value)
+    value = e.src(arg, "u32")
+    if value.t != "i32":
+        # Lanes agree, or the program is wrong in a way that this check does not look for: take the first one.
+        value = c.extract(value, c.intrinsic("cttz", e.bits(), False))
+    return c.and_(c.zext(value, "i64"), 0xFFFF)
+
+
+def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
+    """Which barrier; one that a block does not have is reported where its number is not known before the launch."""
+    c = e.c
+    ident = barrier_operand(e, arg, BARRIERS)
+    if not isinstance(arg, Imm):
+        running = e.active()
+        wrong = c.and_(c.icmp("uge", ident, BARRIERS), c.icmp("ne", running, 0))
+        with c.if_(wrong, likely=False):
+            report(c, SimFault.BARRIER, site, e.warp, c.intrinsic("cttz", running, False), ident, extra=NO_BARRIER)
+    return c.and_(ident, BARRIERS - 1)
 
 
 @opcode(
@@ -51,8 +79,8 @@ def fence(e: Emitter, ins: Instr) -> None:
     """Publish and learn clocks, so that hand-made synchronisation is not called a race."""
     if "proxy" in ins.mods:
         raise refuse(ins)
-    e.c.call("void", "race_release", e.ctx, e.warp)
-    e.c.call("void", "race_acquire", e.ctx, e.warp)
+    e.c.call(race_release(), e.ctx, e.warp)
+    e.c.call(race_acquire(), e.ctx, e.warp)
 
 
 @opcode(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import CONST_BASE, GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE
-from evo.sim.llvm_ir import V, const, elem, fconst, is_vec
+from evo.sim.llvm_values import V, const, elem, fconst, is_vec
 from evo.sim.lower.isa.eight_bit import EIGHT, convert_eight
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.lower.isa.rounding import directed, flush, narrow, narrow_directed, odd, saturate, stepped, two_sum, widen
@@ -200,7 +200,7 @@ def _float_to_int(e: Emitter, ins: Instr, value: V, to: str) -> V:
     op = "fptosi.sat" if to[0] == "s" else "fptoui.sat"
     prefix = "v32" if is_vec(value.t) else ""
     letters = {"float": "f32", "double": "f64"}[elem(value.t)]
-    out = c.call(t, f"llvm.{op}.{prefix}i{width}.{prefix}{letters}", whole)
+    out = c.extern(t, f"llvm.{op}.{prefix}i{width}.{prefix}{letters}", whole)
     if width == 64 or elem(value.t) == "double":
         out = c.select(c.fcmp("uno", value, value), const(t, 1 << (width - 1)), out)
     return out

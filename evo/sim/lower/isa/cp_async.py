@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP
-from evo.sim.llvm_ir import V, const
+from evo.sim.llvm_values import V, const
 from evo.sim.lower.isa.load_store import address, shared_address
 from evo.sim.lower.isa.mbarrier import copies_arrive
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Reg
+from evo.sim.runtime.cp_async import cp_async, cp_commit, cp_wait
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -29,7 +30,7 @@ def copy(e: Emitter, ins: Instr) -> None:
         copies_arrive(e, ins)
     elif "commit_group" in ins.mods:
         # Groups are counted per warp: a guarded commit counts if any lane executes it.
-        c.call("void", "cp_commit", e.warp)
+        c.call(cp_commit(), e.warp)
     elif "wait_group" in ins.mods or "wait_all" in ins.mods:
         _wait(e, ins)
     else:
@@ -45,7 +46,7 @@ def _wait(e: Emitter, ins: Instr) -> None:
         if len(ins.args) != 1 or not isinstance(ins.args[0], Imm):
             raise refuse(ins)
         limit = c.sub(committed, ins.args[0].value)
-    c.call("void", "cp_wait", e.ctx, e.warp, limit)
+    c.call(cp_wait(), e.ctx, e.warp, limit)
 
 
 def _start(e: Emitter, ins: Instr) -> None:
@@ -65,4 +66,4 @@ def _start(e: Emitter, ins: Instr) -> None:
             sizes = c.select(ignored, const("<32 x i32>", 0), sizes)
         else:
             sizes = e.vector(e.src(extra, "u32"))
-    c.call("void", f"cp_async_{width}", e.ctx, e.warp, e.site(ins), to, e.active(), source, sizes)
+    c.call(cp_async(width), e.ctx, e.warp, e.site(ins), to, e.active(), source, sizes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, elem, fconst
+from evo.sim.llvm_values import V, elem, fconst
 from evo.sim.lower.isa.rounding import directed, signed_zero, stepped, two_sum
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, const, fconst
+from evo.sim.llvm_values import V, const, fconst
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.lower.isa.rounding import narrow, widen
 from evo.sim.ptx.ast import Instr

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, const, elem, fconst, is_vec
+from evo.sim.llvm_values import V, elem, fconst, is_vec
 from evo.sim.lower.isa import approx
 from evo.sim.lower.isa import directed as exact
+from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, pick_extremum
 from evo.sim.lower.isa.half import HALF, half_arithmetic, half_compare
 from evo.sim.lower.isa.integer import INTEGER
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.lower.isa.rounding import directed, flush, saturate, signed_zero, two_sum
-from evo.sim.ptx.ast import WIDTH, Imm, Instr, Not, Operand, Pair, Reg
+from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -142,30 +143,6 @@ def extremum(e: Emitter, ins: Instr) -> None:
     e.dst(ins.args[0], pick_extremum(e, ins.name, a, b, nan="NaN" in ins.mods))
 
 
-def pick_extremum(e: Emitter, name: str, a: V, b: V, *, nan: bool) -> V:
-    """The smaller or larger; -0 is below +0; one NaN gives the other operand unless `nan`."""
-    c = e.c
-    how = "olt" if name == "min" else "ogt"
-    best = c.select(c.fcmp(how, a, b), a, b)
-    t = {"float": "i32", "double": "i64"}[elem(a.t)]
-    x, y = c.bits(a, t), c.bits(b, t)
-    both = c.bits(c.or_(x, y) if name == "min" else c.and_(x, y), elem(a.t))
-    best = c.select(c.fcmp("oeq", a, b), both, best)
-    a_nan, b_nan = c.fcmp("uno", a, a), c.fcmp("uno", b, b)
-    quiet = fconst(a.t, math.nan)
-    if nan:
-        return c.select(c.or_(a_nan, b_nan), V(a.t, _nan(a.t)), best)
-    del quiet
-    best = c.select(b_nan, a, best)
-    # With b a NaN the comparison already failed towards b; with a the NaN it chose b.
-    return c.select(c.and_(a_nan, b_nan), V(a.t, _nan(a.t)), best)
-
-
-def _nan(t: str) -> str:
-    text = "0x7FFFFFFFE0000000" if elem(t) == "float" else "0x7FFFFFFFFFFFFFFF"
-    return text if not is_vec(t) else "<" + ", ".join([f"{elem(t)} {text}"] * 32) + ">"
-
-
 @opcode("neg abs", f"ftz {TYPES}", "alu", operands=(2, 2))
 def negate(e: Emitter, ins: Instr) -> None:
     kind, c = ins.mods[-1], e.c
@@ -237,8 +214,6 @@ def approximate(e: Emitter, ins: Instr) -> None:
 
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
-_ORDERED = {"eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno"}
-_UNORDERED = {"equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge"}
 COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
 _BOOL = ("and", "or", "xor")
 
@@ -250,10 +225,9 @@ def compare(e: Emitter, ins: Instr, how: str, kind: str, left: Operand, right: O
     if kind in ("f32", "f64"):
         if "ftz" in ins.mods:
             a, b = flush(e, a, always=True), flush(e, b, always=True)
-        table = _ORDERED | _UNORDERED
-        if how not in table:
+        if how not in FLOAT_COMPARISONS:
             raise refuse(ins, f".{how}")
-        return c.fcmp(table[how], a, b)
+        return c.fcmp(FLOAT_COMPARISONS[how], a, b)
     if how in ("eq", "ne"):
         return c.icmp(how, a, b)
     table = _SIGNED if kind[0] == "s" else _UNSIGNED
@@ -264,14 +238,11 @@ def compare(e: Emitter, ins: Instr, how: str, kind: str, left: Operand, right: O
 
 @opcode("setp", f"{COMPARE} and or xor ftz b16 b32 b64 {TYPES}", "alu", operands=(3, 4))
 def set_predicate(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
-    how = ins.mods[0]
+    kind = ins.mods[-1]
     if kind in HALF:
         half_compare(e, ins)
         return
-    result = compare(e, ins, how, kind, ins.args[1], ins.args[2])
-    write_predicates(e, ins, result)
-    del c
+    write_predicates(e, ins, compare(e, ins, ins.mods[0], kind, ins.args[1], ins.args[2]))
 
 
 def write_predicates(e: Emitter, ins: Instr, result: V) -> None:
@@ -343,6 +314,3 @@ def slct(e: Emitter, ins: Instr) -> None:
     else:
         choice = e.c.icmp("sge", x, 0)
     e.dst(ins.args[0], choose(e, choice, a, b))
-
-
-__all__ = ["Imm", "Not", "Reg", "const"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, const, fconst, is_vec
+from evo.sim.llvm_values import V, const, fconst, is_vec
+from evo.sim.lower.isa.approx import approximation
+from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, pick_extremum
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.lower.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
@@ -63,8 +65,6 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
     if "ftz" in ins.mods and base == "bf16":  # its subnormals are those of f32
         xs = [flush(e, x, always=True) for x in xs]
     if name in ("min", "max"):
-        from evo.sim.lower.isa.floating import pick_extremum
-
         return narrow(e, pick_extremum(e, name, xs[0], xs[1], nan="NaN" in ins.mods), base)
     if name in ("fma", "mul") and base == "bf16":
         # A product of two bf16 can leave the range of f32, never that of f64.
@@ -74,8 +74,6 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
     elif name == "fma":
         total = odd_sum(e, c.bin("fmul", xs[0], xs[1]), xs[2])
     elif name in ("ex2", "tanh"):
-        from evo.sim.lower.isa.approx import approximation
-
         total = approximation(e, name, xs[0])
         if "ftz" in ins.mods and base == "bf16":
             total = flush(e, total, always=True)
@@ -96,22 +94,19 @@ def _one(e: Emitter, ins: Instr, base: str, operands: list[V]) -> V:
 
 def half_compare(e: Emitter, ins: Instr) -> None:
     """setp and set on 16-bit floats, packed or not."""
-    from evo.sim.lower.isa.floating import _ORDERED, _UNORDERED
-
     c = e.c
     types = [m for m in ins.mods if m in WIDTH]
     kind, how = types[-1], ins.mods[0]
     base = kind.removesuffix("x2")
     boolean = next((m for m in ins.mods if m in ("and", "or", "xor")), None)
-    table = _ORDERED | _UNORDERED
-    if how not in table:
+    if how not in FLOAT_COMPARISONS:
         raise refuse(ins, f".{how}")
     found = []
     for a, b in zip(parts(e, ins.args[1], kind), parts(e, ins.args[2], kind), strict=True):
         left, right = c.same(a, b)
         if "ftz" in ins.mods and base == "f16":
             left, right = (c.bits(flush(e, c.bits(x, "half"), always=True), "i16") for x in (left, right))
-        found.append(c.fcmp(table[how], widen(e, left, base), widen(e, right, base)))
+        found.append(c.fcmp(FLOAT_COMPARISONS[how], widen(e, left, base), widen(e, right, base)))
     if boolean is not None:
         other = e.src(ins.args[3], "pred")
         found = [c.bin(boolean, *c.same(v, other)) for v in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, const, elem, is_vec
+from evo.sim.llvm_values import V, const, elem, is_vec
 from evo.sim.lower.isa.opcode_table import CARRY, Emit, opcode, refuse
 from evo.sim.ptx.ast import WIDTH, Instr
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import CTX, REC, WARP_SCRATCH
 from evo.sim.errors import PtxError
-from evo.sim.llvm_ir import V, const, is_vec
+from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
+from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
+from evo.sim.runtime.helper import Helper
+from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
+from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
+from evo.sim.runtime.shared_races import race_acquire, race_release
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -17,6 +23,11 @@ _TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _CACHE = """ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys mmio
 L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B"""
 SPACES = ("global", "shared", "local", "const", "param")
+_Access = dict[str, Callable[[int], Helper]]  # state space -> the helper for so many bytes per lane
+LOADS: _Access = {
+    "global": ld_global, "const": ld_global, "shared": ld_shared, "local": ld_local, "generic": ld_generic,
+}  # fmt: skip
+STORES: _Access = {"global": st_global, "shared": st_shared, "local": st_local, "generic": st_generic}
 
 
 def space_of(ins: Instr) -> str:
@@ -92,7 +103,7 @@ def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
         return c.at(c.load("ptr", e.ctx, CTX["params"], 8), at), True
     offset = address(e, mem)
     active = e.active()
-    place = c.call("ptr", f"ld_param_{width}", e.ctx, e.warp, e.site(ins), e.vector(offset), active)
+    place = c.call(ld_param(width), e.ctx, e.warp, e.site(ins), e.vector(offset), active)
     if is_vec(offset.t):
         return place, False
     lead = c.and_(c.intrinsic("cttz", active, False), 31)
@@ -106,16 +117,15 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]
     if space == "shared":
         addr = shared_address(e, ins.args[1])
         if ordered(ins):
-            c.call("void", "race_acquire", e.ctx, e.warp)
+            c.call(race_acquire(), e.ctx, e.warp)
         if not is_vec(addr.t):
-            return c.call("ptr", f"uniform_ld_shared_{width}", e.ctx, e.warp, rec, addr, e.active()), True
-        return c.call("ptr", f"ld_shared_{width}", e.ctx, e.warp, rec, addr, e.active()), False
+            return c.call(uniform_ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), True
+        return c.call(ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), False
     addr = address(e, ins.args[1])
     if space in ("global", "const") and not is_vec(addr.t):
         _note_uniform(e, rec)
         return _uniform(e, rec, addr, width), True
-    helper = "global" if space == "const" else space
-    place = c.call("ptr", f"ld_{helper}_{width}", e.ctx, e.warp, rec, e.vector(addr), e.active())
+    place = c.call(LOADS[space](width), e.ctx, e.warp, rec, e.vector(addr), e.active())
     return place, False
 
 
@@ -150,7 +160,7 @@ def _uniform(e: Emitter, rec: V, addr: V, width: int) -> V:
     near = c.to_ptr(c.add(addr, c.load("i64", rec, REC["delta"], 8)))
     c.br(join)
     c.label(slow)
-    far = c.call("ptr", f"uniform_ld_global_{width}", e.ctx, e.warp, rec, addr, e.active())
+    far = c.call(uniform_ld_global(width), e.ctx, e.warp, rec, addr, e.active())
     c.br(join)
     c.label(join)
     return c.op("ptr", f"phi ptr [ {near.s}, %{fast} ], [ {far.s}, %{slow} ]")
@@ -199,6 +209,6 @@ def store(e: Emitter, ins: Instr) -> None:
     addr = shared_address(e, ins.args[0]) if space == "shared" else address(e, ins.args[0])
     c.store(interleave(e, values), e.warp, WARP_SCRATCH, 64)
     rec = e.site(ins)
-    c.call("void", f"st_{space}_{width}", e.ctx, e.warp, rec, e.vector(addr), e.active())
+    c.call(STORES[space](width), e.ctx, e.warp, rec, e.vector(addr), e.active())
     if ordered(ins) and space == "shared":
-        c.call("void", "race_release", e.ctx, e.warp)
+        c.call(race_release(), e.ctx, e.warp)

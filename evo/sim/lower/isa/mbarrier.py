@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import MB_COUNT_BITS, SHARED_WINDOW, WARP_SCRATCH
-from evo.sim.llvm_ir import V, const, is_vec
+from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.isa.load_store import address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Instr, Operand, Reg
+from evo.sim.runtime.mbarrier import mbarrier_arrive, mbarrier_copies, mbarrier_init, mbarrier_inval, mbarrier_wait
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -30,12 +31,12 @@ def _place(e: Emitter, ins: Instr, mem: Operand) -> V:
 @opcode("mbarrier.init", _SPACE, "mem", results=0, operands=(2, 2))
 def init(e: Emitter, ins: Instr) -> None:
     count = e.vector(e.src(ins.args[1], "u32"))
-    e.c.call("void", "mbarrier_init", e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active(), count)
+    e.c.call(mbarrier_init(), e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active(), count)
 
 
 @opcode("mbarrier.inval", _SPACE, "mem", results=0, operands=(1, 1))
 def inval(e: Emitter, ins: Instr) -> None:
-    e.c.call("void", "mbarrier_inval", e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active())
+    e.c.call(mbarrier_inval(), e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active())
 
 
 @opcode("mbarrier.arrive", f"noComplete {_ORDER} {_SPACE}", "mem", uniform="never", operands=(2, 3))
@@ -49,7 +50,7 @@ def arrive(e: Emitter, ins: Instr) -> None:
     count = e.vector(e.src(ins.args[2], "u32")) if len(ins.args) == 3 else const("<32 x i32>", 1)
     flags = const("i32", int(ins.name.endswith("drop")) | 2 * int(quiet))
     site = e.site(ins)
-    c.call("void", "mbarrier_arrive", e.ctx, e.warp, site, _place(e, ins, ins.args[1]), e.active(), count, flags)
+    c.call(mbarrier_arrive(), e.ctx, e.warp, site, _place(e, ins, ins.args[1]), e.active(), count, flags)
     e.dst(ins.args[0], c.load("<32 x i64>", e.warp, WARP_SCRATCH, 64))
 
 
@@ -64,7 +65,7 @@ def wait(e: Emitter, ins: Instr) -> None:
     else:
         phase = c.trunc(c.and_(c.lshr(e.vector(e.src(ins.args[2], "b64")), 2 * MB_COUNT_BITS), 1), "i32")
     site = e.site(ins)
-    bits = c.call("i32", "mbarrier_wait", e.ctx, e.warp, site, _place(e, ins, ins.args[1]), e.active(), phase)
+    bits = c.call(mbarrier_wait(), e.ctx, e.warp, site, _place(e, ins, ins.args[1]), e.active(), phase)
     target = ins.args[0]
     if isinstance(target, Reg) and not is_vec(e.type_of(target.name)):
         e.dst(target, c.icmp("ne", bits, 0))
@@ -83,4 +84,4 @@ def copies_arrive(e: Emitter, ins: Instr) -> None:
     if len(ins.args) != 1 or set(ins.mods) - {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"}:
         raise refuse(ins)
     extra = const("i32", int("noinc" not in ins.mods))
-    e.c.call("void", "mbarrier_copies", e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active(), extra)
+    e.c.call(mbarrier_copies(), e.ctx, e.warp, e.site(ins), _place(e, ins, ins.args[0]), e.active(), extra)

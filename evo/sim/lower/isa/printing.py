@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.lower.isa.opcode_table import opcode
 from evo.sim.ptx.ast import Instr
+from evo.sim.runtime.printing import assert_record, print_record
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def print_formatted(e: Emitter, ins: Instr) -> None:
     """result, format, arguments. The result is the number of arguments, as CUDA defines it."""
     place, arguments = (e.vector(e.src(arg, "u64")) for arg in ins.args[1:])
-    e.c.call("void", "print_record", e.ctx, e.warp, place, arguments, e.active())
+    e.c.call(print_record(), e.ctx, e.warp, place, arguments, e.active())
     e.dst(ins.args[0], e.c.load("<32 x i32>", e.warp, WARP_SCRATCH, 64))
 
 
@@ -30,4 +31,4 @@ def assertion(e: Emitter, ins: Instr) -> None:
     values = [e.vector(e.src(arg, kind)) for arg, kind in zip(ins.args, ("u64", "u64", "u32", "u64"), strict=False)]
     lanes = e.active()
     values[2] = c.zext(values[2], "i64")
-    c.call("void", "assert_record", e.ctx, e.warp, *values, lanes)
+    c.call(assert_record(), e.ctx, e.warp, *values, lanes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from evo.sim.llvm_ir import V, const, elem, fconst
+from evo.sim.llvm_values import V, const, elem, fconst
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import const
+from evo.sim.llvm_values import const
 from evo.sim.lower.isa.load_store import shared_address
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Operand, Vec
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C
+from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C, ldmatrix, mma, mma_f64, stmatrix
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -27,7 +27,7 @@ def load_matrix(e: Emitter, ins: Instr) -> None:
     if len(targets) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
         raise refuse(ins)
     addr = e.vector(shared_address(e, ins.args[1]))
-    c.call("void", f"ldmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
+    c.call(ldmatrix(count), e.ctx, e.warp, e.site(ins), addr, e.active())
     for index, target in enumerate(targets):
         at = WARP_SCRATCH + 128 * index
         if "trans" in ins.mods:
@@ -61,7 +61,7 @@ def store_matrix(e: Emitter, ins: Instr) -> None:
         if "trans" in ins.mods:
             value = c.bitcast(c.shuffle(c.bitcast(value, "<64 x i16>"), None, _TRANSPOSE), "<32 x i32>")
         c.store(value, e.warp, WARP_SCRATCH + 128 * index, 64)
-    c.call("void", f"stmatrix_{count}", e.ctx, e.warp, e.site(ins), addr, e.active())
+    c.call(stmatrix(count), e.ctx, e.warp, e.site(ins), addr, e.active())
 
 
 _DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
@@ -106,7 +106,7 @@ def multiply(e: Emitter, ins: Instr) -> None:
     _put(e, _items(ins, 2, blocks), MMA_B)
     _put(e, (*_items(ins, 3, len(outs)), *(nothing * 2 if upper else ())), MMA_C)
     demand_warp(e, ins)
-    e.c.call("void", f"mma_{a}_{b}_{blocks}_{d}{'_sat' if saturates else ''}", e.warp)
+    e.c.call(mma(a, b, blocks, d, sat=saturates), e.warp)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load("<32 x i32>", e.warp, MMA_C + 128 * index, 64))
 
@@ -117,7 +117,7 @@ def _multiply_f64(e: Emitter, ins: Instr) -> None:
             e.c.store(e.vector(e.src(item, "f64")), e.warp, place + 256 * part, 64)
     outs = _items(ins, 0, 2)
     demand_warp(e, ins)
-    e.c.call("void", "mma_f64", e.warp)
+    e.c.call(mma_f64(), e.warp)
     for part, out in enumerate(outs):
         e.dst(out, e.c.load("<32 x double>", e.warp, MMA_C + 256 * part, 64))
 

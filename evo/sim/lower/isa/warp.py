@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
-from evo.sim.llvm_ir import IOTA32, V, const, iconsts, vec
+from evo.sim.llvm_values import IOTA32, V, const, iconsts, vec
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Operand, Pair
+from evo.sim.runtime.local_memory import permute_lanes
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -20,7 +21,7 @@ def permute(e: Emitter, values: V, index: V) -> V:
     c = e.c
     c.store(values, e.warp, WARP_SCRATCH, 64)
     c.store(index, e.warp, WARP_SCRATCH + 128, 64)
-    c.call("void", "permute", e.warp)
+    c.call(permute_lanes(), e.warp)
     return c.load("<32 x i32>", e.warp, WARP_SCRATCH + 256, 64)
 
 
@@ -193,7 +194,7 @@ def reduce(e: Emitter, ins: Instr) -> None:
     answer = _Answer(e, ins.args[2], "i32")
     with each_group(e, ins.args[2]) as (who, lanes):
         chosen = c.select(c.mask_vec(who), value, neutral)
-        answer.set(lanes, c.call("i32", f"llvm.vector.reduce.{name}.v32i32", chosen))
+        answer.set(lanes, c.extern("i32", f"llvm.vector.reduce.{name}.v32i32", chosen))
     e.dst(ins.args[0], answer.get())
 
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.faults import SimFault
-from evo.sim.llvm_ir import V, const, iconsts, is_vec
-from evo.sim.lower.isa.load_store import address, shared_address, space_of
+from evo.sim.llvm_values import V, const, iconsts, is_vec
+from evo.sim.lower.isa.load_store import LOADS, STORES, address, shared_address, space_of
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.lower.isa.tensor import demand_warp
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Vec
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.wmma import WMMA_A, WMMA_B, WMMA_C
+from evo.sim.runtime.wmma import WMMA_A, WMMA_B, WMMA_C, wmma
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -110,7 +110,7 @@ def load(e: Emitter, ins: Instr) -> None:
         parts = []
         width = fragment.unit // len(places)
         for addr in places:
-            data = c.call("ptr", f"ld_{space}_{width}", e.ctx, e.warp, rec, addr, e.active())
+            data = c.call(LOADS[space](width), e.ctx, e.warp, rec, addr, e.active())
             parts.append(c.load(f"<32 x i{8 * width}>", data))
         values.append(parts[0] if len(parts) == 1 else c.bitcast(_zip(e, parts), "<32 x i32>"))
         e.dst(targets[register], values[-1])
@@ -139,7 +139,7 @@ def store(e: Emitter, ins: Instr) -> None:
         for part, addr in enumerate(addresses):
             piece = c.trunc(c.lshr(value, 8 * width * part), f"i{8 * width}") if len(addresses) > 1 else value
             c.store(piece, e.warp, WARP_SCRATCH, 64)
-            c.call("void", f"st_{space}_{width}", e.ctx, e.warp, rec, addr, e.active())
+            c.call(STORES[space](width), e.ctx, e.warp, rec, addr, e.active())
 
 
 def _zip(e: Emitter, parts: list[V]) -> V:
@@ -224,8 +224,8 @@ def multiply(e: Emitter, ins: Instr) -> None:
     _put(e, ins, 2, "b", layouts[1], a, WMMA_B)
     _put(e, ins, 3, "c", "row", acc, WMMA_C)
     demand_warp(e, ins)
-    saturating = "_sat" if "satfinite" in ins.mods else ""
-    e.c.call("void", f"wmma_{a}_{m}_{n}_{k}_{layouts[0]}_{layouts[1]}_{d}_{acc}{saturating}", e.warp)
+    saturates = "satfinite" in ins.mods
+    e.c.call(wmma(a, m, n, k, layouts[0], layouts[1], d, acc, sat=saturates), e.warp)
     unit = max(4, WIDTH[d] // 8)
     for index, out in enumerate(outs):
         e.dst(out, e.c.load(f"<32 x i{8 * unit}>", e.warp, WMMA_C + 32 * unit * index, 64))

@@ -1,23 +1,38 @@
-"""Several blocks under way at once, for kernels in which a block may wait for another one."""
+"""The blocks of a launch: one after another, or several in flight in kernels in which a block may wait for another."""
 
 from __future__ import annotations
 
-import re
-
 from evo.sim.abi import BLOCK_AT, BLOCK_SIZE, CTX, IDLE_PER_WARP, RESIDENT_SIZE, WARP_SYNC
-from evo.sim.llvm_ir import Code, V, Var, const
+from evo.sim.llvm_ir import Code, Var
+from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx
-from evo.sim.runtime.registry import runtime
-from evo.sim.runtime.schedule import count_done, sound
+from evo.sim.runtime.helper import helper
+from evo.sim.runtime.schedule import count_done, run_block, run_one, sound
 
 
-@runtime("run_together")
-def _together(_: re.Match[str]) -> Code:
+@helper("void", "ptr ctx")
+def run_grid(c: Code) -> None:
+    """Run listed blocks until none is left or one faults; other parts of the launch draw from the same list."""
+    context = c.arg(0)
+    with c.if_(c.icmp("ne", ctx(c, context, "resident_count"), 0)):
+        c.call(run_together(), context)
+        c.ret_()
+        c.label(c.new_label("dead"))
+    ticket = ctx(c, context, "next_block", "ptr")
+    with c.while_() as loop:
+        loop.until(c.not_(sound(c)))
+        index = c.op("i64", f"atomicrmw add ptr {ticket.s}, i64 1 monotonic, align 8")
+        loop.until(c.icmp("uge", index, ctx(c, context, "blocks")))
+        c.call(run_one(), context, index)
+    c.ret_()
+
+
+@helper("void", "ptr ctx")
+def run_together(c: Code) -> None:
     """Blocks that may wait for one another: as many are under way as the chip would hold.
 
     A block runs until it ends or only waits. Then the next one is started; when one has ended, all that wait go on.
     """
-    c = Code("void", "run_together", [("ptr", "ctx")], "noinline")
     context = c.arg(0)
     table = ctx(c, context, "residents", "ptr")
     most, total = ctx(c, context, "resident_count"), ctx(c, context, "blocks")
@@ -35,14 +50,13 @@ def _together(_: re.Match[str]) -> Code:
                 number = c.select(first.get(), ctx(c, context, "slot"), ctx(c, context, "oldest"))
                 c.store(number, context, CTX["oldest"], 8)
                 first.set(V("i1", "false"))
-                stalled = c.call("i64", "run_block", context)
+                stalled = c.call(run_block(), context)
                 count_done(c, stalled)
                 _exchange(c, row, out=True)
                 c.store(stalled, row, BLOCK_SIZE, 8)
                 active.set(c.sub(active.get(), c.sub(const("i64", 1), stalled)))
         _start(c, table, most, total, next_, active, used)
     c.ret_()
-    return c
 
 
 def _start(c: Code, table: V, most: V, total: V, next_: Var, active: Var, used: Var) -> None:
@@ -63,7 +77,7 @@ def _start(c: Code, table: V, most: V, total: V, next_: Var, active: Var, used: 
             _copy_warps(c)
         number = next_.get()
         next_.set(c.add(number, 1))
-        stalled = c.call("i64", "run_one", context, number)
+        stalled = c.call(run_one(), context, number)
         _exchange(c, row, out=True)
         c.store(stalled, row, BLOCK_SIZE, 8)
         active.set(c.add(active.get(), stalled))
@@ -78,7 +92,7 @@ def _exchange(c: Code, row: V, *, out: bool) -> None:
     """The fields of a block from its row to the context, or back."""
     here = c.at(c.arg(0), BLOCK_AT)
     pair = (row, here) if out else (here, row)
-    c.call("void", "llvm.memcpy.p0.p0.i64", *pair, const("i64", BLOCK_SIZE), V("i1", "false"))
+    c.copy(*pair, const("i64", BLOCK_SIZE))
 
 
 def _copy_warps(c: Code) -> None:
@@ -88,4 +102,4 @@ def _copy_warps(c: Code) -> None:
     with c.times(ctx(c, context, "warp_count")) as index:
         at = c.mul(index, stride)
         pair = (c.at(ctx(c, context, "warps", "ptr"), at), c.at(ctx(c, context, "template", "ptr"), at))
-        c.call("void", "llvm.memcpy.p0.p0.i64", *pair, const("i64", WARP_SYNC), V("i1", "false"))
+        c.copy(*pair, const("i64", WARP_SYNC))

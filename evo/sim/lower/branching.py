@@ -1,0 +1,93 @@
+"""How lanes of a warp get from block to block: together, or by waiting for their turn (pending) while others run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evo.sim.abi import WARP_PEND
+from evo.sim.llvm_values import V, const
+from evo.sim.lower.cfg import EXIT, Block
+from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.spin_loops import Spins
+from evo.sim.ptx.ast import Instr, Not
+
+DONE, BARRIER, STOPPED, YIELDED = 0, 1, 2, 3  # what a kernel function returns to the block scheduler
+EXIT_RESUME = 0x7FFF_FFFF  # in a warp's `resume`: it leaves the kernel
+
+
+@dataclass(frozen=True, slots=True)
+class PendingBlocks:
+    """The blocks that lanes may have to wait for, and where the warp structure keeps which lanes do."""
+
+    dense: dict[int, int]  # block number -> its place in execution order among these
+    bits: str  # the IR type of a set of them; the bit beyond the last says that lanes are held
+    parked: int  # where the set of a warp that yields is kept
+    held: int  # where held lanes go
+    end: int  # where the registers of the warp begin
+
+    @classmethod
+    def of(cls, blocks: list[Block]) -> PendingBlocks:
+        wanted: set[int] = set()
+        for block in blocks:
+            if block.partial or any(blocks[s].partial for s in block.successors()):
+                wanted |= set(block.successors())
+        count = len(wanted)
+        bits = (count + 64) // 64 * 64
+        parked = WARP_PEND + (4 * count + 63) // 64 * 64
+        held = parked + (bits // 8 + 63) // 64 * 64
+        dense = {number: index for index, number in enumerate(sorted(wanted))}
+        return cls(dense, f"i{bits}", parked, held, held + (4 * count + 63) // 64 * 64)
+
+
+class Branching:
+    """The branches of one kernel while it is emitted."""
+
+    def __init__(self, e: Emitter, blocks: list[Block], spins: Spins, waiting: PendingBlocks, *, shared: bool) -> None:
+        self.e, self.code = e, e.c
+        self.blocks, self.spins = blocks, spins
+        self.dense, self.bits, self.parked, self.held = waiting.dense, waiting.bits, waiting.parked, waiting.held
+        self.shared = shared  # the kernel has shared memory
+        self.resume_points: list[int] = []
+        self.pending = self.code.var(self.bits)
+        self.chosen = self.code.var(self.bits)  # the pending block to run next
+
+    def guard_of(self, ins: Instr) -> V | None:
+        if ins.guard is None:
+            return None
+        return self.e.src(Not(ins.guard) if ins.negated else ins.guard, "pred")
+
+    def goto(self, block: Block, target: int) -> None:
+        """All lanes of the current mask go to one place."""
+        c, e = self.code, self.e
+        if target in (EXIT, -1):
+            self._leave(block)
+        elif not block.partial or not self.dense:
+            c.br(f"b{target}")
+        else:
+            alone, wait = c.new_label("alone"), c.new_label("wait")
+            c.cbr(c.icmp("eq", self.pending.get(), 0), alone, wait)
+            c.label(alone)
+            c.br(f"b{target}")
+            c.label(wait)
+            self.pend(target, e.mask.get())
+            c.br("dispatch")
+
+    def _leave(self, block: Block) -> None:
+        c, e = self.code, self.e
+        if not block.partial or not self.dense:
+            c.br("finished")
+            return
+        e.live.set(c.and_(e.live.get(), c.not_(e.mask.get())))
+        c.cbr(c.icmp("eq", self.pending.get(), 0), "finished", "dispatch")
+
+    def pend(self, target: int, mask: V) -> None:
+        """Lanes wait for their turn in a block."""
+        c = self.code
+        index = self.dense[target]
+        at = WARP_PEND + 4 * index
+        c.store(c.or_(c.load("i32", self.e.warp, at, 4), mask), self.e.warp, at, 4)
+        self.pending.set(c.or_(self.pending.get(), const(self.bits, 1 << index)))
+
+    def first_of(self, bits: V) -> V:
+        """The number of the lowest bit set."""
+        return self.code.extern(self.bits, f"llvm.cttz.{self.bits}", bits, V("i1", "true"))

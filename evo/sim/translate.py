@@ -1,0 +1,149 @@
+"""A PTX program to LLVM IR: module variables and shared and local memory are laid out, then every kernel is emitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evo.sim.abi import CONST_BASE, MODULE_BASE
+from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.llvm_ir import Code
+from evo.sim.lower.indirect_calls import function_addresses
+from evo.sim.lower.inline import inline_calls
+from evo.sim.lower.kernel import Flow, Kernel
+from evo.sim.memory import Buffer, Memory
+from evo.sim.ptx.ast import Function, Instr, Program, Variable
+from evo.sim.runtime.grid import run_grid
+from evo.sim.runtime.helper import needed
+
+_FLUSH = 1 << 15 | 1 << 6  # of x86's MXCSR: denormal results and operands count as zero
+
+
+@dataclass(slots=True)
+class Translated:
+    """One kernel: what a launch needs to know of it, and its code."""
+
+    function: Function  # without its body
+    kernel: Kernel
+    shared: int  # static bytes
+    local: int  # bytes of a thread
+    texts: list[str]  # IR modules, the last of which defines `launch`; none if the kernel came from the disk
+    keys: list[str] = field(default_factory=list)  # of their machine code
+
+
+@dataclass(slots=True)
+class Translation:
+    """What PTX becomes, before any machine code: its kernels, and the module's variables in memory."""
+
+    kernels: dict[str, Translated]
+    memory: Memory
+    constants: Memory
+
+
+def translate(program: Program) -> Translation:
+    """Raises PtxError or UnsupportedInstruction for what cannot be executed."""
+    return _Translator(program).run()
+
+
+class _Translator:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
+        self.globals: dict[str, Buffer] = {}
+        self.functions = function_addresses(program)
+
+    def run(self) -> Translation:
+        variables = [v for v in self.program.variables.values() if v.space in ("global", "const") and not v.extern]
+        for variable in variables:
+            self._place_global(variable)
+        for variable in variables:
+            self._patch(variable)
+        entries = [function for function in self.program.functions.values() if function.entry]
+        kernels = {function.name: self._kernel(function) for function in entries}
+        return Translation(kernels, self.memory, self.constants)
+
+    def _place_global(self, variable: Variable) -> None:
+        memory = self.memory if variable.space == "global" else self.constants
+        buffer = memory.allocate(max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0")
+        if variable.init:
+            memory.write(buffer, np.frombuffer(variable.init, np.uint8))
+        self.globals[variable.name] = buffer
+
+    def _patch(self, variable: Variable) -> None:
+        """Write the addresses in an initialiser."""
+        for offset, symbol, addend in variable.patches:
+            if symbol not in self.globals and symbol not in self.functions:
+                raise PtxError(f"initialiser of {variable.name} names unknown {symbol}")
+            place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
+            self.memory.write(self.globals[variable.name], np.array([place + addend], np.int64), at=offset)
+
+    def _kernel(self, function: Function) -> Translated:
+        function = inline_calls(self.program, function)
+        symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
+        symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
+        shared, local = 0, 0
+        mentioned = _mentioned(function)
+        everything = [*self.program.variables.values(), *function.variables.values()]
+        for variable in everything:
+            if variable.space == "shared" and not variable.extern:
+                if variable.name not in mentioned:
+                    continue
+                shared = align(shared, variable.align)
+                symbols[variable.name] = ("shared", shared)
+                shared += variable.size
+            elif variable.space == "local":
+                local = align(local, variable.align)
+                symbols[variable.name] = ("local", local)
+                local += variable.size
+            elif variable.space in ("global", "const") and variable.name not in symbols:
+                if variable.extern:
+                    raise UnsupportedInstruction(f".extern .{variable.space} {variable.name}")
+                self._place_global(variable)
+                self._patch(variable)
+                symbols[variable.name] = ("global", self.globals[variable.name].address)
+        dynamic = [v for v in everything if v.space == "shared" and v.extern]
+        start = align(shared, max([v.align for v in dynamic], default=16))
+        for variable in dynamic:
+            symbols[variable.name] = ("shared", start)
+        symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
+        flow = Flow(function, symbols)
+        kernel = flow.emit()
+        function.body = []
+        texts = _modules(flow.code, _entry(ftz=flow.e.hardware_ftz))
+        return Translated(function, kernel, start if dynamic else shared, align(local, 16), texts)
+
+
+def align(value: int, to: int) -> int:
+    return (value + max(1, to) - 1) // max(1, to) * max(1, to)
+
+
+def _mentioned(function: Function) -> set[str]:
+    found: set[str] = set(function.variables)
+    for item in function.body:
+        for arg in item.args if isinstance(item, Instr) else ():
+            found.add(getattr(getattr(arg, "base", None), "name", ""))
+            found.add(getattr(arg, "name", ""))
+    return found
+
+
+def _entry(*, ftz: bool) -> Code:
+    """The exported function: runs the grid, with denormals off where the kernel says .ftz throughout."""
+    c = Code("void", "launch", (("ptr", "ctx"),))
+    if ftz:
+        old, new = c.var("i32"), c.var("i32")
+        c.extern("void", "llvm.x86.sse.stmxcsr", old.place)
+        new.set(c.or_(old.get(), _FLUSH))
+        c.extern("void", "llvm.x86.sse.ldmxcsr", new.place)
+    c.call(run_grid(), c.arg(0))
+    if ftz:
+        c.extern("void", "llvm.x86.sse.ldmxcsr", old.place)
+    c.ret_()
+    return c
+
+
+def _modules(*codes: Code) -> list[str]:
+    """The IR of these functions in one module, after one for each helper that they lead to."""
+    declared = sorted({line for code in codes for line in code.declarations()})
+    helpers = needed({name: callee for code in codes for name, callee in code.callees.items()}.values())
+    return [*(helper.module for helper in helpers), "\n".join((*declared, *(code.text() for code in codes)))]

@@ -31,7 +31,7 @@ class Var:
 
 
 class Callee(Protocol):
-    """A function of the run-time support (`evo.sim.runtime.helper`): what it is called with, and its body."""
+    """A function of the run-time support (`evo.sim.runtime.routine`): what it is called with, and its body."""
 
     name: str
     ret: str
@@ -42,7 +42,7 @@ class Callee(Protocol):
 
 
 class Code:
-    """One function being written. `callees` are the helpers it calls, `externs` declare what else it calls."""
+    """One function being written. `callees` are the routines it calls, `externs` declare what else it calls."""
 
     def __init__(self, ret: str, name: str, params: tuple[tuple[str, str], ...], attributes: str = "") -> None:
         self.ret, self.name, self.attributes = ret, name, attributes

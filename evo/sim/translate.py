@@ -15,7 +15,7 @@ from evo.sim.lower.kernel import Flow, Kernel
 from evo.sim.memory import Buffer, Memory
 from evo.sim.ptx.ast import Function, Instr, Program, Variable
 from evo.sim.runtime.grid import run_grid
-from evo.sim.runtime.helper import needed
+from evo.sim.runtime.routine import needed
 
 _FLUSH = 1 << 15 | 1 << 6  # of x86's MXCSR: denormal results and operands count as zero
 
@@ -143,7 +143,7 @@ def _entry(*, ftz: bool) -> Code:
 
 
 def _modules(*codes: Code) -> list[str]:
-    """The IR of these functions in one module, after one for each helper that they lead to."""
+    """The IR of these functions in one module, after one for each routine that they lead to."""
     declared = sorted({line for code in codes for line in code.declarations()})
-    helpers = needed({name: callee for code in codes for name, callee in code.callees.items()}.values())
-    return [*(helper.module for helper in helpers), "\n".join((*declared, *(code.text() for code in codes)))]
+    routines = needed({name: callee for code in codes for name, callee in code.callees.items()}.values())
+    return [*(routine.module for routine in routines), "\n".join((*declared, *(code.text() for code in codes)))]

@@ -10,8 +10,8 @@ from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, resolve, spill
 from evo.sim.runtime.global_memory import count_by_buffer, keep_row, track
-from evo.sim.runtime.helper import helper
 from evo.sim.runtime.inter_block_races import watch
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import waves
 from evo.sim.runtime.shared_races import race, race_acquire
 
@@ -20,7 +20,7 @@ _LOCKED = ("add", "min", "max", "and", "or", "xor")
 _SIMPLE = {"and": "and", "or": "or", "xor": "xor", "add": "add"}
 
 
-@helper("void", ACCESS64)
+@routine("void", ACCESS64)
 def atom(c: Code, space: str, op: str, kind: str) -> None:
     """Old values replace the first operands in the scratch."""
     width = {"16": 2, "32": 4, "64": 8}[re.sub(r"\D", "", kind.replace("x2", "")) if "x2" not in kind else "32"]

@@ -19,12 +19,12 @@ from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, report, resolve, spill
 from evo.sim.runtime.global_memory import ld_global, track
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import checked_mask, waves
 from evo.sim.runtime.shared_races import granule_shift, own_clocks, race
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, <32 x i32> to, i32 mask, <32 x i64> source, <32 x i32> sizes")
+@routine("void", "ptr ctx, ptr w, ptr rec, <32 x i32> to, i32 mask, <32 x i64> source, <32 x i32> sizes")
 def cp_async(c: Code, width: int) -> None:
     """Copy `sizes` bytes per lane from global, zero the rest of the width, mark pending, enqueue."""
     context, w, rec, to, _, source, sizes = c.args(7)
@@ -104,7 +104,7 @@ def _enqueue(c: Code, width: int, mask: V) -> None:
     c.store(c.add(tail, 1), w, WARP["queue_tail"], 8)
 
 
-@helper("ptr", "ptr ctx, ptr w, i64 index", "")
+@routine("ptr", "ptr ctx, ptr w, i64 index", "")
 def queue_entry(c: Code) -> None:
     context, w, index = c.args(3)
     warp = c.mul(c.load("i64", w, WARP["index"], 8), QUEUE_LENGTH)
@@ -118,7 +118,7 @@ def clock_of(c: Code, w: V) -> V:
     return c.load("i32", own_clocks(c, c.arg(0), me), c.shl(me, 2))
 
 
-@helper("void", "ptr ctx, ptr w, i32 clock")
+@routine("void", "ptr ctx, ptr w, i32 clock")
 def finish_copy(c: Code) -> None:
     """The oldest entry of the warp has arrived: its bytes are initialised, and written by this warp at that clock."""
     context, w, clock = c.args(3)
@@ -138,7 +138,7 @@ def finish_copy(c: Code) -> None:
     c.ret_()
 
 
-@helper("void", "ptr ctx, ptr w, i64 address, i32 lane, i64 size, i32 clock", "")
+@routine("void", "ptr ctx, ptr w, i64 address, i32 lane, i64 size, i32 clock", "")
 def race_stamp(c: Code) -> None:
     """Make this warp, at that clock, the last writer of some bytes."""
     context, w, address, lane, size, clock = c.args(6)
@@ -151,13 +151,13 @@ def race_stamp(c: Code) -> None:
     c.ret_()
 
 
-@helper("void", "ptr w", "")
+@routine("void", "ptr w", "")
 def cp_commit(c: Code) -> None:
     c.bump(c.arg(0), WARP["group_committed"])
     c.ret_()
 
 
-@helper("void", "ptr ctx, ptr w, i64 limit")
+@routine("void", "ptr ctx, ptr w, i64 limit")
 def cp_wait(c: Code) -> None:
     """Finish every entry of a group older than `limit`."""
     context, w, limit = c.args(3)

@@ -6,11 +6,11 @@ from evo.sim.abi import CTX, FAULT, FAULT_LIMIT, FAULT_SIZE, REC, REC_SIZE, ROW,
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, IOTA64, V, const
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 
 STOP = -(1 << 62)
 GRACE = 200_000  # warp instructions after an early read
-ACCESS64 = "ptr ctx, ptr w, ptr rec, <32 x i64> addr, i32 mask"  # what helpers for global, local, generic memory take
+ACCESS64 = "ptr ctx, ptr w, ptr rec, <32 x i64> addr, i32 mask"  # what routines for global, local, generic memory take
 ACCESS32 = "ptr ctx, ptr w, ptr rec, <32 x i32> addr, i32 mask"  # ... and those for shared memory
 
 
@@ -26,7 +26,7 @@ def report(c: Code, fault: SimFault, rec: V, w: V, lane: V, address: V, *, extra
     c.call(record_fault(), context, const("i64", fault.number), rec, w, wide, address, more, const("i64", width))
 
 
-@helper(
+@routine(
     "void",
     "ptr ctx, i64 kind, ptr rec, ptr w, i64 lane, i64 address, i64 extra, i64 width",
     "noinline cold",
@@ -62,7 +62,7 @@ def record_fault(c: Code) -> None:
     c.ret_()
 
 
-@helper("ptr", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 width, i64 store", "noinline cold")
+@routine("ptr", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 width, i64 store", "noinline cold")
 def resolve(c: Code) -> None:
     """The buffer row of one lane's access, or null after reporting why there is none."""
     context, w, rec, address, lane, width, store = c.args(7)

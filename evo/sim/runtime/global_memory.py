@@ -17,8 +17,8 @@ from evo.sim.runtime.fault_report import (
     resolve,
     spill,
 )
-from evo.sim.runtime.helper import Helper, helper
 from evo.sim.runtime.inter_block_races import between_warp, watch, watched
+from evo.sim.runtime.routine import Routine, routine
 
 LINE = 128  # bytes of one tag entry: 4 tags, 4 valid masks, next way
 
@@ -27,12 +27,12 @@ def _kind(store: bool) -> str:
     return "st" if store else "ld"
 
 
-@helper("ptr", ACCESS64)
+@routine("ptr", ACCESS64)
 def ld_global(c: Code, width: int) -> None:
     _global(c, width, store=False)
 
 
-@helper("void", ACCESS64)
+@routine("void", ACCESS64)
 def st_global(c: Code, width: int) -> None:
     _global(c, width, store=True)
 
@@ -117,7 +117,7 @@ def _conflicts(c: Code, width: int, place: V, delta: V, scratch: V) -> None:
             report(c, SimFault.RACE, rec, w, lane, address, extra=-1, width=width)
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, i32 mask", name="slow_{}_global_{}")
+@routine("void", "ptr ctx, ptr w, ptr rec, i32 mask", name="slow_{}_global_{}")
 def slow_global(c: Code, kind: str, width: int) -> None:
     """Lane by lane: buffers that track initialisation, lanes in several buffers, faults. Addresses in the scratch."""
     store = kind == "st"
@@ -173,7 +173,7 @@ def count_by_buffer(c: Code, kind: str, addr: V, rows: V, mask: V) -> None:
     c.store(saved, rec, REC["row"], 8)
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
+@routine("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
 def track(c: Code, kind: str) -> None:
     """Initialised bits of a tracked buffer: set them (st) or demand them (ld)."""
     _, w, rec, row, address, lane, width = c.args(7)
@@ -193,7 +193,7 @@ def track(c: Code, kind: str) -> None:
     c.ret_()
 
 
-@helper("void", "ptr ctx, ptr rec, i64 first, i64 last", name="count_{}_run")
+@routine("void", "ptr ctx, ptr rec, i64 first, i64 last", name="count_{}_run")
 def count_run(c: Code, kind: str) -> None:
     """Sectors and lines of the bytes first..last (inclusive)."""
     context, rec, first, last = c.args(4)
@@ -211,7 +211,7 @@ def count_run(c: Code, kind: str) -> None:
     c.ret_()
 
 
-@helper("void", "ptr ctx, ptr rec, <32 x i64> addr, i32 mask", name="count_{}_any")
+@routine("void", "ptr ctx, ptr rec, <32 x i64> addr, i32 mask", name="count_{}_any")
 def count_any(c: Code, kind: str) -> None:
     context, rec, addr, mask = c.args(4)
     lines = c.lshr(addr, 7)
@@ -232,11 +232,11 @@ def count_any(c: Code, kind: str) -> None:
     c.ret_()
 
 
-def _line(kind: str) -> Helper:
+def _line(kind: str) -> Routine:
     return line_st() if kind == "st" else line_ld()
 
 
-@helper("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
+@routine("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
 def line_st(c: Code) -> None:
     _touch(c, c.load("ptr", c.arg(1), REC["row"], 8), c.arg(2), c.arg(3), 2)
     c.ret_()
@@ -253,7 +253,7 @@ def _touch(c: Code, row: V, line: V, sectors: V, flag: int) -> None:
             c.store(c.or_(c.load("i8", place), flag), place)
 
 
-@helper("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
+@routine("void", "ptr ctx, ptr rec, i64 line, i32 sectors", "")
 def line_ld(c: Code) -> None:
     """One line through the L1 tags: count the sectors that miss, mark them as fetched."""
     context, rec, line, sectors = c.args(4)
@@ -284,7 +284,7 @@ def line_ld(c: Code) -> None:
     c.ret_()
 
 
-@helper("ptr", "ptr ctx, ptr w, ptr rec, i64 addr, i32 mask")
+@routine("ptr", "ptr ctx, ptr w, ptr rec, i64 addr, i32 mask")
 def uniform_ld_global(c: Code, width: int) -> None:
     """One address for the whole warp, not in the sector that was read last. Returns where its bytes are."""
     context, w, rec, address, mask = c.args(5)

@@ -6,11 +6,11 @@ from evo.sim.abi import BLOCK_AT, BLOCK_SIZE, CTX, IDLE_PER_WARP, RESIDENT_SIZE,
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.schedule import count_done, run_block, run_one, sound
 
 
-@helper("void", "ptr ctx")
+@routine("void", "ptr ctx")
 def run_grid(c: Code) -> None:
     """Run listed blocks until none is left or one faults; other parts of the launch draw from the same list."""
     context = c.arg(0)
@@ -27,7 +27,7 @@ def run_grid(c: Code) -> None:
     c.ret_()
 
 
-@helper("void", "ptr ctx")
+@routine("void", "ptr ctx")
 def run_together(c: Code) -> None:
     """Blocks that may wait for one another: as many are under way as the chip would hold.
 

@@ -12,7 +12,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA64, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, spill
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 
 ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
 
@@ -46,7 +46,7 @@ def _first(c: Code, context: V, row: V, address: V) -> V:
     return c.sub(c.lshr(address, shift), c.lshr(c.load("i64", row, ROW["low"], 8), shift))
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
+@routine("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
 def between(c: Code, kind: str) -> None:
     """Compare with the last writer (and, for a store, the first reader); then leave this lane's stamp."""
     context, w, rec, row, address, lane, width = c.args(7)
@@ -90,7 +90,7 @@ def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> 
             c.call(record_fault(), context, kind, rec, w, c.zext(lane, "i64"), address, extra, width)
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, ptr row, <32 x i64> addr, i32 mask", name="between_{}_{}")
+@routine("void", "ptr ctx, ptr w, ptr rec, ptr row, <32 x i64> addr, i32 mask", name="between_{}_{}")
 def between_warp(c: Code, kind: str, width: int) -> None:
     """All lanes of a mask in one buffer; 32 side by side are compared at once."""
     context, w, rec, row, addr, mask = c.args(6)
@@ -150,7 +150,7 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
         c.label(c.new_label("dead"))
 
 
-@helper("void", "ptr ctx", "")
+@routine("void", "ptr ctx", "")
 def between_release(c: Code) -> None:
     """A fence of the whole GPU: what this block wrote so far may be seen by who synchronises with it."""
     context = c.arg(0)

@@ -7,11 +7,11 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import warp_step
 
 
-@helper("i32", "ptr ctx, ptr w, i32 live, i64 held, i64 parked, i64 count", "noinline cold")
+@routine("i32", "ptr ctx, ptr w, i32 live, i64 held, i64 parked, i64 count", "noinline cold")
 def sync_settle(c: Code) -> None:
     """Set free every lane whose mask names only lanes that are held with the same mask, or have exited.
 
@@ -51,7 +51,7 @@ def _bit(c: Code, bits: V, index: V, on: V) -> None:
     c.store(c.select(on, c.or_(old, bit), c.and_(old, c.not_(bit))), place, 0, 8)
 
 
-@helper("void", "ptr ctx, ptr w, i32 live", "noinline cold")
+@routine("void", "ptr ctx, ptr w, i32 live", "noinline cold")
 def sync_torn(c: Code) -> None:
     """Lanes are held for one that has gone another way."""
     w, live = c.arg(1), c.arg(2)

@@ -8,16 +8,16 @@ from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, IOTA64, V, const
 from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
 from evo.sim.runtime.global_memory import ld_global, st_global
-from evo.sim.runtime.helper import Helper, helper
+from evo.sim.runtime.routine import Routine, routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared
 
 
-@helper("ptr", ACCESS64)
+@routine("ptr", ACCESS64)
 def ld_local(c: Code, width: int) -> None:
     _local(c, width, store=False)
 
 
-@helper("void", ACCESS64)
+@routine("void", ACCESS64)
 def st_local(c: Code, width: int) -> None:
     _local(c, width, store=True)
 
@@ -62,7 +62,7 @@ def _local(c: Code, width: int, *, store: bool) -> None:
         c.ret_(scratch)
 
 
-@helper("ptr", ACCESS64)
+@routine("ptr", ACCESS64)
 def ld_param(c: Code, width: int) -> None:
     """Parameters at offsets that lanes have computed."""
     context, w, rec, addr, mask = c.args(5)
@@ -103,12 +103,12 @@ def _window(c: Code, addr: V, base: int) -> V:
     return c.icmp("ult", c.sub(addr, base), WINDOW_SIZE)
 
 
-@helper("ptr", ACCESS64)
+@routine("ptr", ACCESS64)
 def ld_generic(c: Code, width: int) -> None:
     _generic(c, width, store=False)
 
 
-@helper("void", ACCESS64)
+@routine("void", ACCESS64)
 def st_generic(c: Code, width: int) -> None:
     _generic(c, width, store=True)
 
@@ -142,7 +142,7 @@ def _generic(c: Code, width: int, *, store: bool) -> None:
         c.ret_(c.call(ld_global(width), context, w, rec, addr, mask))
 
 
-def _part(c: Code, access: Helper, width: int, addr: V, mask: V, gathered: V) -> None:
+def _part(c: Code, access: Routine, width: int, addr: V, mask: V, gathered: V) -> None:
     data = c.call(access, *c.args(3), addr, mask)
     if data.t == "void":
         return
@@ -152,7 +152,7 @@ def _part(c: Code, access: Helper, width: int, addr: V, mask: V, gathered: V) ->
         c.store(c.load(t, c.at(data, offset)), c.at(gathered, offset))
 
 
-@helper("void", "ptr w", name="permute")
+@routine("void", "ptr w", name="permute")
 def permute_lanes(c: Code) -> None:
     """scratch[256..] = scratch[0..] picked by the lane numbers at scratch[128..]."""
     scratch = c.at(c.arg(0), WARP_SCRATCH)
@@ -163,7 +163,7 @@ def permute_lanes(c: Code) -> None:
     c.ret_()
 
 
-@helper(
+@routine(
     "void",
     "ptr ctx, ptr w, ptr rec, <32 x i32> lanes, <32 x i32> control, <32 x i32> members, i32 running",
     "noinline cold",

@@ -27,7 +27,7 @@ from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.cp_async import finish_copy
 from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import move_on, own_clocks, race
 
 CLOCKS = f"<{MAX_WARPS} x i32>"
@@ -35,7 +35,7 @@ LAST = 128  # the clocks of the phase before, behind those of this one
 _MASK = (1 << MB_COUNT_BITS) - 1
 
 
-@helper("void", f"{ACCESS64}, <32 x i32> count")
+@routine("void", f"{ACCESS64}, <32 x i32> count")
 def mbarrier_init(c: Code) -> None:
     context, w, rec, addr, mask, count = c.args(6)
     places, counts = spill(c, addr, 256), spill(c, count, 128)
@@ -56,7 +56,7 @@ def mbarrier_init(c: Code) -> None:
     c.ret_()
 
 
-@helper("i1", "ptr ctx, ptr w, ptr rec, i64 offset, i32 lane")
+@routine("i1", "ptr ctx, ptr w, ptr rec, i64 offset, i32 lane")
 def mbarrier_inside(c: Code) -> None:
     """Does a whole, aligned object fit at the offset? If not, that is reported."""
     context, w, rec, offset, lane = c.args(5)
@@ -71,7 +71,7 @@ def mbarrier_inside(c: Code) -> None:
     c.ret_(c.and_(room, straight))
 
 
-@helper("ptr", "ptr ctx, ptr w, ptr rec, i64 offset, i32 lane")
+@routine("ptr", "ptr ctx, ptr w, ptr rec, i64 offset, i32 lane")
 def mbarrier_at(c: Code) -> None:
     """Where the object at an offset is; null after reporting that there is none."""
     context, w, rec, offset, lane = c.args(5)
@@ -94,7 +94,7 @@ def _clocks_of(c: Code, offset: V) -> V:
     return c.at(ctx(c, c.arg(0), "mbarriers", "ptr"), c.shl(c.lshr(offset, 3), step))
 
 
-@helper("void", ACCESS64)
+@routine("void", ACCESS64)
 def mbarrier_inval(c: Code) -> None:
     context, w, rec, addr, mask = c.args(5)
     places = spill(c, addr, 256)
@@ -105,7 +105,7 @@ def mbarrier_inval(c: Code) -> None:
     c.ret_()
 
 
-@helper("void", f"{ACCESS64}, <32 x i32> count, i32 flags")
+@routine("void", f"{ACCESS64}, <32 x i32> count, i32 flags")
 def mbarrier_arrive(c: Code) -> None:
     """flags: 1 the thread leaves the phases to come (arrive_drop), 2 the phase must not end (noComplete)."""
     context, w, rec, addr, mask, count, flags = c.args(7)
@@ -128,7 +128,7 @@ def mbarrier_arrive(c: Code) -> None:
     c.ret_()
 
 
-@helper("i1", "ptr ctx, ptr place, i64 offset, i64 number, i32 flags, ptr clocks")
+@routine("i1", "ptr ctx, ptr place, i64 offset, i64 number, i32 flags, ptr clocks")
 def mbarrier_count(c: Code) -> None:
     """Count arrivals and what they know; the last of a phase opens the next. False if more arrive than are awaited."""
     place, offset, number, flags, clocks = (c.arg(i) for i in range(1, 6))
@@ -153,7 +153,7 @@ def mbarrier_count(c: Code) -> None:
     c.ret_(fits)
 
 
-@helper("i32", f"{ACCESS64}, <32 x i32> phase")
+@routine("i32", f"{ACCESS64}, <32 x i32> phase")
 def mbarrier_wait(c: Code) -> None:
     """The lanes whose phase has ended; the warp learns what those knew that ended it."""
     context, w, rec, addr, mask, phase = c.args(6)
@@ -179,7 +179,7 @@ def mbarrier_wait(c: Code) -> None:
     c.ret_(bits.get())
 
 
-@helper("void", f"{ACCESS64}, i32 extra")
+@routine("void", f"{ACCESS64}, i32 extra")
 def mbarrier_copies(c: Code) -> None:
     """Note an arrival for when the warp's copies so far are done; extra: it is awaited beyond the object's count."""
     context, w, rec, addr, mask, extra = c.args(6)
@@ -218,7 +218,7 @@ def _entry(c: Code, index: V) -> V:
     return c.at(ctx(c, c.arg(0), "copies", "ptr"), c.mul(c.and_(index, COPY_LENGTH - 1), COPY_SIZE))
 
 
-@helper("void", "ptr ctx, i64 offset")
+@routine("void", "ptr ctx, i64 offset")
 def mbarrier_deliver(c: Code) -> None:
     """Finish the copies whose arrival the object at this offset awaits: hardware does so while somebody waits."""
     context, offset = c.arg(0), c.arg(1)

@@ -6,7 +6,7 @@ from evo.sim.abi import CTX, LOCAL_WINDOW, PRINT, PRINT_DATA, PRINT_LIMIT, PRINT
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ctx, lane_of, spill
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 
 
 def _record(c: Code, lane: V, place: V) -> V:
@@ -23,7 +23,7 @@ def _record(c: Code, lane: V, place: V) -> V:
     return row
 
 
-@helper("void", "ptr ctx, ptr w, <32 x i64> format, <32 x i64> arguments, i32 mask", "noinline cold")
+@routine("void", "ptr ctx, ptr w, <32 x i64> format, <32 x i64> arguments, i32 mask", "noinline cold")
 def print_record(c: Code) -> None:
     """The format's address and as many bytes of the lane's argument buffer as fit; the format says how many count."""
     context, w, formats, arguments, mask = c.args(5)
@@ -44,7 +44,7 @@ def print_record(c: Code) -> None:
     c.ret_()
 
 
-@helper("i32", "ptr ctx, i64 place", "noinline cold")
+@routine("i32", "ptr ctx, i64 place", "noinline cold")
 def print_arguments(c: Code) -> None:
     """How many arguments the format string at an address asks for: what printf returns; -1 if there is no string."""
     context, place = c.arg(0), c.arg(1)
@@ -79,7 +79,7 @@ def _conversion(c: Code, byte: V, total: Var, open_: Var) -> None:
     open_.set(c.not_(c.or_(letter, c.icmp("eq", byte, ord("%")))))
 
 
-@helper(
+@routine(
     "void",
     "ptr ctx, ptr w, <32 x i64> message, <32 x i64> file, <32 x i64> line, <32 x i64> function, i32 mask",
     "noinline cold",

@@ -7,7 +7,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import ctx, report
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import own_clocks
 
 CLOCKS = f"<{MAX_WARPS} x i32>"
@@ -16,7 +16,7 @@ BARRIER_CLOCKS = 128
 SYNC, POPC, AND, OR = range(4)
 
 
-@helper("i64", "ptr ctx, i64 index")
+@routine("i64", "ptr ctx, i64 index")
 def run_one(c: Code) -> None:
     """Start the listed block of this number; 1 if it waits for another."""
     context, index = c.arg(0), c.arg(1)
@@ -44,7 +44,7 @@ def sound(c: Code) -> V:
     return c.and_(c.icmp("sge", ctx(c, context, "budget"), 0), c.icmp("eq", ctx(c, context, "fault_count"), 0))
 
 
-@helper("void", "ptr ctx, i64 block")
+@routine("void", "ptr ctx, i64 block")
 def prepare_block(c: Code) -> None:
     context, block = c.arg(0), c.arg(1)
     c.store(block, context, CTX["block_linear"], 8)
@@ -91,7 +91,7 @@ def _clear(c: Code, place: V, size: V, value: int) -> None:
     c.fill(place, const("i8", value), size)
 
 
-@helper("void", "ptr ctx")
+@routine("void", "ptr ctx")
 def join_all(c: Code) -> None:
     """A new block: all that came before happens before all that follows."""
     context = c.arg(0)
@@ -120,7 +120,7 @@ def adopt(c: Code, context: V, index: V, joined: V) -> None:
         c.store(safe, w, WARP["safe_clock"], 8)
 
 
-@helper("i64", "ptr ctx")
+@routine("i64", "ptr ctx")
 def run_block(c: Code) -> None:
     """Run the block in the context to its end; 1 if all that it does is wait, and other blocks may help."""
     context = c.arg(0)
@@ -185,7 +185,7 @@ def _note_idle(c: Code, idle: V, turns: V, stalled: Var, on: Var) -> None:
         on.set(V("i1", "false"))
 
 
-@helper("void", "ptr ctx", "noinline cold")
+@routine("void", "ptr ctx", "noinline cold")
 def deadlock(c: Code) -> None:
     """Report a warp that polls; if there is none, one that waits at a barrier."""
     context = c.arg(0)
@@ -205,7 +205,7 @@ def deadlock(c: Code) -> None:
     c.ret_()
 
 
-@helper("i64", "ptr ctx")
+@routine("i64", "ptr ctx")
 def open_barriers(c: Code) -> None:
     """Open every barrier whose threads have all arrived. Returns how many warps became ready."""
     context = c.arg(0)
@@ -215,7 +215,7 @@ def open_barriers(c: Code) -> None:
     c.ret_(total.get())
 
 
-@helper("i64", "ptr ctx, i64 ident")
+@routine("i64", "ptr ctx, i64 ident")
 def open_barrier(c: Code) -> None:
     context, ident = c.arg(0), c.arg(1)
     warps, stride = ctx(c, context, "warps", "ptr"), ctx(c, context, "warp_stride")
@@ -287,7 +287,7 @@ def _answer(c: Code, w: V, votes: list[Var]) -> None:
     c.store(value, w, WARP["barrier_value"], 8)
 
 
-@helper("void", "ptr ctx, ptr w, i64 ident")
+@routine("void", "ptr ctx, ptr w, i64 ident")
 def bar_arrive(c: Code) -> None:
     """bar.arrive: count the warp's threads and publish its clocks, without waiting."""
     context, w, ident = c.args(3)
@@ -302,7 +302,7 @@ def bar_arrive(c: Code) -> None:
     c.ret_()
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, i32 mask", "noinline cold")
+@routine("void", "ptr ctx, ptr w, ptr rec, i32 mask", "noinline cold")
 def out_of_budget(c: Code) -> None:
     """The budget ran below zero: report it, unless another fault set it there."""
     context, w, rec, mask = c.args(4)

@@ -11,16 +11,16 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code, Var
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import ACCESS32, all_of, consecutive, ctx, lane_of, report, spill
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import race, race_run
 
 
-@helper("ptr", ACCESS32)
+@routine("ptr", ACCESS32)
 def ld_shared(c: Code, width: int) -> None:
     _shared(c, width, store=False)
 
 
-@helper("void", ACCESS32)
+@routine("void", ACCESS32)
 def st_shared(c: Code, width: int) -> None:
     _shared(c, width, store=True)
 
@@ -44,7 +44,7 @@ def _shared(c: Code, width: int, *, store: bool) -> None:
         c.ret_(result.get())
 
 
-@helper("ptr", "ptr ctx, ptr w, ptr rec, i32 addr, i32 mask")
+@routine("ptr", "ptr ctx, ptr w, ptr rec, i32 addr, i32 mask")
 def uniform_ld_shared(c: Code, width: int) -> None:
     """One address for the whole warp. Returns where its bytes are."""
     context, w, rec, address, mask = c.args(5)
@@ -76,7 +76,7 @@ def uniform_ld_shared(c: Code, width: int) -> None:
     c.ret_(result.get())
 
 
-@helper("i32", ACCESS32, "noinline cold")
+@routine("i32", ACCESS32, "noinline cold")
 def check_shared(c: Code, width: int) -> None:
     c.ret_(checked_mask(c, width))
 
@@ -229,13 +229,13 @@ def _gather(c: Code, width: int, mask: V, place: V, scratch: V) -> None:
         c.call(demand(width), context, w, rec, addr, mask)
 
 
-@helper("void", ACCESS32)
+@routine("void", ACCESS32)
 def mark(c: Code, width: int) -> None:
     """Per lane: set the initialised bits, refuse pending words, then the race check."""
     _state(c, width, store=True)
 
 
-@helper("void", ACCESS32)
+@routine("void", ACCESS32)
 def demand(c: Code, width: int) -> None:
     """Per lane: demand the initialised bits, refuse pending words, then the race check."""
     _state(c, width, store=False)
@@ -276,7 +276,7 @@ def _state(c: Code, width: int, *, store: bool) -> None:
     c.ret_()
 
 
-@helper("void", "ptr rec, <32 x i32> addr, i32 mask")
+@routine("void", "ptr rec, <32 x i32> addr, i32 mask")
 def waves(c: Code, unit: int) -> None:
     """Count wavefronts of a shared access; the last pattern of each instruction is remembered.
 

@@ -12,7 +12,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
 from evo.sim.runtime.fault_report import ctx, report
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 
 ROW = 4 * MAX_WARPS
 _STRONG_READ = 1 << 31
@@ -22,7 +22,7 @@ def own_clocks(c: Code, context: V, me: V) -> V:
     return c.at(ctx(c, context, "clocks", "ptr"), c.mul(me, ROW))
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 size, i32 same")
+@routine("void", "ptr ctx, ptr w, ptr rec, i64 address, i32 lane, i64 size, i32 same")
 def race(c: Code, kind: str) -> None:
     """One lane's access of `size` bytes, granule by granule; `same` is 1 for a store of what is there already.
 
@@ -155,7 +155,7 @@ def move_on(c: Code, w: V) -> None:
     c.store(c.add(clock, c.zext(c.icmp("ult", clock, (1 << 26) - 1), "i32")), place)
 
 
-@helper("void", "ptr ctx, ptr w")
+@routine("void", "ptr ctx, ptr w")
 def warp_step(c: Code) -> None:
     """The lanes of a warp have met."""
     move_on(c, c.arg(1))
@@ -167,7 +167,7 @@ def granule_shift(c: Code, context: V) -> V:
     return c.intrinsic("cttz", ctx(c, context, "race"), False)
 
 
-@helper("void", "ptr ctx, ptr w, ptr rec, i64 address, i64 width", name="race_{}_run")
+@routine("void", "ptr ctx, ptr w, ptr rec, i64 address, i64 width", name="race_{}_run")
 def race_run(c: Code, kind: str) -> None:
     """All 32 lanes, side by side from `address`; stores compare with the scratch."""
     context, w, rec, address, width = c.args(5)
@@ -227,13 +227,13 @@ def _note_run(c: Code, kind: str) -> None:
             c.store(c.intrinsic("umax", c.load("<32 x i32>", newest, 0, 4), c.splat(clock)), newest, 0, 4)
 
 
-@helper("void", "ptr ctx, ptr w")
+@routine("void", "ptr ctx, ptr w")
 def race_acquire(c: Code) -> None:
     """A fence or an atomic may learn what other warps have published."""
     _fence(c, release=False)
 
 
-@helper("void", "ptr ctx, ptr w")
+@routine("void", "ptr ctx, ptr w")
 def race_release(c: Code) -> None:
     """A fence publishes what this warp knows."""
     _fence(c, release=True)

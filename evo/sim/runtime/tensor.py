@@ -10,19 +10,19 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const, fconst
 from evo.sim.runtime.fault_report import ACCESS32, ctx, lane_of, report, spill
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import checked_mask, demand, mark, waves
 
 MMA_A, MMA_B, MMA_C = WARP_SCRATCH, WARP_SCRATCH + 512, WARP_SCRATCH + 768
 _COLUMNS = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
 
 
-@helper("void", ACCESS32)
+@routine("void", ACCESS32)
 def ldmatrix(c: Code, count: int) -> None:
     _matrix(c, count, store=False)
 
 
-@helper("void", ACCESS32)
+@routine("void", ACCESS32)
 def stmatrix(c: Code, count: int) -> None:
     _matrix(c, count, store=True)
 
@@ -82,7 +82,7 @@ def eight_bit(c: Code, raw: V, kind: str) -> V:
     return c.select(nan, c.bits(const(c.bits(value, "i32").t, 0x7FFFFFFF), "float"), value)
 
 
-@helper("void", "ptr w")
+@routine("void", "ptr w")
 def mma(c: Code, a_kind: str, b_kind: str, blocks: int, d_kind: str, *, sat: bool) -> None:
     """D = A B + C for one m16n8 tile; `blocks` blocks along k."""
     w = c.arg(0)
@@ -143,7 +143,7 @@ def _finish(c: Code, w: V, rows: list[V], kind: str) -> None:
             c.store(c.shuffle(block, None, range(part, 64, 2)), w, MMA_C + 256 * half + 128 * part)
 
 
-@helper("void", "ptr w")
+@routine("void", "ptr w")
 def mma_f64(c: Code) -> None:
     """m8n8k4: A is 8 x 4 row by row, B is 8 columns of 4, C two registers of alternating columns."""
     w = c.arg(0)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
-from evo.sim.runtime.helper import helper
+from evo.sim.runtime.routine import routine
 from evo.sim.runtime.tensor import floats_of
 
 WMMA_A, WMMA_B, WMMA_C = WARP_SCRATCH, WARP_SCRATCH + 1024, WARP_SCRATCH + 2048
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "f32": 4, "f64": 8, "s8": 1, "u8": 1, "s32": 4}
 
 
-@helper("void", "ptr w")
+@routine("void", "ptr w")
 def wmma(
     c: Code, kind: str, m: int, n: int, k: int, a_layout: str, b_layout: str, d_kind: str, c_kind: str, *, sat: bool
 ) -> None:

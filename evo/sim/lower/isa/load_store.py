@@ -11,8 +11,8 @@ from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
 from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
-from evo.sim.runtime.helper import Helper
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
+from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
 from evo.sim.runtime.shared_races import race_acquire, race_release
 
@@ -23,7 +23,7 @@ _TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64"
 _CACHE = """ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys mmio
 L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B"""
 SPACES = ("global", "shared", "local", "const", "param")
-_Access = dict[str, Callable[[int], Helper]]  # state space -> the helper for so many bytes per lane
+_Access = dict[str, Callable[[int], Routine]]  # state space -> the routine for so many bytes per lane
 LOADS: _Access = {
     "global": ld_global, "const": ld_global, "shared": ld_shared, "local": ld_local, "generic": ld_generic,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 A module of this package declares one with its signature and a function that writes the body:
 
-    @helper("ptr", "ptr ctx, ptr w, i64 index")
+    @routine("ptr", "ptr ctx, ptr w, i64 index")
     def queue_entry(c: Code) -> None: ...
 
 Callers name it: `c.call(queue_entry(), context, w, index)`. Further arguments of the writer make one function each:
@@ -20,7 +20,7 @@ from evo.sim.llvm_ir import Callee, Code
 P = ParamSpec("P")
 
 
-class Helper:
+class Routine:
     """One function: its signature, and its body once somebody asks for it."""
 
     def __init__(
@@ -42,9 +42,9 @@ class Helper:
         return "\n".join((*self.code.declarations(), self.code.text()))
 
 
-def helper(
+def routine(
     ret: str, params: str, attributes: str = "noinline", *, name: str = ""
-) -> Callable[[Callable[Concatenate[Code, P], None]], Callable[P, Helper]]:
+) -> Callable[[Callable[Concatenate[Code, P], None]], Callable[P, Routine]]:
     """Declare a function. name: how it is spelled, with a `{}` per argument; by default they follow the writer's name.
 
     An argument that is True is spelled by its keyword, one that is False is not.
@@ -52,24 +52,24 @@ def helper(
     first, *others = (param.rsplit(" ", 1) for param in params.split(", "))
     signature = tuple((t, n) for t, n in (first, *others))
 
-    def register(write: Callable[Concatenate[Code, P], None]) -> Callable[P, Helper]:
-        def need(*args: P.args, **flags: P.kwargs) -> Helper:
+    def register(write: Callable[Concatenate[Code, P], None]) -> Callable[P, Routine]:
+        def need(*args: P.args, **flags: P.kwargs) -> Routine:
             words = [*map(str, args), *(word for word, on in flags.items() if on)]
             spelled = name.format(*args) if name else "_".join((write.__name__, *words))
-            return Helper(spelled, ret, signature, attributes, lambda c: write(c, *args, **flags))
+            return Routine(spelled, ret, signature, attributes, lambda c: write(c, *args, **flags))
 
-        return cast("Callable[P, Helper]", functools.cache(need))
+        return cast("Callable[P, Routine]", functools.cache(need))
 
     return register
 
 
-def needed(roots: Iterable[Callee]) -> list[Helper]:
+def needed(roots: Iterable[Callee]) -> list[Routine]:
     """Every function that these lead to, each once."""
-    found: dict[str, Helper] = {}
-    work = [cast("Helper", root) for root in sorted(roots, key=lambda root: root.name)]
+    found: dict[str, Routine] = {}
+    work = [cast("Routine", root) for root in sorted(roots, key=lambda root: root.name)]
     while work:
         one = work.pop()
         if one.name not in found:
             found[one.name] = one
-            work += (cast("Helper", callee) for _, callee in sorted(one.code.callees.items()))
+            work += (cast("Routine", callee) for _, callee in sorted(one.code.callees.items()))
     return list(found.values())

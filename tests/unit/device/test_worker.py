@@ -179,10 +179,13 @@ def test_close_ends_a_call_in_flight(worker: Worker) -> None:
         run(worker, "echo")
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals) -> None:
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals, inherited: signal.Handlers) -> None:
+    """A shell without job control starts background jobs with SIGINT ignored, and Python then installs no handler."""
     script = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import signal, sys; sys.path.insert(0, sys.argv[1])\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from evo.device import DeviceName\n"
         "from evo.device.worker import Worker\n"
         "from worker_devices import Program, Request\n"
@@ -193,7 +196,11 @@ def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals) -
     )
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
     parent = subprocess.Popen(
-        [sys.executable, "-c", script, str(SUPPORT)], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", script, str(SUPPORT)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, inherited),  # noqa: PLW1509 - one call, and no lock taken
     )
     assert parent.stdout is not None
     child = int(parent.stdout.readline())

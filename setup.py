@@ -1,10 +1,11 @@
-"""The one thing that pyproject.toml cannot say: the task folders of kernels/ are shipped as `evo.shipped`."""
+"""What pyproject.toml cannot say beside it: the task folders of kernels/ are shipped as `evo.shipped`."""
 
 from setuptools import find_packages, setup
 
 setup(
     include_package_data=False,  # the data folders are no packages of their own
     packages=[*find_packages(include=["evo", "evo.*"]), "evo.shipped"],
+    py_modules=["evo_kernels"],
     package_dir={"evo.shipped": "kernels"},
     package_data={
         "evo": ["py.typed"],

@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from evo.cuda.compile import Binary
     from evo.results import Json
 
-_CUDA12 = (
-    "the driver is older than CUDA 13: pip uninstall -y cupy-cuda13x, then pip install cupy-cuda12x "
-    "'cuda-bindings>=12.8,<13' nvidia-cuda-nvrtc-cu12 nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 "
-    "nvidia-cuda-cccl-cu12; see the README, CUDA 12"
-)
-_WHEELS = ("nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
+_CUDA12 = "the driver is older than CUDA 13: pip uninstall -y cupy-cuda13x, then pip install 'evo-kernels[cu12]'"
+_DISASSEMBLER = "nvidia-cuda-nvdisasm"
 _OLDEST_GIT = (2, 31)  # what the ledger relies on
 _ENOUGH_DISK_BYTES = 2 * 2**30  # compiled variants and records of a long run
 _CPU_FEATURES = ("sse4_2", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "asimd", "fphp", "sve")
@@ -130,24 +126,38 @@ def _output(*command: str) -> str:
 
 
 def _compiler() -> Iterator[Finding]:
-    versions = {wheel: _version(wheel) or _version(f"{wheel}-cu12") for wheel in _WHEELS}
-    missing = [wheel for wheel, version in versions.items() if version is None and wheel != "nvidia-cuda-crt"]
-    found = ", ".join(
-        f"{wheel.removeprefix('nvidia-cuda-')} {version}" for wheel, version in versions.items() if version
-    )
-    to_do = f"pip install {' '.join(missing)}" if missing else None
+    from evo.cuda.compile import toolkit_major, toolkit_wheels
+
+    major = toolkit_major()
+    versions = {wheel: _version(wheel) for wheel in toolkit_wheels(major or 13)}
+    to_do = f"pip install 'evo-kernels[{_wanted_extra(major)}]'"
+    disassembler = versions.pop(_DISASSEMBLER)
+    short = {wheel: wheel.removeprefix("nvidia-cuda-").removesuffix("-cu12") for wheel in versions}
+    found = ", ".join(f"{short[wheel]} {version}" for wheel, version in versions.items() if version)
+    whole = major is not None and None not in versions.values()
     yield Finding(
-        name="cuda wheels", state="missing" if missing else "ok", found=found or "none", to_do=to_do, needed=True
+        name="cuda wheels",
+        state="ok" if whole else "missing",
+        found=found or "none",
+        to_do=None if whole else to_do,
+        needed=True,
     )
-    disassembler = _version("nvidia-cuda-nvdisasm")
     yield Finding(
         name="nvdisasm",
         state="ok" if disassembler else "missing",
         found=disassembler or "not installed",
-        to_do=None if disassembler else "pip install nvidia-cuda-nvdisasm",
+        to_do=None if disassembler else to_do,
         needed=True,
     )
     yield _compiles()
+
+
+def _wanted_extra(installed: int | None) -> str:
+    """The extra with the toolkit that fits: the installed one's, or what the driver runs."""
+    driver = _driver()
+    if isinstance(driver, str):
+        return "sim" if installed != 12 else "cu12"
+    return f"cu{installed}" if installed in (12, 13) else "cu12" if driver.cuda < (13, 0) else "cu13"
 
 
 def _compiles() -> Finding:
@@ -249,23 +259,26 @@ def _gpu() -> Iterator[Finding]:
             name="gpu", state="warn", found=driver, to_do="nothing to do for --device sim:l4; times are modelled"
         )
         return
-    old = driver.cuda < (13, 0)
-    wanted = "cupy-cuda12x" if old else "cupy-cuda13x"
+    from evo.cuda.compile import toolkit_major
+
+    old, major = driver.cuda < (13, 0), toolkit_major()
     cuda = ".".join(map(str, driver.cuda))
     yield Finding(name="gpu", state="ok", found=", ".join(driver.gpus))
-    uses12 = _version("nvidia-cuda-nvrtc") is None
+    fits = not old or major == 12
     yield Finding(
         name="driver",
-        state="warn" if old and not uses12 else "ok",
-        found=f"{driver.version}, runs CUDA up to {cuda}; NVRTC here {_version('nvidia-cuda-nvrtc') or 'cu12'}",
-        to_do=_CUDA12 if old and not uses12 else None,
+        state="ok" if fits else "warn",
+        found=f"{driver.version}, runs CUDA up to {cuda}; NVRTC here is of CUDA {major or 'no version'}",
+        to_do=None if fits else _CUDA12,
     )
+    extra = _wanted_extra(major)
+    wanted = f"cupy-cuda{extra.removeprefix('cu')}x"
     version = _version(wanted)
     yield Finding(
         name="cupy",
         state="ok" if version else "missing",
         found=f"{wanted} {version}" if version else f"{wanted} is not installed",
-        to_do=None if version else f"pip install {wanted}",
+        to_do=None if version else f"pip install 'evo-kernels[{extra}]'",
     )
     if version:
         yield _launches()

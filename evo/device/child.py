@@ -33,8 +33,15 @@ def open_device(name: DeviceName) -> Any:
         from evo.device.sim_device import SimDevice
 
         return SimDevice(name)
-    from evo.device.gpu import GpuDevice
+    try:
+        from evo.device.gpu import GpuDevice
+    except ModuleNotFoundError as missing:
+        if missing.name != "cupy":
+            raise
+        from evo.cuda.compile import toolkit_major
 
+        hint = f"pip install 'evo-kernels[cu{toolkit_major() or 13}]', or --device sim:l4"
+        raise HarnessFault(f"{name} needs CuPy, which is not installed", hint=hint) from None
     return GpuDevice(name)
 
 

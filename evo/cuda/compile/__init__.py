@@ -30,7 +30,7 @@ from evo.cuda.compile.cache import Cache, default_cache
 from evo.cuda.compile.include_policy import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
 from evo.cuda.compile.process_pool import CompilerCrashed, CompilerStuck, shared_pool
 from evo.cuda.compile.sass import instruction_mix, known_arch
-from evo.cuda.compile.toolkit import find_toolkit, toolkit_version
+from evo.cuda.compile.toolkit import find_toolkit, toolkit_major, toolkit_version, toolkit_wheels
 from evo.errors import HarnessFault, UsageError
 from evo.results import Status
 
@@ -43,7 +43,9 @@ __all__ = [
     "compile_source",
     "default_cache",
     "flag_allowed",
+    "toolkit_major",
     "toolkit_version",
+    "toolkit_wheels",
 ]
 
 FORMAT_VERSION = 1  # raise when the same inputs would give another Binary

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from evo.device import DeviceName
+from evo.device.child import open_device
 from evo.device.worker import PROGRAMS_PER_CHILD, Crashed, TimedOut, Worker
 from evo.errors import DeviceMissing, HarnessFault, TaskInvalid, WorkerLost
 
@@ -211,6 +212,15 @@ def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals, i
     parent.send_signal(how)
     parent.wait(timeout=10)
     assert gone_within(child, 3)
+
+
+def test_a_gpu_without_cupy_names_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    for module in [module for module in sys.modules if module.startswith("evo.device.gpu")]:
+        monkeypatch.delitem(sys.modules, module)
+    with pytest.raises(HarnessFault) as caught:
+        open_device(DeviceName("gpu", "0"))
+    assert "evo-kernels[cu13]" in caught.value.hint
 
 
 def test_importing_the_worker_is_cheap() -> None:

@@ -10,17 +10,21 @@ READY := .venv/.ready
 JOBS ?= 2
 # A file of tests stays in one process, which sets up what its tests share once.
 SHARED := -n $(JOBS) --dist loadfile
+# The CUDA toolkit: cu13, cu12 for a driver before the 580 series, sim where there is no GPU (200 MB less).
+CUDA ?= cu13
+EXTRAS ?= dev,$(CUDA)
 # Extra words for pip and for the command, e.g. make iterate ARGS='--device gpu:0 --budget 30m'
 PIP_ARGS ?=
 ARGS ?=
 
-.PHONY: ready nightly iterate test test-full test-gpu redteam check bench bench-search docs format clean
+.PHONY: ready nightly iterate test test-full test-gpu coverage mutation redteam check dist package bench bench-search \
+	docs format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
 $(READY): pyproject.toml setup.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -e '.[$(EXTRAS)]'
 	@touch $@
 
 ready: $(READY)
@@ -38,6 +42,17 @@ test-full: $(READY)
 test-gpu: $(READY)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
 
+# Lines and branches of evo/ that the tests reach, child processes included; the floor is in pyproject.toml.
+coverage: $(READY)
+	$(BIN)/python -m pytest $(SHARED) --cov --cov-report=term:skip-covered --cov-report=xml $(ARGS)
+
+# Changes to the decision and to the comparison of numbers that no test notices
+mutation: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'mutmut>=3.8,<4'
+	rm -rf mutants
+	$(BIN)/python -m mutmut run --max-children $(JOBS) $(ARGS)
+	$(BIN)/python tests/support/surviving_mutants.py
+
 # Every shipped attack must lose; on a GPU too with make redteam DEVICE=gpu:0
 DEVICE ?= sim:l4
 redteam: $(READY)
@@ -52,6 +67,17 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest $(SHARED) $(ARGS)
+
+# What a release uploads: sdist and wheel in dist/, with metadata that the package index takes.
+dist:
+	$(PYTHON) -m venv build/tools
+	build/tools/bin/python -m pip install --quiet --disable-pip-version-check 'build>=1.2' 'twine>=6.1'
+	build/tools/bin/python -m build --outdir dist .
+	build/tools/bin/python -m twine check --strict dist/*
+
+# The distribution as a stranger gets it: make dist, installed into an empty environment and used there
+package: $(READY)
+	$(BIN)/python -m pytest -m long tests/long/test_packaging.py $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/simulator.py $(ARGS)

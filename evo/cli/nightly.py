@@ -140,11 +140,13 @@ class _Views:
 
 
 def _prepare(out: Path) -> None:
-    """The folder, before an hour is spent on what would go into it."""
+    """The folder, before an hour is spent on what would go into it. Git ignores one that is made here."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"--out {out} is no folder", hint="name a folder; it is made where there is none")
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        if not out.exists():
+            out.mkdir(parents=True)
+            (out / ".gitignore").write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}", hint="name a folder that can be written") from None
 

@@ -291,13 +291,19 @@ def test_the_command_leaves_what_ci_reads(root: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.code == 0, ran.err
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["junit.xml", "nightly.json", "report.html", "summary.md"]
+    assert names == [".gitignore", "junit.xml", "nightly.json", "report.html", "summary.md"]
     assert job.read_text() == "before\n" + ran.out == "before\n" + (tmp_path / "out" / "summary.md").read_text()
     told = json.loads((tmp_path / "out" / "nightly.json").read_text())
     assert (told["exit_code"], told["timing"], told["branch"]) == (0, "modelled", "evo/night")
     assert ElementTree.parse(tmp_path / "out" / "junit.xml").getroot().get("failures") == "0"
     assert "<html" in (tmp_path / "out" / "report.html").read_text()
     assert git(root, "branch", "--show-current") == "evo/night"
+
+
+def test_git_ignores_the_folder_that_a_night_makes(root: Path) -> None:
+    fails(evo("nightly", "--device", "sim:l4", "--only", "nonsense", cwd=root), 2, "no attack")
+    assert (root / "nightly").is_dir()
+    assert git(root, "status", "--porcelain") == ""
 
 
 def test_bad_requests_are_refused_before_the_night_begins(root: Path, tmp_path: Path) -> None:

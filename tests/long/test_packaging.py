@@ -1,4 +1,7 @@
-"""The distribution as a stranger gets it: built from a clean copy, installed into an empty environment, used there."""
+"""The distribution as a stranger gets it: built from a clean copy, installed into an empty environment, used there.
+
+Needs a package index.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,13 @@ def tracked(folder: str) -> list[str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Wheel and sdist; the wheel is built from the unpacked sdist, so that one that lacks files shows."""
-    copy, dist = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    copy = tmp_path_factory.mktemp("source")
     for name in tracked("."):
         if (ROOT / name).is_file():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, copy / name)
-    ran(sys.executable, "-m", "build", "--outdir", dist, copy, cwd=copy)
-    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    ran("make", "dist", f"PYTHON={sys.executable}", cwd=copy)  # checks the metadata too
+    (wheel,), (sdist,) = (copy / "dist").glob("*.whl"), (copy / "dist").glob("*.tar.gz")
     return wheel, sdist
 
 
@@ -61,7 +64,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     ran(sys.executable, "-m", "venv", room / "venv", cwd=room)
     scripts = room / "venv" / "bin"
     pip = (scripts / "python", "-m", "pip", "install", "--quiet", "--constraint", room / "constraints.txt")
-    ran(*pip, built[0], "mypy", cwd=room)
+    ran(*pip, f"{built[0]}[sim]", "mypy", cwd=room)
     return scripts
 
 
@@ -105,6 +108,8 @@ def test_the_source_distribution_can_be_worked_on(built: tuple[Path, Path]) -> N
 def test_the_installed_command_works(installed: Path, repository: Path) -> None:
     evo = installed / "evo"
     assert ran(evo, "--version", cwd=repository).startswith("evo ")
+    assert ran(installed / "evo-kernels", "--version", cwd=repository) == ran(evo, "--version", cwd=repository)
+    ran(installed / "python", "-m", "pip", "check", cwd=repository)
     checked = ran(evo, "check", "kernels/rmsnorm/ladder/10_block.cu", "--device", "sim:l4", cwd=repository)
     assert "correct" in checked
     assert "lost" in ran(evo, "redteam", "--device", "sim:l4", "--only", "unwritten", cwd=repository)
@@ -124,3 +129,22 @@ def test_a_program_against_the_installed_package_type_checks_and_runs(installed:
     printed = ran(installed / "python", "program.py", cwd=repository)
     assert "correct" in printed.splitlines()[0]
     assert "us modelled, limited by" in printed
+
+
+@pytest.mark.parametrize("other_first", [True, False])
+def test_beside_the_other_distribution_of_the_name_it_refuses_to_start(
+    built: tuple[Path, Path], tmp_path: Path, other_first: bool
+) -> None:
+    """The package index's `evo` itself, without what it depends on; it installs into the same folder."""
+    ran(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    scripts = tmp_path / "venv" / "bin"
+    both = ["evo", str(built[0])]
+    for distribution in both if other_first else reversed(both):
+        ran(scripts / "python", "-m", "pip", "install", "--quiet", "--no-deps", distribution, cwd=tmp_path)
+    refused = [scripts / "evo-kernels", "--version"]
+    done = subprocess.run(refused, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (5, "", 2)
+    assert "pip uninstall -y evo evo-kernels" in done.stderr
+    ran(scripts / "python", "-m", "pip", "uninstall", "--quiet", "--yes", "evo", cwd=tmp_path)
+    done = subprocess.run(refused, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 5

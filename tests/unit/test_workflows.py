@@ -1,13 +1,15 @@
-"""The workflows and the cloud task run commands that exist, with options that exist, in an order that works."""
+"""Workflows, cloud task and container files run commands that exist, with options that exist, in a sound order."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,14 @@ import pytest
 import typer
 import yaml
 
+from evo import __version__
 from evo.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / ".github" / "workflows"
 CLOUD = ROOT / "deploy" / "nightly.sky.yaml"
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 ZONES = ["southamerica-east1-c", "us-west1-b", "us-east4-a", "europe-west4-a"]
 
 
@@ -40,6 +45,21 @@ def scripts() -> Iterator[tuple[str, str]]:
         yield from ((path.name, str(step["run"])) for step in steps(path.name) if "run" in step)
     cloud = loaded(CLOUD)
     yield from ((CLOUD.name, str(cloud[part])) for part in ("setup", "run"))
+    yield from (("Dockerfile", words) for instruction, words in dockerfile() if instruction == "RUN")
+    yield ".devcontainer", devcontainer()["postCreateCommand"]
+
+
+def dockerfile() -> list[tuple[str, str]]:
+    """Its instructions and their words."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(first, rest) for first, _, rest in (line.partition(" ") for line in lines)]
+
+
+def devcontainer() -> dict[str, Any]:
+    found = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    return found
 
 
 def commands(program: str) -> list[list[str]]:
@@ -49,9 +69,49 @@ def commands(program: str) -> list[list[str]]:
 
 
 def test_every_make_target_exists() -> None:
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE))
     asked = {word for words in commands("make") for word in words[1:] if "=" not in word}
-    assert {"ready", "check", "redteam"} <= asked <= targets
+    assert {"ready", "check", "redteam", "coverage", "package", "test-full", "mutation", "dist"} <= asked <= targets
+    declared = set(re.findall(r"\S+", re.findall(r"\.PHONY:((?:.*\\\n)*.*)", MAKEFILE)[0].replace("\\", "")))
+    assert declared == targets
+
+
+def test_every_variable_that_make_is_given_is_one_of_the_makefile() -> None:
+    known = set(re.findall(r"^(\w+) \?=", MAKEFILE, re.MULTILINE))
+    given = {word.partition("=")[0] for words in commands("make") for word in words[1:] if "=" in word}
+    assert {"EXTRAS", "PIP_ARGS"} <= given <= known
+
+
+def test_the_makefile_and_the_container_install_extras_that_exist() -> None:
+    (toolkit,) = re.findall(r"^CUDA \?= (\w+)$", MAKEFILE, re.MULTILINE)
+    (extras,) = re.findall(r"^EXTRAS \?= (\S+)$", MAKEFILE, re.MULTILINE)
+    assert set(extras.replace("$(CUDA)", toolkit).split(",")) <= set(EXTRAS)
+    defaults = dict(words.split("=", 1) for instruction, words in dockerfile() if instruction == "ARG")
+    assert set(defaults) == {"CUDA", "PIP_ARGS"}
+    assert defaults["CUDA"] in EXTRAS
+
+
+def test_the_container_begins_with_an_image_and_ends_in_the_command() -> None:
+    parts = dockerfile()
+    assert [parts[0][0], parts[-1]] == ["FROM", ("ENTRYPOINT", '["evo"]')]
+    image = re.fullmatch(r"python:(\d+)\.(\d+)-slim", parts[0][1])
+    assert image is not None
+    assert (int(image[1]), int(image[2])) >= (3, 11)
+    copied = next(number for number, (instruction, _) in enumerate(parts) if instruction == "COPY")
+    made = next(number for number, (_, words) in enumerate(parts) if words.startswith("make "))
+    assert copied < made
+    assert {".git", ".venv"} <= set((ROOT / ".dockerignore").read_text(encoding="utf-8").split())
+
+
+def test_every_action_is_pinned_by_commit_with_its_version_beside() -> None:
+    pinned: dict[str, set[str]] = {}
+    for path in sorted(WORKFLOWS.glob("*.yml")):
+        for line in re.findall(r"uses:.*", path.read_text(encoding="utf-8")):
+            found = re.fullmatch(r"uses: ([\w.-]+/[\w.-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)", line)
+            assert found is not None, f"{path.name}: {line}"
+            pinned.setdefault(found[1], set()).add(f"{found[2]} {found[3]}")
+    assert pinned
+    assert not [action for action, commits in pinned.items() if len(commits) > 1]
 
 
 def test_every_evo_command_takes_the_options_it_is_given() -> None:
@@ -85,7 +145,42 @@ def test_every_push_runs_the_cpu_suite() -> None:
     workflow = loaded(WORKFLOWS / "ci.yml")
     assert set(workflow[True]) == {"push", "pull_request"}
     assert {job["runs-on"] for job in workflow["jobs"].values()} == {"ubuntu-latest"}
-    assert [step["run"] for step in steps("ci.yml") if "run" in step] == ["make check", "make redteam"]
+    ran = [step["run"] for step in steps("ci.yml") if "run" in step]
+    assert ran == ["make check", "make coverage", "make redteam", "make package"]
+
+
+def test_every_day_runs_the_long_suites_in_one_piece_and_the_mutation_tests() -> None:
+    workflow = loaded(WORKFLOWS / "daily.yml")
+    assert "schedule" in workflow[True]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert [step["run"] for step in steps("daily.yml") if "run" in step] == ["make test-full", "make mutation"]
+
+
+def test_a_tag_publishes_what_was_built_and_tried_and_only_that_job_may() -> None:
+    workflow = loaded(WORKFLOWS / "release.yml")
+    assert set(workflow[True]) == {"push"}
+    assert set(workflow[True]["push"]) == {"tags"}
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "permissions" not in build
+    assert (publish["needs"], publish["environment"], publish["permissions"]) == (
+        "build",
+        "pypi",
+        {"id-token": "write"},
+    )
+    ran = [step["run"] for step in build["steps"] if "run" in step]
+    assert ran[1:] == ["make package", "make dist"]
+    up = next(step["with"] for step in build["steps"] if "upload-artifact" in step.get("uses", ""))
+    down = next(step["with"] for step in publish["steps"] if "download-artifact" in step["uses"])
+    assert (up["name"], up["path"]) == (down["name"], down["path"]) == ("dist", "dist/")
+    assert "pypi-publish" in publish["steps"][-1]["uses"]
+
+
+@pytest.mark.parametrize(("tag", "code"), [("v{}", 0), ("v{}.1", 1), ("{}", 1)])
+def test_a_tag_that_is_not_the_version_stops_the_release(tag: str, code: int) -> None:
+    (check,) = [step["run"] for step in steps("release.yml") if "GITHUB_REF_NAME" in step.get("run", "")]
+    env = {**os.environ, "GITHUB_REF_NAME": tag.format(__version__)}
+    assert subprocess.run(["bash", "-eo", "pipefail", "-c", check], cwd=ROOT, env=env, check=False).returncode == code
 
 
 def test_the_cloud_runs_the_same_night_in_the_first_zone_that_has_an_l4() -> None:
@@ -136,7 +231,7 @@ def test_the_steps_of_the_night_run_in_order_without_a_gpu(tmp_path: Path) -> No
             )
             assert done.returncode == 0, f"{step['name']}: {done.stdout}\n{done.stderr}"
     left = sorted(path.name for path in (work / "nightly").iterdir())
-    assert left == ["junit.xml", "nightly.json", "report.html", "summary.md"]
+    assert left == [".gitignore", "junit.xml", "nightly.json", "report.html", "summary.md"]
     assert ElementTree.parse(work / "nightly" / "junit.xml").getroot().get("errors") == "0"
     assert (tmp_path / "job.md").read_text() == (work / "nightly" / "summary.md").read_text()
     assert re.search(r"Night shift: [12] kept or put back", (tmp_path / "asked").read_text())

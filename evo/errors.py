@@ -1,6 +1,6 @@
-"""The exception tree: harness failures only. A variant's failure is data (`evo.results.Status`), never one of these.
+"""The exception tree. Two roots: what fails in evo or its machine, and what fails in a candidate.
 
-EvoError
+EvoError                    a harness failure; it ends the command with an exit code and a hint
 ├── UsageError          exit 2   the command line asks for something that does not exist
 ├── TaskInvalid         exit 3   a task folder, launch plan or kernel file cannot be used
 │   └── SyntaxInvalid   exit 3   ... and the place is known: file, line, field
@@ -9,6 +9,12 @@ EvoError
 │   ├── RecordCorrupt   exit 5   a record or leaderboard file cannot be read
 │   └── WorkerLost      exit 5   the child process that runs variants died for reasons of its own
 └── LedgerUnclean       exit 6   git is missing, dirty where evo writes, or locked by another evo
+
+CandidateFailed             the candidate's doing; it becomes a `Status` of an `Evaluation`, and never ends a command
+└── sim.PtxError            its PTX cannot be understood
+    └── sim.UnsupportedInstruction   ... or not be executed by the simulator
+
+A defect of the simulator, whatever Python raises there, is a HarnessFault that names the instruction.
 """
 
 from __future__ import annotations
@@ -71,3 +77,7 @@ class WorkerLost(HarnessFault):
 
 class LedgerUnclean(EvoError):
     exit_code = 6
+
+
+class CandidateFailed(Exception):
+    """Base of what a candidate did that ended its compilation, run or measurement."""

@@ -49,10 +49,9 @@ class SimDevice:
 
     def run(self, request: RunRequest) -> RunResult:
         """Execute a program whole (or a sample of blocks), every access checked."""
-        try:
-            module = self._module(request.program)
-        except sim.PtxError as refusal:
-            return RunResult(outputs=(), faults=(_refused(request.program, refusal),))
+        module = self._module(request.program)
+        if isinstance(module, Fault):
+            return RunResult(outputs=(), faults=(module,))
         repeats: list[Arrays] = []
         counters: dict[str, int] = {}
         by_line: dict[int, dict[str, int]] = {}
@@ -96,10 +95,7 @@ class SimDevice:
 
     def screen(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
         """Quicker estimates from a handful of blocks, to choose between proposals; never recorded."""
-        try:
-            return self._all(cases, whole=_QUICK, sample=_QUICK)
-        except sim.PtxError as refusal:
-            return _refused(cases[0].program, refusal)
+        return self._all(cases, whole=_QUICK, sample=_QUICK)
 
     def look_again(self, case: BenchCase, draw: int, blocks: int | None, budget: int | None) -> SecondLook:
         """Run one case for its numbers, with races checked: so many blocks, drawn by `draw`, or all (None)."""
@@ -108,10 +104,9 @@ class SimDevice:
         request = RunRequest(
             program=program, inputs=case.inputs, blocks=None if whole else blocks, draw=draw, budget=budget
         )
-        try:
-            module = self._module(program)
-        except sim.PtxError as refusal:  # a binary that the gate's cases do not need
-            return SecondLook(fault=_refused(program, refusal), whole=True)
+        module = self._module(program)
+        if isinstance(module, Fault):  # a binary that the gate's cases do not need
+            return SecondLook(fault=module, whole=True)
         run = Execution(module, request)
         ordered = module.depends_on_order(run.last.launch.kernel)
         if faults := run.execute():
@@ -148,7 +143,10 @@ class SimDevice:
         request = RunRequest(
             program=program, inputs=case.inputs, blocks=blocks, draw=draw, budget=budget, check_races=False
         )
-        run = Execution(self._module(program), request)
+        module = self._module(program)
+        if isinstance(module, Fault):
+            return WideLook(whole=True, fault=module)
+        run = Execution(module, request)
         faults = run.execute()
         whole = all(result.blocks_run == result.blocks_total for result in run.results)
         if faults:
@@ -206,6 +204,8 @@ class SimDevice:
         the work of all, or none of them any: the whole grid is run before one of these is believed.
         """
         program, module = case.program, self._module(case.program)
+        if isinstance(module, Fault):
+            return module
         blocks = None if max(bound.launch.blocks for bound in program.launches) <= whole else sample
         request = RunRequest(
             program=program, inputs=case.inputs, check_races=False, blocks=blocks, first_whole=fair > 0
@@ -251,16 +251,15 @@ class SimDevice:
         estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
         return CaseBench(name=program.case, estimate=estimate)
 
-    def _module(self, program: Program) -> sim.Module:
+    def _module(self, program: Program) -> sim.Module | Fault:
+        """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
         key = program.binary.key
-        if key not in self._modules:
-            self._modules[key] = sim.load(program.binary.ptx, chip=self.chip)
+        try:
+            if key not in self._modules:
+                self._modules[key] = sim.load(program.binary.ptx, chip=self.chip)
+        except sim.PtxError as refusal:
+            return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
         return self._modules[key]
-
-
-def _refused(program: Program, refusal: sim.PtxError) -> Fault:
-    """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
-    return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
 
 
 def _least(run: Execution) -> float:

@@ -15,7 +15,7 @@ from typing import Any
 import llvmlite
 from llvmlite import binding
 
-from evo.sim.errors import PtxError
+from evo.sim.errors import defect
 
 _CHECK = 32  # bytes of checksum before the contents of a cache file
 # Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and
@@ -117,8 +117,8 @@ def _translate(text: str, opt_level: int, machine: Any) -> bytes:
     try:
         module = binding.parse_assembly(text + _PROFILE)
         module.verify()  # what is not well typed would end the process in a pass
-    except RuntimeError as error:
-        raise PtxError(f"the generated code was rejected: {error}") from error
+    except RuntimeError as error:  # what was generated is not well formed
+        raise defect(error) from error
     optimise(module, machine, opt_level)
     quick = opt_level == 1 and len(text) in _QUICK
     return bytes((_machine(0) if quick else machine).emit_object(module))

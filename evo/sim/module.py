@@ -13,7 +13,7 @@ from evo.results import Fault, FaultKind
 from evo.sim import jit, module_cache
 from evo.sim.abi import PARAM_WINDOW
 from evo.sim.counters import Counters
-from evo.sim.errors import PtxError
+from evo.sim.errors import NamedDefects, PtxError
 from evo.sim.fault_records import decode_faults
 from evo.sim.faults import Triple
 from evo.sim.launch_context import Context
@@ -227,6 +227,8 @@ def _raw(param: Param, arg: Arg) -> bytes:
 def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | None = None) -> Module:
     """Parse and translate PTX. Raises UnsupportedInstruction or PtxError before anything runs.
 
+    A HarnessFault is a defect of the simulator and says at which instruction it shows.
+
     cache: folder for machine code; by default $EVO_CACHE or ~/.cache/evo.
     """
     if opt_level not in (0, 1, 2, 3):
@@ -246,4 +248,5 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
 def _translated(ptx: str) -> Translation:
     if not ptx.strip("\0 \t\r\n"):
         raise PtxError("the text is empty: there is no PTX to load")
-    return translate(parse(ptx, TABLE))
+    with NamedDefects():
+        return translate(parse(ptx, TABLE))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from evo.sim.abi import CONST_BASE, MODULE_BASE
-from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.errors import NamedDefects, PtxError, UnsupportedInstruction
 from evo.sim.llvm_ir import Code
 from evo.sim.lower.indirect_calls import function_addresses
 from evo.sim.lower.inline import inline_calls
@@ -65,7 +65,12 @@ class _Translator:
 
     def _place_global(self, variable: Variable) -> None:
         memory = self.memory if variable.space == "global" else self.constants
-        buffer = memory.allocate(max(1, variable.size), variable.name, writable=variable.space == "global", fill=b"\0")
+        writable, size = variable.space == "global", max(1, variable.size)
+        try:
+            buffer = memory.allocate(size, variable.name, writable=writable, fill=b"\0")
+        except MemoryError as error:
+            why = f"its {size} bytes do not fit into memory"
+            raise UnsupportedInstruction(f".{variable.space} {variable.name}", why=why) from error
         if variable.init:
             memory.write(buffer, np.frombuffer(variable.init, np.uint8))
         self.globals[variable.name] = buffer
@@ -108,7 +113,8 @@ class _Translator:
             symbols[variable.name] = ("shared", start)
         symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
         flow = Flow(function, symbols)
-        kernel = flow.emit()
+        with NamedDefects(lambda: flow.e.ins):
+            kernel = flow.emit()
         function.body = []
         texts = _modules(flow.code, _entry(ftz=flow.e.hardware_ftz))
         return Translated(function, kernel, start if dynamic else shared, align(local, 16), texts)

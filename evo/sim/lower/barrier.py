@@ -23,6 +23,8 @@ def emit_barrier(flow: Branching, block: Block, end: Instr) -> None:
     if not mods <= _LEGAL or ("sync" in mods) == ("red" in mods):
         raise refuse(end)
     args = list(end.args)
+    if len(args) < (3 if "red" in mods else 1):
+        raise refuse(end, "operands")
     result = args.pop(0) if "red" in mods else None
     value = args.pop() if "red" in mods else None
     if not 1 <= len(args) <= 2 or (result is not None and isinstance(result, Pair)):

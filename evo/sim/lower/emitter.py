@@ -170,9 +170,9 @@ class Emitter:
             return self._immediate(arg, kind, e)
         if isinstance(arg, Reg):
             value = self.read(arg.name)
-        elif isinstance(arg, Not):
+        elif isinstance(arg, Not) and self.registers[arg.reg.name] == "pred":
             value = self.c.not_(self.read(arg.reg.name))
-        elif isinstance(arg, Special):
+        elif isinstance(arg, Special) and kind != "pred":
             value = self.special(arg.name)
             have = int(elem(value.t)[1:])
             if have < width:
@@ -280,12 +280,12 @@ class Emitter:
             one = c.shl(const("<32 x i32>", 1), IOTA32)
             below = c.sub(one, 1)
             return {
-                "eq": one,
-                "lt": below,
-                "le": c.or_(one, below),
-                "gt": c.not_(c.or_(one, below)),
-                "ge": c.not_(below),
-            }[name[9:]]
+                "lanemask_eq": one,
+                "lanemask_lt": below,
+                "lanemask_le": c.or_(one, below),
+                "lanemask_gt": c.not_(c.or_(one, below)),
+                "lanemask_ge": c.not_(below),
+            }[name]
         if name == "globaltimer":
             # Time for loops that sleep longer and longer: one nanosecond for each instruction of a warp.
             return c.sub(const("i64", TIMER_START), c.load("i64", self.ctx, CTX["budget"], 8))
@@ -293,6 +293,8 @@ class Emitter:
             return c.load("i32", self.ctx, CTX["dynamic_shared"], 8)
         if name == "total_smem_size":
             return c.load("i32", self.ctx, CTX["shared_size"], 8)
+        if base.startswith("envreg"):
+            raise self.refuse(f"grid.sync() of a cooperative launch is not simulated (it reads %{name})")
         raise self.refuse(f"%{name}")
 
 

@@ -126,7 +126,9 @@ class _Inliner:
         target = call.args[1]
         if isinstance(target, Reg):
             return self._indirect(call, caller, rename, stack)
-        if isinstance(target, Sym) and target.name in SYSTEM_CALLS:
+        if not isinstance(target, Sym):
+            raise UnsupportedInstruction("call", line=call.line, text=call.text, why="it names no function")
+        if target.name in SYSTEM_CALLS:
             return self._system(call, target.name, rename)
         return self._call(call, rename, stack)
 
@@ -383,7 +385,9 @@ def _plain(arg: Operand, call: Instr) -> str:
 
 
 def _param_access(item: Instr, own: set[str]) -> bool:
-    if item.name not in ("ld", "st") or "param" not in item.mods:
+    if item.name not in ("ld", "st") or "param" not in item.mods or len(item.args) != 2:
+        return False
+    if WIDTH.get(item.mods[-1], 0) < 8:  # it is refused for that where it is emitted
         return False
     memory = item.args[1] if item.name == "ld" else item.args[0]
     return isinstance(memory, Mem) and isinstance(memory.base, Sym) and memory.base.name in own

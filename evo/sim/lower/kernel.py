@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
 from evo.sim.counters_static import Tally
-from evo.sim.errors import PtxError, UnsupportedInstruction
+from evo.sim.errors import PtxError
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
@@ -62,6 +62,9 @@ def _arranged(function: Function) -> tuple[list[Block], Spins, set[str]]:
     """
     for apart in (False, True):
         blocks = renumber(split_blocks(function, apart=apart))
+        for block in blocks:
+            for ins in block.code if block.end is None else (*block.code, block.end):
+                check(ins)
         spins = spin_loops(blocks)
         uniform = uniform_registers(function, blocks, spins.held)
         meets = any(b.partial and any(map(is_warp_sync, b.code)) for b in blocks) or any(
@@ -99,9 +102,6 @@ class Flow(Branching):
         demand_timer_steers(blocks)
         if any("cc" in ins.mods for block in blocks for ins in block.code):
             function.registers[CARRY] = "pred"
-        for block in blocks:
-            for ins in block.code if block.end is None else (*block.code, block.end):
-                check(ins)
         liveness(blocks, defs, uses)
         waiting = PendingBlocks.of(blocks)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
@@ -183,14 +183,9 @@ class Flow(Branching):
         e.ins = ins
         e.guard = self.guard_of(ins)
         first = len(e.sites)
-        try:
-            sync_checks.before(e, ins)
-            TABLE[ins.name].emit(e, ins)
-            sync_checks.after(e, ins, shared=self.shared, read=self.read)
-        except (KeyError, IndexError, AssertionError) as error:
-            raise UnsupportedInstruction(
-                ins.spelling, line=ins.line, text=ins.text, why=f"operands ({error})"
-            ) from error
+        sync_checks.before(e, ins)
+        TABLE[ins.name].emit(e, ins)
+        sync_checks.after(e, ins, shared=self.shared, read=self.read)
         assert e.block is not None
         waits = e.block.number in self.spins.small
         if waits or ins.name.startswith("mbarrier"):

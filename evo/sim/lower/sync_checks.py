@@ -8,7 +8,7 @@ from evo.sim.abi import CTX
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import IOTA32, const, is_vec
 from evo.sim.lower.cfg import is_warp_sync
-from evo.sim.lower.isa.opcode_table import defs
+from evo.sim.lower.isa.opcode_table import defs, one_of
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.ptx.ast import Imm, Instr
 from evo.sim.runtime.fault_report import report
@@ -85,7 +85,7 @@ def _demand_members(e: Emitter, ins: Instr) -> None:
 def _demand_sources(e: Emitter, ins: Instr) -> None:
     """No lane may read an absent one, but for what up and down read past the end by design (see `demand_shfl`)."""
     c = e.c
-    mode = next(m for m in ins.mods if m in ("idx", "bfly", "up", "down"))
+    mode = one_of(ins, "idx", "bfly", "up", "down")
     running = e.active()
     lanes, control, members = (e.vector(e.src(arg, "u32")) for arg in ins.args[2:5])
     site = e.site(ins)

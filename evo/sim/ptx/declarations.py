@@ -83,9 +83,12 @@ class Declarations(Cursor):
             values.append(self.integer())
             if self.accept("("):  # one byte of an address; the eight of them come in order
                 first = values.pop() == 0xFF
-                self._initialiser(values, "b64")
+                one: list[int | tuple[str, int]] = []
+                self._initialiser(one, "b64")
+                if len(one) != 1:
+                    raise self.fail("a part of an address needs one address")
                 self.expect(")")
-                values[-1] = values[-1] if first else 0
+                values += one if first else [0]
         elif self.kind == "id":
             name = self.take()
             if name == "generic":
@@ -138,6 +141,8 @@ class Declarations(Cursor):
             name = self.take()
             size = max(1, WIDTH[kind] // 8)
             if self.accept("["):
+                if space == ".reg":
+                    raise self.fail("a register is no array")
                 size *= 0 if self.peek == "]" else self.integer()
                 self.expect("]")
                 kind = "bytes"

@@ -250,5 +250,8 @@ def integer_of(text: str) -> int:
 def float_of(text: str, element: str) -> Imm:
     if "." in text:
         kind = "d" if element == "f64" else "f"
-        return Imm(int.from_bytes(struct.pack("<" + kind, float(text)), "little"), "f64" if kind == "d" else "f32")
+        try:
+            return Imm(int.from_bytes(struct.pack("<" + kind, float(text)), "little"), "f64" if kind == "d" else "f32")
+        except OverflowError as error:
+            raise PtxError(f"{text} is beyond .{element}") from error
     return Imm(int(text[2:], 16), "f32" if text[1] in "fF" else "f64")

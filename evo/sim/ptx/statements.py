@@ -105,6 +105,8 @@ class Statements(Declarations):
                 raise UnsupportedInstruction(f".reg .{word}", line=line, text=self.line_text(line))
             else:
                 raise self.fail(f"unknown register type .{word}")
+        if not kind:
+            raise self.fail("a register needs a type")
         while True:
             name = self.take()
             names = [name]

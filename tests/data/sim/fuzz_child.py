@@ -1,6 +1,7 @@
-"""One batch of mutated PTX texts or mutated launches, run in this process; the parent watches how it ends.
+"""One batch of mutants, run in this process; the parent watches how it ends. A mutated text is refused or runs.
 
-usage: fuzz_child.py ptx|launch first-seed count texts.json. Writes the seed in work to stdout before each attempt.
+usage: fuzz_child.py MODE first-seed count texts.json. Writes the seed in work to stdout before each attempt.
+MODE: ptx (the text of kernels), instruction (operands and modifiers of one instruction in golden cases), or launch.
 """
 
 from __future__ import annotations
@@ -80,6 +81,52 @@ def mutate(text: str, rng: random.Random) -> str:
     return text
 
 
+MODIFIERS = """
+u8 s8 u16 s16 u32 s32 u64 s64 b8 b16 b32 b64 b128 f16 bf16 f32 f64 f16x2 bf16x2 tf32 pred e4m3x2 v2 v4 v8 lo hi wide
+rn rz ftz sat approx full relu NaN xorsign abs global shared local const param sync up down bfly idx all any uni ballot
+add min max and or xor exch cas inc dec eq ne lt nan num cc row col m8n8k4 m16n8k16 m16n16k16 a b c d aligned satfinite
+pack trans x1 x2 x4 parity noComplete red arrive popc warp clamp wrap l r f4e ecl volatile acquire release async ca cg
+commit_group wait_group shiftamt
+""".split()  # noqa: SIM905 a list of words reads best as words
+OPERANDS = (
+    "%a", "%b", "%p", "%q", "%t", "%w", "%x", "%i", "0", "1", "-1", "31", "0f3F800000", "0d3FF0000000000000", "_",
+    "!%p", "%t|%p", "%p|%q", "{%t, %u}", "{%t, %u, %t, %u}", "{%w, %x}", "[%x]", "[%x+4]", "[%t]", "[%p]", "[p0]",
+    "[p0+2]", "p0", "%tid.x", "%laneid", "%clock", "%envreg2", "k", "[4]", "{0, 1}", "{_, %t}",
+)  # fmt: skip
+INSTRUCTION = re.compile(r"(\s*(?:@!?%\w+\s+)?)([a-z]\w*)((?:\.[\w:]+)*)(?:\s+([^;:]*))?;\s*$")
+OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s][^,]*")
+
+
+def mutate_instruction(text: str, rng: random.Random) -> str:
+    """Drop, add, change or mix modifiers or operands of an instruction or two."""
+    lines = []
+    for line in text.split("\n"):
+        apart = line.count(";") > 1 and not {"{", "/"} & set(line)
+        lines += [f"{part};" for part in line.split(";") if part.strip()] if apart else [line]
+    places = [number for number, line in enumerate(lines) if INSTRUCTION.match(line)]
+    for number in rng.sample(places, min(len(places), rng.choice((1, 1, 1, 2)))):
+        found = INSTRUCTION.match(lines[number])
+        assert found is not None
+        mods, operands = found[3].split(".")[1:], OPERAND.findall(found[4] or "")
+        kind = rng.randrange(8)
+        if kind == 0:
+            mods.insert(rng.randrange(len(mods) + 1), rng.choice(MODIFIERS))
+        elif kind == 1:
+            operands.insert(rng.randrange(len(operands) + 1), rng.choice(OPERANDS))
+        elif kind in (2, 3):
+            words = mods if kind == 2 else operands
+            if words:
+                words[rng.randrange(len(words))] = rng.choice(MODIFIERS if kind == 2 else OPERANDS)
+        elif kind in (4, 5):
+            rng.shuffle(mods if kind == 4 else operands)
+        elif kind == 6:
+            del operands[rng.randrange(len(operands) + 1) :]
+        else:
+            del mods[rng.randrange(len(mods) + 1) :]
+        lines[number] = f"{found[1]}{'.'.join((found[2], *mods))} {', '.join(operands)};"
+    return "\n".join(lines)
+
+
 def setup(name: str, offset: int = 0) -> tuple[sim.Memory, list[Any]]:
     """Buffers with the inputs of a case, each so many bytes beyond an aligned address."""
     memory = sim.Memory()
@@ -104,21 +151,46 @@ def launch(module: sim.Module, memory: sim.Memory, **how: Any) -> None:
         assert bytes([CANARY] * 16) not in buffer.bytes.tobytes(), "bytes beside a buffer were read"
 
 
-def mutated_text(name: str, text: str, rng: random.Random) -> None:
-    module = sim.load(mutate(text, rng))
+def mutated_text(name: str, text: str, rng: random.Random) -> str:
+    try:
+        module = sim.load(mutate(text, rng))
+    except sim.PtxError as error:
+        return type(error).__name__
     memory, args = setup(name)
     case = CASES[name]
+    return attempt(
+        module, memory, grid=case.grid, block=case.block, args=args, budget=20_000, threads=rng.choice((1, 2))
+    )
+
+
+def mutated_instruction(text: str, rng: random.Random) -> str:
     try:
-        launch(module, memory, grid=case.grid, block=case.block, args=args, budget=20_000, threads=rng.choice((1, 2)))
+        module = sim.load(mutate_instruction(text, rng), opt_level=0)
+    except sim.PtxError as error:
+        return type(error).__name__
+    memory = sim.Memory()
+    (kernel,) = module.kernels.values()
+    args = [memory.allocate(1 << 16, f"arg{number}", fill=b"\0") for number in range(len(kernel.function.params))]
+    for buffer in memory.buffers:
+        buffer.data[:SLACK] = buffer.data[-SLACK:] = CANARY
+    return attempt(module, memory, grid=(1,), block=(128,), args=args, budget=20_000)
+
+
+def attempt(module: sim.Module, memory: sim.Memory, **how: Any) -> str:
+    try:
+        launch(module, memory, **how)
+    except (ValueError, OverflowError) as error:  # arguments that no launch may have
+        return type(error).__name__
     finally:
         jit._CACHE.clear()
+    return "ran"
 
 
 def odd(rng: random.Random) -> int:
     return rng.choice((0, -1, 1, 2, 7, 31, 33, 64, 255, 1024, 1025, 65535, 65536, 2**31 - 1, 2**31, 2**40, -(2**31)))
 
 
-def mutated_launch(name: str, module: sim.Module, rng: random.Random) -> None:
+def mutated_launch(name: str, module: sim.Module, rng: random.Random) -> str:
     memory, args = setup(name, rng.choice((0, 0, 0, 4, 8, 16, 36)))
     case = CASES[name]
     how: dict[str, Any] = {
@@ -129,8 +201,9 @@ def mutated_launch(name: str, module: sim.Module, rng: random.Random) -> None:
         "race": rng.random() < 0.5,
     }
     for _ in range(rng.choice((1, 1, 2, 3))):
-        kind = rng.randrange(8)
-        at = rng.randrange(len(args))
+        kind, at = rng.randrange(8), rng.randrange(max(1, len(args)))
+        if not args and kind in (4, 5):
+            continue
         if kind in (0, 1):
             how["grid" if kind else "block"] = tuple(odd(rng) for _ in range(rng.randrange(1, 4)))
         elif kind == 2:
@@ -146,7 +219,11 @@ def mutated_launch(name: str, module: sim.Module, rng: random.Random) -> None:
             args[at:] = []
         else:
             how["threads"] = odd(rng)
-    launch(module, memory, **how)
+    try:
+        launch(module, memory, **how)
+    except (ValueError, OverflowError) as error:
+        return type(error).__name__
+    return "ran"
 
 
 def main() -> None:
@@ -162,14 +239,12 @@ def main() -> None:
         print(seed, flush=True)
         rng = random.Random(seed)
         name = names[seed % len(names)]
-        try:
-            if mode == "ptx":
-                mutated_text(name, texts[name], rng)
-            else:
-                mutated_launch(name, modules[name], rng)
-            how = "ran"
-        except (sim.PtxError, ValueError, OverflowError) as error:
-            how = type(error).__name__
+        if mode == "ptx":
+            how = mutated_text(name, texts[name], rng)
+        elif mode == "instruction":
+            how = mutated_instruction(texts[name], rng)
+        else:
+            how = mutated_launch(name, modules[name], rng)
         outcomes[how] = outcomes.get(how, 0) + 1
     print(json.dumps(outcomes))
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import goldens
+import goldens_cuda
 from harness import nvrtc
 
 DATA = Path(__file__).parents[2] / "data" / "sim"
@@ -21,11 +23,14 @@ NAMES = (
 
 def batch(mode: str, first: int, count: int, folder: Path, seconds: float) -> dict[str, int]:
     """Outcomes of mutants `first`.. in a child; a crash, a hang or any other exception names the mutant's seed."""
-    texts = folder / "texts.json"
-    if not texts.exists():
+    texts = folder / f"{mode}.json"
+    if mode == "instruction":
+        golden = {case.name: case.ptx for case in (*goldens.opcodes(64), *goldens_cuda.kernels())}
+        texts.write_text(json.dumps(golden))
+    else:
         texts.write_text(json.dumps({name: nvrtc((DATA / "clean" / f"{name}.cu").read_text()) for name in NAMES}))
     command = [sys.executable, str(DATA / "fuzz_child.py"), mode, str(first), str(count), str(texts)]
-    env = {**os.environ, "EVO_CACHE": str(folder / "cache") if mode == "launch" else ""}
+    env = {**os.environ, "EVO_CACHE": str(folder / "cache")}
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired as error:

@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from harness import HEAD, KERNELS, nvrtc
 
 from evo import sim
+from evo.errors import CandidateFailed, EvoError, HarnessFault
+from evo.sim.lower.isa import TABLE
 
 
 def kernel(body: str) -> str:
@@ -42,6 +45,36 @@ REFUSED = [
     ("ld.param.u32 %r1, [4000000000];", "8 bytes of parameters"),
     ("st.global.u32 [%d1+4294967296], %r1;", "does not fit 32 bits"),
     ("bar.sync 16;", "barrier operand 16"),
+    ("mov.u32 %r1, %envreg2;", "grid.sync()"),
+    # Operands and modifiers of the wrong form
+    ("ld.global %r1, [%d1];", "type"),
+    ("ld.global.relaxed %r1, [%d1];", "type"),
+    ("ld.param.u32 %r1, 4;", "address"),
+    ("ld.shared.u32 %r1, %r2;", "address"),
+    ("ld.global.u32 %r1, [%p1];", "an address of 1 bits"),
+    ("st.global.v2.b32 [%d1], %r1;", "vector length"),
+    ("st.global.b32 [%d1], {%r1, %r2};", "vector length"),
+    ("mad.wide.u64 %d1, %d2, %d3, %d4;", "128-bit"),
+    ("mad.wide.hi %d1, %r2, %r3, %d4;", "type"),
+    ("mul.lo.hi.u32 %r1, %r2, %r3;", "one of .lo, .hi"),
+    ("lop3.b32 %r1, %r2, %r3, %r4, 7, %p1;", "one of .and, .or"),
+    ("testp.f32 %p1, %f1;", "one of .finite"),
+    ("setp.lt.and.f16 %p1, %h1, %h2;", "operands"),
+    ("setp.lt.f32 %p1, %f1, %f2, %p2;", "operands"),
+    ("setp.f32 %p1, %f1, %f2;", "one of .eq"),
+    ("div.f16 %h1, %h2, %h3;", "type .f16"),
+    ("lg2.f16 %h1, %h2;", "type .f16"),
+    ("cvt.pack.sat %r1, %r2, %r3;", "cvt"),
+    ("cvt.u32.f16x2 %r1, %r2;", "cvt"),
+    ("isspacep %p1, %d1;", "one of .shared"),
+    ("shfl.sync.b32 %r1, %r2, 1, 31, -1;", "one of .idx"),
+    ("vote.sync.pred %p1, %p2, -1;", "one of .all"),
+    ("redux.sync %r1, %r2, -1;", "one of .add"),
+    ("match.sync.b32 %r1, %r2, -1;", "one of .any"),
+    ("bar.red.popc.u32 %r1;", "operands"),
+    ("mma.sync.aligned.row.col.f32.f16.f16.f32 {%r1}, {%r2}, {%r3}, {%r4};", "one of .m8n8k4"),
+    ("call (%r1), 7, (%r2);", "no function"),
+    ("add.u32 %r1, !%r2, 1;", "operand form"),
 ]
 
 
@@ -65,9 +98,35 @@ def test_malformed_text() -> None:
         kernel("bra nowhere;"),
         kernel("mov.u32 %zz, 1;"),
         kernel("{"),
+        kernel(".reg %x;"),
+        kernel(".shared .u32 s = 1;"),
+        kernel("mov.u32 %r1, " + "(" * 5000 + "1;"),
+        HEAD + ".global .f32 x = 1.0e300;",
+        HEAD + ".global .u64 x = 0xFF({});",
+        HEAD + ".func f(.reg .b32 a[4]) { ret; }",
     ):
         with pytest.raises(sim.PtxError):
             sim.load(text)
+
+
+@pytest.mark.parametrize("error", [KeyError, IndexError, AssertionError, AttributeError, TypeError, ValueError])
+def test_a_defect_of_the_simulator_is_no_refusal(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    def emit(*_: object) -> None:
+        raise error("a register nobody knows")
+
+    monkeypatch.setitem(TABLE, "add", replace(TABLE["add"], emit=emit))
+    with pytest.raises(HarnessFault) as caught:
+        sim.load(kernel("add.u32 %r1, %r2, 77;"))
+    assert caught.value.exit_code == 5
+    for word in (error.__name__, "a register nobody knows", "PTX line 6", "add.u32 %r1, %r2, 77;"):
+        assert word in caught.value.message
+
+
+def test_a_refusal_is_no_failure_of_the_harness() -> None:
+    for text in ("", kernel("frobnicate.u32 %r1, %r2;")):
+        with pytest.raises(CandidateFailed) as caught:
+            sim.load(text)
+        assert not isinstance(caught.value, EvoError)
 
 
 def mutated(text: str, rng: random.Random) -> str:

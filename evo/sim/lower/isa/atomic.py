@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.llvm_values import is_vec
 from evo.sim.lower.isa.load_store import address, shared_address, space_of
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Instr
 from evo.sim.runtime.atomics import OPERAND2, atom
 
@@ -19,7 +19,6 @@ global shared shared::cta relaxed acquire release acq_rel cta gpu sys noftz
 add min max and or xor exch cas inc dec
 b16 b32 b64 u32 u64 s32 s64 f32 f64 f16 f16x2 bf16 bf16x2
 """
-_OPS = {"add", "min", "max", "and", "or", "xor", "exch", "cas", "inc", "dec"}
 _LEGAL = {
     "add": {"u32", "s32", "u64", "f32", "f64", "f16", "f16x2", "bf16", "bf16x2"},
     "min": {"u32", "s32", "u64", "s64"}, "max": {"u32", "s32", "u64", "s64"},
@@ -32,11 +31,10 @@ _LEGAL = {
 @opcode("red", _MODS, "mem", results=0, operands=(2, 2))
 def atomic(e: Emitter, ins: Instr) -> None:
     c = e.c
-    kind = ins.mods[-1]
-    ops = [m for m in ins.mods if m in _OPS]
-    if len(ops) != 1 or kind not in _LEGAL[ops[0]]:
+    op, space = one_of(ins, *_LEGAL), space_of(ins)
+    kind = type_of(ins, _LEGAL[op])
+    if space not in ("global", "shared", "generic"):
         raise refuse(ins)
-    op, space = ops[0], space_of(ins)
     shift = 1 if ins.name == "atom" else 0
     if (op == "cas") != (len(ins.args) == 3 + shift):
         raise refuse(ins, "operands")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from evo.sim.llvm_values import V, const, elem, is_vec
 from evo.sim.lower.isa.integer import BITS, INTS, signed, sources
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @opcode("and or xor", BITS + " pred", "int", operands=(3, 3))
 def logic(e: Emitter, ins: Instr) -> None:
-    a, b = sources(e, ins, ins.mods[-1])
+    a, b = sources(e, ins, type_of(ins))
     e.dst(ins.args[0], e.c.bin(ins.name, a, b))
 
 
 @opcode("not", BITS + " pred", "int", operands=(2, 2))
 def invert(e: Emitter, ins: Instr) -> None:
-    e.dst(ins.args[0], e.c.not_(e.src(ins.args[1], ins.mods[-1])))
+    e.dst(ins.args[0], e.c.not_(e.src(ins.args[1], type_of(ins))))
 
 
 @opcode("cnot", BITS, "int", operands=(2, 2))
 def cnot(e: Emitter, ins: Instr) -> None:
-    a = e.src(ins.args[1], ins.mods[-1])
+    a = e.src(ins.args[1], type_of(ins))
     e.dst(ins.args[0], e.c.zext(e.c.icmp("eq", a, 0), elem(a.t)))
 
 
@@ -35,12 +35,8 @@ def lop3(e: Emitter, ins: Instr) -> None:
     """Any function of three bits; with `.and` or `.or` also whether the result is not 0, combined with a predicate."""
     c = e.c
     table, target = ins.args[4], ins.args[0]
-    joined = ins.mods[0] if ins.mods[0] in ("and", "or") else None
-    if (
-        not isinstance(table, Imm)
-        or (joined is None) != (len(ins.args) == 5)
-        or (joined and not isinstance(target, Pair))
-    ):
+    joined = one_of(ins, "and", "or") if len(ins.args) == 6 else None
+    if not isinstance(table, Imm) or ins.mods != ((joined, "b32") if joined else ("b32",)):
         raise refuse(ins)
     a, b, d = sources(e, ins, "b32", 3)
     if any(is_vec(x.t) for x in (a, b, d)):
@@ -56,7 +52,8 @@ def lop3(e: Emitter, ins: Instr) -> None:
     if joined is None:
         e.dst(target, total)
         return
-    assert isinstance(target, Pair)
+    if not isinstance(target, Pair):
+        raise refuse(ins, "its results are a pair")
     some, given = c.same(c.icmp("ne", total, 0), e.src(ins.args[5], "pred"))
     e.dst(target.first, total)
     e.dst(target.second, c.and_(some, given) if joined == "and" else c.or_(some, given))
@@ -64,7 +61,7 @@ def lop3(e: Emitter, ins: Instr) -> None:
 
 @opcode("shl shr", f"{BITS} {INTS}", "int", operands=(3, 3))
 def shift(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     a, n = e.src(ins.args[1], kind), e.src(ins.args[2], "u32")
     width = WIDTH[kind]
     e.dst(ins.args[0], shift_by(e, ins.name, a, n, width, signed(kind)), signed=signed(kind))
@@ -88,21 +85,21 @@ def shift_by(e: Emitter, name: str, a: V, n: V, width: int, arithmetic: bool) ->
 
 @opcode("shf", "l r clamp wrap b32", "int", operands=(4, 4))
 def funnel(e: Emitter, ins: Instr) -> None:
-    c = e.c
+    c, way, mode = e.c, one_of(ins, "l", "r"), one_of(ins, "wrap", "clamp")
     low, high, n = e.src(ins.args[1], "b32"), e.src(ins.args[2], "b32"), e.src(ins.args[3], "u32")
-    n = c.and_(n, 31) if "wrap" in ins.mods else c.intrinsic("umin", n, const(n.t, 32))
+    n = c.and_(n, 31) if mode == "wrap" else c.intrinsic("umin", n, const(n.t, 32))
     if any(is_vec(x.t) for x in (low, high, n)):
         low, high, n = e.vector(low), e.vector(high), e.vector(n)
     pair = c.or_(c.shl(c.zext(high, "i64"), 32), c.zext(low, "i64"))
     amount = c.zext(n, "i64")
-    out = c.lshr(c.shl(pair, amount), 32) if "l" in ins.mods else c.lshr(pair, amount)
+    out = c.lshr(c.shl(pair, amount), 32) if way == "l" else c.lshr(pair, amount)
     e.dst(ins.args[0], c.trunc(out, "i32"))
 
 
 @opcode("bfe", "u32 s32 u64 s64", "int", operands=(4, 4))
 def field_extract(e: Emitter, ins: Instr) -> None:
     """Position and length are 8-bit; beyond the width, zeros or the sign bit are read."""
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     width = WIDTH[kind]
     a = e.src(ins.args[1], kind)
     pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[2:4])
@@ -121,7 +118,7 @@ def field_extract(e: Emitter, ins: Instr) -> None:
 
 @opcode("bfi", "b32 b64", "int", operands=(5, 5))
 def field_insert(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     width = WIDTH[kind]
     a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
     pos, length = (c.and_(e.src(arg, "u32"), 255) for arg in ins.args[3:5])
@@ -136,7 +133,7 @@ def field_insert(e: Emitter, ins: Instr) -> None:
 
 @opcode("popc clz brev", "b32 b64", "int", operands=(2, 2))
 def count_bits(e: Emitter, ins: Instr) -> None:
-    a, c = e.src(ins.args[1], ins.mods[-1]), e.c
+    a, c = e.src(ins.args[1], type_of(ins)), e.c
     if ins.name == "brev":
         e.dst(ins.args[0], c.intrinsic("bitreverse", a))
         return
@@ -146,7 +143,7 @@ def count_bits(e: Emitter, ins: Instr) -> None:
 
 @opcode("bfind", "shiftamt u32 s32 u64 s64", "int", operands=(2, 2))
 def find_top(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     a = e.src(ins.args[1], kind)
     width = WIDTH[kind]
     if signed(kind):
@@ -214,14 +211,14 @@ def permute(e: Emitter, ins: Instr) -> None:
 @opcode("bmsk", "clamp wrap b32", "int", operands=(3, 3))
 def bit_mask(e: Emitter, ins: Instr) -> None:
     """`b` bits set from position `a` on."""
-    c = e.c
+    c, mode = e.c, one_of(ins, "clamp", "wrap")
     a, b = _pair(e, ins.args[1], ins.args[2], "b32")
     start, width = c.and_(a, 31), c.and_(b, 31)
     ones = const(a.t, -1)
     total = c.add(start, width)
     low = c.bin("shl", ones, start)
     high = c.select(c.icmp("ult", total, 32), c.bin("shl", ones, c.and_(total, 31)), const(a.t, 0))
-    if "clamp" in ins.mods:
+    if mode == "clamp":
         low = c.select(c.icmp("ult", a, 32), low, const(a.t, 0))
         high = c.select(c.icmp("ult", c.or_(a, b), 32), high, const(a.t, 0))
     e.dst(ins.args[0], c.and_(low, c.not_(high)))
@@ -230,14 +227,14 @@ def bit_mask(e: Emitter, ins: Instr) -> None:
 @opcode("szext", "clamp wrap u32 s32", "int", operands=(3, 3))
 def extend_low_bits(e: Emitter, ins: Instr) -> None:
     """The low `b` bits of `a`, extended by sign or zero."""
-    c = e.c
+    c, mode, kind = e.c, one_of(ins, "clamp", "wrap"), type_of(ins)
     a, b = _pair(e, ins.args[1], ins.args[2], "b32")
     width = c.and_(b, 31)
     mask = c.bin("shl", const(a.t, -1), width)
-    if "clamp" in ins.mods:
+    if mode == "clamp":
         mask = c.select(c.icmp("ult", b, 32), mask, const(a.t, 0))
     value = c.and_(a, c.not_(mask))
-    if "s32" in ins.mods:
+    if kind == "s32":
         sign = c.and_(c.lshr(a, c.and_(c.sub(width, 1), 31)), 1)
         negative = c.and_(c.icmp("ne", sign, 0), c.icmp("ne", width, 0))
         value = c.or_(value, c.select(negative, mask, const(a.t, 0)))

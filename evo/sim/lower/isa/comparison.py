@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.llvm_values import V, elem, is_vec
+from evo.sim.lower.isa.opcode_table import refuse
+from evo.sim.ptx.ast import Instr
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -13,6 +15,14 @@ FLOAT_COMPARISONS = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "num": "ord", "nan": "uno",
     "equ": "ueq", "neu": "une", "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge",
 }  # fmt: skip
+
+
+def combined(ins: Instr) -> str | None:
+    """How the result of a comparison is joined with a third operand; None if there is none."""
+    found = [mod for mod in ins.mods if mod in ("and", "or", "xor")]
+    if len(found) != len(ins.args) - 3:
+        raise refuse(ins, "operands")
+    return found[0] if found else None
 
 
 def pick_extremum(e: Emitter, name: str, a: V, b: V, *, nan: bool) -> V:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from evo.sim.abi import CONST_BASE, GLOBAL_BASE, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 from evo.sim.llvm_values import V, const, elem, fconst, is_vec
 from evo.sim.lower.isa.eight_bit import EIGHT, convert_eight
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.lower.isa.rounding import directed, flush, narrow, narrow_directed, odd, saturate, stepped, two_sum, widen
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Sym, Vec
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ALL = "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 bf16 f32 f64 f16x2 bf16x2 tf32"
 _FLOAT = {"f16", "bf16", "f32", "f64"}
+_NUMBERS = {*["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"], *_FLOAT}
 _WINDOWS = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
 _SPANS = {
     "shared": (SHARED_WINDOW, WINDOW_SIZE),
@@ -27,7 +28,7 @@ _SPANS = {
 
 @opcode("mov", _ALL, "mov", operands=(2, 2))
 def move(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     target, source = ins.args
     if isinstance(target, Vec) and isinstance(source, Vec):
         raise refuse(ins)
@@ -36,13 +37,9 @@ def move(e: Emitter, ins: Instr) -> None:
     elif isinstance(source, Vec):
         _pack(e, ins, target, source, kind)
     elif isinstance(source, Sym):
-        e.dst(target, const(f"i{WIDTH[kind]}", _symbol(e, source)))
+        e.dst(target, const(f"i{WIDTH[kind]}", e.address_of(source)))
     else:
         e.dst(target, e.src(source, kind if kind not in ("f16", "bf16") else "b16"), signed=kind[0] == "s")
-
-
-def _symbol(e: Emitter, source: Sym) -> int:
-    return e.address_of(source)
 
 
 def _unpack(e: Emitter, ins: Instr, target: Vec, source: Operand, kind: str) -> None:
@@ -70,7 +67,7 @@ def _pack(e: Emitter, ins: Instr, target: Operand, source: Vec, kind: str) -> No
 @opcode("cvta", "to global shared local const param shared::cta u32 u64", "int", operands=(2, 2))
 def convert_address(e: Emitter, ins: Instr) -> None:
     """Generic <-> space: global and const are the identity, the others have windows."""
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     if kind != "u64":
         raise refuse(ins)
     base = next((_WINDOWS[mod] for mod in ins.mods if mod in _WINDOWS), 0)
@@ -86,7 +83,7 @@ def in_space(e: Emitter, ins: Instr) -> None:
     """Does a generic address lie in the window of a space? The global one holds the rest, parameters included."""
     c = e.c
     address = e.src(ins.args[1], "u64")
-    space = ins.mods[-1].split("::")[0]
+    space = one_of(ins, *_WINDOWS, "global", "const").split("::")[0]
     inside = {name: c.icmp("ult", c.sub(address, base), size) for name, (base, size) in _SPANS.items()}
     inside["global"] = c.not_(c.or_(c.or_(inside["shared"], inside["local"]), inside["const"]))
     e.dst(ins.args[0], inside[space])
@@ -97,9 +94,8 @@ def _pack_saturated(e: Emitter, ins: Instr) -> None:
     c = e.c
     kinds = ins.mods[2:]
     narrow, short = ("s16", "u16"), ("s8", "u8")
-    if ins.mods[:2] != ("pack", "sat") or kinds[1:] != (("s32",) if kinds[0] in narrow else ("s32", "b32")):
-        raise refuse(ins)
-    if kinds[0] not in (*narrow, *short) or len(ins.args) != (3 if kinds[0] in narrow else 4):
+    legal = [(kind, "s32") for kind in narrow] + [(kind, "s32", "b32") for kind in short]
+    if ins.mods[:2] != ("pack", "sat") or kinds not in legal or len(ins.args) != len(kinds) + 1:
         raise refuse(ins)
     width = WIDTH[kinds[0]]
     low = -(1 << width - 1) if kinds[0][0] == "s" else 0
@@ -136,7 +132,7 @@ def convert(e: Emitter, ins: Instr) -> None:
     if to in ("f16x2", "bf16x2"):
         _pack_halves(e, ins, to, source)
         return
-    if len(ins.args) != 2 or "satfinite" in ins.mods:
+    if len(ins.args) != 2 or "satfinite" in ins.mods or source not in _NUMBERS or to not in (*_NUMBERS, "tf32"):
         raise refuse(ins)
     if to == "tf32":
         _to_tf32(e, ins, source)
@@ -278,10 +274,11 @@ def _pack_halves(e: Emitter, ins: Instr, to: str, source: str) -> None:
 
 def _to_tf32(e: Emitter, ins: Instr, source: str) -> None:
     c = e.c
-    if source != "f32" or ins.mods[0] not in ("rna", "rn"):
+    mode = one_of(ins, "rna", "rn")
+    if source != "f32":
         raise refuse(ins)
     bits = e.src(ins.args[1], "b32")
-    half = const(bits.t, 0x1000) if ins.mods[0] == "rna" else c.add(c.and_(c.lshr(bits, 13), 1), 0xFFF)
+    half = const(bits.t, 0x1000) if mode == "rna" else c.add(c.and_(c.lshr(bits, 13), 1), 0xFFF)
     rounded = c.and_(c.add(bits, half), 0xFFFFE000)
     special = c.icmp("eq", c.and_(bits, 0x7F800000), 0x7F800000)
     e.dst(ins.args[0], c.select(special, bits, rounded))

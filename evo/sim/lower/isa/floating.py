@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from evo.sim.llvm_values import V, elem, fconst, is_vec
 from evo.sim.lower.isa import approx
 from evo.sim.lower.isa import directed as exact
-from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, pick_extremum
+from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
 from evo.sim.lower.isa.half import HALF, half_arithmetic, half_compare
 from evo.sim.lower.isa.integer import INTEGER
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, only, opcode, refuse, type_of, types_of
 from evo.sim.lower.isa.rounding import directed, flush, saturate, signed_zero, two_sum
-from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
+from evo.sim.ptx.ast import Instr, Operand, Pair
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -41,15 +41,14 @@ def finish(e: Emitter, ins: Instr, value: V) -> None:
 @opcode("add sub mul", f"cc lo hi wide {ROUND} ftz sat {TYPES}", "alu", operands=(3, 3))
 @opcode("div", f"{ROUND} approx full ftz {TYPES}", "alu", operands=(3, 3))
 def arithmetic(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     if kind in HALF:
         half_arithmetic(e, ins)
         return
     if kind not in ("f32", "f64"):
-        _only(ins, {"cc", "lo", "hi", "wide", "sat"})
         INTEGER[ins.name](e, ins)
         return
-    _only(ins, {*ROUND.split(), "ftz", "sat", *(("approx", "full") if ins.name == "div" else ())})
+    only(ins, *ROUND.split(), "ftz", "sat", *(("approx", "full") if ins.name == "div" else ()))
     a, b = e.c.same(*float_sources(e, ins, 2, kind))
     mode = _mode(ins)
     if mode == "rn":
@@ -75,23 +74,17 @@ def _directed_sum(e: Emitter, a: V, b: V, mode: str) -> V:
     return directed(e, signed_zero(e, total, mode, a, b), error, mode)
 
 
-def _only(ins: Instr, legal: set[str]) -> None:
-    for mod in ins.mods[:-1]:
-        if mod not in legal:
-            raise refuse(ins, f".{mod}")
-
-
 def _mode(ins: Instr) -> str:
     return next((m for m in ins.mods if m in ("rz", "rm", "rp")), "rn")
 
 
 @opcode("fma", f"{ROUND} ftz sat relu f32 f64 f16 f16x2 bf16 bf16x2", "fp", operands=(4, 4))
 def fused(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     if kind in HALF:
         half_arithmetic(e, ins)
         return
-    _only(ins, {*ROUND.split(), "ftz", "sat"})
+    only(ins, *ROUND.split(), "ftz", "sat")
     c = e.c
     a, b, d = float_sources(e, ins, 3, kind)
     if any(is_vec(x.t) for x in (a, b, d)):
@@ -110,7 +103,7 @@ def fused(e: Emitter, ins: Instr) -> None:
 
 @opcode("mad", f"lo hi wide cc sat {ROUND} ftz {TYPES}", "alu", operands=(4, 4))
 def multiply_add(e: Emitter, ins: Instr) -> None:
-    if ins.mods[-1] in ("f32", "f64"):
+    if type_of(ins) in ("f32", "f64"):
         fused(e, ins)
     else:
         INTEGER["mad"](e, ins)
@@ -118,15 +111,14 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
 
 @opcode("min max", f"ftz NaN xorsign abs relu {TYPES} u16x2 s16x2", "alu", operands=(3, 3))
 def extremum(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     if kind in HALF:
         half_arithmetic(e, ins)
         return
     if kind not in ("f32", "f64"):
-        _only(ins, {"relu"} if kind == "s32" else set())
         INTEGER[ins.name](e, ins)
         return
-    _only(ins, {"ftz", "NaN", "xorsign", "abs"})
+    only(ins, "ftz", "NaN", "xorsign", "abs")
     values = [e.src(arg, kind) for arg in ins.args[1:3]]
     if "ftz" in ins.mods:
         values = [flush(e, v, always=True) for v in values]
@@ -145,7 +137,7 @@ def extremum(e: Emitter, ins: Instr) -> None:
 
 @opcode("neg abs", f"ftz {TYPES}", "alu", operands=(2, 2))
 def negate(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     if kind in HALF:
         half_arithmetic(e, ins)
         return
@@ -160,7 +152,7 @@ def negate(e: Emitter, ins: Instr) -> None:
 
 @opcode("copysign", "f32 f64", "alu", operands=(3, 3))
 def copy_sign(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
     a, b = e.c.same(a, b)
     e.dst(ins.args[0], e.c.intrinsic("copysign", b, a))
@@ -168,7 +160,7 @@ def copy_sign(e: Emitter, ins: Instr) -> None:
 
 @opcode("testp", "finite infinite number notanumber normal subnormal f32 f64", "alu", operands=(2, 2))
 def test_property(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     x = e.src(ins.args[1], kind)
     size = c.intrinsic("fabs", x)
     infinity = fconst(x.t, math.inf)
@@ -181,12 +173,12 @@ def test_property(e: Emitter, ins: Instr) -> None:
         "normal": lambda: c.and_(c.fcmp("olt", size, infinity), c.fcmp("oge", size, least)),
         "subnormal": lambda: c.and_(c.fcmp("olt", size, least), c.fcmp("ogt", size, fconst(x.t, 0.0))),
     }
-    e.dst(ins.args[0], tests[ins.mods[0]]())
+    e.dst(ins.args[0], tests[one_of(ins, *tests)]())
 
 
 @opcode("rcp sqrt rsqrt", f"{ROUND} approx ftz f32 f64", "sfu", operands=(2, 2))
 def reciprocal(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = type_of(ins), e.c
     (a,) = float_sources(e, ins, 1, kind)
     if _mode(ins) != "rn":
         if ins.name == "rsqrt":
@@ -204,7 +196,7 @@ def reciprocal(e: Emitter, ins: Instr) -> None:
 
 @opcode("ex2 lg2 sin cos tanh", "approx ftz f32 f16 f16x2 bf16 bf16x2", "sfu", operands=(2, 2))
 def approximate(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     if kind in HALF:
         half_arithmetic(e, ins)
         return
@@ -215,12 +207,11 @@ def approximate(e: Emitter, ins: Instr) -> None:
 _SIGNED = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
 _UNSIGNED = {"lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
 COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
-_BOOL = ("and", "or", "xor")
 
 
-def compare(e: Emitter, ins: Instr, how: str, kind: str, left: Operand, right: Operand) -> V:
+def compare(e: Emitter, ins: Instr, kind: str, left: Operand, right: Operand) -> V:
     """A comparison as a predicate value."""
-    c = e.c
+    c, how = e.c, one_of(ins, *COMPARE.split())
     a, b = c.same(e.src(left, kind), e.src(right, kind))
     if kind in ("f32", "f64"):
         if "ftz" in ins.mods:
@@ -238,19 +229,18 @@ def compare(e: Emitter, ins: Instr, how: str, kind: str, left: Operand, right: O
 
 @opcode("setp", f"{COMPARE} and or xor ftz b16 b32 b64 {TYPES}", "alu", operands=(3, 4))
 def set_predicate(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
+    only(ins, *COMPARE.split(), "and", "or", "xor", "ftz")
     if kind in HALF:
         half_compare(e, ins)
         return
-    write_predicates(e, ins, compare(e, ins, ins.mods[0], kind, ins.args[1], ins.args[2]))
+    write_predicates(e, ins, compare(e, ins, kind, ins.args[1], ins.args[2]))
 
 
 def write_predicates(e: Emitter, ins: Instr, result: V) -> None:
     """p, or p|q where q is the negated comparison; both combined with the third operand if there is one."""
     c = e.c
-    boolean = next((m for m in ins.mods if m in _BOOL), None)
-    if (boolean is None) != (len(ins.args) == 3):
-        raise refuse(ins, "operands")
+    boolean = combined(ins)
     targets = [ins.args[0]]
     values = [result]
     if isinstance(ins.args[0], Pair):
@@ -266,15 +256,12 @@ def write_predicates(e: Emitter, ins: Instr, result: V) -> None:
 @opcode("set", f"{COMPARE} and or xor ftz b16 b32 b64 {TYPES}", "alu", operands=(3, 4))
 def set_value(e: Emitter, ins: Instr) -> None:
     c = e.c
-    types = [m for m in ins.mods if m in WIDTH]
-    if len(types) != 2:
-        raise refuse(ins)
-    target, kind = types
+    target, kind = types_of(ins, 2)
     if kind in HALF:
         half_compare(e, ins)
         return
-    result = compare(e, ins, ins.mods[0], kind, ins.args[1], ins.args[2])
-    boolean = next((m for m in ins.mods if m in _BOOL), None)
+    result = compare(e, ins, kind, ins.args[1], ins.args[2])
+    boolean = combined(ins)
     if boolean is not None:
         result = c.bin(boolean, *c.same(result, e.src(ins.args[3], "pred")))
     if target == "f32":
@@ -288,7 +275,7 @@ def set_value(e: Emitter, ins: Instr) -> None:
 
 @opcode("selp", f"b16 b32 b64 {TYPES}", "alu", operands=(4, 4))
 def select(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = type_of(ins)
     a, b = e.src(ins.args[1], kind), e.src(ins.args[2], kind)
     choice = e.src(ins.args[3], "pred")
     e.dst(ins.args[0], choose(e, choice, a, b), signed=kind[0] == "s")
@@ -302,8 +289,8 @@ def choose(e: Emitter, choice: V, a: V, b: V) -> V:
 
 @opcode("slct", "ftz b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64", "alu", operands=(4, 4))
 def slct(e: Emitter, ins: Instr) -> None:
-    types = [m for m in ins.mods if m in WIDTH]
-    if len(types) != 2 or types[1] not in ("s32", "f32"):
+    types = types_of(ins, 2)
+    if types[1] not in ("s32", "f32"):
         raise refuse(ins)
     a, b = e.src(ins.args[1], types[0]), e.src(ins.args[2], types[0])
     x = e.src(ins.args[3], types[1])

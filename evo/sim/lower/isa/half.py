@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from evo.sim.llvm_values import V, const, fconst, is_vec
 from evo.sim.lower.isa.approx import approximation
-from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, pick_extremum
-from evo.sim.lower.isa.opcode_table import refuse
+from evo.sim.lower.isa.comparison import FLOAT_COMPARISONS, combined, pick_extremum
+from evo.sim.lower.isa.opcode_table import one_of, only, refuse, type_of
 from evo.sim.lower.isa.rounding import flush, narrow, odd, odd_sum, saturate, two_sum, widen
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Pair
 
@@ -38,10 +38,10 @@ def join(e: Emitter, values: list[V]) -> V:
 
 
 def half_arithmetic(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
-    for mod in ins.mods[:-1]:
-        if mod not in _LEGAL.get(ins.name, set()):
-            raise refuse(ins, f".{mod}")
+    kind = type_of(ins)
+    if ins.name not in _LEGAL:
+        raise refuse(ins, f"type .{kind}")
+    only(ins, *_LEGAL[ins.name])
     base = kind.removesuffix("x2")
     columns = [parts(e, arg, kind) for arg in ins.args[1:]]
     out = []
@@ -96,11 +96,8 @@ def half_compare(e: Emitter, ins: Instr) -> None:
     """setp and set on 16-bit floats, packed or not."""
     c = e.c
     types = [m for m in ins.mods if m in WIDTH]
-    kind, how = types[-1], ins.mods[0]
+    kind, how, boolean = types[-1], one_of(ins, *FLOAT_COMPARISONS), combined(ins)
     base = kind.removesuffix("x2")
-    boolean = next((m for m in ins.mods if m in ("and", "or", "xor")), None)
-    if how not in FLOAT_COMPARISONS:
-        raise refuse(ins, f".{how}")
     found = []
     for a, b in zip(parts(e, ins.args[1], kind), parts(e, ins.args[2], kind), strict=True):
         left, right = c.same(a, b)

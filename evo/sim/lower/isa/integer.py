@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from evo.sim.llvm_values import V, const, elem, is_vec
-from evo.sim.lower.isa.opcode_table import CARRY, Emit, opcode, refuse
+from evo.sim.lower.isa.opcode_table import CARRY, Emit, one_of, only, opcode, refuse, type_of, types_of
 from evo.sim.ptx.ast import WIDTH, Instr
 
 if TYPE_CHECKING:
@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 
 INTS = "u16 u32 u64 s16 s32 s64"
 BITS = "b16 b32 b64"
+_LEGAL = {
+    "add": ("cc", "sat"), "sub": ("cc", "sat"), "mul": ("lo", "hi", "wide"), "mad": ("lo", "hi", "wide", "cc"),
+    "min": ("relu",), "max": ("relu",), "addc": ("cc",), "subc": ("cc",), "madc": ("lo", "hi", "cc"),
+    "mul24": ("lo", "hi"), "mad24": ("lo", "hi"),
+}  # fmt: skip
+
+
+def integer_type(ins: Instr) -> str:
+    """The type of an instruction that computes with integers; other modifiers than its own are refused."""
+    only(ins, *_LEGAL.get(ins.name, ()))
+    return type_of(ins, INTS.split())
 
 
 def sources(e: Emitter, ins: Instr, kind: str, count: int = 2) -> list[V]:
@@ -32,7 +43,7 @@ def extend(e: Emitter, x: V, t: str, kind: str) -> V:
 
 
 def add_sub(e: Emitter, ins: Instr) -> None:
-    kind, name = ins.mods[-1], ins.name
+    kind, name = integer_type(ins), ins.name
     a, b = sources(e, ins, kind)
     c = e.c
     if "cc" in ins.mods:
@@ -64,7 +75,7 @@ def _carry_in(e: Emitter, ins: Instr) -> V:
 
 def add_carry(e: Emitter, ins: Instr) -> None:
     """addc, subc: add with the carry of the preceding .cc instruction."""
-    kind = ins.mods[-1]
+    kind = integer_type(ins)
     a, b = sources(e, ins, kind)
     c = e.c
     flag = _carry_in(e, ins)
@@ -87,25 +98,23 @@ def add_carry(e: Emitter, ins: Instr) -> None:
 
 
 def multiply(e: Emitter, ins: Instr) -> None:
-    kind = ins.mods[-1]
+    kind = integer_type(ins)
     a, b = sources(e, ins, kind)
     e.dst(ins.args[0], product(e, ins, a, b), signed=signed(kind))
 
 
 def product(e: Emitter, ins: Instr, a: V, b: V) -> V:
-    kind, c = ins.mods[-1], e.c
-    if "lo" in ins.mods:
+    kind, c, part = integer_type(ins), e.c, one_of(ins, "lo", "hi", "wide")
+    if part == "lo":
         return c.mul(a, b)
+    if part == "wide" and WIDTH[kind] == 64:
+        raise refuse(ins, "128-bit result")
     big = c.mul(extend(e, a, wide(kind), kind), extend(e, b, wide(kind), kind))
-    if "wide" in ins.mods:
-        return big
-    if "hi" in ins.mods:
-        return c.trunc(c.lshr(big, WIDTH[kind]), f"i{WIDTH[kind]}")
-    raise refuse(ins, "needs .lo, .hi or .wide")
+    return big if part == "wide" else c.trunc(c.lshr(big, WIDTH[kind]), f"i{WIDTH[kind]}")
 
 
 def multiply_add(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = integer_type(ins), e.c
     a, b = sources(e, ins, kind)
     p = product(e, ins, a, b)
     third = f"{kind[0]}{2 * WIDTH[kind]}" if "wide" in ins.mods else kind
@@ -123,18 +132,19 @@ def multiply_add(e: Emitter, ins: Instr) -> None:
         out = c.icmp("ult", total, p)
     if "cc" in ins.mods:
         e.write(CARRY, out)
-    if "sat" in ins.mods:
-        raise refuse(ins)
     e.dst(ins.args[0], total, signed=signed(kind))
 
 
 def mul24(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = integer_type(ins), e.c
+    part = one_of(ins, "lo", "hi")
+    if len(ins.args) != (4 if ins.name == "mad24" else 3):
+        raise refuse(ins, "operands")
     parts = []
     for x in sources(e, ins, kind):
         high = c.shl(x, 8)
         parts.append(c.ashr(high, 8) if signed(kind) else c.lshr(high, 8))
-    if "hi" in ins.mods:  # bits 16 to 47 of the product
+    if part == "hi":  # bits 16 to 47 of the product
         widen = c.sext if signed(kind) else c.zext
         total = c.trunc(c.lshr(c.mul(*(widen(x, "i64") for x in parts)), 16), "i32")
     else:
@@ -146,7 +156,7 @@ def mul24(e: Emitter, ins: Instr) -> None:
 
 def divide(e: Emitter, ins: Instr) -> None:
     """Integer div and rem; division by zero gives all ones (rem: the dividend), as the hardware sequence does."""
-    kind, c = ins.mods[-1], e.c
+    kind, c = integer_type(ins), e.c
     a, b = c.same(*sources(e, ins, kind))
     zero = c.icmp("eq", b, 0)
     safe = c.select(zero, const(b.t, 1), b)
@@ -165,23 +175,25 @@ def divide(e: Emitter, ins: Instr) -> None:
 
 
 def extremum(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = integer_type(ins), e.c
     a, b = c.same(*sources(e, ins, kind))
     out = c.intrinsic(f"{'s' if signed(kind) else 'u'}{ins.name}", a, b)
     if "relu" in ins.mods:
+        if kind != "s32":
+            raise refuse(ins, ".relu")
         out = c.intrinsic("smax", out, const(out.t, 0))
     e.dst(ins.args[0], out, signed=signed(kind))
 
 
 def negate(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = integer_type(ins), e.c
     (a,) = sources(e, ins, kind, 1)
     e.dst(ins.args[0], c.neg(a) if ins.name == "neg" else c.intrinsic("abs", a, False), signed=True)
 
 
 @opcode("sad", INTS, "int", operands=(4, 4))
 def sad(e: Emitter, ins: Instr) -> None:
-    kind, c = ins.mods[-1], e.c
+    kind, c = integer_type(ins), e.c
     a, b = c.same(*sources(e, ins, kind))
     less = c.icmp("slt" if signed(kind) else "ult", a, b)
     gap = c.select(less, c.sub(b, a), c.sub(a, b))
@@ -190,15 +202,13 @@ def sad(e: Emitter, ins: Instr) -> None:
 
 @opcode("dp4a dp2a", "u32 s32 lo hi", "int", operands=(4, 4))
 def dot(e: Emitter, ins: Instr) -> None:
-    types = [m for m in ins.mods if m in ("u32", "s32")]
-    c = e.c
-    if len(types) != 2:
-        raise refuse(ins)
+    types, c = types_of(ins, 2), e.c
+    half = one_of(ins, "lo", "hi") if ins.name == "dp2a" else "lo"
     a, b, total = sources(e, ins, "b32", 3)
     step, parts = (8, 4) if ins.name == "dp4a" else (16, 2)
     for part in range(parts):
         x = _piece(e, a, part * step, step, signed(types[0]))
-        offset = part * 8 + (16 if "hi" in ins.mods else 0)
+        offset = part * 8 + (16 if half == "hi" else 0)
         y = _piece(e, b, offset, 8, signed(types[1]))
         total = c.add(total, c.mul(x, y))
     e.dst(ins.args[0], total)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evo.sim.abi import CTX, REC, WARP_SCRATCH
 from evo.sim.errors import PtxError
 from evo.sim.llvm_values import V, const, is_vec
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
 from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
@@ -51,6 +51,8 @@ def address(e: Emitter, mem: Operand, kind: str = "u64") -> V:
     if isinstance(mem.base, Sym):
         return const(f"i{WIDTH[kind]}", e.address_of(mem.base) + mem.offset)
     width = WIDTH[e.registers[mem.base.name]]
+    if width not in (32, 64):
+        raise e.refuse(f"an address of {width} bits")
     base = e.src(mem.base, f"u{width}")
     if width < WIDTH[kind]:
         base = e.c.zext(base, f"i{WIDTH[kind]}")
@@ -62,7 +64,6 @@ def address(e: Emitter, mem: Operand, kind: str = "u64") -> V:
 def shared_address(e: Emitter, mem: Operand) -> V:
     """A shared address as i32; a 64-bit one beyond 4 GiB stays out of bounds. Keeps the low bits for alignment."""
     c = e.c
-    assert isinstance(mem, Mem)
     value = address(e, mem, "u32")
     if value.t.endswith("i64") or value.t.endswith("i64>"):
         low = c.and_(value, 0xFFFFFFFF)
@@ -73,8 +74,7 @@ def shared_address(e: Emitter, mem: Operand) -> V:
 
 @opcode("ld", f"{_CACHE} global shared shared::cta const param local v2 v4 v8 {_TYPES}", "mem", operands=(2, 2))
 def load(e: Emitter, ins: Instr) -> None:
-    space, kind = space_of(ins), ins.mods[-1]
-    count = next((int(m[1]) for m in ins.mods if m in ("v2", "v4", "v8")), 1)
+    space, kind, count = space_of(ins), type_of(ins), vector_length(ins)
     width = WIDTH[kind] // 8 * count
     if width > 16:
         raise refuse(ins, "wider than 16 bytes")
@@ -93,7 +93,8 @@ def _param_place(e: Emitter, ins: Instr, width: int) -> tuple[V, bool]:
     """Where a parameter's bytes are: one place for all lanes (then True), or 32 packed lanes."""
     c = e.c
     mem = ins.args[1]
-    assert isinstance(mem, Mem)
+    if not isinstance(mem, Mem):
+        raise refuse(ins, "address form")
     if isinstance(mem.base, Sym) or mem.base is None:
         at = mem.offset + (e.address_of(mem.base) if mem.base else 0)
         if not 0 <= at <= e.param_bytes - width:
@@ -194,16 +195,18 @@ def interleave(e: Emitter, values: list[V]) -> V:
     return c.shuffle(low, high, [i // 4 + 32 * (i % 4) for i in range(128)])
 
 
-def store_operands(e: Emitter, arg: Operand, kind: str) -> tuple[list[V], int]:
-    items = arg.items if isinstance(arg, Vec) else (arg,)
-    return [e.vector(e.src(item, f"b{WIDTH[kind]}")) for item in items], WIDTH[kind] // 8 * len(items)
+def vector_length(ins: Instr) -> int:
+    return next((int(mod[1]) for mod in ins.mods if mod in ("v2", "v4", "v8")), 1)
 
 
 @opcode("st", f"{_CACHE} global shared shared::cta local v2 v4 {_TYPES}", "mem", results=0, operands=(2, 2))
 def store(e: Emitter, ins: Instr) -> None:
     c = e.c
-    space, kind = space_of(ins), ins.mods[-1]
-    values, width = store_operands(e, ins.args[1], kind)
+    space, kind = space_of(ins), type_of(ins)
+    items = ins.args[1].items if isinstance(ins.args[1], Vec) else (ins.args[1],)
+    if len(items) != vector_length(ins):
+        raise refuse(ins, "vector length")
+    values, width = [e.vector(e.src(item, f"b{WIDTH[kind]}")) for item in items], WIDTH[kind] // 8 * len(items)
     if width > 16:
         raise refuse(ins, "wider than 16 bytes")
     addr = shared_address(e, ins.args[0]) if space == "shared" else address(e, ins.args[0])

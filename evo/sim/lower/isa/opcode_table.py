@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evo.sim.errors import UnsupportedInstruction
 from evo.sim.lower.cfg import reads_of
-from evo.sim.ptx.ast import Instr, Pair, Reg, Vec
+from evo.sim.ptx.ast import WIDTH, Instr, Pair, Reg, Vec
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -68,6 +68,36 @@ def check(ins: Instr) -> Spec:
 
 def refuse(ins: Instr, why: str = "") -> UnsupportedInstruction:
     return UnsupportedInstruction(ins.spelling, line=ins.line, text=ins.text, why=why)
+
+
+def type_of(ins: Instr, legal: Container[str] = WIDTH) -> str:
+    """The type that an instruction ends with."""
+    if not ins.mods or ins.mods[-1] not in WIDTH or ins.mods[-1] not in legal:
+        raise refuse(ins, f"type .{ins.mods[-1]}" if ins.mods else "it needs a type")
+    return ins.mods[-1]
+
+
+def types_of(ins: Instr, count: int) -> tuple[str, ...]:
+    """The types of an instruction that has so many."""
+    types = tuple(mod for mod in ins.mods if mod in WIDTH)
+    if len(types) != count:
+        raise refuse(ins, f"it needs {count} types")
+    return types
+
+
+def one_of(ins: Instr, *choices: str) -> str:
+    """The one modifier of these that an instruction has."""
+    found = [mod for mod in ins.mods if mod in choices]
+    if len(found) != 1:
+        raise refuse(ins, f"it needs one of {', '.join(f'.{choice}' for choice in choices)}")
+    return found[0]
+
+
+def only(ins: Instr, *legal: str) -> None:
+    """Refuse every other modifier before the type."""
+    for mod in ins.mods[:-1]:
+        if mod not in legal:
+            raise refuse(ins, f".{mod}")
 
 
 def _registers(arg: object) -> Iterator[str]:

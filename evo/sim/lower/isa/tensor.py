@@ -8,7 +8,7 @@ from evo.sim.abi import WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import const
 from evo.sim.lower.isa.load_store import shared_address
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Operand, Vec
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.tensor import MMA_A, MMA_B, MMA_C, ldmatrix, mma, mma_f64, stmatrix
@@ -22,7 +22,7 @@ _TRANSPOSE = [8 * (i % 8) + i // 8 for i in range(64)]
 @opcode("ldmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", uniform="never", operands=(2, 2))
 def load_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c
-    count = next((int(m[1]) for m in ins.mods if m in ("x1", "x2", "x4")), 0)
+    count = int(one_of(ins, "x1", "x2", "x4")[1])
     targets = ins.args[0].items if isinstance(ins.args[0], Vec) else (ins.args[0],)
     if len(targets) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
         raise refuse(ins)
@@ -51,7 +51,7 @@ def transpose(e: Emitter, ins: Instr) -> None:
 @opcode("stmatrix", "sync aligned m8n8 x1 x2 x4 trans shared shared::cta b16", "mem", results=0, operands=(2, 2))
 def store_matrix(e: Emitter, ins: Instr) -> None:
     c = e.c
-    count = next((int(m[1]) for m in ins.mods if m in ("x1", "x2", "x4")), 0)
+    count = int(one_of(ins, "x1", "x2", "x4")[1])
     sources = ins.args[1].items if isinstance(ins.args[1], Vec) else (ins.args[1],)
     if len(sources) != count or not ({"shared", "shared::cta"} & set(ins.mods)):
         raise refuse(ins)
@@ -64,6 +64,7 @@ def store_matrix(e: Emitter, ins: Instr) -> None:
     c.call(stmatrix(count), e.ctx, e.warp, e.site(ins), addr, e.active())
 
 
+_SHAPES = {"m8n8k4": 4, "m8n8k16": 16, "m16n8k4": 4, "m16n8k8": 8, "m16n8k16": 16, "m16n8k32": 32}  # their depth
 _DEPTH = {"f16": 8, "bf16": 8, "tf32": 4, "s8": 16, "u8": 16, "e4m3": 16, "e5m2": 16}
 _ACCUMULATORS = {
     "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "s8": ("s32",), "u8": ("s32",), "e4m3": ("f32", "f16"),
@@ -74,26 +75,30 @@ _MIXED = ({"s8", "u8"}, {"e4m3", "e5m2"})  # A and B may differ within one of th
 
 @opcode(
     "mma",
-    "sync aligned m8n8k4 m8n8k16 m16n8k4 m16n8k8 m16n8k16 m16n8k32 row col satfinite "
-    "f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32",
+    f"sync aligned {' '.join(_SHAPES)} row col satfinite f16 bf16 tf32 e4m3 e5m2 f32 f64 s8 u8 s32",
     "mma",
     uniform="never",
     operands=(4, 4),
 )
 def multiply(e: Emitter, ins: Instr) -> None:
     """mma.sync.aligned.shape.row.col[.satfinite].d.a.b.c; m8n8k16 is the upper half of m16n8k16."""
-    types = ins.mods[-4:]
-    saturates = ins.mods[5] == "satfinite" and types[0] == "s32"
-    head = ("sync", "aligned", ins.mods[2], "row", "col", *(("satfinite",) if saturates else ()))
-    if ins.mods[:-4] == ("sync", "aligned", "m8n8k4", "row", "col") and set(types) == {"f64"}:
+    shape, types = one_of(ins, *_SHAPES), ins.mods[-4:]
+    saturates = "satfinite" in ins.mods and types[0] == "s32"
+    if ins.mods[:-4] != ("sync", "aligned", shape, "row", "col", *(("satfinite",) if saturates else ())):
+        raise refuse(ins)
+    if shape == "m8n8k4" and set(types) == {"f64"}:
         _multiply_f64(e, ins)
         return
-    if ins.mods[:-4] != head or ins.mods[2] == "m8n8k4":
-        raise refuse(ins)
     d, a, b, acc = types
-    upper = ins.mods[2] == "m8n8k16"
-    depth = int(ins.mods[2].split("k")[1])
-    if a not in _DEPTH or b not in _DEPTH or depth % _DEPTH[a] or depth // _DEPTH[a] not in (1, 2) or d != acc:
+    upper, depth = shape == "m8n8k16", _SHAPES[shape]
+    if (
+        shape == "m8n8k4"
+        or a not in _DEPTH
+        or b not in _DEPTH
+        or depth % _DEPTH[a]
+        or depth // _DEPTH[a] not in (1, 2)
+        or d != acc
+    ):
         raise refuse(ins)
     blocks = depth // _DEPTH[a]
     if d not in _ACCUMULATORS[a] or (a != b and not any({a, b} <= family for family in _MIXED)):
@@ -145,8 +150,4 @@ def demand_warp(e: Emitter, ins: Instr) -> None:
     with c.if_(torn, likely=False):
         absent = c.zext(c.intrinsic("cttz", c.not_(e.active()), True), "i64")
         lead = c.intrinsic("cttz", e.active(), False)
-        report_here(e, ins, lead, absent)
-
-
-def report_here(e: Emitter, ins: Instr, lead: object, absent: object) -> None:
-    report(e.c, SimFault.BARRIER, e.site(ins), e.warp, lead, const("i64", 0), extra=absent)  # type: ignore[arg-type]
+        report(c, SimFault.BARRIER, e.site(ins), e.warp, lead, const("i64", 0), extra=absent)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.llvm_values import IOTA32, V, const, iconsts, vec
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.ptx.ast import Imm, Instr, Operand, Pair
 from evo.sim.runtime.local_memory import permute_lanes
 
@@ -59,7 +59,7 @@ def shuffle(e: Emitter, ins: Instr) -> None:
     c = e.c
     if "sync" not in ins.mods or len(ins.args) != 5:
         raise refuse(ins, "only .sync")
-    mode = next(m for m in ins.mods if m in ("up", "down", "bfly", "idx"))
+    mode = one_of(ins, "up", "down", "bfly", "idx")
     value = e.vector(e.src(ins.args[1], "b32"))
     fixed = _fixed(e, ins, mode, value)
     if fixed is not None:
@@ -145,19 +145,19 @@ def _predicate_bits(e: Emitter, arg: Operand) -> V:
 
 @opcode("vote", "sync all any uni ballot pred b32", "shuffle", uniform="always", operands=(2, 3))
 def vote(e: Emitter, ins: Instr) -> None:
-    c = e.c
+    c, mode = e.c, one_of(ins, "all", "any", "uni", "ballot")
     if "sync" not in ins.mods or len(ins.args) != 3:
         raise refuse(ins, "only .sync")
     given = _predicate_bits(e, ins.args[1])
-    answer = _Answer(e, ins.args[2], "i32" if "ballot" in ins.mods else "i1")
+    answer = _Answer(e, ins.args[2], "i32" if mode == "ballot" else "i1")
     with each_group(e, ins.args[2]) as (who, lanes):
         bits = c.and_(given, who)
         every, some = c.icmp("eq", bits, who), c.icmp("ne", bits, 0)
-        if "ballot" in ins.mods:
+        if mode == "ballot":
             answer.set(lanes, bits)
-        elif "all" in ins.mods:
+        elif mode == "all":
             answer.set(lanes, every)
-        elif "any" in ins.mods:
+        elif mode == "any":
             answer.set(lanes, some)
         else:
             answer.set(lanes, c.or_(every, c.not_(some)))
@@ -186,8 +186,8 @@ def elect(e: Emitter, ins: Instr) -> None:
 @opcode("redux", "sync add min max and or xor u32 s32 b32", "shuffle", uniform="always", operands=(3, 3))
 def reduce(e: Emitter, ins: Instr) -> None:
     c = e.c
-    op = ins.mods[1]
-    is_signed = ins.mods[-1] == "s32"
+    op = one_of(ins, "add", "min", "max", "and", "or", "xor")
+    is_signed = type_of(ins) == "s32"
     value = e.vector(e.src(ins.args[1], "b32"))
     name = {"min": "smin" if is_signed else "umin", "max": "smax" if is_signed else "umax"}.get(op, op)
     neutral = {"smin": 2**31 - 1, "umin": -1, "smax": -(2**31), "and": -1}.get(name, 0)
@@ -201,7 +201,7 @@ def reduce(e: Emitter, ins: Instr) -> None:
 @opcode("match", "any all sync b32 b64", "shuffle", uniform="never", operands=(3, 3))
 def match(e: Emitter, ins: Instr) -> None:
     c = e.c
-    kind = ins.mods[-1]
+    kind, mode = type_of(ins), one_of(ins, "any", "all")
     value = e.vector(e.src(ins.args[1], kind))
     place = c.var(value.t, value)
     t = "i64" if kind == "b64" else "i32"
@@ -221,7 +221,7 @@ def match(e: Emitter, ins: Instr) -> None:
         full.set(lanes, whole)
         both.set(lanes, c.select(whole, who, 0))
     e.cache = {k: v for k, v in e.cache.items() if k in ("bits", "lanes")}
-    if "any" in ins.mods:
+    if mode == "any":
         e.dst(ins.args[0], result.get())
         return
     target = ins.args[0].first if isinstance(ins.args[0], Pair) else ins.args[0]

@@ -15,7 +15,7 @@ from evo.sim.abi import WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_values import V, const, iconsts, is_vec
 from evo.sim.lower.isa.load_store import LOADS, STORES, address, shared_address, space_of
-from evo.sim.lower.isa.opcode_table import opcode, refuse
+from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
 from evo.sim.lower.isa.tensor import demand_warp
 from evo.sim.ptx.ast import WIDTH, Instr, Operand, Vec
 from evo.sim.runtime.fault_report import report
@@ -50,11 +50,8 @@ class _Fragment:
 
 
 def _shape(ins: Instr) -> tuple[int, int, int]:
-    for mod in ins.mods:
-        found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", mod)
-        if found:
-            return int(found[1]), int(found[2]), int(found[3])
-    raise refuse(ins, "shape")
+    m, n, k = map(int, re.findall(r"\d+", one_of(ins, *_SHAPES.split())))
+    return m, n, k
 
 
 def _fragment(ins: Instr, which: str, layout: str, kind: str) -> _Fragment:
@@ -71,10 +68,9 @@ def _fragment(ins: Instr, which: str, layout: str, kind: str) -> _Fragment:
 
 def _access(ins: Instr) -> tuple[str, str, str]:
     """Matrix, layout and type of a load or store; refuses combinations that PTX does not have."""
-    which, kind = ins.mods[0], ins.mods[-1]
-    layouts = [m for m in ins.mods if m in ("row", "col")]
-    shape = next((m for m in ins.mods if re.fullmatch(r"m\d+n\d+k\d+", m)), "")
-    if ins.mods[1:3] != ("sync", "aligned") or len(layouts) != 1:
+    which, kind = one_of(ins, *("abc" if ins.name == "wmma.load" else "d")), type_of(ins)
+    layout, shape = one_of(ins, "row", "col"), one_of(ins, *_SHAPES.split())
+    if ins.mods[:3] != (which, "sync", "aligned"):
         raise refuse(ins)
     if which in "ab":
         legal = shape in _LEGAL.get(kind, ())
@@ -82,7 +78,7 @@ def _access(ins: Instr) -> tuple[str, str, str]:
         legal = any(shape in _LEGAL[a] and kind in kinds for a, kinds in _ACCUMULATORS.items())
     if not legal or space_of(ins) not in ("global", "shared", "generic"):
         raise refuse(ins, "type and shape")
-    return which, layouts[0], kind
+    return which, layout, kind
 
 
 def access_bytes(ins: Instr) -> int:

@@ -17,8 +17,12 @@ EXTRAS ?= dev,$(CUDA)
 PIP_ARGS ?=
 ARGS ?=
 
+<<<<<<< HEAD
 .PHONY: ready nightly iterate test test-full test-gpu coverage mutation redteam check dist package bench bench-search \
 	docs format clean
+=======
+.PHONY: ready nightly iterate test test-full test-gpu redteam check bench bench-search bench-rules docs format clean
+>>>>>>> 2a8a605 (Rules: evidence on 85 kernels, made by a benchmark, shown in the table of rules; what went and why is in the log)
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.
@@ -85,6 +89,10 @@ bench: $(READY)
 # evo's knob search against others by replay; ARGS='--seeds 10 --only convolution_A4000' is quicker
 bench-search: $(READY)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search.py $(ARGS)
+
+# What each rewrite rule brings on many kernels, some 40 minutes; ARGS='--rules lanes' is quicker
+bench-rules: $(READY)
+	$(BIN)/python benchmarks/rule_evidence.py $(ARGS)
 
 # The pages that are written from the code
 docs: $(READY)

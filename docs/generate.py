@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ import typer
 
 from evo.cli.app import app
 from evo.operators import RULES, operator_docs
+from evo.records.insights import rule_evidence
+from evo.records.trials import load_records
 from evo.sim.lower.isa import TABLE
 
 DOCS = Path(__file__).parent
@@ -297,9 +300,20 @@ def families_part() -> str:
 
 
 def rules_part() -> str:
-    """All rules by family."""
-    rows = [f"| `rules.{rule.family}` | {rule.name} | {rule.sentence} |" for rule in RULES]
-    return "\n".join(["| operator | rule | does |", "|---|---|---|", *rows, ""])
+    """All rules by family, with what they brought on the kernels of data/rule_evidence.json and in the records."""
+    data = json.loads((DOCS / "data" / "rule_evidence.json").read_text(encoding="utf-8"))
+    measured = {row.rule: row for row in rule_evidence(load_records(DOCS.parent)) if row.timing == "measured"}
+    rows = []
+    for rule in RULES:
+        seen, trials = data["rules"].get(rule.name), measured.get(rule.name)
+        cells = [f"`rules.{rule.family}`", rule.name, rule.sentence]
+        cells += [f"{seen['kernels']}", f"{seen['new_code']} of {seen['tried']}"] if seen else ["", ""]
+        cells.append(f"{seen['best']:.2f}x" if seen and seen["gains"] else "")
+        cells.append(f"{trials.kept} of {trials.trials}, {trials.best or 1:.2f}x" if trials else "")
+        rows.append(f"| {' | '.join(cells)} |")
+    head = f"| operator | rule | does | applies to, of {data['kernels']} kernels | new machine code, of children |"
+    head += " best, modelled | kept of measured trials, best |"
+    return "\n".join([head, "|---|---|---|--:|--:|--:|--:|", *rows, ""])
 
 
 def opcodes_part() -> str:

@@ -21,12 +21,14 @@ import peak  # noqa: E402
 import peer_extension  # noqa: E402
 import peer_kernel_tuner  # noqa: E402
 import report  # noqa: E402
+import rule_evidence  # noqa: E402
 import throughput  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
 from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
 from evo.device.calibrate import Rate  # noqa: E402
 from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
+from evo.operators import RULES  # noqa: E402
 from evo.results import CaseBench, Status, Verdict  # noqa: E402
 from evo.search.screening import Screened  # noqa: E402
 from evo.spec.chips import chip  # noqa: E402
@@ -315,3 +317,25 @@ def test_a_peer_script_that_fails_gives_its_last_words() -> None:
     good = throughput.peer(["-c", "print('x'); print('{\"a\": 1}')"], {}, None)
     assert good["a"] == 1
     assert good["process_s"] > 0
+
+
+# --- the evidence for rules
+
+
+def test_every_rule_has_its_row_of_evidence() -> None:
+    rows = json.loads(rule_evidence.OUT.read_text(encoding="utf-8"))["rules"]
+    missing = [rule.name for rule in RULES if rule.name not in rows]
+    assert not missing, f"python benchmarks/rule_evidence.py --rules {','.join(missing)}"
+
+
+def test_the_evidence_counts_what_a_rule_does_to_a_kernel(tmp_path: Path) -> None:
+    out = tmp_path / "evidence.json"
+    asked = ["--only", "transpose_shared", "--rules", "row_pad,add_bounds,lanes", "--most", "1", "--out", str(out)]
+    assert rule_evidence.main(asked) == 0
+    rows = json.loads(out.read_text(encoding="utf-8"))["rules"]
+    assert rows.keys() == {"row_pad", "add_bounds", "lanes"}
+    assert rows["row_pad"]["gains"] == rows["row_pad"]["correct"] == 1  # it takes the bank conflicts away
+    assert rows["row_pad"]["best"] > 1.2
+    assert rows["row_pad"]["where"] == ["transpose/transpose_shared.cu"]
+    assert (rows["add_bounds"]["kernels"], rows["add_bounds"]["gains"]) == (1, 0)
+    assert rows["lanes"]["kernels"] == 0

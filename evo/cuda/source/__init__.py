@@ -19,13 +19,14 @@ from evo.cuda.source.spans import (
     Span,
     Subscript,
 )
-from evo.cuda.source.statements import Statement
+from evo.cuda.source.statements import CountedFor, Statement
 
 __all__ = [
     "Binary",
     "Call",
     "Change",
     "Classification",
+    "CountedFor",
     "Define",
     "Edit",
     "Function",

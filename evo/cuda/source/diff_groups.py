@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from evo.cuda.source.diff_regions import Region
 from evo.cuda.source.query import Source
-from evo.cuda.source.statements import Statement
+from evo.cuda.source.statements import CountedFor, Statement
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _THREADS = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim|__shared__|__syncthreads|__syncwarp)\b")
@@ -261,7 +261,7 @@ def _path(statements: Sequence[Statement], region: Region) -> tuple[Statement, .
 def _is_seen(name: str, path: Sequence[Statement], other: Region) -> bool:
     """Whether a name that is set at the end of a path means the same at another place."""
     for around in reversed(path):
-        declares = around.kind == "for" and around.name == name and around.start is not None
+        declares = isinstance(around, CountedFor) and around.name == name
         inside = (*around.body, *around.alternative)
         if declares or any(s.kind == "declare" and s.name == name for s in inside):
             return around.span.holds(other.span)

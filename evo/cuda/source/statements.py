@@ -24,8 +24,8 @@ class Statement:
 
     kind: declare (one variable), assign, call, for, if, return, block, empty or other.
     declare: `name` with its `type` (text before the name, `const float `), `dims` and `value`.
-    assign: `target`, `operator` (`=`, `+=` ...) and `value`; `name` where the target is a plain variable.
-    for: `name` runs from `start` while `relation` `limit`, by `step` (`1` for `++`); all empty where it is not counted.
+    assign: `target`, `operator` (`=`, `+=` ...) and `value`; `name` if the target is a plain variable.
+    for: with a `header`; a `CountedFor` if one variable runs up to a limit.
     """
 
     kind: str
@@ -36,10 +36,6 @@ class Statement:
     value: Span | None = None
     target: Span | None = None
     operator: str = ""
-    start: Span | None = None
-    relation: str = ""
-    limit: Span | None = None
-    step: str = ""
     header: Span | None = None
     condition: Span | None = None
     body: tuple[Statement, ...] = ()
@@ -47,19 +43,32 @@ class Statement:
     alternative: tuple[Statement, ...] = ()
     reads: frozenset[str] = field(default=frozenset(), compare=False)  # every name in it, written ones too
 
-    @property
-    def is_counted(self) -> bool:
-        return self.kind == "for" and self.limit is not None
-
-    @property
-    def is_braced(self) -> bool:
-        return (self.body_span is not None and len(self.body) != 1) or self.kind == "block"
-
     def all(self) -> Iterator[Statement]:
         """This statement and all inside it."""
         yield self
         for inner in (*self.body, *self.alternative):
             yield from inner.all()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountedFor(Statement):
+    """`for (T name = start; name < limit; name += step)`; relation is `<` or `<=`, step is `1` for `++`.
+
+    update: where the last part of the header stands.
+    """
+
+    start: Span
+    relation: str
+    limit: Span
+    step: str
+    update: Span
+    header: Span
+    body_span: Span
+
+    @property
+    def takes_each(self) -> bool:
+        """Whether it takes each integer below its limit: `++` and `<`."""
+        return self.step == "1" and self.relation == "<"
 
 
 def names_in(node: Node) -> Iterator[Node]:
@@ -169,13 +178,13 @@ def _for(node: Node) -> Statement | None:
     first, condition, update = (node.child(f) for f in ("initializer", "condition", "update"))
     declared = _declare(first) if first is not None and first.type == "declaration" else None
     step = _step(update, declared.name) if declared is not None and update is not None else ""
-    if declared is None or not step or condition is None or condition.type != "binary_expression":
+    if declared is None or update is None or not step or condition is None or condition.type != "binary_expression":
         return Statement(**common)  # type: ignore[arg-type]
     limit, relation = condition.child("right"), text_of(condition.child("operator"))
     is_own = text_of(condition.child("left")) == declared.name
     if limit is None or not is_own or relation not in ("<", "<=") or declared.value is None or declared.dims:
         return Statement(**common)  # type: ignore[arg-type]
-    return Statement(
+    return CountedFor(
         **common,  # type: ignore[arg-type]
         name=declared.name,
         type=declared.type,
@@ -183,6 +192,7 @@ def _for(node: Node) -> Statement | None:
         relation=relation,
         limit=span_of(limit),
         step=step,
+        update=span_of(update),
     )
 
 

@@ -1,4 +1,4 @@
-"""The syntax tree of one text as plain spans: functions, parameters, loops, calls, divisions, arrays, defines.
+"""The syntax tree of one text as plain spans: functions, parameters, loops, calls, binary expressions, arrays, defines.
 
 Spans are byte offsets into the UTF-8 text. Parsing never fails; what the grammar cannot read is simply not found.
 """
@@ -150,10 +150,6 @@ class Tree:
                     )
                 )
         return tuple(found)
-
-    @property
-    def divisions(self) -> tuple[Binary, ...]:
-        return tuple(binary for binary in self.binaries if binary.operator == "/")
 
     @functools.cached_property
     def shared_arrays(self) -> tuple[SharedArray, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from evo.cuda.source import Source, Statement
+from evo.cuda.source import CountedFor, Source, Statement
 from evo.operators.rules.thread_index import ThreadIndex
 
 
@@ -29,7 +29,7 @@ def _spread(source: Source, statement: Statement, found: set[str], own: set[str]
         found |= {source.names(statement.target)[0][0]} & own
     if statement.kind == "other" and names & found:
         found |= names
-    head = statement.limit if statement.kind == "for" else statement.condition
+    head = statement.limit if isinstance(statement, CountedFor) else statement.condition
     under = under or (head is not None and bool({name for name, _ in source.names(head)} & found))
     for inner in (*statement.body, *statement.alternative):
         _spread(source, inner, found, own, under=under)

@@ -13,9 +13,8 @@ from itertools import pairwise
 
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.errors import SyntaxInvalid
-from evo.operators.rules.rule import Application, source_of
+from evo.operators.rules.rule import Application
 from evo.operators.rules.scene import Scene
-from evo.spec.variant import parse_variant
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(
@@ -37,12 +36,10 @@ def behind_guard(find: _Find) -> _Find:
         turned = guards + apart
         if not turned:
             return
-        text = scene.source.replace(turned)
         try:
-            variant = parse_variant(text, path=scene.variant.path)
+            other = scene.after(turned)
         except SyntaxInvalid:
             return
-        other = replace(scene, variant=variant, source=source_of(text))
         for application in find(other):
             yield replace(application, edits=through(other.source, turned, application.edits, apart))
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import Loop, Statement
+from evo.cuda.source import CountedFor, Loop, Statement
 from evo.operators.rules.scene import Scene
 
 
-def counted_loops(scene: Scene) -> Iterator[tuple[Loop, Statement, tuple[Statement, ...]]]:
-    """Counted loops that start a line, with their statement and the statements beside it."""
+def counted_loops(scene: Scene) -> Iterator[tuple[Loop, CountedFor, tuple[Statement, ...]]]:
+    """Counted loops that start a line, with their statement and the statements of the same block."""
     for function in scene.source.functions:
         tops = scene.source.statements(function)
-        beside = {s.span: tops for s in tops}
-        for outer in (inner for top in tops for inner in top.all()):
-            beside |= {s.span: outer.body for s in outer.body} | {s.span: outer.alternative for s in outer.alternative}
-        known = {s.span: s for top in tops for s in top.all()}
+        inside = [inner for top in tops for inner in top.all()]
+        blocks = (tops, *(block for outer in inside for block in (outer.body, outer.alternative)))
+        beside = {statement.span: block for block in blocks for statement in block}
+        known = {s.span: s for s in inside if isinstance(s, CountedFor)}
         for loop in scene.source.loops:
-            statement = known.get(loop.span)
-            if loop.function == function.name and statement is not None and statement.is_counted:
-                yield loop, statement, beside[loop.span]
+            if loop.function == function.name and loop.span in known:
+                yield loop, known[loop.span], beside[loop.span]
 
 
 def above(scene: Scene, loop: Loop) -> int:

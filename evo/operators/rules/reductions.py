@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from evo.cuda.source import Source, Span, Statement
+from evo.cuda.source import CountedFor, Source, Span, Statement
 from evo.operators.rules.rewriting import balanced
 
 _COMBINE = {"fmaxf": "fmaxf", "fminf": "fminf", "max": "max", "min": "min"}
@@ -31,7 +31,7 @@ class Shareable:
     """A loop whose iterations depend on one another through its reductions only. stores: pointers it writes at its
     own element."""
 
-    loop: Statement
+    loop: CountedFor
     reductions: tuple[Reduction, ...]
     stores: frozenset[str]
 
@@ -79,7 +79,7 @@ def _chosen(source: Source, statement: Statement) -> Reduction | None:
 
 def shareable(source: Source, loop: Statement) -> Shareable | None:
     """The proof for one counted loop, or None."""
-    if not loop.is_counted or loop.body_span is None or _EFFECTS.search(source.slice(loop.body_span)):
+    if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
         return None
     reductions: list[Reduction] = []
     stores: set[str] = set()

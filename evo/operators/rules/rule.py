@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evo.cuda.source import Edit, Source, parse, syntax_errors
+from evo.cuda.source import Edit, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.scene import Scene
 from evo.results import Json
 from evo.spec.variant import Variant, parse_variant
 
-__all__ = ["Application", "Example", "Rule", "Scene", "example_variant", "source_of"]
+__all__ = ["Application", "Example", "Rule", "Scene", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
@@ -64,12 +64,12 @@ class Rule:
         self, variant: Variant, *, flags: Collection[str] = (), axes: Collection[str] = ()
     ) -> tuple[Application, ...]:
         """Every place this rule applies to, unchecked; `build` makes the child."""
-        scene = Scene(variant=variant, source=source_of(variant.text), flags=tuple(flags), axes=tuple(axes))
+        scene = Scene(variant=variant, source=parse(variant.text), flags=tuple(flags), axes=tuple(axes))
         return tuple(self.find(scene))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None where the edit would not leave a readable, different variant behind."""
-        source = source_of(variant.text)
+        source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
         try:
             child = parse_variant(text, path=variant.path)
@@ -85,11 +85,6 @@ def _with_line_ends_of(text: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
     if not 0 < text.count("\n") == text.count("\r\n"):
         return edits
     return tuple(Edit(edit.span, edit.text.replace("\r\n", "\n").replace("\n", "\r\n")) for edit in edits)
-
-
-def source_of(text: str) -> Source:
-    """The tree of a text; a parent is asked about by every rule."""
-    return parse(text)
 
 
 def example_variant(text: str) -> Variant:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from evo.cuda.source import Function, Source
-from evo.spec.variant import Variant
+from evo.cuda.source import Edit, Function, Source, parse
+from evo.spec.variant import Variant, parse_variant
 
 _INTEGERS = frozenset(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"))  # as a task passes one
 
@@ -21,6 +22,11 @@ class Scene:
     source: Source
     flags: tuple[str, ...] = ()
     axes: tuple[str, ...] = ()
+
+    def after(self, edits: Sequence[Edit]) -> Scene:
+        """The same scene with the parent's text edited. Raises SyntaxInvalid if that cannot be read."""
+        variant = parse_variant(self.source.replace(edits), path=self.variant.path)
+        return replace(self, variant=variant, source=parse(variant.text))
 
     def axis_of(self, function: Function, name: str) -> str | None:
         """The axis that an int parameter of a kernel holds, or an int of its own that is that axis's macro, or None."""

@@ -53,6 +53,7 @@ class ThreadIndex:
     launch: LaunchLine
     statement: Statement
     place: int  # of the statement in the body
+    value: str  # what it is set to
     threads: str
     threads_at: Span
     thread_at: Span
@@ -153,6 +154,7 @@ def _index(
         launch=launch,
         statement=statement,
         place=place,
+        value=value,
         threads=threads,
         threads_at=Span(start, start + len(match["threads"].encode())),
         thread_at=Span(thread, thread + len("threadIdx.x")),

@@ -171,8 +171,7 @@ def test_what_the_refusals_start_from_is_not_refused() -> None:
 
 
 def test_places_found_in_the_kernel(parent: Variant) -> None:
-    assert summaries("knob", parent) == ["BLOCK 64 -> 32", "BLOCK 64 -> 128"]
-    assert summaries("layout_knob", parent) == ["PAD 0 -> 8"]
+    assert summaries("knob", parent) == ["BLOCK 64 -> 32", "BLOCK 64 -> 128", "PAD 0 -> 8"]
     assert summaries("row_pad", parent) == ["tile: row pad 0 -> 8 half", "tile: row pad 0 -> 16 half"]
     assert summaries("add_bounds", parent) == ["add __launch_bounds__(BLOCK) to row"]
     assert summaries("flag", parent) == ["add flag --use_fast_math", "remove flag -ftz=true"]
@@ -211,8 +210,6 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("row_pad", "  extern __shared__ float t[];\n  o[0] = t[0];\n"),
         ("row_pad", "  __shared__ float t[8];\n  o[0] = t[0];\n"),
         ("flag", "  o[0] = x;\n"),
-        ("layout_knob", "// evo: knob BLOCK in 1, 2\n#define BLOCK 1\n  o[0] = x;\n"),
-        ("knob", "// evo: knob PAD in 1, 2\n#define PAD 1\n  o[0] = x;\n"),
         ("min_blocks", "  o[0] = x;\n"),
         ("add_bounds", '// evo: launch k grid (1) block (B * 2) shared 0\nextern "C" __global__ void k(float* o) {}\n'),
         ("wide_access", "  for (int i = 0; i < n; ++i) o[i * 2] = a[i * 3];\n"),
@@ -223,6 +220,7 @@ def test_a_pragma_stays_with_its_loop(name: str, kind: str) -> None:
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) { s += a[i]; o[i] = s; }\n"),
         ("accumulators", "  float s = 0.0f;\n  for (int i = 0; i < n; ++i) s = s * x + a[i];\n  o[0] = s;\n"),
         ("online", "  float m = x;\n  for (int i = 0; i < n; ++i) m = fmaxf(m, a[i]);\n  o[0] = m;\n"),
+        ("inverse_root", "  const float r = sqrtf(x);\n  o[0] = y / r + r;\n"),
         ("xor_swizzle", "  __shared__ float t[8][12];\n  t[n][0] = x;\n  o[0] = t[0][n];\n"),
         ("xor_swizzle", "  __shared__ float t[8][8];\n  float* p = &t[n][0];\n  p[0] = x;\n  o[0] = t[0][n];\n"),
         ("float_literal", "  double d = 1.0; o[0] = d * 0.5;\n"),

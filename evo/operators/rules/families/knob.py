@@ -17,21 +17,16 @@ _SIZES = (32, 64, 128, 256, 512, 1024)
 _SIDES = (1, 2, 4, 8, 16, 32, 64, 128)
 _NUMBER = re.compile(rb"(?<![\w.])(\d+)[uU]?(?![\w.])")
 _AXES = "xyz"
-_LAYOUT = re.compile(r"^(PAD|SWIZZLE)|_(PAD|SWIZZLE)$")  # those belong to the layout family
 
 
-def is_layout_knob(name: str) -> bool:
-    return _LAYOUT.search(name) is not None
-
-
-def knob_moves(scene: Scene, knob: Knob) -> Iterator[Application]:
+def _moves(scene: Scene, knob: Knob) -> Iterator[Application]:
     """Every other value of the domain; rank is the distance within the domain as declared."""
-    line = scene.variant.text.split("\n")[knob.line - 1]
-    match = re.search(rf"\b{knob.name}\b(?:\s*=)?\s+(-?\w+)", line) or re.search(rf"\b{knob.name}\s*=\s*(-?\w+)", line)
+    line = line_span(scene, knob.line)
+    text = scene.source.slice(line)
+    match = re.search(rf"\b{knob.name}\b(?:\s*=)?\s+(-?\w+)", text) or re.search(rf"\b{knob.name}\s*=\s*(-?\w+)", text)
     if match is None:
         return
-    before = "\n".join(scene.variant.text.split("\n")[: knob.line - 1])
-    at = len(before.encode()) + (1 if knob.line > 1 else 0) + len(line[: match.start(1)].encode())
+    at = line.start + len(text[: match.start(1)].encode())
     span = Span(at, at + len(match[1].encode()))
     here = knob.domain.index(knob.value)
     for place, value in enumerate(knob.domain):
@@ -46,8 +41,7 @@ def knob_moves(scene: Scene, knob: Knob) -> Iterator[Application]:
 
 def _find_moves(scene: Scene) -> Iterator[Application]:
     for knob in scene.variant.knobs:
-        if not is_layout_knob(knob.name):
-            yield from knob_moves(scene, knob)
+        yield from _moves(scene, knob)
 
 
 _MODE = (
@@ -85,10 +79,7 @@ def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator
         return  # as many warps, written out, or a kernel for one
     own = defines[0] if defines else None
     is_told = bool(used or own or re.search(r"\bblockDim\.x\b", text) or len(planned) > 1)
-    values = sorted(
-        (size for size in _SIZES if size != now), key=lambda size: abs(size.bit_length() - now.bit_length())
-    )
-    for place, value in enumerate(values if is_told else ()):
+    for place, value in enumerate(_nearest(_SIZES, now) if is_told else ()):
         name, edits = _size_knob(scene, own, _SIZES, value)  # what is a `#define` already keeps its name
         yield Application(
             edits=(*edits, *(Edit(span, name) for span in (*planned, *used))),
@@ -112,10 +103,7 @@ def _find_side(scene: Scene, index: ThreadIndex) -> Iterator[Application]:
     if at is None or len(other) > (written == f"blockDim.{index.axis}"):
         return
     name = fresh(scene, f"BLOCK_{index.axis.upper()}")
-    values = sorted(
-        (side for side in _SIDES if side != now), key=lambda side: abs(side.bit_length() - now.bit_length())
-    )
-    for place, value in enumerate(values[:4]):
+    for place, value in enumerate(_nearest(_SIDES, now)[:4]):
         yield Application(
             edits=(
                 *new_knob(scene, name, _SIDES, value),
@@ -127,6 +115,11 @@ def _find_side(scene: Scene, index: ThreadIndex) -> Iterator[Application]:
             arguments={"kernel": index.function.name, "axis": index.axis, "from": now, "to": value},
             rank=place // 2,
         )
+
+
+def _nearest(sizes: Sequence[int], now: int) -> list[int]:
+    """The other powers of two, the nearest first."""
+    return sorted((size for size in sizes if size != now), key=lambda size: abs(size.bit_length() - now.bit_length()))
 
 
 def _numbers(scene: Scene, span: Span, wanted: int) -> list[Span]:

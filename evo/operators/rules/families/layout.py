@@ -1,4 +1,4 @@
-"""Shared-memory layout against bank conflicts: pad and swizzle knobs, and literal pads of `__shared__` arrays."""
+"""Layouts of `__shared__` arrays against bank conflicts: pads of their rows, and swizzled columns."""
 
 from __future__ import annotations
 
@@ -6,24 +6,17 @@ import re
 from collections.abc import Iterator
 
 from evo.cuda.source import Edit, SharedArray, Span
-from evo.operators.rules.families.knob import is_layout_knob, knob_moves
+from evo.operators.rules.element import BYTES
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
 
-_ELEMENT_BYTES = {"half": 2, "__half": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2, "float": 4, "int": 4, "int8_t": 1}
 _ALIGNMENT_BYTES = 16  # cp.async, ldmatrix and 128-bit loads need rows that start on it
 _PADDED = re.compile(r"^(.*\S)\s*\+\s*(\d+)$", re.DOTALL)
 
 
-def _find_knobs(scene: Scene) -> Iterator[Application]:
-    for knob in scene.variant.knobs:
-        if is_layout_knob(knob.name):
-            yield from knob_moves(scene, knob)
-
-
 def _find_pads(scene: Scene) -> Iterator[Application]:
     for array in scene.source.shared_arrays:
-        size = _ELEMENT_BYTES.get(array.element)
+        size = BYTES.get(array.element)
         if size is None or len(array.dims) < 2 or not _always_indexed(scene, array):
             continue
         span = array.dims[-1]
@@ -99,14 +92,6 @@ _SWIZZLED = (
     "  o[0] = t[threadIdx.x][(n) ^ ((threadIdx.x) & (32 - 1))];\n"
 )
 RULES = (
-    Rule(
-        name="layout_knob",
-        family="layout",
-        sentence="Moves a PAD or SWIZZLE knob to another value of its domain.",
-        find=_find_knobs,
-        examples=(Example("// evo: knob PAD in 0, 8\n#define PAD 0\n", "// evo: knob PAD in 0, 8\n#define PAD 8\n"),),
-        **_TEXT,
-    ),
     Rule(
         name="row_pad",
         family="layout",

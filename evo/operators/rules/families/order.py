@@ -119,7 +119,7 @@ def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
         return ()
     place, bound = guard
     test, between, rest = statements[place].condition, statements[index.place + 1 : place], statements[place + 1 :]
-    if test is None or "||" in source.slice(test) or not rest or index.statement.value is None:
+    if test is None or "||" in source.slice(test) or not rest:
         return ()
     if any(inner.kind == "return" for s in rest for inner in s.all()):
         return ()
@@ -127,8 +127,7 @@ def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
         return ()
     start = index.statement.span.start
     indent, step = indent_of(source, start), f"(int)gridDim.x * ({index.threads})"
-    value = source.slice(index.statement.value)
-    head = f"for (int {index.name} = {value}; {index.name} < {bound}; {index.name} += {step}) {{"
+    head = f"for (int {index.name} = {index.value}; {index.name} < {bound}; {index.name} += {step}) {{"
     closing = rest[-1].span.end
     own, test_at = index.statement.span, statements[place].span
     is_alone = not source.slice(Span(own.end, statements[index.place + 1].span.start)).strip()  # no remark behind it

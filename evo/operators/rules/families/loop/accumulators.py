@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import Edit, Loop, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Loop, Span
 from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import NEUTRAL, Reduction, reduction_of
 from evo.operators.rules.rewriting import fresh
@@ -17,8 +17,6 @@ def _find_accumulators(scene: Scene) -> Iterator[Application]:
         kinds = {s.name: s.type.split() for s in siblings if s.kind == "declare"}
         if not totals or any(kinds.get(t.name) != ["float"] for t in totals) or statement.relation != "<":
             continue
-        if statement.body_span is None or statement.start is None or statement.limit is None:
-            continue
         for count in (4, 2):
             yield Application(
                 edits=tuple(_spread(scene, loop, statement, totals, count)),
@@ -28,29 +26,25 @@ def _find_accumulators(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _totals(scene: Scene, loop: Statement) -> list[Reduction]:
+def _totals(scene: Scene, loop: CountedFor) -> list[Reduction]:
     """What a loop adds up and nothing else, in nested loops too; empty where it does more."""
     found: dict[str, Reduction] = {}
     own = {s.name for s in loop.all() if s.kind in ("declare", "for")}
     for inner in loop.all():
-        if inner is loop or inner.kind in ("declare", "block", "empty") or (inner.kind == "for" and inner.is_counted):
+        if inner is loop or inner.kind in ("declare", "block", "empty") or isinstance(inner, CountedFor):
             continue
         total = reduction_of(scene.source, inner)
         if total is None or total.name in own or total.name in found or total.combine not in NEUTRAL:
             return []
         found[total.name] = total
-    assert loop.body_span is not None
     uses = [name for name, _ in scene.source.names(loop.body_span)]
     if any(uses.count(t.name) != (1 if t.combine == "+" else 2) for t in found.values()):
         return []
     return list(found.values())
 
 
-def _spread(scene: Scene, loop: Loop, statement: Statement, totals: list[Reduction], count: int) -> Iterator[Edit]:
+def _spread(scene: Scene, loop: Loop, statement: CountedFor, totals: list[Reduction], count: int) -> Iterator[Edit]:
     source, indent, i = scene.source, loop.indent, loop.variable
-    assert statement.body_span is not None
-    assert statement.start is not None
-    assert statement.limit is not None
     done, step = fresh(scene, f"{i}_done"), statement.step
     names = {t.name: [t.name, *(fresh(scene, f"{t.name}_{n}") for n in range(2, count + 1))] for t in totals}
     before = "".join(f"{indent}float {name} = {NEUTRAL[t.combine]};\n" for t in totals for name in names[t.name][1:])

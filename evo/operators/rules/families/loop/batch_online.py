@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.cuda.source import Edit, Loop, Source, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Loop, Source, Span, Statement
 from evo.operators.rules.directives import new_knob
-from evo.operators.rules.rewriting import fresh
+from evo.operators.rules.loops import counted_loops, loop_words
+from evo.operators.rules.rewriting import fresh, indented
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
 
@@ -35,25 +36,17 @@ class Online:
 
 
 def _find(scene: Scene) -> Iterator[Application]:
-    for function in scene.source.functions:
-        known = {s.span: s for top in scene.source.statements(function) for s in top.all()}
-        for loop in scene.source.loops:
-            statement = known.get(loop.span)
-            if loop.function != function.name or statement is None or not statement.is_counted:
-                continue
-            if statement.step != "1" or statement.relation != "<" or statement.limit is None:
-                continue
-            online = online_of(scene.source, statement)
-            if online is None or scene.source.type_of(function.name, statement.limit) != "int":
-                continue
-            for value in (4, 8, 2, 16):
-                yield Application(
-                    edits=tuple(_edits(scene, loop, statement, online, value)),
-                    summary=f"loop over {loop.variable} (line {scene.source.line(loop.span.start)}):"
-                    f" one maximum and one rescaling for {value} steps",
-                    arguments={"function": function.name, "to": value},
-                    rank=0 if value in (4, 8) else 1,
-                )
+    for loop, statement, _ in counted_loops(scene):
+        online = online_of(scene.source, statement) if statement.takes_each else None
+        if online is None or scene.source.type_of(loop.function, statement.limit) != "int":
+            continue
+        for value in (4, 8, 2, 16):
+            yield Application(
+                edits=tuple(_edits(scene, loop, statement, online, value)),
+                summary=f"{loop_words(scene, loop)}: one maximum and one rescaling for {value} steps",
+                arguments={"function": loop.function, "to": value},
+                rank=0 if value in (4, 8) else 1,
+            )
 
 
 def online_of(source: Source, loop: Statement) -> Online | None:
@@ -118,68 +111,86 @@ def _updates(
         yield from _updates(source, inner, keep, weight, (*around, statement) if statement.kind == "for" else around)
 
 
-def _edits(scene: Scene, loop: Loop, statement: Statement, online: Online, value: int) -> Iterator[Edit]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """An online softmax whose loop takes `steps` steps at a time, and the names that the new body gives to its parts.
+
+    counter: of a step in the batch; every: the array of its scores; place: what stands first where steps are walked.
+    """
+
+    online: Online
+    loop: CountedFor
+    limit: str
+    steps: str
+    indent: str
+    counter: str
+    every: str
+    place: str
+
+    def body(self, *, scores: str, rescaled: str, weighted: str) -> str:
+        """All scores, one maximum, one rescaling, then the weighted values."""
+        online, u, every, inner, deeper = (
+            self.online,
+            self.counter,
+            self.every,
+            self.indent + "    ",
+            self.indent + "        ",
+        )
+        new, keep = online.new_largest, online.keep
+        over = f"#pragma unroll\n{inner}for (int {u} = 0; {u} < {self.steps}; ++{u})"
+        return (
+            f"{{\n{inner}float {every}[{self.steps}];\n{over} {{\n{self.place}{scores}"
+            f"{deeper}{every}[{u}] = {self.loop.name} + {u} < {self.limit} ? {online.score} : -INFINITY;\n{inner}}}\n"
+            f"{inner}float {new} = {online.largest};\n{over} {new} = fmaxf({new}, {every}[{u}]);\n"
+            f"{inner}const float {keep} = {online.exp}({online.largest} - {new});\n"
+            f"{inner}{online.largest} = {new};\n{inner}{online.total} *= {keep};\n{rescaled}"
+            f"{over} {{\n{self.place}{deeper}const float {online.weight} = {online.exp}({every}[{u}] - {new});\n"
+            f"{deeper}{online.total} += {online.weight};\n{weighted}{inner}}}\n{self.indent}}}"
+        )
+
+
+def _edits(scene: Scene, loop: Loop, statement: CountedFor, online: Online, value: int) -> Iterator[Edit]:
     source, j, indent = scene.source, loop.variable, loop.indent
-    assert statement.limit is not None
-    assert statement.header is not None
-    assert statement.body_span is not None
     limit = source.slice(statement.limit)
-    count, all_of = fresh(scene, f"{j.upper()}_BATCH"), fresh(scene, f"{online.score}_all")
+    count, every = fresh(scene, f"{j.upper()}_BATCH"), fresh(scene, f"{online.score}_all")
     u, at = fresh(scene, "u"), fresh(scene, f"{j}_at")
     inner, deeper = indent + "    ", indent + "        "
-    over = f"#pragma unroll\n{inner}for (int {u} = 0; {u} < {count}; ++{u})"
-    place = f"{deeper}const int {at} = min({j} + {u}, {limit} - 1);\n"
-    scores = _text(source, statement.body_span.start + 1, online.before[-1].span.end, {j: at}).strip("\n")
-    scores = _deeper(scores)
-    scaled = "".join(_rescaled(source, online, update, around, inner) for update, around in online.updates)
-    added = _text(source, online.after[0].span.start, online.after[-1].span.end, {j: at})
-    added = _deeper(added).lstrip()
+    scores = source.renamed(Span(statement.body_span.start + 1, online.before[-1].span.end), {j: at}).strip("\n")
+    added = source.renamed(Span(online.after[0].span.start, online.after[-1].span.end), {j: at})
+    added = indented(added).lstrip()
     for update, _ in online.updates:
-        assert update.target is not None
-        target = source.renamed(update.target, {j: at})
-        added = added.replace(
-            f"{target} = {target} * {online.keep} + {online.weight} *", f"{target} += {online.weight} *"
-        )
+        target = source.renamed(update.target or update.span, {j: at})
+        old = f"{target} = {target} * {online.keep} + {online.weight} *"
+        added = added.replace(old, f"{target} += {online.weight} *")
     pragma = "#pragma unroll\n" if online.after[0].kind == "for" else ""
-    body = (
-        f"{{\n{inner}float {all_of}[{count}];\n{over} {{\n{place}{scores}\n"
-        f"{deeper}{all_of}[{u}] = {j} + {u} < {limit} ? {online.score} : -INFINITY;\n{inner}}}\n"
-        f"{inner}float {online.new_largest} = {online.largest};\n"
-        f"{over} {online.new_largest} = fmaxf({online.new_largest}, {all_of}[{u}]);\n"
-        f"{inner}const float {online.keep} = {online.exp}({online.largest} - {online.new_largest});\n"
-        f"{inner}{online.largest} = {online.new_largest};\n{inner}{online.total} *= {online.keep};\n{scaled}"
-        f"{over} {{\n{place}{deeper}const float {online.weight} = {online.exp}({all_of}[{u}] - {online.new_largest});\n"
-        f"{deeper}{online.total} += {online.weight};\n{pragma}{deeper}{added}\n{inner}}}\n{indent}}}"
+    batch = Batch(
+        online=online,
+        loop=statement,
+        limit=limit,
+        steps=count,
+        indent=indent,
+        counter=u,
+        every=every,
+        place=f"{deeper}const int {at} = min({j} + {u}, {limit} - 1);\n",
     )
-    header = source.slice(statement.header)
-    step = re.search(rf";\s*(\+\+\s*{j}|{j}\s*\+\+|{j}\s*\+=\s*1)\s*\)\s*$", header)
-    if step is None:
-        return
-    start = statement.header.start + len(header[: step.start(1)].encode())
+    body = batch.body(
+        scores=indented(scores) + "\n",
+        rescaled="".join(_rescaled(source, online, update, around, inner) for update, around in online.updates),
+        weighted=f"{pragma}{deeper}{added}\n",
+    )
     yield from new_knob(scene, count, _SIZES, value)
-    yield Edit(Span(start, start + len(step[1].encode())), f"{j} += {count}")
+    yield Edit(statement.update, f"{j} += {count}")
     yield Edit(statement.body_span, body)
-
-
-def _text(source: Source, start: int, end: int, names: dict[str, str]) -> str:
-    return source.renamed(Span(start, end), names)
 
 
 def _rescaled(source: Source, online: Online, update: Statement, around: Sequence[Statement], indent: str) -> str:
     """The loops around an update with nothing but its rescaling inside."""
-    assert update.target is not None
-    text = f"{source.slice(update.target)} *= {online.keep};"
+    text = f"{source.slice(update.target or update.span)} *= {online.keep};"
     for depth, loop in reversed(list(enumerate(around))):
-        assert loop.header is not None
-        pad, head = indent + "    " * depth, source.slice(loop.header).strip()
+        pad, head = indent + "    " * depth, source.slice(loop.header or loop.span).strip()
         text = f"{pad}{head} {{\n{text}\n{pad}}}" if "for (" in text else f"{pad}{head} {text}"
         text = f"#pragma unroll\n{text}"
     return text + "\n" if around else f"{indent}{text}\n"
-
-
-def _deeper(text: str) -> str:
-    """One level further in; directives stay where they are."""
-    return re.sub(r"(?m)^(?=[^#\n])", "    ", text)
 
 
 RULES = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.cuda.source import Edit, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Span, Statement
 from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import Reduction, reduction_of, shareable
 from evo.operators.rules.rewriting import fresh
@@ -21,7 +21,7 @@ def _find_online(scene: Scene) -> Iterator[Application]:
         largest, later = found.reductions[0], siblings[place + 1 :]
         second = next((s for s in later if s.kind == "for"), None)
         total = _exponentials(scene, top, second, largest) if second is not None else None
-        if second is None or total is None or len(top.body) != 1 or top.body_span is None:
+        if second is None or total is None or len(top.body) != 1:
             continue
         between = later[: later.index(second)]
         own = next(
@@ -67,9 +67,9 @@ def _lines(scene: Scene, span: Span) -> Span:
     return Span(start, span.end + 1 if is_last else span.end)
 
 
-def _exponentials(scene: Scene, top: Statement, second: Statement, largest: Reduction) -> tuple[Reduction, str] | None:
+def _exponentials(scene: Scene, top: CountedFor, second: Statement, largest: Reduction) -> tuple[Reduction, str] | None:
     """`sum += expf(VALUE - largest)` over the same elements as the maximum, and the function's name."""
-    if second.header is None or top.header is None or len(second.body) != 1:
+    if second.header is None or len(second.body) != 1:
         return None
     if scene.source.slice(second.header).strip() != scene.source.slice(top.header).strip():
         return None

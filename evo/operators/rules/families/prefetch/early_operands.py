@@ -5,8 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from evo.cuda.source import Edit, Span, Statement
-from evo.operators.rules.families.prefetch.operands import LAMBDA, NO_OPERAND, Body, Read, body_of, loops_in, reads_in
+from evo.cuda.source import CountedFor, Edit, Span, Statement
+from evo.operators.rules.families.prefetch.operands import (
+    LAMBDA,
+    NO_OPERAND,
+    KernelBody,
+    Read,
+    body_of,
+    loops_in,
+    reads_in,
+)
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
@@ -62,7 +70,7 @@ def _waits(scene: Scene, top: Statement, waiting: set[str]) -> bool:
     )
 
 
-def _application(body: Body, loop: Statement, reads: Sequence[Read], at: tuple[int, int]) -> Application | None:
+def _application(body: KernelBody, loop: CountedFor, reads: Sequence[Read], at: tuple[int, int]) -> Application | None:
     """The loads of some reads in front of the last wait; None where there is no such place. at: of wait and loop."""
     scene, function = body.scene, body.function
     if any(sum(r.pointer == other.pointer for other in reads) > 1 for r in reads):
@@ -71,7 +79,6 @@ def _application(body: Body, loop: Statement, reads: Sequence[Read], at: tuple[i
     for read in reads:
         needed += [read.index, *read.guards]
         needed += [scene.source.slice(s.value) for s in read.locals if s.value is not None]
-    assert loop.limit is not None
     limit, step = scene.source.slice(loop.limit), loop.name
     tops = body.tops[: at[1] + 1]  # the loop's own one: it may leave in front of the loop
     place = max(body.place_of([*needed, limit]), *(n + 1 for n, top in enumerate(tops) if _returns(scene, top)), 0)
@@ -124,7 +131,7 @@ def _needs(scene: Scene, read: Read, local: Statement) -> bool:
     return False
 
 
-def _passed(body: Body, reads: Sequence[Read], arrays: dict[str, str], step: str) -> list[Edit] | None:
+def _passed(body: KernelBody, reads: Sequence[Read], arrays: dict[str, str], step: str) -> list[Edit] | None:
     """The lambda of the reads takes what it read as a parameter: from the loop's array, or read by who calls it."""
     scene = body.scene
     call = reads[0].call

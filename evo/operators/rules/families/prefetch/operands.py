@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from evo.cuda.source import Call, Function, Param, Span, Statement
+from evo.cuda.source import Call, CountedFor, Function, Param, Span, Statement
 from evo.operators.rules.scene import Scene
 
 _LEAVES = re.compile(r"\b(break|continue|return|goto)\b")
@@ -37,7 +37,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+class KernelBody:
     """A kernel's body as this rule looks at it."""
 
     scene: Scene
@@ -64,7 +64,7 @@ class Body:
         return max((self.places[name] + 1 for name in names if name in self.places), default=0)
 
 
-def body_of(scene: Scene, function: Function) -> Body:
+def body_of(scene: Scene, function: Function) -> KernelBody:
     tops = scene.source.statements(function)
     declared = Counter(scene.source.declared(function.body))
     places = {param.name: -1 for param in function.params if not declared[param.name]}
@@ -84,7 +84,7 @@ def body_of(scene: Scene, function: Function) -> Body:
                 pointers[top.name] = kind[1]
         elif top.kind == "other" and re.match(r"const \w+ \w+ = [^;{}\[]*;$", text):  # several names at once
             places.update({name: place for name in re.findall(r"(\w+) = ", text) if declared[name] == 1})
-    return Body(
+    return KernelBody(
         scene=scene,
         function=function,
         tops=tops,
@@ -133,16 +133,14 @@ def _roots(value: str, pointers: dict[str, str]) -> bool:
 
 def loops_in(
     scene: Scene, statement: Statement, guards: tuple[str, ...]
-) -> Iterator[tuple[Statement, tuple[str, ...]]]:
+) -> Iterator[tuple[CountedFor, tuple[str, ...]]]:
     """Loops of a fixed number of steps that no other loop and no `else` is around, with the tests that are."""
     if statement.kind == "if" and statement.condition is not None:
         guards = (*guards, scene.source.slice(statement.condition))
     if statement.kind in ("if", "block"):
         for inner in statement.body:
             yield from loops_in(scene, inner, guards)
-    elif statement.is_counted and statement.step == "1" and statement.relation == "<":
-        assert statement.start is not None
-        assert statement.limit is not None
+    elif isinstance(statement, CountedFor) and statement.takes_each:
         limit = scene.source.slice(statement.limit)
         steps = scene.source.integer(limit)
         is_fixed = (steps is not None and steps <= _MOST_STEPS) or limit in scene.variant.integer_knobs
@@ -150,9 +148,8 @@ def loops_in(
             yield statement, guards
 
 
-def reads_in(body: Body, loop: Statement, guards: tuple[str, ...]) -> Iterator[Read]:
+def reads_in(body: KernelBody, loop: CountedFor, guards: tuple[str, ...]) -> Iterator[Read]:
     scene, known = body.scene, [loop.name]
-    assert loop.body_span is not None
     changes = _changes(scene, loop)
     if _LEAVES.search(scene.source.slice(loop.body_span)) or changes[loop.name]:
         return
@@ -187,7 +184,7 @@ def _changes(scene: Scene, loop: Statement) -> Counter[str]:
 
 
 def _here(
-    body: Body, statement: Statement, guards: tuple[str, ...], made: tuple[Statement, ...], known: Sequence[str]
+    body: KernelBody, statement: Statement, guards: tuple[str, ...], made: tuple[Statement, ...], known: Sequence[str]
 ) -> Iterator[Read]:
     """What one statement reads, itself and through a lambda."""
     scene = body.scene
@@ -220,7 +217,7 @@ def _here(
                 )
 
 
-def _read_by(body: Body, made_by: Statement) -> Iterator[tuple[str, Span, int]]:
+def _read_by(body: KernelBody, made_by: Statement) -> Iterator[tuple[str, Span, int]]:
     """`pointer[parameter]` wherever a lambda reads it each time it is called, and which parameter that is."""
     scene = body.scene
     assert made_by.value is not None

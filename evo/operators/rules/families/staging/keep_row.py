@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import Edit, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Span
 from evo.operators.rules.directives import line_span, require
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.reductions import shareable
@@ -18,17 +18,14 @@ def _find_keep(scene: Scene) -> Iterator[Application]:
         text = scene.source.slice(function.body)
         if launch.shared.text.strip() != "0" or "extern __shared__" in text or len(launch.block) > 1:
             continue
-        tops = scene.source.statements(function)
-        loops = [
-            s for s in tops if s.kind == "for" and s.start is not None and scene.source.slice(s.start) == "threadIdx.x"
-        ]
-        heads = {scene.source.slice(s.header).strip() for s in loops if s.header is not None}
+        counted = [s for s in scene.source.statements(function) if isinstance(s, CountedFor)]
+        loops = [s for s in counted if scene.source.slice(s.start) == "threadIdx.x"]
+        heads = {scene.source.slice(s.header).strip() for s in loops}
         if len(loops) < 2 or len(heads) != 1 or any(shareable(scene.source, s) is None for s in loops):
             continue
         first = loops[0]
-        assert first.limit is not None
         axis = scene.axis_of(function, scene.source.slice(first.limit))
-        if axis is None or first.body_span is None:
+        if axis is None:
             continue
         for name in sorted({use.name for use in scene.source.subscripts(first.body_span) if use.is_read}):
             edits = _kept(scene, function.body, loops, name)
@@ -50,10 +47,10 @@ def _find_keep(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _kept(scene: Scene, body: Span, loops: list[Statement], name: str) -> list[Edit] | None:
+def _kept(scene: Scene, body: Span, loops: list[CountedFor], name: str) -> list[Edit] | None:
     """The first loop fills what the others read: each thread its own elements, so no barrier is needed."""
     uses = [use for use in scene.source.subscripts(body) if use.name == name]
-    read_by = [[use for use in uses if loop.body_span is not None and loop.body_span.holds(use.span)] for loop in loops]
+    read_by = [[use for use in uses if loop.body_span.holds(use.span)] for loop in loops]
     inside = sum(len(each) for each in read_by)
     if f"{name}_kept" in scene.source.text or inside != len(uses) or not all(read_by[:1]) or not any(read_by[1:]):
         return None
@@ -61,7 +58,6 @@ def _kept(scene: Scene, body: Span, loops: list[Statement], name: str) -> list[E
         if any(not use.is_read or scene.source.slice(use.indices[0]).strip() != loop.name for use in each):
             return None
     first, i = loops[0], loops[0].name
-    assert first.body_span is not None
     if any(scene.source.is_conditional(use.span, first.body_span) for use in read_by[0]):
         return None
     begin = f"{{ {name}_kept[{i}] = {name}[{i}]; "

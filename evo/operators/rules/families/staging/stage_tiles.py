@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from evo.cuda.source import Edit, Function, Span, Statement, Subscript
+from evo.cuda.source import CountedFor, Edit, Function, Span, Statement, Subscript
 from evo.operators.rules.dependence import is_own, varying
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.element import BYTES
@@ -21,7 +21,7 @@ _SHARING = ("__shared__", "__sync", "_sync", "asm", "atomic", "goto", "[&", "[="
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _TiledSum:
     """A kernel whose block has rows and columns of threads that walk one sum together."""
 
     function: Function
@@ -29,7 +29,7 @@ class _Walk:
     column: ThreadIndex  # along threadIdx.x
     bounds: tuple[str, str]
     tops: tuple[Statement, ...]
-    loop: Statement
+    loop: CountedFor
     reads: tuple[tuple[Subscript, bool], ...]  # each, and whether it is the same for a row (else for a column)
 
 
@@ -39,7 +39,7 @@ def _find(scene: Scene) -> Iterator[Application]:
         for column in indices:
             if row.function.name != column.function.name or (row.axis, column.axis) != ("y", "x"):
                 continue
-            walk = _walk(scene, row, column)
+            walk = _tiled_sum(scene, row, column)
             if walk is None:
                 continue
             for value in (16, 32, 8):
@@ -52,7 +52,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _walk(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _Walk | None:
+def _tiled_sum(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _TiledSum | None:
     source, function = scene.source, row.function
     text = source.slice(function.body)
     if any(word in text for word in _SHARING) or len(row.launch.block) != 2 or row.lanes or column.lanes:
@@ -64,7 +64,9 @@ def _walk(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _Walk | None:
     if None in found or len(guards) != 1 or len(loops) != 1:
         return None
     condition, (loop,) = guards[0].condition, loops
-    if condition is None or source.slice(condition).count("||") != 1 or loop.limit is None or loop.start is None:
+    if condition is None or source.slice(condition).count("||") != 1:
+        return None
+    if not isinstance(loop, CountedFor) or not loop.takes_each or source.slice(loop.start) != "0":
         return None
     stores = [top for top in tops if top.kind == "assign" and not top.name]
     rest = [top for top in tops if top not in (*guards, *stores, loop)]
@@ -75,36 +77,33 @@ def _walk(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _Walk | None:
     by_row, by_column = varying(source, tops, row), varying(source, tops, column)
     limit = {name for name, _ in source.names(loop.limit)}
     shared = shareable(source, loop)
-    if shared is None or shared.stores or loop.step != "1" or loop.relation != "<" or source.slice(loop.start) != "0":
+    if shared is None or shared.stores:
         return None
     totals = {reduction.name for reduction in shared.reductions}
     inside = {s.name for s in loop.all() if s.kind == "declare"} | totals
     if limit & (by_row | by_column):
         return None
     reads = []
-    for use in source.subscripts(loop.body_span or loop.span):
+    for use in source.subscripts(loop.body_span):
         names = {name for name, _ in source.names(use.span)}
         kind = source.element_type(function.name, use.name)
         if loop.name not in names or not use.is_read or len(use.indices) != 1 or names & inside or kind not in BYTES:
             continue
-        if bool(names & by_row) != bool(names & by_column) and not source.is_conditional(
-            use.span, loop.body_span or loop.span
-        ):
+        is_shared = bool(names & by_row) != bool(names & by_column)
+        if is_shared and not source.is_conditional(use.span, loop.body_span):
             reads.append((use, bool(names & by_row)))
     bounds = tuple(guard[1] for guard in found if guard is not None)
-    return _Walk(function, row, column, (bounds[0], bounds[1]), tops, loop, tuple(reads)) if reads else None
+    return _TiledSum(function, row, column, (bounds[0], bounds[1]), tops, loop, tuple(reads)) if reads else None
 
 
-def _edits(scene: Scene, walk: _Walk, value: int) -> Iterator[Edit]:
+def _edits(scene: Scene, walk: _TiledSum, value: int) -> Iterator[Edit]:
     source, loop = scene.source, walk.loop
-    assert loop.limit is not None
     tile, start, at = fresh(scene, "TILE"), fresh(scene, f"{loop.name}_tile"), fresh(scene, "at")
     heres = [fresh(scene, f"{index.name}_here") for index in (walk.row, walk.column)]
     yield from new_knob(scene, tile, _TILES, value)
     for index, here, bound in zip((walk.row, walk.column), heres, walk.bounds, strict=True):
-        assert index.statement.value is not None
         indent = indent_of(source, index.statement.span.start)
-        text = f"const {index.kind} {here} = {source.slice(index.statement.value)};\n"
+        text = f"const {index.kind} {here} = {index.value};\n"
         yield Edit(index.statement.span, f"{text}{indent}const {index.kind} {index.name} = min({here}, {bound} - 1);")
     inside = fresh(scene, "inside")
     for top in walk.tops:
@@ -119,10 +118,8 @@ def _edits(scene: Scene, walk: _Walk, value: int) -> Iterator[Edit]:
     yield Edit(Span(above, loop.span.end), _loop(scene, walk, tile, start, at, above))
 
 
-def _loop(scene: Scene, walk: _Walk, tile: str, start: str, at: str, above: int) -> str:
+def _loop(scene: Scene, walk: _TiledSum, tile: str, start: str, at: str, above: int) -> str:
     source, loop = scene.source, walk.loop
-    assert loop.limit is not None
-    assert loop.start is not None
     indent, i, limit = indent_of(source, loop.span.start), loop.name, source.slice(loop.limit)
     inner, names, declared, filled, edits = indent + "    ", dict[str, str](), "", "", []
     for use, is_row in walk.reads:

@@ -6,12 +6,13 @@ Alignment is not assumed: the wide loop runs where the addresses turn out to be 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evo.cuda.source import Edit, Function, Loop, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Function, Loop, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES
+from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import offset_of, shareable
 from evo.operators.rules.rewriting import balanced, bare, fresh, same
 from evo.operators.rules.rule import Application, Example, Rule
@@ -24,54 +25,53 @@ _LEAVES = re.compile(r"\b(break|continue|return|goto)\b|__sync|_sync\b|\basm\b|\
 
 
 @dataclass(slots=True)
-class _Walk:
+class _WideLoop:
     """A loop over neighbouring elements: what it reads and writes at `offset + i`, and how it advances."""
 
-    loop: Statement
+    loop: CountedFor
     stride: str  # empty for one by one; else the number of lanes or threads that take turns
     kinds: dict[str, str] = field(default_factory=dict)  # pointer -> element
     reads: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
 
 
-def find_loops(scene: Scene) -> Iterator[Application]:
-    for function, launch in kernels(scene):
-        for loop in scene.source.loops:
-            if loop.function != function.name:
-                continue
-            walk = _walk(scene, function, launch, loop)
-            if walk is None:
-                continue
-            largest = max(BYTES[kind] for kind in walk.kinds.values())
-            for count in (16, 8, 4, 2):
-                if count * largest <= _MOST_BYTES:
-                    yield Application(
-                        edits=tuple(_edits(scene, loop, walk, count)),
-                        summary=f"loop over {loop.variable} (line {scene.source.line(loop.span.start)}):"
-                        f" {count} elements per access to {', '.join(walk.kinds)}",
-                        arguments={"function": function.name, "to": count},
-                        rank=(_MOST_BYTES // (count * largest)).bit_length() - 1,
-                    )
+def _find(scene: Scene) -> Iterator[Application]:
+    return wide_loops(scene, (16, 8, 4, 2))
 
 
-def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _Walk | None:
+def wide_loops(scene: Scene, counts: Sequence[int], variable: str | None = None) -> Iterator[Application]:
+    """Loops of kernels over neighbouring elements (of all, or over one variable), by so many elements per access."""
+    launched = {function.name: (function, launch) for function, launch in kernels(scene)}
+    for loop, statement, _ in counted_loops(scene):
+        if loop.function not in launched or variable not in (None, loop.variable):
+            continue
+        walk = _walk(scene, *launched[loop.function], statement)
+        largest = max(BYTES[kind] for kind in walk.kinds.values()) if walk is not None else 0
+        for count in counts:
+            if walk is not None and count * largest <= _MOST_BYTES:
+                yield Application(
+                    edits=tuple(_edits(scene, loop, walk, count)),
+                    summary=f"{loop_words(scene, loop)}: {count} elements per access to {', '.join(walk.kinds)}",
+                    arguments={"function": loop.function, "to": count},
+                    rank=(_MOST_BYTES // (count * largest)).bit_length() - 1,
+                )
+
+
+def _walk(scene: Scene, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
     source = scene.source
-    statement = next((s for top in source.statements(function) for s in top.all() if s.span == loop.span), None)
-    if statement is None or not statement.is_counted or statement.relation != "<" or statement.body_span is None:
-        return None
-    if _is_rest(scene, function, statement):
+    if statement.relation != "<" or _is_rest(scene, function, statement):
         return None
     body = statement.body_span
     if (
-        source.is_bare(loop.span)
+        source.is_bare(statement.span)
         or _LEAVES.search(source.slice(body))
         or any(s.kind in ("for", "other") for s in statement.all() if s is not statement)
     ):
         return None
     if statement.step == "1":
-        walk = _Walk(statement, "")
+        walk = _WideLoop(statement, "")
     elif shareable(source, statement) is not None and _takes_turns(scene, launch, function, statement):
-        walk = _Walk(statement, statement.step)
+        walk = _WideLoop(statement, statement.step)
     else:
         return None
     uses = source.subscripts(body)
@@ -81,7 +81,7 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
         kind = source.element_type(function.name, use.name)
         names = {name for index in use.indices for name, _ in source.names(index)}
         if offset is None:
-            if loop.variable in names and (kind is None or _is_array(scene, function, use.name)):
+            if statement.name in names and (kind is None or _is_array(scene, function, use.name)):
                 return None  # a private array would be indexed at run time
             continue
         if kind not in BYTES or _is_array(scene, function, use.name) or not _is_pointer(scene, function, use.name):
@@ -103,17 +103,15 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, loop: Loop) -> _
     return walk
 
 
-def _is_rest(scene: Scene, function: Function, loop: Statement) -> bool:
+def _is_rest(scene: Scene, function: Function, loop: CountedFor) -> bool:
     """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
-    assert loop.start is not None
     start = scene.source.slice(loop.start).strip()
     heads = (s.header for top in scene.source.statements(function) for s in top.all() if s.kind == "for")
     return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", scene.source.slice(head)) for head in heads)
 
 
-def _takes_turns(scene: Scene, launch: LaunchLine, function: Function, loop: Statement) -> bool:
+def _takes_turns(scene: Scene, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
     """Whether the starts are 0 to step - 1 over a group of lanes or over a block."""
-    assert loop.start is not None
     start, text = scene.source.slice(loop.start).strip(), scene.source.text
     if start == "threadIdx.x" and len(launch.block) == 1:
         known = re.search(rf"constexpr\s+int\s+{re.escape(loop.step)}\s*=\s*([^;]+);", text)
@@ -155,11 +153,8 @@ def _is_pointer(scene: Scene, function: Function, name: str) -> bool:
     return len(found) == 1 and found[0].type.count("*") == 1
 
 
-def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
+def _edits(scene: Scene, loop: Loop, walk: _WideLoop, count: int) -> Iterator[Edit]:
     source, statement = scene.source, walk.loop
-    assert statement.start is not None
-    assert statement.limit is not None
-    assert statement.body_span is not None
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(scene, f"{i}_done"), fresh(scene, "e")
     places = dict.fromkeys((*walk.reads, *walk.writes))
@@ -191,7 +186,7 @@ def _edits(scene: Scene, loop: Loop, walk: _Walk, count: int) -> Iterator[Edit]:
     begin = f"int {done} = {first}" if walk.stride else ""
     head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
     yield Edit(
-        Span(_above(scene, loop), _above(scene, loop)),
+        Span(above(scene, loop), above(scene, loop)),
         f"{indent}const bool {wide} = {' && '.join(tests)};\n{declared}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
         f"{_body(scene, walk, packs, e, done, indent)}"
@@ -215,12 +210,7 @@ def _name(kind: str) -> str:
     return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))
 
 
-def _above(scene: Scene, loop: Loop) -> int:
-    above = scene.source.above(loop.span)
-    return above if above is not None else loop.span.start
-
-
-def _body(scene: Scene, walk: _Walk, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
+def _body(scene: Scene, walk: _WideLoop, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
     """The body's statements with elements taken from the packs."""
     swaps = [(span, packs[place]) for place, spans in walk.reads.items() for span in spans]
     for place, statement in walk.writes.items():
@@ -245,7 +235,7 @@ RULES = (
         family="vector",
         sentence="Lets a loop over neighbouring elements load and store 2, 4 or 8 of them per instruction, where the"
         " addresses are aligned at run time.",
-        find=find_loops,
+        find=_find,
         examples=(Example.of_files("wide_access"),),
         reason="a warp moves 32 elements per instruction; wider ones keep more bytes in flight for the same count",
         expected="as many times fewer memory instructions as elements per access",

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from evo.cuda.source import Edit
 from evo.operators.rules.families.order import strided
-from evo.operators.rules.families.vector.wide_access import find_loops
+from evo.operators.rules.families.vector.wide_access import wide_loops
 from evo.operators.rules.guards import behind_guard, through
-from evo.operators.rules.rule import Application, Example, Rule, source_of
+from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
 from evo.operators.rules.thread_index import thread_indices
-from evo.spec.variant import parse_variant
 
 
 def _find(scene: Scene) -> Iterator[Application]:
@@ -20,16 +18,14 @@ def _find(scene: Scene) -> Iterator[Application]:
         walk = strided(scene, index)
         for count in (4, 8, 2, 16) if walk else ():
             first = (Edit(index.grid_at, f"ceil_div({index.extent}, {index.threads} * {count})"), *walk)
-            variant = parse_variant(scene.source.replace(first), path=scene.variant.path)
-            between = replace(scene, variant=variant, source=source_of(variant.text))
-            for found in find_loops(between):
-                if found.arguments["to"] == count and found.summary.startswith(f"loop over {index.name} ("):
-                    yield Application(
-                        edits=through(between.source, first, found.edits),
-                        summary=f"{index.function.name}: {count} neighbours along {index.name} per thread",
-                        arguments={"kernel": index.function.name, "to": count},
-                        rank=found.rank,
-                    )
+            between = scene.after(first)
+            for found in wide_loops(between, (count,), index.name):
+                yield Application(
+                    edits=through(between.source, first, found.edits),
+                    summary=f"{index.function.name}: {count} neighbours along {index.name} per thread",
+                    arguments={"kernel": index.function.name, "to": count},
+                    rank=found.rank,
+                )
 
 
 RULES = (

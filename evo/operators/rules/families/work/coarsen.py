@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evo.cuda.source import Edit, Source, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.guards import behind_guard, guard_of
 from evo.operators.rules.rewriting import fresh, indent_of
@@ -68,7 +68,7 @@ class _Repeater:
                     self.varying.add(base)
                 elif statement.name or base not in self.pointers:
                     raise _Unfit  # declared in a way that is not understood
-        head = statement.limit if statement.kind == "for" else statement.condition
+        head = statement.limit if isinstance(statement, CountedFor) else statement.condition
         if statement.kind == "for" and head is not None and self._varies(head):
             self.inner |= {s.name for s in statement.all() if s.kind == "declare" and not s.dims}
         under = controlled or (head is not None and self._varies(head))
@@ -96,7 +96,7 @@ class _Repeater:
             return
         elif statement.kind in ("assign", "call"):
             self._repeat(statement, conditions, bare=bare)
-        elif statement.kind == "for" and statement.is_counted:
+        elif isinstance(statement, CountedFor):
             self._loop(statement, conditions)
         elif statement.kind == "for" and statement.header is not None and not self._varies(statement.header):
             self._inside(statement, conditions)
@@ -116,9 +116,7 @@ class _Repeater:
                 before = self.source.data[: inner.span.start].rstrip()
                 self.emit(inner, conditions, bare=len(branch) == 1 and before[-1:] not in (b"{", b"\n", b";"))
 
-    def _loop(self, statement: Statement, conditions: tuple[str, ...]) -> None:
-        assert statement.limit is not None
-        assert statement.start is not None
+    def _loop(self, statement: CountedFor, conditions: tuple[str, ...]) -> None:
         if self._varies(statement.start) or any(name in self.varying for name in re.findall(r"\w+", statement.step)):
             raise _Unfit
         if self._varies(statement.limit):

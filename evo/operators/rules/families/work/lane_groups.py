@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.cuda.source import Edit, Source, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Source, Span, Statement
 from evo.operators.rules.dependence import varying
 from evo.operators.rules.families.loop.batch_online import Online, online_of
 from evo.operators.rules.guards import guard_of
@@ -30,7 +30,7 @@ class Trader:
     scene: Scene
     index: ThreadIndex
     bound: str
-    loop: Statement  # over the steps of the online softmax
+    loop: CountedFor  # over the steps of the online softmax
     online: Online
     tops: tuple[Statement, ...]
     arrays: dict[str, str]  # the thread's own arrays -> their size as written
@@ -61,10 +61,10 @@ class Trader:
     def sliced(self, loop: Statement) -> list[Edit]:
         """Edits that make a loop over whole arrays one over the lane's slice of the row `r`; statements are apart."""
         source = self.source
-        if loop.limit is None or loop.start is None or loop.relation != "<" or source.slice(loop.start) != "0":
+        if not isinstance(loop, CountedFor) or loop.relation != "<" or source.slice(loop.start) != "0":
             raise Unfit
         limit = source.slice(loop.limit)
-        if limit not in self.arrays.values() or loop.body_span is None:
+        if limit not in self.arrays.values():
             raise Unfit
         if not (loop.step.isdigit() or loop.step in self.scene.variant.integer_knobs):
             raise Unfit
@@ -103,7 +103,11 @@ class Trader:
             edits += [Edit(at, of) for each, at in source.names(loop.span) if each == name]
         stores = False
         for statement in loop.all():
-            if statement is loop or statement.kind in ("declare", "empty", "block") or statement.is_counted:
+            if (
+                statement is loop
+                or statement.kind in ("declare", "empty", "block")
+                or isinstance(statement, CountedFor)
+            ):
                 continue
             if statement.kind != "assign" or (statement.name and statement.name not in inside):
                 raise Unfit
@@ -146,7 +150,11 @@ class Trader:
         if (uniform & self.varying) - known - {self.scored}:
             raise Unfit
         for statement in loop.all():
-            if statement is loop or statement.kind in ("declare", "empty", "block") or statement.is_counted:
+            if (
+                statement is loop
+                or statement.kind in ("declare", "empty", "block")
+                or isinstance(statement, CountedFor)
+            ):
                 if statement.kind == "declare" and statement.value and self.touched(statement.value) & self.rows:
                     raise Unfit
                 continue
@@ -197,6 +205,11 @@ class Trader:
         return found
 
 
+def _holds_others(statement: Statement) -> bool:
+    """Whether it writes nothing but what it declares: a counted loop, a block, a declaration."""
+    return isinstance(statement, CountedFor) or statement.kind in ("declare", "empty", "block")
+
+
 def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
     """The kernel's parts, where it is one online softmax per thread over private arrays."""
     source, function = scene.source, index.function
@@ -208,7 +221,8 @@ def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
         return None
     if any(s.kind == "return" for place, top in enumerate(tops) if place != guard[0] for s in top.all()):
         return None
-    loops = [(s, found) for s in tops if s.is_counted and (found := _online(source, function.name, s)) is not None]
+    counted = [s for s in tops if isinstance(s, CountedFor)]
+    loops = [(s, found) for s in counted if (found := _online(source, function.name, s)) is not None]
     known = {*scene.variant.integer_knobs, *scene.variant.macros}
     arrays = {s.name: source.slice(s.dims[0]) for s in tops if s.kind == "declare" and len(s.dims) == 1}
     plain = all(s.value is None for s in tops if s.kind == "declare" and s.dims)
@@ -223,8 +237,6 @@ def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
     )  # fmt: skip
 
 
-def _online(source: Source, function: str, loop: Statement) -> Online | None:
-    if loop.step != "1" or loop.relation != "<" or loop.limit is None or loop.start is None:
-        return None
+def _online(source: Source, function: str, loop: CountedFor) -> Online | None:
     is_whole = source.slice(loop.start) == "0" and source.type_of(function, loop.limit) == "int"
-    return online_of(source, loop) if is_whole else None
+    return online_of(source, loop) if loop.takes_each and is_whole else None

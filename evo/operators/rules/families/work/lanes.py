@@ -87,7 +87,7 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
     text = source.slice(index.function.body)
     if _SHARING.search(text) or len(index.launch.block) > 1 or index.axis != "x":
         return []
-    if index.lanes or index.statement.value is None:
+    if index.lanes:
         return []
     statements = source.statements(index.function)[index.place + 1 :]
     loops = _loops(source, statements)
@@ -108,7 +108,7 @@ def _loops(source: Source, statements: Sequence[Statement]) -> list[Shareable] |
     for statement in statements:
         if statement.kind == "for":
             loop = shareable(source, statement)
-            if loop is not None and statement.step == "1" and _of_scalars(source, statements, loop):
+            if loop is not None and loop.loop.step == "1" and _of_scalars(source, statements, loop):
                 found.append(loop)
             elif any(_writes_memory(source, statements, inner) for inner in statement.all()):
                 return None
@@ -122,11 +122,7 @@ def _loops(source: Source, statements: Sequence[Statement]) -> list[Shareable] |
         for each in source.subscripts(loop.loop.span):
             if each.name in stored and source.slice(each.indices[0]) != loop.loop.name:
                 return None
-    heads = {
-        source.slice(Span(loop.loop.start.start, loop.loop.limit.end))
-        for loop in found
-        if loop.loop.start and loop.loop.limit
-    }
+    heads = {source.slice(Span(loop.loop.start.start, loop.loop.limit.end)) for loop in found}
     return None if stored and len(heads) > 1 and _read_back(source, statements, stored) else found
 
 
@@ -157,17 +153,10 @@ def _writes_memory(source: Source, statements: Sequence[Statement], statement: S
 
 def _shared_out(source: Source, statements: Sequence[Statement], shared: Shareable, lanes: Lanes) -> list[Edit]:
     loop = shared.loop
-    assert loop.start is not None
-    assert loop.header is not None
     start = source.slice(loop.start)
-    header = source.slice(loop.header)
-    update = re.search(rf";\s*(\+\+\s*{loop.name}|{loop.name}\s*\+\+|{loop.name}\s*\+=\s*1)\s*\)\s*$", header)
-    if update is None:
-        return []
-    at = loop.header.start + len(header[: update.start(1)].encode())
     edits = [
         Edit(loop.start, lanes.lane if start == "0" else f"{start} + {lanes.lane}"),
-        Edit(Span(at, at + len(update[1].encode())), f"{loop.name} += {lanes.name}"),
+        Edit(loop.update, f"{loop.name} += {lanes.name}"),
     ]
     for found in shared.reductions:
         edits += lanes.combine(source, statements, loop, found)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.cuda.source import Edit, Function, Span, Statement
+from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.directives import line_span, new_knob
 from evo.operators.rules.guards import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
@@ -28,7 +28,7 @@ class _Sum:
     indices: tuple[ThreadIndex, ...]
     bounds: tuple[str, ...]
     tops: tuple[Statement, ...]
-    loop: Statement
+    loop: CountedFor
     store: Statement
     total: str
 
@@ -67,9 +67,11 @@ def _sum(scene: Scene, indices: tuple[ThreadIndex, ...]) -> _Sum | None:
     if any(scene.axis_of(function, bound) != index.extent for bound, index in zip(bounds, indices, strict=True)):
         return None
     (loop,), (store,) = loops, stores
+    if not isinstance(loop, CountedFor) or not loop.takes_each:
+        return None
     found = shareable(source, loop)
     known = all(s.kind in ("declare", "for", "assign") or is_guard(s) for s in tops)
-    if found is None or found.stores or len(found.reductions) != 1 or loop.step != "1" or loop.relation != "<":
+    if found is None or found.stores or len(found.reductions) != 1:
         return None
     (total,) = found.reductions
     declared = next((s for s in tops if s.kind == "declare" and s.name == total.name), None)
@@ -100,16 +102,8 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
     line = line_span(scene, launch.line)
     match = _LAUNCH.fullmatch(source.slice(line))
     pointers = [param for param in function.params if param.is_pointer]
-    header, above = loop.header, source.above(loop.span)
-    if (
-        match is None
-        or len(launch.grid) > 2
-        or not pointers
-        or loop.limit is None
-        or loop.start is None
-        or header is None
-        or above is None
-    ):
+    above = source.above(loop.span)
+    if match is None or len(launch.grid) > 2 or not pointers or above is None:
         return []
     splits, partial, chunk = fresh(scene, "SPLITS"), fresh(scene, "partial"), fresh(scene, f"{loop.name}_part")
     part, combine = fresh(scene, "part"), fresh(scene, f"{function.name}_combine")

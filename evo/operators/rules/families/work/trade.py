@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from evo.cuda.source import Edit, Span, Statement
 from evo.operators.rules.dependence import is_own
 from evo.operators.rules.directives import new_knob, require
+from evo.operators.rules.families.loop.batch_online import Batch
 from evo.operators.rules.families.work.lane_groups import ALL, Trader, Unfit, trader_of
 from evo.operators.rules.guards import behind_guard, is_guard
 from evo.operators.rules.reductions import reduction_of
@@ -43,10 +44,9 @@ def _edits(trader: Trader, value: int, batch: int) -> list[Edit]:
     trader.needs = {f"{trader.index.threads} % 32 == 0"}
     scene, source, index = trader.scene, trader.source, trader.index
     statement, indent = index.statement, indent_of(trader.source, index.statement.span.start)
-    assert statement.value is not None
     steps = fresh(scene, f"{trader.loop.name.upper()}_BATCH")
     edits = [*new_knob(scene, trader.lanes, _LANES, value), *new_knob(scene, steps, _BATCHES, batch)]
-    text = f"const {index.kind} {trader.here} = {source.slice(statement.value)};"
+    text = f"const {index.kind} {trader.here} = {index.value};"
     last = f"min({trader.here}, {trader.bound} - 1)"
     text += f"\n{indent}const {index.kind} {index.name} = {last};"
     text += "  // those past the end repeat the last one and do not store"
@@ -74,8 +74,6 @@ def _edits(trader: Trader, value: int, batch: int) -> list[Edit]:
 def _softmax(trader: Trader, steps: str) -> str:
     """The loop over the steps, a batch at a time."""
     source, online, loop, scene = trader.source, trader.online, trader.loop, trader.scene
-    assert loop.limit is not None
-    assert loop.header is not None
     j, indent, r, lanes = loop.name, indent_of(source, loop.span.start), trader.r, trader.lanes
     inner, deeper = indent + "    ", indent + "        "
     limit, u, at = source.slice(loop.limit), fresh(scene, "u"), fresh(scene, f"{j}_at")
@@ -85,29 +83,30 @@ def _softmax(trader: Trader, steps: str) -> str:
         lines = f"{indent}const int {most} = __reduce_max_sync({ALL}, {limit});  // of the warp\n"
     named = [Edit(span, at) for name, span in source.names(loop.span) if name == j]
     all_of, keep_of, weight_of = (fresh(scene, f"{x}_of") for x in (online.score, online.keep, online.weight))
-    every = fresh(scene, f"{online.score}_all")
-    over = f"#pragma unroll\n{inner}for (int {u} = 0; {u} < {steps}; ++{u})"
     rows = f"for (int {r} = 0; {r} < {lanes}; ++{r})"
-    place = f"{deeper}const int {at} = min({j} + {u}, {most} - 1);\n"
-    scores = indented(_scores(trader, all_of, named))
     shuffled = f"__shfl_sync({ALL}, {{}}, {r}, {lanes})"
-    header = f"for (int {j} = 0; {j} < {most}; {j} += {steps}) {{\n"
+    header = f"for (int {j} = 0; {j} < {most}; {j} += {steps}) "
     pragma = source.data[trader.begin(loop) : source.line_start(loop.span.start)].decode()
-    return (
-        f"{lines}{pragma}{indent}{header}{inner}float {every}[{steps}];\n{over} {{\n{place}{scores}"
-        f"{deeper}{every}[{u}] = {j} + {u} < {limit} ? {online.score} : -INFINITY;\n{inner}}}\n"
-        f"{inner}float {online.new_largest} = {online.largest};\n"
-        f"{over} {online.new_largest} = fmaxf({online.new_largest}, {every}[{u}]);\n"
-        f"{inner}const float {online.keep} = {online.exp}({online.largest} - {online.new_largest});\n"
-        f"{inner}{online.largest} = {online.new_largest};\n{inner}{online.total} *= {online.keep};\n"
-        f"{inner}float {keep_of}[{lanes}];\n"
-        f"#pragma unroll\n{inner}{rows} {keep_of}[{r}] = {shuffled.format(online.keep)};\n"
-        f"{_updated(trader, keep_of, None, [])}"
-        f"{over} {{\n{place}{deeper}const float {online.weight} = {online.exp}({every}[{u}] - {online.new_largest});\n"
-        f"{deeper}{online.total} += {online.weight};\n{deeper}float {weight_of}[{lanes}];\n"
-        f"#pragma unroll\n{deeper}{rows} {weight_of}[{r}] = {shuffled.format(online.weight)};\n"
-        f"{indented(_updated(trader, None, weight_of, named))}{inner}}}\n{indent}}}"
+    batch = Batch(
+        online=online,
+        loop=loop,
+        limit=limit,
+        steps=steps,
+        indent=indent,
+        counter=u,
+        every=fresh(scene, f"{online.score}_all"),
+        place=f"{deeper}const int {at} = min({j} + {u}, {most} - 1);\n",
     )
+    body = batch.body(
+        scores=indented(_scores(trader, all_of, named)),
+        rescaled=f"{inner}float {keep_of}[{lanes}];\n"
+        f"#pragma unroll\n{inner}{rows} {keep_of}[{r}] = {shuffled.format(online.keep)};\n"
+        f"{_updated(trader, keep_of, None, [])}",
+        weighted=f"{deeper}float {weight_of}[{lanes}];\n"
+        f"#pragma unroll\n{deeper}{rows} {weight_of}[{r}] = {shuffled.format(online.weight)};\n"
+        f"{indented(_updated(trader, None, weight_of, named))}",
+    )
+    return f"{lines}{pragma}{indent}{header}{body}"
 
 
 def _scores(trader: Trader, of: str, named: Sequence[Edit]) -> str:
@@ -178,8 +177,7 @@ def _rescaled(trader: Trader, loop: Statement, heads: dict[Span, str], keep_of: 
     indent = indent_of(source, loop.span.start)
     around = [s for s in loop.all() if s.kind == "for"]
     for each in around:
-        assert each.header is not None
-        header = rewritten(source, each.header, trader.sliced(loop)).strip()
+        header = rewritten(source, each.header or each.span, trader.sliced(loop)).strip()
         text += f"#pragma unroll\n{indent}{'    ' * depth}{header} {{\n"
         depth += 1
     pad = indent + "    " * depth

@@ -17,12 +17,8 @@ EXTRAS ?= dev,$(CUDA)
 PIP_ARGS ?=
 ARGS ?=
 
-<<<<<<< HEAD
 .PHONY: ready nightly iterate test test-full test-gpu coverage mutation redteam check dist package bench bench-search \
-	docs format clean
-=======
-.PHONY: ready nightly iterate test test-full test-gpu redteam check bench bench-search bench-rules docs format clean
->>>>>>> 2a8a605 (Rules: evidence on 85 kernels, made by a benchmark, shown in the table of rules; what went and why is in the log)
+	bench-rules docs format clean
 .DEFAULT_GOAL := test
 
 # Reinstalled only when what it depends on changes; evo itself is editable.

@@ -234,7 +234,7 @@ def covers(
 ) -> bool | None:
     """Whether the interval from these pairs, widened for other captures, holds the truth; unsure: of its logarithm."""
     gain = widened(gain_of([statistics.fmean(pair.values()) for pair in pairs], alpha=alpha), between, alpha=alpha)
-    gain = widened(gain, Between(sd=0.0, step=unsure), alpha=alpha)
+    gain = widened(gain, Between(sd=0.0, timer_step=unsure), alpha=alpha)
     if gain.low is None or gain.high is None:
         return None
     return gain.low <= truth <= gain.high
@@ -269,7 +269,7 @@ def taken(trial: Trial, recorder: Recorder, row: Chip, seed: int) -> Outcome:
         )
     last = recorder.results[-1]
     known = trial.floor.between if trial.floor is not None and trial.floor.between is not None else ASSUMED
-    between = replace(known, step=last.timer_step)
+    between = replace(known, timer_step=last.timer_step)
 
     def covered(alpha: float, between: Between | None = between, *, strict: bool = False) -> bool | None:
         unsure = trial.line.uncertainty(alpha) if trial.line is not None and not strict else 0.0
@@ -359,7 +359,7 @@ def between(floor: NoiseFloor) -> str:
     if floor.between is None:
         return "captures not told apart"
     found = floor.between
-    return f"sd {percent(found.sd)} between {found.captures} captures, timer step {percent(found.step)}"
+    return f"sd {percent(found.sd)} between {found.captures} captures, timer step {percent(found.timer_step)}"
 
 
 def percent(value: float | None) -> str | None:
@@ -498,7 +498,7 @@ def trial_run(
     print(f"{len(outcomes)} decisions in {clock.seconds - started:.1f} s, all in {clock.seconds:.1f} s")
     figures = {
         "line": {**asdict(line), "points": points},
-        "controls": {s.name: floor.to_json(OPTIONS.rule) for s, floor in zip(own, controls, strict=True)},
+        "controls": {s.name: floor.shown(OPTIONS.rule).to_json() for s, floor in zip(own, controls, strict=True)},
         "cold_log_ratios": cold,
         "aims": [{"aim": name, "met": met, "figure": figure} for name, met, figure in found],
         "trials": [outcome.to_json() for outcome in outcomes],

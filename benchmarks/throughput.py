@@ -114,13 +114,12 @@ class Candidate:
 
 def candidate(name: str, found: Evaluation, wall_s: float, recorder: Recorder) -> Candidate:
     decision = found.decision
-    pairs = decision.evidence.get("pairs") if decision else None
     return Candidate(
         name=name,
         status=found.status.value,
         verdict=decision.verdict.value if decision else None,
         ratio=decision.gain.ratio if decision and decision.gain else None,
-        pairs=pairs if isinstance(pairs, int) else None,
+        pairs=decision.evidence.pairs if decision and decision.evidence else None,
         wall_s=wall_s,
         latency_s=found.elapsed_s,
         gpu_s=dict(recorder.held_s),

@@ -46,6 +46,7 @@ OWNERS = {
     "tree_sitter": ("cuda/source",),
     "tree_sitter_cuda": ("cuda/source",),
     "yaml": ("spec/yaml_fields",),
+    "msgspec": ("results/codec",),
     "typer": ("cli",),
     "rich": ("cli",),
     "scipy": (),  # the tests hold the statistics of decide against it
@@ -55,7 +56,7 @@ OWNERS = {
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
     "torch": ("device", "interop"),
 }
-HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "rich")
+HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "rich", "msgspec")
 
 FILE_LINES = 420
 FUNCTION_LINES = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,10 +27,11 @@ from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
+    from evo.cli.outputs import CheckOutput
     from evo.device import Program, RunResult
     from evo.evaluate.pipeline import Workbench
     from evo.evaluate.profile import HotLine, KernelProfile
-    from evo.results import Evaluation, Json
+    from evo.results import Evaluation
     from evo.spec.chips import Chip
     from evo.spec.task import Case
 
@@ -68,11 +70,9 @@ def check(
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
         kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
     if json:
-        shape = check_json(subject, evaluation)
-        if counted is not None:
-            by_line = found[1].counters_by_line if found else {}
-            shape["counters_by_line"] = {str(line): dict(events) for line, events in by_line.items()}
-        out_json(shape)
+        by_line = found[1].counters_by_line if found else {}
+        events = {str(line): dict(events) for line, events in by_line.items()}
+        out_json(_check_output(subject, evaluation, events if counted is not None else None).to_json())
         return 0 if evaluation.status.passed else FAILED
     views.show_check(evaluation, subject.path)
     if counted is not None and kernels:
@@ -108,8 +108,10 @@ def bench(
         kept = l2_persist and evaluation.status.passed
         persisting = workbench.persisting(subject.task, subject.variant.text, seed) if kept else ()
     if json:
-        shape = bench_json(subject, evaluation)
-        out_json(shape | ({"l2_persist": [case.to_json() for case in persisting]} if persisting else {}))
+        from evo.cli.outputs import BenchOutput
+
+        task_name, variant = subject.task.name, subject.variant.id
+        out_json(BenchOutput.of(evaluation, task=task_name, variant=variant, l2_persist=persisting).to_json())
     else:
         views.show_bench(evaluation, subject.path)
         views.show_persisting(evaluation.bench, persisting)
@@ -141,7 +143,10 @@ def attempt(
         finally:
             stage("")
     if json:
-        out_json(bench_json(subject, evaluation) | {"check": check_json(subject, evaluation)})
+        from evo.cli.outputs import BenchOutput
+
+        task_name, variant, gate = subject.task.name, subject.variant.id, _check_output(subject, evaluation)
+        out_json(BenchOutput.of(evaluation, task=task_name, variant=variant, check=gate).to_json())
     else:
         views.show_check(evaluation, subject.path)
         views.show_bench(evaluation, subject.path, headed=False)
@@ -157,20 +162,19 @@ def compile_file(
 ) -> int:
     """Compile a variant and report. Registers, spills, shared bytes, instruction mix; needs no GPU."""
     from evo.evaluate.prepare import Failed, prepare
+    from evo.results import CompileReport
 
     subject = read_subject(session_of(context), file, task)
     prepared = prepare(subject.task, subject.variant.text, chip=_chip_of(arch), arch=arch, path=str(subject.path))
     failed = prepared if isinstance(prepared, Failed) else None
-    report: dict[str, Json] = {
-        "variant": subject.variant.id,
-        "arch": arch,
-        "status": failed.status.value if failed else "compiled",
-        "warnings": [failed.reason] if failed else [],
-        "kernels": [],
-        **prepared.compile_json,
-    }
+    report = prepared.report
+    if report is None:  # it did not get as far as the compiler
+        assert failed is not None
+        report = CompileReport(
+            variant=subject.variant.id, arch=arch, status=failed.status.value, warnings=(failed.reason,)
+        )
     if json:
-        out_json(report)
+        out_json(report.to_json())
     else:
         views.show_compile(report, subject.path)
     return FAILED if failed else 0
@@ -248,39 +252,11 @@ def _hottest(
     return kernels, hot_lines(kernels, result.launches, subject.variant.text, workbench.chip)
 
 
-def check_json(subject: Subject, evaluation: Evaluation) -> dict[str, Json]:
-    """The shape of `evo check --json`."""
-    check = evaluation.check
-    found = check.to_json() if check is not None else {}
-    shape: dict[str, Json] = {
-        "variant": evaluation.variant or subject.variant.id,
-        "task": subject.task.name,
-        "device": evaluation.environment.device,
-        "arch": evaluation.environment.arch,
-        "cases": [],
-        "faults": [],
-        "counters": {},
-        **found,
-        "status": evaluation.status.value,
-        "reason": evaluation.reason,
-    }
-    return shape
+def _check_output(
+    subject: Subject, evaluation: Evaluation, counters_by_line: Mapping[str, Mapping[str, int]] | None = None
+) -> CheckOutput:
+    from evo.cli.outputs import CheckOutput
 
-
-def bench_json(subject: Subject, evaluation: Evaluation) -> dict[str, Json]:
-    """The shape of `evo bench --json`."""
-    shape: dict[str, Json] = {
-        "variant": evaluation.variant or subject.variant.id,
-        "task": subject.task.name,
-        "device": evaluation.environment.device,
-        "arch": evaluation.environment.arch,
-        "status": evaluation.status.value,
-        "reason": evaluation.reason,
-        "timing": evaluation.environment.timing,
-        "cases": [case.to_json() for case in evaluation.bench],
-    }
-    if evaluation.decision is not None:
-        shape["decision"] = evaluation.decision.to_json()
-        if evaluation.decision.gain is not None:
-            shape["gain"] = evaluation.decision.gain.to_json()
-    return shape
+    return CheckOutput.of(
+        evaluation, task=subject.task.name, variant=subject.variant.id, counters_by_line=counters_by_line
+    )

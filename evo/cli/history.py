@@ -12,23 +12,14 @@ import typer
 
 from evo.cli import completion, views
 from evo.cli.options import AsJson, choose_device
-from evo.cli.recorded import (
-    bench_cells,
-    commits_of,
-    headline_of,
-    headline_text,
-    padded,
-    record_json,
-    show_record,
-    verdict_word,
-)
+from evo.cli.recorded import commits_of, headline_of, headline_text, padded, show_record
 from evo.cli.session import Session, choose_task, session_of
-from evo.cli.terminal import clip, out, out_json, out_table, paint, plain, say, stage, verdict_colour
+from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, stage, verdict_colour
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.records.trials import Record
-    from evo.results import Evaluation, Json
+    from evo.results import Evaluation
     from evo.spec.task import Task
 
 DIFFERS = 1
@@ -64,8 +55,10 @@ def log(
     name = choose_task(root, task).name if task is not None else None
     records = [record for record in load_records(root, name) if record.kept or not kept]
     if json:
+        from evo.cli.outputs import LoggedTrial
+
         commits = commits_of(root)
-        out_json([record_json(record, commits.get(record.trial)) for record in records])
+        out_json([LoggedTrial.of(record, commits.get(record.trial)).to_json() for record in records])
         return 0
     if not records:
         say("no trials yet: `evo iterate` makes some")
@@ -86,15 +79,14 @@ def _log_run(run: str, records: list[Record], headline: str | None) -> None:
 
 
 def _log_row(record: Record, headline: str | None) -> list[str]:
-    verdict = verdict_word(record)
     return [
         str(record.number),
         paint(record.variant, "cyan"),
         record.operator,
         paint(record.status.value, verdict_colour(record.status.value)),
-        headline_text(record.bench, headline),
+        headline_text(record.evaluation, headline),
         views.gain_text(record.gain, interval=False) if record.gain else "",
-        paint(verdict, verdict_colour(verdict)),
+        paint(record.outcome, verdict_colour(record.outcome)),
         plain(record.summary),
     ]
 
@@ -107,7 +99,9 @@ def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
     record = find(root, id)
     commit = commits_of(root).get(record.trial)
     if json:
-        out_json(record.to_json() | ({"commit": commit} if commit else {}))
+        from evo.cli.outputs import ShownRecord
+
+        out_json(ShownRecord.of(record, commit).to_json())
     else:
         show_record(record, commit)
         out()
@@ -169,12 +163,11 @@ def replay(
     text = rebuild_text(records, record.trial)
     rival = rebuild_rival_text(records, record.trial)
     if seed is None:
-        check = record.evaluation.get("check")
-        recorded = check.get("seed") if isinstance(check, dict) else None
-        seed = recorded if isinstance(recorded, int) else 0
+        check = record.evaluation.check
+        seed = check.seed if check is not None and check.seed is not None else 0
     _warn_of_change(record, task)
-    where = choose_device(device or str(record.environment["device"]))
-    with Workbench(where, arch=str(record.environment["arch"]), on_stage=stage) as workbench:
+    where = choose_device(device or record.environment.device)
+    with Workbench(where, arch=record.environment.arch, on_stage=stage) as workbench:
         say(f"replaying trial {record.trial} on {workbench.device}")
         job = Job(task=task, text=text, path=record.trial, seed=seed, rival=rival, sanitize=True)
         evaluation = evaluate(job, workbench)
@@ -183,42 +176,42 @@ def replay(
 
 
 def _warn_of_change(record: Record, task: Task) -> None:
-    if record.environment.get("task_hash") != task.hash:
+    if record.environment.task_hash != task.hash:
         say(f"the task {task.name} has changed since: its reference, cases or tolerance are not those of the record")
-
-
-def _differences(record: Record, evaluation: Evaluation) -> list[str]:
-    from evo.results import Environment
-
-    return evaluation.environment.differences(Environment.from_json(record.environment))
 
 
 def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
     verdict = evaluation.decision.verdict if evaluation.decision else None
     same = (evaluation.status, verdict) == (record.status, record.verdict)
-    different = _differences(record, evaluation)
+    different = evaluation.environment.differences(record.environment)
     if json:
-        shape: dict[str, Json] = {
-            "trial": record.trial,
-            "variant": record.variant,
-            "same": same,
-            **({"differences": list(different)} if different else {}),
-            "recorded": dict(record.evaluation),
-            "now": evaluation.to_json(),
-        }
-        out_json(shape)
+        from evo.cli.outputs import ReplayOutput
+
+        shown = ReplayOutput(
+            trial=record.trial,
+            variant=record.variant,
+            same=same,
+            differences=tuple(different),
+            recorded=record.evaluation,
+            now=evaluation,
+        )
+        out_json(shown.to_json())
         return 0 if same else DIFFERS
-    now = bench_cells(evaluation.to_json())
     rows = [
         [
             "recorded",
             views.coloured(record.status.value),
-            views.coloured(verdict_word(record)),
-            *([] if different else bench_cells(record.evaluation)),
+            views.coloured(record.outcome),
+            *([] if different else _times(record.evaluation)),
         ],
-        ["now", views.coloured(evaluation.status.value), views.coloured(verdict.value if verdict else ""), *now],
+        [
+            "now",
+            views.coloured(evaluation.status.value),
+            views.coloured(verdict.value if verdict else ""),
+            *_times(evaluation),
+        ],
     ]
-    names = [clip(str(case["name"]), 12) for case in record.bench]
+    names = [clip(row.name, 12) for row in record.bench]
     out_table(["", "status", "verdict", *(f">{name} µs" for name in names)], padded(rows))
     out()
     if different:
@@ -227,3 +220,7 @@ def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
     if not same and evaluation.reason:
         out(plain(evaluation.reason))
     return 0 if same else DIFFERS
+
+
+def _times(evaluation: Evaluation) -> list[str]:
+    return [microseconds(row.time_us) for row in evaluation.bench]

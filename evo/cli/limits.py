@@ -126,25 +126,25 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
     found: dict[str, list[Taken]] = {}
     clocks: dict[str, float] | None = None
     for entry in entries(load(root), task=task.name, timing="measured"):
-        if entry["chip"] != chip.slug:
+        if entry.chip != chip.slug:
             continue
         if clocks is None:
             clocks = _clocks(root, task.name)
-        what = f"champion {entry['variant']} {entry['arch']}{' (ptx)' if entry['loaded'] == 'ptx_jit' else ''}"
-        for name, figures in cast("dict[str, dict[str, Json]]", entry["cases"]).items():
-            cold = figures.get("cold")
-            cold_us = cast("float", cold["p50_us"]) if isinstance(cold, dict) else None
-            clock = clocks.get(str(entry["variant"]))
-            champion_us = cast("float", figures["p50_us"])
-            found.setdefault(name, []).append(Taken(what=what, p50_us=champion_us, cold_us=cold_us, clock_mhz=clock))
-            against = figures.get("baseline")
-            if isinstance(against, dict):
-                beside = {str(against["name"]): cast("float", against["p50_us"])}
-                others = cast("dict[str, float]", against.get("others", {}))
+        for name, case in entry.cases.items():
+            champion = Taken(
+                what=f"champion {entry.variant} {entry.built_for}",
+                p50_us=case.time_us,
+                cold_us=case.cold.p50_us if case.cold is not None else None,
+                clock_mhz=clocks.get(entry.variant),
+            )
+            found.setdefault(name, []).append(champion)
+            if (against := case.baseline) is not None:
                 found[name] += [
                     Taken(what=f"rival {rival}, in the same run", p50_us=rival_us)
-                    for rival, rival_us in sorted((beside | others).items(), key=lambda item: item[1])
-                    if rival == against["name"] or rival_us <= _WORTH_SHOWING * champion_us
+                    for rival, rival_us in sorted(
+                        {against.name: against.p50_us, **against.others}.items(), key=lambda item: item[1]
+                    )
+                    if rival == against.name or rival_us <= _WORTH_SHOWING * case.time_us
                 ]
     baseline = latest_baseline(task.name, chip.slug)
     values = baseline.values if baseline is not None else {}
@@ -163,12 +163,10 @@ def _clocks(root: Path, task: str) -> dict[str, float]:
 
     found: dict[str, float] = {}
     for record in load_records(root, task):
-        decision = record.evaluation.get("decision")
-        evidence = decision.get("evidence") if isinstance(decision, dict) else None
-        clocks = evidence.get("clocks") if isinstance(evidence, dict) else None
-        median = clocks.get("sm_mhz_median") if isinstance(clocks, dict) else None
-        if isinstance(median, int | float):
-            found[record.variant] = float(median)
+        evidence = record.decision.evidence if record.decision is not None else None
+        clocks = evidence.clocks if evidence is not None else None
+        if clocks is not None and clocks.sm_mhz_median is not None:
+            found[record.variant] = float(clocks.sm_mhz_median)
     return found
 
 

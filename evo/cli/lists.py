@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,14 +15,13 @@ from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
-from evo.cli.views import case_us, gain_text
+from evo.cli.views import gain_text
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.operators import OperatorDoc
     from evo.records.insights import Insight, RuleEvidence, Unsuccessful
     from evo.records.leaderboard import Entry
-    from evo.results import Json
 
 OnlyTask = Annotated[
     str | None,
@@ -104,12 +103,12 @@ def leaderboard(
     board = load(root)
     shown = entries(board, task=name)
     if json:
-        out_json(board if name is None else {**board, "entries": list(shown)})
+        out_json((board if name is None else replace(board, entries=tuple(shown))).to_json())
         return 0
     if not shown:
         say("no champions yet: `evo iterate` makes some")
-    ordered = sorted(shown, key=lambda entry: str(entry["timing"]))
-    for index, (timing, group) in enumerate(groupby(ordered, key=lambda entry: str(entry["timing"]))):
+    ordered = sorted(shown, key=lambda entry: entry.timing)
+    for index, (timing, group) in enumerate(groupby(ordered, key=lambda entry: entry.timing)):
         if index:
             out()
         head = ["task", "chip", "arch", "variant", "case", f">{timing} µs", ">gain", "commit", "date", "change"]
@@ -118,23 +117,19 @@ def leaderboard(
 
 
 def _board_row(root: Path, entry: Entry) -> list[str]:
-    cases = cast("dict[str, Json]", entry["cases"])
-    headline = headline_of(root, str(entry["task"]))
-    case = headline if headline in cases else next(iter(cases), "")
-    us = case_us(cases.get(case or ""))
-    gain = entry.get("gain")
-    arch = str(entry["arch"]) + (" (ptx)" if entry["loaded"] == "ptx_jit" else "")
+    headline = headline_of(root, entry.task)
+    case = headline if headline in entry.cases else next(iter(entry.cases), "")
     return [
-        str(entry["task"]),
-        str(entry["chip"]),
-        arch,
-        paint(str(entry["variant"]), "cyan"),
+        entry.task,
+        entry.chip,
+        entry.built_for,
+        paint(entry.variant, "cyan"),
         case or "",
-        microseconds(us) if us is not None else "",
-        gain_text(gain, interval=False) if isinstance(gain, dict) else "",
-        str(entry.get("commit", ""))[:7],
-        str(entry["date"])[:10],
-        plain(str(entry["name"])),
+        microseconds(entry.cases[case].time_us) if case else "",
+        gain_text(entry.gain, interval=False) if entry.gain is not None else "",
+        (entry.commit or "")[:7],
+        entry.date[:10],
+        plain(entry.name),
     ]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,10 +13,8 @@ from rich.text import Text
 
 from evo.cli.terminal import duration, out, plain, verdict_colour
 from evo.cli.watch import Row, Tally, begin_line, done_line, usage_words
-
-if TYPE_CHECKING:
-    from evo.results import Json
-    from evo.search.loop import Event
+from evo.operators.llm import LlmTotals
+from evo.search.events import Event, RunBegun, RunSummary, TrialBegun, TrialResult
 
 _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12
@@ -54,27 +50,27 @@ class LiveView:
         self._stopping = text  # drawn at the next refresh
 
     def see(self, event: Event) -> None:
-        match event.kind:
-            case "note":
-                self._console.print(Text(plain(event.text), style="dim"))
-            case "begin":
-                self._tally.begin(event.fields)
-                self._console.print(Text(begin_line(event.fields), style="bold"))
+        if event.note:
+            self._console.print(Text(plain(event.note), style="dim"))
+        if event.stage:
+            self._stage = plain(event.stage)
+        match event.about:
+            case RunBegun() as run:
+                self._tally.begin(run)
+                self._console.print(Text(begin_line(run), style="bold"))
                 self._console.print(self._header())
                 self._begun = True
-            case "trial":
-                self._do(_trial_words(event))
-            case "stage":
-                self._stage = plain(event.text or str(event.fields.get("stage", "")))
-            case "usage":
-                self._tally.usage = usage_words(event.fields)
-            case "result":
-                self._row(self._tally.count(event.fields))
+            case TrialBegun() as trial:
+                self._do(plain(f"trial {trial.trial}  {trial.operator}: {trial.summary}"))
+            case LlmTotals() as used:
+                self._tally.usage = usage_words(used)
+            case TrialResult() as result:
+                self._row(self._tally.count(result))
                 self._do("choosing the next change")
-            case "done":
+            case RunSummary() as done:
                 self._live.stop()
                 if not self._quiet:
-                    out(done_line(event.fields, self._tally))
+                    out(done_line(done, self._tally))
 
     _stage = ""
 
@@ -168,11 +164,3 @@ class LiveView:
         )
         grid.add_row(" ", bar, Text(words, style="dim", no_wrap=True, overflow="ellipsis"))
         return grid
-
-
-def _trial_words(event: Event) -> str:
-    fields: Mapping[str, Json] = event.fields
-    if not fields:
-        return plain(event.text)
-    number, operator, summary = fields.get("trial", ""), fields.get("operator", ""), fields.get("summary", "")
-    return plain(f"trial {number}  {operator}: {summary}")

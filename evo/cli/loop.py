@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from evo.cli.watch import Watcher
     from evo.device import DeviceName
     from evo.search.cluster import Cluster
-    from evo.search.loop import Event
+    from evo.search.events import Event
     from evo.spec.task import Task
 
 Share = Annotated[
@@ -160,9 +160,11 @@ def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceNa
 
 
 def _watch(view: Watcher, json: bool) -> Callable[[Event], None]:
+    from evo.search.events import RunSummary, TrialResult
+
     def watch(event: Event) -> None:
-        if json and event.kind in ("result", "done"):
-            out_json_line({"done": True, **event.fields} if event.kind == "done" else event.fields)
+        if json and isinstance(event.about, TrialResult | RunSummary):
+            out_json_line(event.about.to_json())
         view.see(event)
 
     return watch

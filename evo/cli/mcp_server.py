@@ -11,7 +11,7 @@ import secrets
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -26,7 +26,8 @@ from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
 from evo.records.trials import load_records
 from evo.results import Evaluation
-from evo.search.loop import Event, Settings, evolve
+from evo.search.events import Event, TrialResult
+from evo.search.loop import Settings, evolve
 from evo.search.single_trial import attempt, champion_of
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, read_variant
@@ -147,7 +148,7 @@ class Desk:
             "file": Path(parent.path).name,
             "source": parent.text,
         }
-        return shape | ({"timing": kept[-1].timing, "cases": kept[-1].bench} if kept else {})
+        return shape | ({"timing": kept[-1].timing, "cases": [row.to_json() for row in kept[-1].bench]} if kept else {})
 
     def insights(self, task: str) -> Shape:
         """What each kind of change has brought, with its measured or modelled effect, and what failed last, and why."""
@@ -162,7 +163,8 @@ class Desk:
     def leaderboard(self, task: str | None = None) -> Shape:
         """The champions of one task or of all; measured and modelled times are never compared."""
         name = self._task(task).name if task is not None else None
-        return {"version": 1, "entries": [dict(entry) for entry in entries(load(self._office.root), task=name)]}
+        board = load(self._office.root)
+        return replace(board, entries=tuple(entries(board, task=name))).to_json()
 
     def attempt(
         self, task: str, edits: str | None = None, text: str | None = None, summary: str = "", commit: bool = False
@@ -198,13 +200,13 @@ class Desk:
         self.close()  # the loop brings its own
         name = re.sub(r"[^a-z0-9]+", "_", one_line(summary, 48).lower()).strip("_") or "agent"
         notes: list[str] = []
-        results: list[Shape] = []
+        results: list[TrialResult] = []
 
         def watch(event: Event) -> None:
-            if event.kind == "note":
-                notes.append(event.text)
-            elif event.kind == "result":
-                results.append(dict(event.fields))
+            if event.note:
+                notes.append(event.note)
+            if isinstance(event.about, TrialResult):
+                results.append(event.about)
 
         with tempfile.TemporaryDirectory(prefix="evo-mcp-") as folder:
             file = Path(folder) / f"{name}.cu"
@@ -218,11 +220,11 @@ class Desk:
                 patch=file,
             )
             done = evolve(settings, office.root, watch)
-        tried = [result for result in results if result.get("operator") == "patch"]
-        shape: Shape = {"committed": bool(done.get("kept")), "champion": done.get("champion"), "notes": notes}
+        tried = [result for result in results if result.operator == "patch"]
+        shape: Shape = {"committed": done.kept > 0, "champion": done.champion, "notes": notes}
         if not tried:
             return shape | {"status": "not tried", "reason": "this text or its machine code was tried before"}
-        return shape | tried[-1]
+        return shape | tried[-1].to_json()
 
     def _task(self, name: str) -> Task:
         return load_task(self._office.root, name) if re.fullmatch(r"\w+", name) else _no_task(name)

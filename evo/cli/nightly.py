@@ -23,7 +23,7 @@ from evo.errors import EvoError, TaskInvalid, UsageError
 if TYPE_CHECKING:
     from evo.audit.nightly import Check, Night, Plan
     from evo.device import DeviceName
-    from evo.search.loop import Event
+    from evo.search.events import Event
 
 _SUMMARY, _JUNIT, _JSON, _PAGE = "summary.md", "junit.xml", "nightly.json", "report.html"
 _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -134,8 +134,10 @@ class _Views:
         self.view = PlainView("", quiet=True)
 
     def see(self, event: Event) -> None:
-        if event.kind == "begin":
-            self.view = PlainView(headline_of(self._root, str(event.fields.get("task"))) or "", quiet=True)
+        from evo.search.events import RunBegun
+
+        if isinstance(event.about, RunBegun):
+            self.view = PlainView(headline_of(self._root, event.about.task) or "", quiet=True)
         self.view.see(event)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,14 +18,12 @@ from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import out, say, stage
-from evo.cli.views import case_us
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
     from evo.records.leaderboard import Entry
     from evo.records.trials import Record
     from evo.report import CaseStudy, Heat, Roofline, Story
-    from evo.results import Json
 
 _COUNT_LIMIT_S = 30.0  # for each case that is tried
 _MOST_COUNTED = 6  # champions with different texts
@@ -209,9 +207,7 @@ class _Place:
 
 def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
     """One for each task, chip and timing that has a champion."""
-    places = dict.fromkeys(
-        _Place(str(entry["task"]), str(entry["chip"]).removeprefix("sim-"), str(entry["timing"])) for entry in board
-    )
+    places = dict.fromkeys(_Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) for entry in board)
     found = [_roofline(root, place, board) for place in places]
     return [one for one in found if one is not None]
 
@@ -234,12 +230,11 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
         return roofline(place.task, chip, place.timing, (), (), problem=f"There are no limits: {error.message}")
     taken: list[Taken] = []
     for entry in board:
-        slug = str(entry["chip"]).removeprefix("sim-")
-        if _Place(str(entry["task"]), slug, str(entry["timing"])) == place:
-            what = f"{entry['variant']} {entry['arch']}{' (ptx)' if entry['loaded'] == 'ptx_jit' else ''}"
-            for name, figures in cast("dict[str, Json]", entry["cases"]).items():
-                if (us := case_us(figures)) is not None:
-                    taken.append(Taken(case=name, what=what, role="champion", us=us))
+        if _Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) == place:
+            what = f"{entry.variant} {entry.built_for}"
+            taken += [
+                Taken(case=name, what=what, role="champion", us=case.time_us) for name, case in entry.cases.items()
+            ]
     if place.timing == "measured":
         from evo.cli.limits import measured_times
 
@@ -263,8 +258,8 @@ def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> 
 
     found: dict[tuple[str, str], Heat] = {}
     for entry in board:
-        task, variant, arch = (str(entry[name]) for name in ("task", "variant", "arch"))
-        chip = _simulated(str(entry["chip"]).removeprefix("sim-"))
+        task, variant, arch = entry.task, entry.variant, entry.arch
+        chip = _simulated(entry.chip.removeprefix("sim-"))
         if (variant, chip) in found or len(found) == _MOST_COUNTED:
             continue
         stage(f"counting {task} {variant}")

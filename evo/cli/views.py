@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from evo.cli.terminal import microseconds, out, out_table, paint, plain, ratio, verdict_colour
 
 if TYPE_CHECKING:
-    from evo.results import CaseBench, CaseCheck, Decision, Evaluation, Fault, Json
+    from evo.results import (
+        CaseBench,
+        CaseCheck,
+        CompileReport,
+        Decision,
+        Evaluation,
+        Evidence,
+        Fault,
+        Gain,
+        KernelResources,
+        SanitizerReport,
+    )
 
 
 def coloured(word: str) -> str:
@@ -30,9 +41,9 @@ def show_check(evaluation: Evaluation, path: Path) -> None:
             ["case", "status", ">max error", ">allowed", ">rms error", ">allowed", "also with"],
             [_check_row(case) for case in check.cases],
         )
-    if check is not None and check.sanitizer:
+    if check is not None and check.sanitizer is not None:
         out()
-        out(f"compute-sanitizer: {check.sanitizer['state']}" + _told(check.sanitizer))
+        out(f"compute-sanitizer: {check.sanitizer.state}" + _told(check.sanitizer))
     if check is not None and check.unseen:
         out()
         out(f"{paint('not looked at', 'yellow')}: {plain(check.unseen)}")
@@ -44,10 +55,9 @@ def show_check(evaluation: Evaluation, path: Path) -> None:
         show_fault(fault, path)
 
 
-def _told(sanitizer: Mapping[str, Json]) -> str:
-    tools, reason = sanitizer.get("tools"), sanitizer.get("reason")
-    by = f" ({', '.join(map(str, tools))})" if isinstance(tools, list) else ""
-    return by + (f": {plain(str(reason))}" if reason and sanitizer["state"] != "found" else "")
+def _told(sanitizer: SanitizerReport) -> str:
+    by = f" ({', '.join(sanitizer.tools)})" if sanitizer.tools else ""
+    return by + (f": {plain(sanitizer.reason)}" if sanitizer.reason and sanitizer.state != "found" else "")
 
 
 def _check_row(case: CaseCheck) -> list[str]:
@@ -169,87 +179,69 @@ def show_persisting(plain_cases: Sequence[CaseBench], persisting: Sequence[CaseB
 def show_decision(decision: Decision) -> None:
     words = [coloured(decision.verdict.value)]
     if decision.gain is not None:
-        words.append(gain_text(decision.gain.to_json()))
+        words.append(gain_text(decision.gain))
     out(f"{'  '.join(words)}: {plain(decision.reason)}")
     for remark in measurement_remarks(decision.evidence):
         out(paint(remark, "dim"))
 
 
-def measurement_remarks(evidence: Mapping[str, Json]) -> list[str]:
+def measurement_remarks(evidence: Evidence | None) -> list[str]:
     """What a reader should know of how it was measured: pairs dropped for their clocks, throttling, company."""
+    if evidence is None:
+        return []
     remarks = []
-    dropped, pairs = evidence.get("dropped_pairs"), evidence.get("pairs")
-    if dropped:
-        remarks.append(f"{dropped} pairs dropped because the clock moved between their halves, {pairs} used")
-    if own := evidence.get("pairs_at_own_clocks"):
-        remarks.append(
-            f"{own} of {pairs} pairs ran at different clocks, steadily: a gain has to show in cycles as well"
-        )
-    clocks = evidence.get("clocks")
-    if not isinstance(clocks, dict):
+    if evidence.dropped_pairs:
+        dropped = f"{evidence.dropped_pairs} pairs dropped because the clock moved between their halves"
+        remarks.append(f"{dropped}, {evidence.pairs} used")
+    if own := evidence.pairs_at_own_clocks:
+        ran = f"{own} of {evidence.pairs} pairs ran at different clocks, steadily"
+        remarks.append(f"{ran}: a gain has to show in cycles as well")
+    clocks = evidence.clocks
+    if clocks is None:
         return remarks
-    if "sm_mhz_median" in clocks:
-        low, middle, high = (clocks.get(f"sm_mhz_{end}") for end in ("min", "median", "max"))
-        remarks.append(f"SM clock {middle} MHz ({low} to {high}) over {clocks.get('blocks')} blocks")
-    if reasons := clocks.get("throttle_reasons"):
-        remarks.append(f"clocks held back: {', '.join(map(str, reasons)) if isinstance(reasons, list) else reasons}")
-    if others := clocks.get("other_processes"):
-        remarks.append(f"{others} other compute processes on the GPU while it was timed")
+    if clocks.sm_mhz_median is not None:
+        ends = f"{clocks.sm_mhz_min} to {clocks.sm_mhz_max}"
+        remarks.append(f"SM clock {clocks.sm_mhz_median} MHz ({ends}) over {clocks.blocks} blocks")
+    if clocks.throttle_reasons:
+        remarks.append(f"clocks held back: {', '.join(clocks.throttle_reasons)}")
+    if clocks.other_processes:
+        remarks.append(f"{clocks.other_processes} other compute processes on the GPU while it was timed")
     return remarks
 
 
-def case_us(case: Json | Mapping[str, Json]) -> float | None:
-    """The time that stands for one case's JSON: modelled, or the median when warm; None where there is none."""
-    if not isinstance(case, Mapping):
-        return None
-    warm = case.get("warm")
-    value = case.get("modelled_us", (warm if isinstance(warm, dict) else case).get("p50_us"))
-    return float(value) if isinstance(value, (int, float)) else None
-
-
-def gain_text(gain: Mapping[str, Json], *, interval: bool = True) -> str:
+def gain_text(gain: Gain, *, interval: bool = True) -> str:
     """`1.27x`, with its interval where it was measured."""
-    text = ratio(float(cast(float, gain["ratio"])))
-    low, high = gain.get("low"), gain.get("high")
-    if interval and isinstance(low, (int, float)) and isinstance(high, (int, float)):
-        text += f" [{ratio(low)}, {ratio(high)}]"
+    text = ratio(gain.ratio)
+    if interval and gain.low is not None and gain.high is not None:
+        text += f" [{ratio(gain.low)}, {ratio(gain.high)}]"
     return text
 
 
-def show_compile(report: Mapping[str, Json], path: Path) -> None:
+def show_compile(report: CompileReport, path: Path) -> None:
     """Resources per kernel and compiled-in axes, then the instruction mix, most frequent first."""
-    status = str(report["status"])
-    out(f"{paint(str(report['variant']), 'cyan')}  {coloured(status)}  {report['arch']}  {path}")
-    kernels = cast("list[dict[str, Json]]", report["kernels"])
-    if kernels:
+    out(f"{paint(report.variant, 'cyan')}  {coloured(report.status)}  {report.arch}  {path}")
+    if report.kernels:
         out()
         out_table(
             ["kernel", "axes", ">registers", ">spilled bytes", ">stack", ">shared"],
-            [_kernel_row(kernel) for kernel in kernels],
+            [_kernel_row(kernel) for kernel in report.kernels],
         )
         out()
-        for kernel in kernels:
-            mix = cast(dict[str, int], kernel.get("sass") or {})
-            ranked = sorted(mix.items(), key=lambda item: (-item[1], item[0]))
+        for kernel in report.kernels:
+            ranked = sorted(kernel.sass.items(), key=lambda item: (-item[1], item[0]))
             shown = "  ".join(f"{name} {count}" for name, count in ranked[:10])
-            out(f"{paint('instructions', 'dim')} {kernel['name']}{_axes(kernel)}: {shown}")
-    for warning in cast(list[str], report["warnings"]):
+            out(f"{paint('instructions', 'dim')} {kernel.name}{_axes(kernel)}: {shown}")
+    for warning in report.warnings:
         out()
-        out(f"{coloured(status)}: {plain(warning)}")
+        out(f"{coloured(report.status)}: {plain(warning)}")
 
 
-def _axes(kernel: Mapping[str, Json]) -> str:
-    axes = cast("dict[str, Json]", kernel.get("axes") or {})
-    return " " + " ".join(f"{name}={value}" for name, value in axes.items()) if axes else ""
+def _axes(kernel: KernelResources) -> str:
+    return "".join(f" {name}={value}" for name, value in kernel.axes.items())
 
 
-def _kernel_row(kernel: Mapping[str, Json]) -> list[str]:
-    def number(name: str) -> int | None:
-        value = kernel.get(name)
-        return int(value) if isinstance(value, (int, float)) else None
-
-    stores, loads = number("spill_store_bytes"), number("spill_load_bytes")
-    spilled = "" if stores is None or loads is None else str(stores + loads)
-    rest = ["" if value is None else str(value) for value in (number("stack_bytes"), number("shared_bytes"))]
-    registers = number("registers")
-    return [str(kernel["name"]), _axes(kernel).strip(), "" if registers is None else str(registers), spilled, *rest]
+def _kernel_row(kernel: KernelResources) -> list[str]:
+    stores, loads = kernel.spill_store_bytes, kernel.spill_load_bytes
+    spilled = None if stores is None or loads is None else stores + loads
+    numbers = (kernel.registers, spilled, kernel.stack_bytes, kernel.shared_bytes)
+    return [kernel.name, _axes(kernel).strip(), *("" if value is None else str(value) for value in numbers)]

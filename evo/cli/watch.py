@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from evo.cli.terminal import clip, columns, duration, microseconds, out, plain, ratio, say
-from evo.cli.views import case_us
 
 if TYPE_CHECKING:
-    from evo.results import Json
-    from evo.search.loop import Event
-
-Fields = Mapping[str, "Json"]
+    from evo.operators.llm import LlmTotals
+    from evo.results import CaseBench
+    from evo.search.events import Event, RunBegun, RunSummary, TrialResult
 
 
 class Watcher(Protocol):
@@ -68,24 +66,22 @@ class Tally:
         self._budget_s = budget_s
         self._started_s = time.monotonic()
 
-    def begin(self, fields: Fields) -> None:
-        self.timing = "modelled" if str(fields.get("device", "")).startswith("sim") else "measured"
-        iterations = fields.get("iterations")
-        self.iterations = int(iterations) if isinstance(iterations, (int, float)) else 0
-        champion, headline_us = fields.get("champion"), headline_time(fields.get("cases"), self.headline)
-        if isinstance(champion, str):
-            self.champion = champion
-            self.champion_us = self.start_us = headline_us
+    def begin(self, run: RunBegun) -> None:
+        self.timing = "modelled" if run.device.startswith("sim") else "measured"
+        self.iterations = run.iterations
+        if run.champion is not None:
+            self.champion = run.champion
+            self.champion_us = self.start_us = headline_time(run.cases, self.headline)
 
-    def count(self, fields: Fields) -> Row:
+    def count(self, result: TrialResult) -> Row:
         """Take in one result and return its row."""
-        row = row_of(fields, self.headline)
-        if fields.get("kind") != "start":
+        row = row_of(result, self.headline)
+        if result.kind != "start":
             self.trials += 1
             self.kept += row.kept
         if row.kept:
-            self.champion = str(fields.get("variant", ""))
-            self.champion_us = headline_time(fields.get("cases"), self.headline)
+            self.champion = result.variant
+            self.champion_us = headline_time(result.cases, self.headline)
             self.start_us = self.start_us if self.start_us is not None else self.champion_us
         return row
 
@@ -112,64 +108,46 @@ class Tally:
         return words
 
 
-def headline_time(cases: Json, headline: str) -> float | None:
-    """The headline case's microseconds out of a trial's `cases`, modelled or measured."""
-    return case_us(cases.get(headline)) if isinstance(cases, dict) else None
+def headline_time(cases: Mapping[str, CaseBench], headline: str) -> float | None:
+    """The headline case's microseconds, modelled or measured."""
+    return cases[headline].time_us if headline in cases else None
 
 
-def verdict_of(fields: Fields) -> str:
-    decision = fields.get("decision")
-    verdict = decision.get("verdict") if isinstance(decision, dict) else decision
-    passed = fields.get("status") in ("correct", "measured")
-    return str(verdict or ("start" if fields.get("kind") == "start" and passed else ""))
-
-
-def row_of(fields: Fields, headline: str) -> Row:
-    """One trial of `iterate --json` as text columns."""
-    headline_us = headline_time(fields.get("cases"), headline)
-    gain = fields.get("gain")
-    value = gain.get("ratio") if isinstance(gain, dict) else gain
-    reason = fields.get("reason")
+def row_of(result: TrialResult, headline: str) -> Row:
+    """One trial as text columns."""
+    headline_us = headline_time(result.cases, headline)
     return Row(
-        number=str(fields.get("trial", "")),
-        operator=plain(str(fields.get("operator", ""))),
-        change=plain(str(fields.get("summary", ""))),
-        status=str(fields.get("status", "")),
+        number=str(result.trial),
+        operator=plain(result.operator),
+        change=plain(result.summary),
+        status=result.status.value,
         time=microseconds(headline_us) if headline_us is not None else "",
-        gain=ratio(value) if isinstance(value, (int, float)) else "",
-        verdict=verdict_of(fields) or "revert",
-        commit=str(fields.get("commit") or "")[:8],
-        reason=plain(str(reason)).splitlines()[0] if reason else None,
+        gain=ratio(result.gain.ratio) if result.gain is not None else "",
+        verdict=result.outcome,
+        commit=(result.commit or "")[:8],
+        reason=plain(result.reason).splitlines()[0] if result.reason else None,
     )
 
 
-def usage_words(fields: Fields) -> str:
+def usage_words(used: LlmTotals) -> str:
     """`language model: 7 calls, 31,204 tokens, 0.0182 spent`; with the cost of a keep where the run is over."""
-
-    def number(name: str) -> float:
-        value = fields.get(name)
-        return value if isinstance(value, (int, float)) else 0
-
-    about = "about " if fields.get("estimated_calls") else ""
-    words = f"language model: {number('calls'):,.0f} calls"
-    words += f", {about}{number('prompt_tokens') + number('completion_tokens'):,.0f} tokens"
-    if "cost" in fields:
-        words += f", {about}{number('cost'):.4g} spent"
-    if fields.get("replayed"):
+    about = "about " if used.estimated_calls else ""
+    words = f"language model: {used.calls:,} calls, {about}{used.prompt_tokens + used.completion_tokens:,} tokens"
+    if used.cost is not None:
+        words += f", {about}{used.cost:.4g} spent"
+    if used.replayed:
         words += " (replayed)"
-    if "tokens_per_keep" in fields:
-        cost = f" and {number('cost_per_keep'):.4g}" if "cost_per_keep" in fields else ""
-        words += f"; a kept gain took {number('tokens_per_keep'):,.0f} tokens{cost}"
+    if used.tokens_per_keep is not None:
+        cost = f" and {used.cost_per_keep:.4g}" if used.cost_per_keep is not None else ""
+        words += f"; a kept gain took {used.tokens_per_keep:,} tokens{cost}"
     return words
 
 
-def done_line(fields: Fields, tally: Tally) -> str:
+def done_line(done: RunSummary, tally: Tally) -> str:
     """The run in one sentence, for stdout."""
-    spent = fields.get("llm")
-    if isinstance(spent, dict):
-        tally.usage = usage_words(spent)
-    sentence = f"{_trials(fields.get('trials', tally.trials))}, {fields.get('kept', tally.kept)} kept"
-    ended = f"{sentence} in {duration(tally.elapsed_s)}; {tally.champion_line()}"
+    if done.llm is not None:
+        tally.usage = usage_words(done.llm)
+    ended = f"{_trials(done.trials)}, {done.kept} kept in {duration(tally.elapsed_s)}; {tally.champion_line()}"
     return f"{ended}\n{tally.usage}" if tally.usage else ended
 
 
@@ -187,23 +165,26 @@ class PlainView:
         return None
 
     def see(self, event: Event) -> None:
-        match event.kind:
-            case "note":
-                say(plain(event.text))
-            case "begin":
-                self._tally.begin(event.fields)
-                say(begin_line(event.fields))
+        from evo.operators.llm import LlmTotals
+        from evo.search.events import RunBegun, RunSummary, TrialResult
+
+        if event.note:
+            say(plain(event.note))
+        match event.about:
+            case RunBegun() as run:
+                self._tally.begin(run)
+                say(begin_line(run))
                 say(
                     f"  # {'operator':<14}  {'status':<10} {'time µs':>10} {'':<8} {'gain':>7}  {'verdict':<12}  change"
                 )
-            case "usage":
-                self._tally.usage = usage_words(event.fields)
-            case "result":
-                self._result(self._tally.count(event.fields))
-                if self._tally.usage and event.fields.get("operator") == "llm":
+            case LlmTotals() as used:
+                self._tally.usage = usage_words(used)
+            case TrialResult() as result:
+                self._result(self._tally.count(result))
+                if self._tally.usage and result.operator == "llm":
                     say(f"{'':19} {self._tally.usage}")
-            case "done" if not self._quiet:
-                out(done_line(event.fields, self._tally))
+            case RunSummary() as done if not self._quiet:
+                out(done_line(done, self._tally))
 
     def _result(self, row: Row) -> None:
         timing = self._tally.timing if row.time else ""
@@ -218,13 +199,13 @@ class PlainView:
         os.write(sys.stderr.fileno(), f"{text}\n".encode())
 
 
-def _trials(count: object) -> str:
+def _trials(count: int) -> str:
     return f"{count} trial" if count == 1 else f"{count} trials"
 
 
-def begin_line(fields: Fields) -> str:
-    words = [f"{fields.get('task')} on {fields.get('device')}", str(fields.get("arch"))]
-    if fields.get("branch"):
-        words.append(f"branch {fields['branch']}")
-    words.append(f"{_trials(fields.get('iterations'))} at most")
+def begin_line(run: RunBegun) -> str:
+    words = [f"{run.task} on {run.device}", run.arch]
+    if run.branch:
+        words.append(f"branch {run.branch}")
+    words.append(f"{_trials(run.iterations)} at most")
     return ", ".join(words)

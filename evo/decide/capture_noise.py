@@ -16,31 +16,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
-from evo.results import Gain, Json, drop_absent
+from evo.results import CaptureNoise, Gain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Between:
-    """The sd of ln ratios between captures: of the score's mean, and by case. captures: None where it is assumed."""
-
-    sd: float
-    captures: int | None = None
-    cases: Mapping[str, float] = field(default_factory=dict)
-    step: float = 0.0
+class Between(CaptureNoise):
+    """The sd of ln ratios between captures: of the score's mean, and by case. captures: None if it is assumed."""
 
     def half_width(self, alpha: float, case: str | None = None) -> float:
         """What 1 - alpha of captures lie within, of the logarithm of the ratio."""
         sd = self.sd if case is None else self.cases.get(case, self.sd)
         quantile = NormalDist().inv_cdf(1 - alpha / 2) if self.captures is None else student_t(self.captures, alpha)
-        return math.hypot(quantile * sd, self.step)
-
-    def to_json(self) -> dict[str, Json]:
-        known: dict[str, Json] = {"sd": round(self.sd, 7), "captures": self.captures, "assumed": self.captures is None}
-        cases: dict[str, Json] = {case: round(sd, 7) for case, sd in self.cases.items()}
-        return drop_absent({**known, "cases": cases or None, "timer_step": round(self.step, 7)})
+        return math.hypot(quantile * sd, self.timer_step)
 
 
 # Where no control ran: the largest that A/A captures of three kernels showed on an H200.

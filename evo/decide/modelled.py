@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Decision, Estimate, Gain, Json, Verdict
+from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, Gain, Verdict, geometric_mean
 
 MARGIN = 0.10
 CASE_LOSS = 0.02
@@ -41,17 +41,17 @@ def decide_modelled(
     unseen: what the child costs that the model does not know, in words; with such a cost nothing is kept.
     """
     pairs = _matched(parent, child, score)
-    total = sum(pair.weight for pair in pairs)
-    ratio = math.exp(sum(pair.weight * math.log(pair.gain) for pair in pairs) / total)
+    ratio = geometric_mean({pair.name: pair.gain for pair in pairs}, score)
+    assert ratio is not None  # `_matched` has seen a weight
     gain = Gain(ratio=ratio)
-    evidence: dict[str, Json] = {
-        "timing": "modelled",
-        "model_version": pairs[0].before.model_version,
-        "chip": pairs[0].before.chip,
-        "calibration": pairs[0].before.calibration,
-        "margin": margin,
-        "cases": {pair.name: _evidence(pair) for pair in pairs},
-    }
+    evidence = Evidence(
+        timing="modelled",
+        model_version=pairs[0].before.model_version,
+        chip=pairs[0].before.chip,
+        calibration=pairs[0].before.calibration,
+        margin=margin,
+        cases={pair.name: _evidence(pair) for pair in pairs},
+    )
 
     def decision(verdict: Verdict, reason: str) -> Decision:
         return Decision(verdict=verdict, reason=reason, gain=gain, evidence=evidence)
@@ -123,15 +123,13 @@ def _term(pair: _Pair, term: str) -> str:
     return f"{term} {shown} in case {pair.name}"
 
 
-def _evidence(pair: _Pair) -> dict[str, Json]:
+def _evidence(pair: _Pair) -> CaseEvidence:
     term = pair.before.limiter
-    rows: dict[str, Json] = {
-        "parent_us": round(pair.before.modelled_us, 4),
-        "child_us": round(pair.after.modelled_us, 4),
-        "limiter": term,
-        "limiter_after": pair.after.limiter,
-    }
-    for key, terms in (("parent_limiter_us", pair.before.terms_us), ("child_limiter_us", pair.after.terms_us)):
-        if term in terms:
-            rows[key] = round(terms[term], 4)
-    return rows
+    return CaseEvidence(
+        parent_us=pair.before.modelled_us,
+        child_us=pair.after.modelled_us,
+        limiter=term,
+        limiter_after=pair.after.limiter,
+        parent_limiter_us=pair.before.terms_us.get(term),
+        child_limiter_us=pair.after.terms_us.get(term),
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -22,7 +22,7 @@ from evo.decide.capture_noise import Between, between_captures, widened
 from evo.decide.guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
 from evo.decide.modelled import decide_modelled
 from evo.errors import HarnessFault, UsageError
-from evo.results import CaseBench, Decision, Environment, Gain, Json, Verdict
+from evo.results import CaseBench, CaseEvidence, Clocks, Control, Decision, Environment, Evidence, Gain, Verdict
 
 __all__ = [
     "DEFAULT_RULE",
@@ -47,7 +47,6 @@ __all__ = [
 Ratios = Mapping[str, float]  # case name -> ln(child time / parent time) of one pair
 
 CONFIRM_ALPHA = 0.05
-KEPT = (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +111,14 @@ class Sequential:
         return self.verdict
 
     @property
-    def evidence(self) -> dict[str, Json]:
-        return {
-            "pairs": len(self.combined),
-            "e_value": round(self._gain.below, 3),
-            "e_value_against": round(self._gain.above, 3),
-            "needed": round(1 / self.rule.alpha, 3),
-            "margin": self.rule.margin,
-        }
+    def evidence(self) -> Evidence:
+        return Evidence(
+            pairs=len(self.combined),
+            e_value=self._gain.below,
+            e_value_against=self._gain.above,
+            needed=1 / self.rule.alpha,
+            margin=self.rule.margin,
+        )
 
     def _look(self) -> Verdict | None:
         rule, pairs = self.rule, len(self.combined)
@@ -178,7 +177,7 @@ class Comparison:
     parent: tuple[CaseBench, ...]
     dropped: int = 0
     at_own_clocks: int = 0
-    clocks: dict[str, Json] = field(default_factory=dict)
+    clocks: Clocks | None = None
     cycles: tuple[Ratios, ...] = ()
     compute_bound: frozenset[str] = frozenset()
     between: Between | None = None
@@ -190,22 +189,21 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
     for pair in comparison.pairs:
         if stage.add(pair) is not None:
             break
-    evidence = {**stage.evidence, "dropped_pairs": comparison.dropped}
-    if comparison.at_own_clocks:
-        evidence["pairs_at_own_clocks"] = comparison.at_own_clocks
-    if comparison.clocks:
-        evidence["clocks"] = dict(comparison.clocks)
     between = comparison.between
-    if between is not None:
-        evidence["between_captures"] = between.to_json()
+    evidence = replace(
+        stage.evidence,
+        dropped_pairs=comparison.dropped,
+        pairs_at_own_clocks=comparison.at_own_clocks or None,
+        clocks=comparison.clocks,
+        between_captures=between,
+        cases={case: _case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)},
+        unsteady=tuple(case.name for case in comparison.child if case.warm and case.warm.unsteady),
+    )
     gain = widened(gain_of(stage.combined), between) if stage.combined else None
-    evidence["cases"] = {case: _case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)}
-    if unsteady := [case.name for case in comparison.child if case.warm and case.warm.unsteady]:
-        evidence["unsteady"] = list(unsteady)
     verdict, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.reason
     if not stage.combined:
         return Decision(verdict=verdict, reason="the clock moved within every pair", evidence=evidence)
-    if verdict in KEPT and (tail := tail_problem(comparison.parent, comparison.child)):
+    if verdict.kept and (tail := tail_problem(comparison.parent, comparison.child)):
         verdict, reason = Verdict.REVERT, tail
     if verdict is Verdict.KEEP and (problem := _cycle_problem(comparison, score, rule, len(stage.combined))):
         verdict, reason = Verdict.INCONCLUSIVE, problem
@@ -229,13 +227,12 @@ def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: Rul
 
 def confirm(first: Decision, again: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
     """The second stage, from a fresh process: keep only if it agrees. Its gain is the one that is reported."""
-    if first.verdict not in KEPT:
+    if not first.kept:
         return first
     second = judge(again, score, rule.confirming())
-    evidence: dict[str, Json] = {**second.evidence, "first_stage": dict(first.evidence)}
-    if first.gain:
-        evidence["first_stage_ratio"] = round(first.gain.ratio, 5)
-    if second.verdict in KEPT:
+    assert second.evidence is not None
+    evidence = replace(second.evidence, first_stage=first.evidence, first_stage_ratio=first.ratio)
+    if second.kept:
         assert second.gain is not None
         gain = replace(second.gain, confirmed=True)
         if Verdict.KEEP_NEUTRAL in (first.verdict, second.verdict):
@@ -264,14 +261,14 @@ class NoiseFloor:
         """Gains below this are not told from noise with so many pairs of one capture: three standard errors."""
         return 3 * math.hypot(self.sd / math.sqrt(pairs), self.between.sd if self.between else 0.0)
 
-    def to_json(self, rule: Rule) -> dict[str, Json]:
+    def shown(self, rule: Rule) -> Control:
         """What a record keeps: the spread of a pair, and the smallest margin that the rule may be given here."""
-        shown: dict[str, Json] = {
-            "sd": round(self.sd, 6),
-            "pairs": self.pairs,
-            "smallest_margin": round(self.smallest_margin(rule.fewest_pairs), 6),
-        }
-        return shown | ({"between_captures": self.between.to_json()} if self.between else {})
+        return Control(
+            sd=self.sd,
+            pairs=self.pairs,
+            smallest_margin=self.smallest_margin(rule.fewest_pairs),
+            between_captures=self.between,
+        )
 
 
 def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float], captures: Sequence[int] = ()) -> NoiseFloor:
@@ -360,8 +357,9 @@ def words(gain: Gain) -> str:
     return f"{factor:.3f}x {side} [{low:.3f}, {high:.3f}]"
 
 
-def _case_evidence(pairs: Sequence[Ratios], case: str, between: Between | None) -> dict[str, Json]:
-    return widened(gain_of([pair[case] for pair in pairs]), between, case=case).to_json()
+def _case_evidence(pairs: Sequence[Ratios], case: str, between: Between | None) -> CaseEvidence:
+    gain = widened(gain_of([pair[case] for pair in pairs]), between, case=case)
+    return CaseEvidence(ratio=gain.ratio, low=gain.low, high=gain.high, confirmed=gain.confirmed)
 
 
 def _names(pairs: Sequence[Ratios]) -> list[str]:

@@ -26,7 +26,7 @@ from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
 from evo.device.timing_types import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Fault, FaultKind, Json, Verdict
+from evo.results import CaseBench, Clocks, Fault, FaultKind, Verdict
 
 LOST = math.log(1.10)  # a child this much slower in every round is not warmed up any further: pairs show it at once
 LOST_ROUNDS = 2
@@ -249,25 +249,32 @@ class Bench:
             timer_step=max(_timer_step(side) for timer in self.timers for side in timer.sides.values()),
         )
 
-    def _clock_summary(self) -> dict[str, Json]:
+    def _clock_summary(self) -> Clocks:
         """How the clock ran over all blocks, and what NVML and the SMs' counters said after each block of the pairs."""
         read = [*self.readings, *self.more_readings]
-        clocks = [reading.clock_mhz for reading in read if reading.clock_mhz is not None]
-        summary: dict[str, Json] = {"blocks": len(read)}
-        if clocks:
-            summary |= {"sm_mhz_min": int(min(clocks)), "sm_mhz_max": int(max(clocks))}
-            summary["sm_mhz_median"] = int(np.median(clocks))
-            reasons = {reading.throttle for reading in read if reading.throttle}
-            summary["throttle_reasons"] = [f"0x{reason:x}" for reason in sorted(reasons)]
-        else:
-            summary["sm_mhz"] = "unavailable"  # then no pair can be dropped for its clock
-        if (others := self.device.monitor.others()) is not None:
-            summary["other_processes"] = others
-        for name, unit in (("sm_mhz", 0), ("counted_mhz", 0), ("power_w", 1), ("temperature_c", 0), ("throttle", 0)):
+        seen = [reading.clock_mhz for reading in read if reading.clock_mhz is not None]
+
+        def each(name: str, places: int = 0) -> tuple[int | float | None, ...] | None:
             column = [getattr(reading, name) for reading in self.readings]
-            if any(value is not None for value in column):
-                summary[f"each_{name}"] = [round(value, unit) if value is not None else None for value in column]
-        return summary
+            if all(value is None for value in column):
+                return None
+            return tuple(round(value, places) if value is not None else None for value in column)
+
+        reasons = sorted({reading.throttle for reading in read if reading.throttle})
+        return Clocks(
+            blocks=len(read),
+            sm_mhz_min=int(min(seen)) if seen else None,
+            sm_mhz_max=int(max(seen)) if seen else None,
+            sm_mhz_median=int(np.median(seen)) if seen else None,
+            throttle_reasons=tuple(f"0x{reason:x}" for reason in reasons) if seen else None,
+            sm_mhz=None if seen else "unavailable",  # then no pair can be dropped for its clock
+            other_processes=self.device.monitor.others(),
+            each_sm_mhz=each("sm_mhz"),
+            each_counted_mhz=each("counted_mhz"),
+            each_power_w=each("power_w", 1),
+            each_temperature_c=each("temperature_c"),
+            each_throttle=each("throttle"),
+        )
 
 
 def _case_bench(name: str, side: Side) -> CaseBench:

@@ -249,7 +249,7 @@ class SimDevice:
             for bound, result in zip(program.launches, run.results, strict=True)
         ]
         estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
-        return CaseBench(name=program.case, estimate=estimate)
+        return CaseBench.modelled(program.case, estimate)
 
     def _module(self, program: Program) -> sim.Module | Fault:
         """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""

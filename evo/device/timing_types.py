@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from evo.decide.sequential import DEFAULT_RULE, Rule
 from evo.device import Array, Arrays, BenchCase
-from evo.results import CaseBench, Fault, Json, Timing
+from evo.results import CaseBench, Clocks, Fault, Timing
 
 Samples = NDArray[np.float32]
 
@@ -76,7 +76,7 @@ class BenchResult:
     captures: tuple[int, ...] = ()  # the number of the capture that each pair was taken in
     dropped: int = 0
     at_own_clocks: int = 0  # of the pairs: their halves ran at different clocks, each at its side's own
-    clocks: dict[str, Json] = field(default_factory=dict)
+    clocks: Clocks | None = None
     loaded: str = "cubin"
     divergence: Fault | None = None
     samples: dict[str, Samples] = field(default_factory=dict)  # raw warm samples of the child in microseconds

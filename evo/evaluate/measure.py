@@ -14,7 +14,6 @@ import numpy as np
 
 from evo.decide.capture_noise import ASSUMED
 from evo.decide.sequential import (
-    KEPT,
     Between,
     Comparison,
     NoiseFloor,
@@ -30,7 +29,7 @@ from evo.device import Arrays, BenchCase
 from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.device.worker import Worker
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Decision, Fault, Json, Timing, Verdict
+from evo.results import CaseBench, Clocks, Decision, Fault, Timing, Verdict
 from evo.spec.chips import Chip
 
 __all__ = [
@@ -53,7 +52,7 @@ class Measurement:
     decision: Decision | None = None
     divergence: Fault | None = None
     loaded: str = "cubin"
-    clocks: dict[str, Json] = field(default_factory=dict)
+    clocks: Clocks | None = None
     launches_per_sample: dict[str, int] = field(default_factory=dict)
     dropped: int = 0  # pairs between whose halves the clock moved, over both stages
     stages_s: dict[str, float] = field(default_factory=dict)
@@ -78,7 +77,7 @@ def measure(
         return Measurement(divergence=first.divergence, loaded=first.loaded, stages_s=first.stages_s)
     between = floor.between if floor is not None and floor.between is not None else ASSUMED
     decision = _judged(first, request, chip, between)
-    if decision is None or decision.verdict not in KEPT:
+    if decision is None or not decision.kept:
         return _measurement(first, decision, first.child)
     worker.recycle()
     again = fresh() if fresh else request
@@ -117,7 +116,7 @@ def control(
     )
     floor = noise_floor(result.pairs, weights, result.captures)
     if floor.between is not None:
-        floor = replace(floor, between=replace(floor.between, step=result.timer_step))
+        floor = replace(floor, between=replace(floor.between, timer_step=result.timer_step))
     return floor, judge(comparison, weights, options.rule)
 
 
@@ -138,7 +137,7 @@ def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:
 
     Raises HarnessFault where the program was judged faster than itself, UsageError for a margin within the noise.
     """
-    if decision.verdict in KEPT:
+    if decision.kept:
         raise HarnessFault(
             f"A/A control: a program was judged faster than itself ({decision.reason}); no gain measured here would "
             "mean anything",
@@ -193,7 +192,7 @@ def _comparison(result: BenchResult, request: BenchRequest, chip: Chip, between:
         at_own_clocks=result.at_own_clocks,
         clocks=result.clocks,
         cycles=result.cycles,
-        between=replace(between, step=result.timer_step),
+        between=replace(between, timer_step=result.timer_step),
         compute_bound=frozenset(p.case for p in programs if compute_bound(flop=p.flop, bytes_moved=p.bytes, chip=chip)),
     )
 

@@ -16,7 +16,7 @@ from itertools import islice
 from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
-from evo.decide.sequential import DEFAULT_RULE, KEPT, decide_modelled
+from evo.decide.sequential import DEFAULT_RULE, decide_modelled
 from evo.device import RunRequest
 from evo.device.timing_types import Stages
 from evo.device.worker import Crashed, TimedOut, Worker
@@ -132,7 +132,7 @@ def _finish_once(started: Started, bench: Workbench, known: dict[tuple[object, .
             earlier,
             variant=prepared.variant.id,
             reason=reason,
-            compile=prepared.compile_json,
+            compile=prepared.report,
             elapsed_s=started.elapsed_s,
             stages_s=dict(started.stages.seconds),
         )
@@ -153,7 +153,7 @@ def start(job: Job, bench: Workbench, checker: Worker) -> Started:
         status=prepared.status if isinstance(prepared, Failed) else Status.CORRECT,
         reason=prepared.reason if isinstance(prepared, Failed) else None,
         environment=environment,
-        compile=prepared.compile_json,
+        compile=prepared.report,
     )
     started = Started(job=job, base=base, stages=stages)
     if isinstance(prepared, Prepared):
@@ -202,7 +202,7 @@ def finish(started: Started, bench: Workbench) -> Evaluation:
     return replace(
         outcome,
         environment=bench.environment(started.job.task),
-        control=bench.controls.get(started.job.task.hash, {}),
+        control=bench.controls.get(started.job.task.hash),
         elapsed_s=elapsed_s,
         stages_s=dict(started.stages.seconds),
     )
@@ -247,7 +247,7 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
 
     Machine code that it has passed for this task in this run is not run under it again.
     """
-    kept = found.decision is None or found.decision.verdict in KEPT
+    kept = found.decision is None or found.decision.kept
     if not job.sanitize or bench.modelled or not found.status.passed or not kept or found.check is None:
         return found
     if job.upto != "timed":
@@ -256,7 +256,7 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
         return found
     key = (job.task.hash, prepared.code_hash)
     if (earlier := bench.sanitized.get(key)) is not None:
-        return replace(found, check=replace(found.check, sanitizer={**earlier.to_json(), "cached": True}))
+        return replace(found, check=replace(found.check, sanitizer=earlier.shown(cached=True)))
     bench.on_stage("sanitize")
     reference = bench.reference(job.task)
     requests = [
@@ -265,7 +265,7 @@ def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation
     ]
     with stages.time("sanitize"):
         said = gate.sanitize(requests, bench.device.which)
-    check = replace(found.check, sanitizer=said.to_json())
+    check = replace(found.check, sanitizer=said.shown())
     if said.state == "clean":
         bench.sanitized[key] = said
     if said.fault is None:
@@ -311,7 +311,7 @@ def _modelled(
         theirs = estimated
         decision = _decided(job, prepared, rival, theirs, ours)
     found = replace(base, bench=ours, decision=decision)
-    if decision is not None and not _kept(decision):
+    if decision is not None and not decision.kept:
         return found
     return _looked_at_again(job, bench, prepared, found, rival, theirs)
 
@@ -328,10 +328,6 @@ def _decided(
         simpler=simpler(rival, prepared) if job.neutral else None,
         unseen=spills(rival, prepared),
     )
-
-
-def _kept(decision: Decision) -> bool:
-    return decision.verdict in KEPT
 
 
 def _looked_at_again(
@@ -353,7 +349,7 @@ def _looked_at_again(
     if seen.unseen is not None:
         return replace(found, decision=replace(found.decision, verdict=Verdict.REVERT, reason=seen.unseen))
     again = _decided(job, prepared, rival, theirs, seen.rows)
-    if not _kept(again):
+    if not again.kept:
         return replace(found, decision=replace(again, reason=f"on other blocks of the grids: {again.reason}"))
     shown = _unhidden(found.bench, seen.rows)
     return found if shown == found.bench else replace(found, bench=shown, decision=again)
@@ -391,7 +387,7 @@ def _measured(
     if found.divergence is not None:
         return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
     rows = tuple(_with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)
-    clocks = found.clocks if found.decision is None else {}
+    clocks = found.clocks if found.decision is None else None
     return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision, clocks=clocks)
 
 
@@ -401,7 +397,7 @@ def _with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:
 
 def _with_baselines(job: Job, bench: Workbench, found: Evaluation, stages: Stages) -> Evaluation:
     """The library rivals' times beside those of a variant that is kept, or that a line of descent starts from."""
-    kept = found.decision is None or found.decision.verdict in KEPT
+    kept = found.decision is None or found.decision.kept
     if found.status is not Status.MEASURED or not kept:
         return found
     bench.on_stage("baseline")

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from evo.cuda import compile as compiler
 from evo.cuda.source import kernel_signatures
@@ -15,7 +15,7 @@ from evo.errors import SyntaxInvalid, UsageError
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import static_problem
-from evo.results import Check, Json, Status, drop_absent
+from evo.results import Check, CompileReport, KernelResources, Status
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, macros_of, plan
 from evo.spec.task import Case, Task
@@ -33,7 +33,7 @@ class Prepared:
 
     variant: Variant
     programs: dict[str, Program]
-    compile_json: dict[str, Json]
+    report: CompileReport
     code_hash: str
 
 
@@ -44,7 +44,7 @@ class Failed:
     status: Status
     reason: str
     variant: str
-    compile_json: dict[str, Json] = field(default_factory=dict)
+    report: CompileReport | None = None
     check: Check | None = None
 
 
@@ -89,7 +89,7 @@ def prepare(
     counts = {name: len(parameters) for name, parameters in signatures.items()}
     found = _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
     if static_rules and isinstance(found, Prepared) and (reason := _hidden_problem(found)):
-        return Failed(status=Status.REFUSED, reason=reason, variant=variant.id, compile_json=found.compile_json)
+        return Failed(status=Status.REFUSED, reason=reason, variant=variant.id, report=found.report)
     return found
 
 
@@ -128,8 +128,8 @@ def _compile_and_bind(
     binaries: dict[Macros, compiler.Binary] = {}
     for key, built in _each(compiled, list(dict.fromkeys(keys.values()))):
         if isinstance(built, compiler.Diagnostics):
-            shape = compile_json(variant, arch, built.status, (), [built.reason], time.monotonic() - started)
-            return Failed(status=built.status, reason=built.reason, variant=variant.id, compile_json=shape)
+            report = compile_report(variant, arch, built.status, (), (built.reason,), time.monotonic() - started)
+            return Failed(status=built.status, reason=built.reason, variant=variant.id, report=report)
         binaries[key] = built
     for case in cases:
         key = keys[case.name]
@@ -137,13 +137,13 @@ def _compile_and_bind(
         if isinstance(program, Refusal):
             return Failed(status=Status.REFUSED, reason=f"case {case.name}: {program.reason}", variant=variant.id)
         programs[case.name] = program
-    elapsed_s = time.monotonic() - started
-    shape = compile_json(variant, arch, Status.CORRECT, tuple(binaries.values()), [], elapsed_s)
     code = "+".join(binary.code_hash for _, binary in sorted(binaries.items()))
     launched = repr([(case, [b.launch for b in p.launches], p.scratch) for case, p in programs.items()])
     code_hash = f"{code}|{hashlib.sha256(launched.encode()).hexdigest()[:16]}"
-    shape["code_hash"] = code_hash
-    return Prepared(variant=variant, programs=programs, compile_json=shape, code_hash=code_hash)
+    report = compile_report(variant, arch, Status.CORRECT, tuple(binaries.values()), (), time.monotonic() - started)
+    return Prepared(
+        variant=variant, programs=programs, report=replace(report, code_hash=code_hash), code_hash=code_hash
+    )
 
 
 def _each(
@@ -203,38 +203,36 @@ def _needs(prepared: Prepared) -> dict[str, int]:
     }
 
 
-def compile_json(
+def compile_report(
     variant: Variant,
     arch: str,
     status: Status,
     binaries: tuple[compiler.Binary, ...],
-    warnings: list[str],
+    warnings: tuple[str, ...],
     elapsed_s: float,
-) -> dict[str, Json]:
-    """The shape of `evo compile --json`; status is `compiled`, or how compiling failed."""
+) -> CompileReport:
+    """How compiling went: `compiled` with the resources of each launched kernel, or how compiling failed."""
     launched = {line.kernel for line in variant.launches}
-    kernels: list[Json] = [
-        drop_absent(
-            {
-                "name": report.name,
-                "axes": dict(binary.macros),
-                "registers": report.registers,
-                "spill_store_bytes": report.spill_store_bytes,
-                "spill_load_bytes": report.spill_load_bytes,
-                "stack_bytes": report.stack_bytes,
-                "shared_bytes": report.shared_bytes,
-                "sass": dict(report.sass),
-            }
+    kernels = tuple(
+        KernelResources(
+            name=report.name,
+            axes=dict(binary.macros),
+            registers=report.registers,
+            spill_store_bytes=report.spill_store_bytes,
+            spill_load_bytes=report.spill_load_bytes,
+            stack_bytes=report.stack_bytes,
+            shared_bytes=report.shared_bytes,
+            sass=dict(report.sass),
         )
         for binary in binaries
         for report in binary.kernels
         if report.name in launched
-    ]
-    return {
-        "variant": variant.id,
-        "arch": arch,
-        "status": "compiled" if binaries else status.value,
-        "warnings": list(warnings),
-        "kernels": kernels,
-        "elapsed_s": round(elapsed_s, 4),
-    }
+    )
+    return CompileReport(
+        variant=variant.id,
+        arch=arch,
+        status="compiled" if binaries else status.value,
+        warnings=warnings,
+        kernels=kernels,
+        elapsed_s=elapsed_s,
+    )

@@ -20,7 +20,7 @@ from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task, timed_sizes
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet, time_rivals
 from evo.evaluate.prepare import Failed, Prepared, prepare
-from evo.results import Baseline, CaseBench, Environment, Fault, Json, Timing
+from evo.results import Baseline, CaseBench, Control, Environment, Fault, Loaded, Timing
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
 from evo.spec.reference import Reference, load_reference
@@ -34,7 +34,7 @@ _COPIES = 3  # of a case: in this process, on the way, and in the memory of the 
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # The rooms whose code can change a result: all that evaluation imports (a test derives the list).
 # A change anywhere else leaves results comparable.
-RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "results.py", "sim", "spec")
+RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "results", "sim", "spec")
 
 
 @functools.cache
@@ -68,7 +68,7 @@ class Workbench:
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
         self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))
-        self.controls: dict[str, dict[str, Json]] = {}  # task hash -> the noise floor of this run's A/A control
+        self.controls: dict[str, Control] = {}  # task hash -> the noise floor of this run's A/A control
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
@@ -105,7 +105,7 @@ class Workbench:
         return f"sim-{self.chip.slug}" if self.modelled else self.chip.slug
 
     def environment(self, task: Task) -> Environment:
-        measured = "cubin" if self.arch == self.chip.arch else "ptx_jit"
+        measured: Loaded = "cubin" if self.arch == self.chip.arch else "ptx_jit"
         return Environment(
             device=str(self.device),
             chip=self.chip_slug,
@@ -194,7 +194,7 @@ class Workbench:
             hint = "demote it: it passed its gate once"
             raise HarnessFault(f"A/A control: the champion failed: {failure}", hint=hint) from None
         require_quiet(floor, decision, rule)
-        self.controls[task.hash] = floor.to_json(rule)
+        self.controls[task.hash] = floor.shown(rule)
         self.floors[task.hash] = floor
         return floor
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from evo.operators.ladder import Ladder, first_rung
 from evo.operators.one_change import edit_key, not_one_change, parts, rung_of
 from evo.operators.patch import Patch
-from evo.operators.proposal import KINDS, Context, Operator, OperatorDoc, Proposal, start_proposal
+from evo.operators.proposal import Context, Operator, OperatorDoc, Proposal, start_proposal
 from evo.operators.rebase import carried
 from evo.operators.registry import WHEN_STALLED, is_closed, operator_docs, operators
 from evo.operators.rules import RULES, Rule, all_rules
@@ -16,7 +16,6 @@ from evo.operators.tile_config import INVERT_BELOW, STALLED_AFTER, Derived
 
 __all__ = [
     "INVERT_BELOW",
-    "KINDS",
     "RULES",
     "STALLED_AFTER",
     "WHEN_STALLED",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, get_args
 
+from evo.records.trials import Kind
 from evo.results import Json
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
-KINDS = ("mutation", "transplant", "rung", "start", "review")
 SUCCESS = "faster than its parent past the margin on the task's score, and no case slower by more than 2 %"
 
 
@@ -25,7 +25,7 @@ class Proposal:
     """
 
     operator: str
-    kind: str
+    kind: Kind
     variant: Variant
     summary: str
     reason: str
@@ -37,28 +37,13 @@ class Proposal:
     arguments: dict[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"a proposal is one of {', '.join(KINDS)}, not {self.kind!r}")
+        if self.kind not in get_args(Kind):
+            raise ValueError(f"a proposal is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
 
     @property
     def text(self) -> str:
         """The whole new `.cu`."""
         return self.variant.text
-
-    def to_json(self) -> dict[str, Json]:
-        """All but the text, for a record."""
-        return {
-            "operator": self.operator,
-            "kind": self.kind,
-            "summary": self.summary,
-            "reason": self.reason,
-            "expected": self.expected,
-            "success": self.success,
-            "risk": self.risk,
-            "next_if_kept": self.next_if_kept,
-            "next_if_reverted": self.next_if_reverted,
-            "arguments": dict(self.arguments),
-        }
 
 
 def start_proposal(variant: Variant, name: str, rung: str | None) -> Proposal:

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from evo.records.trials import Record
-from evo.results import Environment, Json, drop_absent
+from evo.results.codec import Serializable
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Insight:
+class Insight(Serializable):
     """The effect of one kind of change in one environment, which `environment` gives in words.
 
     change: what distinguishes kinds within an operator: its rule and knob, or the summary with its numbers masked.
@@ -55,12 +55,9 @@ class Insight:
         limits = f"; {self.counters}" if self.counters is not None else ""
         return f"{self.operator} {self.change}: {effect}, kept {self.kept} of {self.count}{limits}"
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unsuccessful:
+class Unsuccessful(Serializable):
     """One change that was not kept, and why."""
 
     trial: str
@@ -74,12 +71,9 @@ class Unsuccessful:
     timing: str
     ratio: float | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleEvidence:
+class RuleEvidence(Serializable):
     """What one rule has brought in all trials with one kind of timing.
 
     new_code: trials that compiled to machine code other than their parent's. correct: trials that passed the gate.
@@ -95,9 +89,6 @@ class RuleEvidence:
     kept: int
     best: float | None = None
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
-
 
 def change_of(record: Record) -> str:
     """The kind of change within its operator."""
@@ -109,7 +100,7 @@ def change_of(record: Record) -> str:
 
 def environment_words(record: Record) -> str:
     """What the effects of one insight share: `l4, sm_89, cubin, nvrtc 13.0.88, driver 580.65, CUDA 13.0`."""
-    identity = Environment.from_json(record.environment).identity()
+    identity = record.environment.identity()
     plain = ("chip", "arch", "loaded", "NVRTC", "GPU")
     shared = {name: value for name, value in identity.items() if name not in ("task", "harness") and value}
     return ", ".join(value if name in plain else f"{name} {value}" for name, value in shared.items())
@@ -129,7 +120,7 @@ def summarise(records: Iterable[Record]) -> list[Insight]:
 
 def rule_evidence(records: Sequence[Record]) -> list[RuleEvidence]:
     """One row per rule and kind of timing; measured ones first, then by what was kept and gained."""
-    codes = {(record.variant, *record.place): code for record in records if (code := _code(record))}
+    codes = {(r.variant, *r.place): code for r in records if (code := r.evaluation.code_hash)}
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
         if record.proposed and isinstance(rule := record.arguments.get("rule"), str):
@@ -140,20 +131,14 @@ def rule_evidence(records: Sequence[Record]) -> list[RuleEvidence]:
             rule=rule,
             timing=timing,
             trials=len(group),
-            new_code=sum(_code(r) not in ("", codes.get((r.parent or "", *r.place))) for r in group),
+            new_code=sum(r.evaluation.code_hash not in (None, codes.get((r.parent or "", *r.place))) for r in group),
             correct=sum(record.status.passed for record in group),
             kept=sum(record.kept for record in group),
-            best=max((ratio for r in group if r.status.passed and (ratio := _ratio(r)) is not None), default=None),
+            best=max((ratio for r in group if r.status.passed and (ratio := r.own_ratio) is not None), default=None),
         )
         for (operator, rule, timing), group in groups.items()
     ]
     return sorted(rows, key=lambda row: (row.timing != "measured", -row.kept, -(row.best or 0.0), row.rule))
-
-
-def _code(record: Record) -> str:
-    """The hash of a trial's machine code; empty if it did not compile."""
-    report = record.evaluation.get("compile")
-    return str(report.get("code_hash", "")) if isinstance(report, dict) else ""
 
 
 def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, float]]:
@@ -162,7 +147,7 @@ def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, fl
     for record in records:
         if record.proposed and record.place[0] == chip:
             trials, reward = found.get(record.operator, (0, 0.0))
-            ratio = _ratio(record) if record.kept else None
+            ratio = record.own_ratio if record.kept else None
             found[record.operator] = (trials + 1, reward + (math.log(ratio) if ratio else 0.0))
     return found
 
@@ -175,7 +160,7 @@ def unsuccessful(records: Sequence[Record]) -> list[Unsuccessful]:
 
 def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
     task, operator, change, chip, timing, environment = key
-    ratios = [ratio for record in group if (ratio := _ratio(record)) is not None]
+    ratios = [ratio for record in group if (ratio := record.own_ratio) is not None]
     return Insight(
         task=task,
         operator=operator,
@@ -189,16 +174,15 @@ def _insight(key: tuple[str, ...], group: Sequence[Record]) -> Insight:
         median=round(statistics.median(ratios), 5) if ratios else None,
         low=min(ratios, default=None),
         high=max(ratios, default=None),
-        gain_low=_middle(group, "low"),
-        gain_high=_middle(group, "high"),
+        gain_low=_middle(record.gain.low for record in group if record.gain is not None),
+        gain_high=_middle(record.gain.high for record in group if record.gain is not None),
         where=", ".join(dict.fromkeys(place for record in group if (place := _where(record)))) or None,
-        counters=_counters(max(group, key=lambda record: (_ratio(record) or 0.0, record.trial))),
+        counters=_counters(max(group, key=lambda record: (record.own_ratio or 0.0, record.trial))),
     )
 
 
-def _middle(group: Sequence[Record], end: str) -> float | None:
-    ends = [record.gain.get(end) for record in group if record.gain is not None]
-    found = [float(value) for value in ends if isinstance(value, int | float)]
+def _middle(ends: Iterable[float | None]) -> float | None:
+    found = [end for end in ends if end is not None]
     return round(statistics.median(found), 5) if found else None
 
 
@@ -210,15 +194,11 @@ def _where(record: Record) -> str:
 
 def _counters(record: Record) -> str | None:
     """What limited the first case, before and after."""
-    decision = record.evaluation.get("decision")
-    evidence = decision.get("evidence") if isinstance(decision, dict) else None
-    cases = evidence.get("cases") if isinstance(evidence, dict) else None
-    for name, case in cases.items() if isinstance(cases, dict) else ():
-        if not isinstance(case, dict) or not {"limiter", "limiter_after"} <= set(case):
-            continue
-        ends = [case.get(key) for key in ("parent_limiter_us", "child_limiter_us")]
-        if all(isinstance(end, int | float) for end in ends):
-            return f"{case['limiter']} {ends[0]:.4g} -> {ends[1]:.4g} us in case {name}, now {case['limiter_after']}"
+    evidence = record.decision.evidence if record.decision is not None else None
+    for name, case in evidence.cases.items() if evidence is not None else ():
+        if case.parent_limiter_us is not None and case.child_limiter_us is not None:
+            ends = f"{case.parent_limiter_us:.4g} -> {case.child_limiter_us:.4g}"
+            return f"{case.limiter} {ends} us in case {name}, now {case.limiter_after}"
     return None
 
 
@@ -228,8 +208,7 @@ def _rank(insight: Insight) -> tuple[object, ...]:
 
 
 def _unsuccessful(record: Record) -> Unsuccessful:
-    decision = record.evaluation.get("decision")
-    reason = decision["reason"] if isinstance(decision, dict) else record.evaluation.get("reason")
+    reason = record.decision.reason if record.decision is not None else record.evaluation.reason
     return Unsuccessful(
         trial=record.trial,
         task=record.task,
@@ -237,15 +216,8 @@ def _unsuccessful(record: Record) -> Unsuccessful:
         operator=record.operator,
         summary=record.summary,
         status=record.status.value,
-        reason=str(reason or record.status.value),
+        reason=reason or record.status.value,
         chip=record.place[0],
         timing=record.timing,
-        ratio=_ratio(record),
+        ratio=record.own_ratio,
     )
-
-
-def _ratio(record: Record) -> float | None:
-    if "rival" in record.arguments:
-        return None  # held against another than its parent: the ratio is not what the change has brought
-    ratio = record.gain["ratio"] if record.gain is not None else None
-    return float(ratio) if isinstance(ratio, int | float) else None

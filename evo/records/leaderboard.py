@@ -7,43 +7,164 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Annotated, Literal
 
 from evo.errors import RecordCorrupt
 from evo.files import write_atomic
 from evo.records.trials import Record
-from evo.records.trials.schema import is_number
-from evo.results import Json, drop_absent
+from evo.results import Baseline, CaseBench, Environment, Gain, Json, Loaded
+from evo.results.codec import ALWAYS, Decimals, Serializable, Us, parse, unknown_field
 
 VERSION = 1
 HINT = "evo leaderboard --rebuild"
+_MODELLED = {"modelled_us", "model_version", "calibration"}
 
-Board = dict[str, Json]
-Entry = dict[str, Json]
 
-_TEXTS = ("task", "chip", "arch", "loaded", "timing", "variant", "name", "date")
-_OPTIONAL_TEXTS = ("parent", "commit")
-_FIELDS = {*_TEXTS, *_OPTIONAL_TEXTS, "cases", "gain", "environment"}
-_MEASURED = ("p50_us", "p90_us", "p99_us", "samples")
-_MEASURED_MORE = ("cold", "tflop_per_s", "roofline_fraction", "baseline")
-_MODELLED = ("modelled_us", "model_version", "calibration")
-_TIMING = {"cubin": "measured", "ptx_jit": "measured", "sim": "modelled"}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColdTimes(Serializable):
+    """Measured with the L2 cache flushed before each launch.
+
+    p50_us: the median.
+    p90_us: the 90th percentile.
+    """
+
+    p50_us: Us
+    p90_us: Us | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardCase(Serializable):
+    """A champion's time at one case: measured (warm) or modelled, never both.
+
+    p50_us: the measured median.
+    p90_us: the 90th percentile.
+    p99_us: the 99th percentile.
+    samples: how many.
+    cold: with the L2 cache flushed.
+    tflop_per_s: the task's floating-point operations over the median.
+    roofline_fraction: the case's floor on the chip over the median.
+    baseline: the fastest library call, timed in the same run.
+    modelled_us: the modelled time.
+    model_version: the version of the simulator's timing model.
+    calibration: whether the model was fitted to measurements of that chip.
+    """
+
+    p50_us: Us | None = None
+    p90_us: Us | None = None
+    p99_us: Us | None = None
+    samples: int | None = None
+    cold: ColdTimes | None = None
+    tflop_per_s: Annotated[float | None, Decimals(4)] = None
+    roofline_fraction: Annotated[float | None, Decimals(4)] = None
+    baseline: Baseline | None = None
+    modelled_us: Us | None = None
+    model_version: str | None = None
+    calibration: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.modelled_us is None:
+            if None in (self.p50_us, self.p90_us, self.p99_us, self.samples):
+                raise ValueError("neither a modelled time, nor p50_us, p90_us, p99_us and samples of a measured one")
+        elif self.model_version is None or set(self.to_json()) - _MODELLED:
+            raise ValueError("a modelled time has a model_version, and nothing of it is measured")
+
+    @property
+    def time_us(self) -> float:
+        """The measured median, or the modelled time."""
+        us = self.modelled_us if self.p50_us is None else self.p50_us
+        assert us is not None
+        return us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry(Serializable):
+    """One champion.
+
+    task: the task.
+    chip: the chip, `sim-l4` for the model of an L4.
+    arch: what was compiled for.
+    loaded: `cubin`, `ptx_jit` or `sim`.
+    timing: of every time in it, as `loaded` says.
+    variant: the champion.
+    parent: what it was made from; absent for a start.
+    name: the change that made it, in a line.
+    cases: its times by case.
+    gain: over its parent; absent if none was claimed.
+    commit: the commit that keeps it; absent if git does not know it.
+    date: when its trial ended, ISO 8601 in UTC.
+    environment: where its times come from.
+    """
+
+    task: str
+    chip: str
+    arch: str
+    loaded: Loaded
+    timing: Literal["measured", "modelled"]
+    variant: str
+    parent: str | None = None
+    name: str
+    cases: Annotated[Mapping[str, BoardCase], ALWAYS]
+    gain: Gain | None = None
+    commit: str | None = None
+    date: str
+    environment: Environment
+
+    def __post_init__(self) -> None:
+        if (self.timing == "modelled") != (self.loaded == "sim"):
+            raise ValueError(f"field `timing`: {self.timing!r} with loaded {self.loaded!r}")
+        for name, case in self.cases.items():
+            if (case.modelled_us is None) != (self.timing == "measured"):
+                raise ValueError(f"field `cases.{name}`: not a {self.timing} time")
+
+    @property
+    def built_for(self) -> str:
+        """`sm_89`, or `sm_89 (ptx)` if the driver compiled it again."""
+        return f"{self.arch} (ptx)" if self.loaded == "ptx_jit" else self.arch
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """(task, chip, arch, loaded): there is one champion of each."""
+        return (self.task, self.chip, self.arch, self.loaded)
+
+    def to_json(self) -> dict[str, Json]:
+        shape = Serializable.to_json(self)
+        shape["environment"] = _sorted(shape["environment"])
+        return shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board(Serializable):
+    """The champions.
+
+    version: of this format.
+    entries: one per task, chip, arch and way of loading.
+    """
+
+    version: Literal[1] = 1
+    entries: Annotated[tuple[Entry, ...], ALWAYS]
+
+    def __post_init__(self) -> None:
+        seen: set[tuple[str, ...]] = set()
+        for number, entry in enumerate(self.entries):
+            if entry.place in seen:
+                raise ValueError(f"field `entries[{number}]`: a second champion of {' '.join(entry.place)}")
+            seen.add(entry.place)
 
 
 def build(records: Iterable[Record], commits: Mapping[str, str]) -> Board:
-    """The leaderboard of these records. commits: trial -> the commit that kept it, left out where git does not know."""
+    """The leaderboard of these records. commits: trial -> the commit that kept it, left out if git does not know it."""
     champions: dict[tuple[str, ...], Record] = {}
     for record in sorted(records, key=lambda record: (record.run, record.number)):
         if record.kept:
             champions[(record.task, *record.place)] = record
-    entries: list[Json] = [_entry(champions[key], commits) for key in sorted(champions)]
-    return {"version": VERSION, "entries": entries}
+    return Board(entries=tuple(_entry(champions[key], commits) for key in sorted(champions)))
 
 
 def dump(board: Board) -> str:
     """The text of the file: one field a line, so that a change reads well in git."""
-    return json.dumps(board, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return json.dumps(board.to_json(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def render(records: Iterable[Record], commits: Mapping[str, str]) -> str:
@@ -56,7 +177,7 @@ def leaderboard_path(root: Path) -> Path:
 
 
 def write(root: Path, board: Board) -> None:
-    """Replace the file atomically. Raises HarnessFault where it cannot be written."""
+    """Replace the file atomically. Raises HarnessFault if it cannot be written."""
     write_atomic(leaderboard_path(root), dump(board).encode("ascii"))
 
 
@@ -64,55 +185,70 @@ def load(root: Path) -> Board:
     """Read and check the file; no file is an empty leaderboard. Raises RecordCorrupt naming file and field."""
     path = leaderboard_path(root)
     try:
-        data = json.loads(path.read_bytes())
+        data = parse(path.read_bytes())
     except FileNotFoundError:
-        return {"version": VERSION, "entries": []}
+        return Board(entries=())
     except (OSError, ValueError, RecursionError) as error:
         raise RecordCorrupt(f"{path}: cannot be read: {error}", hint=HINT) from None
-    _check(path, data)
-    return cast(Board, data)
+    try:
+        board = Board.from_json(data)
+    except ValueError as error:
+        raise RecordCorrupt(f"{path}: {error}", hint=HINT) from None
+    if "version" not in data:
+        raise RecordCorrupt(f"{path}: field `version`: missing", hint=HINT)
+    for number, entry in enumerate(data["entries"]):
+        if found := _unknown(entry):
+            raise RecordCorrupt(f"{path}: field `entries[{number}].{found}`: unknown field", hint=HINT)
+    return board
 
 
 def entries(board: Board, *, task: str | None = None, timing: str | None = None) -> list[Entry]:
     """The entries to show, by task, then measured before modelled, then chip, arch and how it was loaded."""
-    every = cast(list[Entry], board["entries"])
-    chosen = [entry for entry in every if task in (None, entry["task"]) and timing in (None, entry["timing"])]
-    return sorted(chosen, key=lambda entry: [str(entry[name]) for name in ("task", "timing", "chip", "arch", "loaded")])
+    chosen = [entry for entry in board.entries if task in (None, entry.task) and timing in (None, entry.timing)]
+    return sorted(chosen, key=lambda entry: (entry.task, entry.timing, *entry.place[1:]))
+
+
+def _unknown(entry: dict[str, dict[str, object]]) -> str | None:
+    """The first field of an entry, or of a case of it, that there is not."""
+    cases = ((name, unknown_field(BoardCase, case)) for name, case in entry["cases"].items())
+    return unknown_field(Entry, entry) or next((f"cases.{name}.{field}" for name, field in cases if field), None)
 
 
 # --- building -------------------------------------------------------------------------------------------------------
 
 
 def _entry(record: Record, commits: Mapping[str, str]) -> Entry:
-    chip, arch, loaded = record.place
-    return drop_absent(
-        {
-            "task": record.task,
-            "chip": chip,
-            "arch": arch,
-            "loaded": loaded,
-            "timing": record.timing,
-            "variant": record.variant,
-            "parent": record.parent,
-            "name": " ".join(record.summary.split()),
-            "cases": {str(case["name"]): _case(case) for case in record.bench},
-            "gain": record.gain,
-            "commit": commits.get(record.trial),
-            "date": record.date,
-            "environment": _sorted(record.environment),
-        }
+    return Entry(
+        task=record.task,
+        chip=record.environment.chip,
+        arch=record.environment.arch,
+        loaded=record.environment.loaded,
+        timing=record.timing,
+        variant=record.variant,
+        parent=record.parent,
+        name=" ".join(record.summary.split()),
+        cases={row.name: _case(row) for row in record.bench},
+        gain=record.gain,
+        commit=commits.get(record.trial),
+        date=record.date,
+        environment=record.environment,
     )
 
 
-def _case(case: Mapping[str, Json]) -> Json:
-    if "modelled_us" in case:
-        return {name: case[name] for name in _MODELLED if name in case}
-    warm = cast(dict[str, Json], case["warm"])
-    fields: dict[str, Json] = {name: warm[name] for name in _MEASURED}
-    if isinstance(cold := case.get("cold"), dict):
-        fields["cold"] = {name: cold[name] for name in ("p50_us", "p90_us") if name in cold}
-    fields |= {name: case[name] for name in _MEASURED_MORE[1:] if name in case}
-    return fields
+def _case(row: CaseBench) -> BoardCase:
+    warm, cold = row.warm, row.cold
+    if warm is None:
+        return BoardCase(modelled_us=row.modelled_us, model_version=row.model_version, calibration=row.calibration)
+    return BoardCase(
+        p50_us=warm.p50_us,
+        p90_us=warm.p90_us,
+        p99_us=warm.p99_us,
+        samples=warm.samples,
+        cold=ColdTimes(p50_us=cold.p50_us, p90_us=cold.p90_us) if cold is not None else None,
+        tflop_per_s=row.tflop_per_s,
+        roofline_fraction=row.roofline_fraction,
+        baseline=row.baseline,
+    )
 
 
 def _sorted(value: Json) -> Json:
@@ -120,67 +256,3 @@ def _sorted(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _sorted(value[name]) for name in sorted(value)}
     return value
-
-
-# --- checking -------------------------------------------------------------------------------------------------------
-
-
-def _check(path: Path, data: object) -> None:
-    def corrupt(problem: str) -> NoReturn:
-        raise RecordCorrupt(f"{path}: {problem}", hint=HINT)
-
-    if not isinstance(data, dict) or data.keys() != {"version", "entries"}:
-        corrupt("expected `version` and `entries`")
-    if data["version"] != VERSION or isinstance(data["version"], bool):
-        corrupt(f"field `version`: {data['version']!r}, expected {VERSION}")
-    if not isinstance(data["entries"], list):
-        corrupt("field `entries`: not a list")
-    seen: set[tuple[str, ...]] = set()
-    for number, entry in enumerate(data["entries"]):
-        if problem := _entry_problem(entry):
-            corrupt(f"field `entries[{number}]{problem}")
-        key = tuple(str(entry[name]) for name in ("task", "chip", "arch", "loaded"))
-        if key in seen:
-            corrupt(f"field `entries[{number}]`: a second champion of {' '.join(key)}")
-        seen.add(key)
-
-
-def _entry_problem(entry: object) -> str | None:
-    if not isinstance(entry, dict):
-        return "`: not an object"
-    if unknown := sorted(entry.keys() - _FIELDS):
-        return f".{unknown[0]}`: unknown field"
-    for name in (*_TEXTS, *(name for name in _OPTIONAL_TEXTS if name in entry)):
-        if not isinstance(entry.get(name), str):
-            return f".{name}`: {'not a text' if name in entry else 'missing'}"
-    if _TIMING.get(entry["loaded"]) != entry["timing"]:
-        return f".timing`: {entry['timing']!r} with loaded {entry['loaded']!r}"
-    for name in ("cases", "environment"):
-        if not isinstance(entry.get(name), dict):
-            return f".{name}`: not an object"
-    gain = entry.get("gain")
-    if "gain" in entry and not (isinstance(gain, dict) and is_number(gain.get("ratio"))):
-        return ".gain`: no ratio"
-    for name, case in entry["cases"].items():
-        if problem := _case_problem(case, entry["timing"]):
-            return f".cases.{name}{problem}"
-    return None
-
-
-def _case_problem(case: object, timing: str) -> str | None:
-    if not isinstance(case, dict):
-        return "`: not an object"
-    known = _MODELLED if timing == "modelled" else (*_MEASURED, *_MEASURED_MORE)
-    if unknown := sorted(case.keys() - set(known)):
-        return f".{unknown[0]}`: not a field of a {timing} case"
-    if timing == "modelled":
-        if not is_number(case.get("modelled_us")) or not isinstance(case.get("model_version"), str):
-            return "`: no modelled_us and model_version"
-        return None
-    for name in (*_MEASURED, *(name for name in ("tflop_per_s", "roofline_fraction") if name in case)):
-        if not is_number(case.get(name)):
-            return f".{name}`: not a number"
-    for name in ("cold", "baseline"):
-        if name in case and not (isinstance(case[name], dict) and is_number(case[name].get("p50_us"))):
-            return f".{name}`: no p50_us"
-    return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from evo.records.insights import environment_words
 from evo.records.trials import Record
 from evo.report.format import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
-from evo.report.model import Climb, Spent, case_us, climbs, spent, verdict_word
+from evo.report.model import Climb, Spent, climbs, spent
 from evo.report.roofline_plot import Roofline
 
 _WAYS = ("traditional", "inverted")
@@ -122,7 +122,7 @@ def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
     kept = [record for record in own if record.kept]
     sentences = [f"{plural(len(own), 'trial')} went this way, {len(kept)} kept."]
     for record in kept:
-        us = case_us(record, climb.case)
+        us = record.evaluation.case_us(climb.case)
         reached = f", {microseconds(us)} µs {climb.timing}" if us is not None else ""
         effect = gain_words(record.gain) or "no gain claimed"
         because = f" Why: {clipped(record.reason, _LONGEST)}" if record.reason else ""
@@ -132,11 +132,11 @@ def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
 
 def _against(records: Sequence[Record], population: Sequence[Record], climb: Climb, roof: Roofline | None) -> Chapter:
     run, where = records[0].run, environment_words(records[0])
-    task_text = records[0].environment["task_hash"]
+    task_text = records[0].environment.task_hash
     others = [
         record
         for record in population
-        if record.run != run and environment_words(record) == where and record.environment["task_hash"] == task_text
+        if record.run != run and environment_words(record) == where and record.environment.task_hash == task_text
     ]
     floor = next((case.floor_us for case in roof.cases if case.name == climb.case), None) if roof else None
     rows = []
@@ -161,9 +161,9 @@ def _against(records: Sequence[Record], population: Sequence[Record], climb: Cli
 
 
 def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: float | None) -> tuple[str, ...]:
-    gains = [r.gain["ratio"] for r in own if r.kept and r.gain is not None]
-    product = math.prod(float(gain) for gain in gains if isinstance(gain, int | float)) if gains else None
-    times = [us for r in own if r.kept and (us := case_us(r, case)) is not None]
+    gains = [r.gain.ratio for r in own if r.kept and r.gain is not None]
+    product = math.prod(gains) if gains else None
+    times = [us for r in own if r.kept and (us := r.evaluation.case_us(case)) is not None]
     best = min(times, default=None)
     seconds = [r.elapsed_s for r in own if r.elapsed_s is not None]
     return (
@@ -181,7 +181,7 @@ def _way_row(whose: str, way: str, own: Sequence[Record], case: str, floor: floa
 def _hypotheses(records: Sequence[Record]) -> Chapter:
     proposed = [record for record in records if record.proposed]
     timed = [record for record in proposed if record.gain is not None]
-    faster = [r for r in timed if r.gain is not None and float(str(r.gain["ratio"])) > 1]
+    faster = [r for r in timed if r.gain is not None and r.gain.ratio > 1]
     kept = [record for record in proposed if record.kept]
     sentences = (
         f"{len(proposed)} of the trials tested a hypothesis; "
@@ -193,7 +193,7 @@ def _hypotheses(records: Sequence[Record]) -> Chapter:
             clipped(record.summary, 100),
             _hypothesis(record),
             gain_words(record.gain) or f"none: {record.status.value}",
-            verdict_word(record),
+            record.outcome,
         )
         for record in proposed
     )
@@ -260,14 +260,11 @@ def _outcome(records: Sequence[Record], climb: Climb, roof: Roofline | None) -> 
         "figures of trials of their own. The gains above come from direct comparisons."
     ]
     champion = next(record for record in records if record.trial == last.trial)
-    for figures in champion.bench:
-        rival = figures.get("baseline")
-        us = case_us(champion, str(figures["name"]))
-        if isinstance(rival, dict) and isinstance(rival.get("p50_us"), int | float) and us:
-            theirs = float(str(rival["p50_us"]))
+    for row in champion.bench:
+        if (rival := row.baseline) is not None:
             sentences.append(
-                f"At {figures['name']} the library's {rival['name']} took {microseconds(theirs)} µs in the same run, "
-                f"{ratio(theirs / us)} of the champion's time."
+                f"At {row.name} the library's {rival.name} took {microseconds(rival.p50_us)} µs in the same run, "
+                f"{ratio(rival.p50_us / row.time_us)} of the champion's time."
             )
     floor = next((case.floor_us for case in roof.cases if case.name == climb.case), None) if roof else None
     if floor:

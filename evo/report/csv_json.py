@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
-from evo.report.model import Story, verdict_word
+from evo.report.model import Story
 from evo.report.roofline_plot import Roofline
 from evo.report.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.results import Json
@@ -36,7 +36,7 @@ def story_json(story: Story, study: CaseStudy | None = None) -> dict[str, Json]:
                     "variant": step.record.variant,
                     **({"parent": step.record.parent} if step.record.parent else {}),
                     "summary": step.record.summary,
-                    **({"gain": step.record.gain} if step.record.gain else {}),
+                    **({"gain": step.record.gain.to_json()} if step.record.gain else {}),
                     "tried": [record.trial for record in step.tried],
                 }
                 for step in line.steps
@@ -53,7 +53,7 @@ def story_json(story: Story, study: CaseStudy | None = None) -> dict[str, Json]:
         "kept": sum(record.kept for record in story.records),
         "climbs": [climb.to_json() for climb in story.climbs],
         "lines": lines,
-        "leaderboard": list(story.board),
+        "leaderboard": [entry.to_json() for entry in story.board],
         "insights": [insight.to_json() for insight in story.insights],
         "rooflines": [roof.to_json() for roof in story.rooflines],
         "counters": [heat.to_json() for heat in story.heats],
@@ -84,27 +84,29 @@ def trials_csv(story: Story) -> str:
     writer.writeheader()
     for record in story.records:
         chip, arch, loaded = record.place
-        gain = record.gain or {}
+        gain = record.gain
         base: dict[str, object] = {
             "trial": record.trial, "run": record.run, "number": record.number, "task": record.task, "chip": chip,
             "arch": arch, "loaded": loaded, "variant": record.variant, "parent": record.parent,
             "operator": record.operator, "kind": record.kind, "status": record.status.value,
-            "verdict": verdict_word(record), "kept": str(record.kept).lower(), "gain_ratio": gain.get("ratio"),
-            "gain_low": gain.get("low"), "gain_high": gain.get("high"), "elapsed_s": record.elapsed_s,
-            "confirmed": str(gain["confirmed"]).lower() if "confirmed" in gain else None, "date": record.date,
-            "commit": story.commits.get(record.trial), "summary": record.summary,
-            "reason": record.evaluation.get("reason"),
+            "verdict": record.outcome, "kept": str(record.kept).lower(), "elapsed_s": record.elapsed_s,
+            "gain_ratio": gain.ratio if gain else None, "gain_low": gain.low if gain else None,
+            "gain_high": gain.high if gain else None, "confirmed": str(gain.confirmed).lower() if gain else None,
+            "date": record.date, "commit": story.commits.get(record.trial), "summary": record.summary,
+            "reason": record.evaluation.reason,
         }  # fmt: skip
-        for figures in record.bench or [{}]:
-            warm = figures.get("warm")
-            times = warm if isinstance(warm, dict) else {}
-            row = base | {
-                "case": figures.get("name"),
-                "measured_p50_us": times.get("p50_us"),
-                "measured_p90_us": times.get("p90_us"),
-                "modelled_us": figures.get("modelled_us"),
-                "model_version": figures.get("model_version"),
+        timed: list[dict[str, object]] = [
+            {
+                "case": row.name,
+                "measured_p50_us": row.warm.p50_us if row.warm else None,
+                "measured_p90_us": row.warm.p90_us if row.warm else None,
+                "modelled_us": row.modelled_us,
+                "model_version": row.model_version,
             }
+            for row in record.bench
+        ]
+        for figures in timed or [{}]:
+            row = base | figures
             writer.writerow({name: _cell(name, value) for name, value in row.items() if value is not None})
     return text.getvalue()
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from evo.results import Json
+from evo.results import Gain
 
 
 def microseconds(value: float) -> str:
@@ -18,15 +16,14 @@ def ratio(value: float) -> str:
     return f"{value:.3f}x" if value < 10 else f"{value:.2f}x" if value < 100 else f"{value:,.0f}x"
 
 
-def gain_words(gain: Mapping[str, Json] | None) -> str:
-    """`1.270x [1.210x, 1.330x], confirmed`; empty where no gain was seen or claimed."""
-    if gain is None or not isinstance(value := gain.get("ratio"), int | float):
+def gain_words(gain: Gain | None) -> str:
+    """`1.270x [1.210x, 1.330x], confirmed`; empty if no gain was seen or claimed."""
+    if gain is None:
         return ""
-    text = ratio(float(value))
-    low, high = gain.get("low"), gain.get("high")
-    if isinstance(low, int | float) and isinstance(high, int | float):
-        text += f" [{ratio(float(low))}, {ratio(float(high))}]"
-    return text + (", confirmed" if gain.get("confirmed") else "")
+    text = ratio(gain.ratio)
+    if gain.low is not None and gain.high is not None:
+        text += f" [{ratio(gain.low)}, {ratio(gain.high)}]"
+    return text + (", confirmed" if gain.confirmed else "")
 
 
 def duration(seconds: float) -> str:

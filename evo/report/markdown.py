@@ -79,14 +79,12 @@ def _champions(story: Story) -> list[str]:
     for timing in ("measured", "modelled"):
         rows = []
         for entry in story.board:
-            if entry["timing"] != timing or not isinstance(cases := entry["cases"], dict):
-                continue
-            gain = entry.get("gain")
-            for name, figures in cases.items():
-                us = figures.get("p50_us", figures.get("modelled_us")) if isinstance(figures, dict) else None
-                where = [str(entry[key]) for key in ("task", "chip", "arch", "loaded", "variant")]
-                time = microseconds(us) if isinstance(us, int | float) else ""
-                rows.append([*where, name, time, gain_words(gain if isinstance(gain, dict) else None)])
+            if entry.timing == timing:
+                where = [entry.task, entry.chip, entry.arch, entry.loaded, entry.variant]
+                rows += [
+                    [*where, name, microseconds(case.time_us), gain_words(entry.gain)]
+                    for name, case in entry.cases.items()
+                ]
         if rows:
             head = ["task", "chip", "arch", "loaded", "variant", "case", f">{timing} µs", "last gain"]
             lines += [*_table(head, rows), ""]

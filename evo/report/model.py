@@ -18,8 +18,6 @@ from evo.report.roofline_plot import Roofline
 from evo.report.source_counters import Heat
 from evo.results import Environment, Json, drop_absent
 
-_TIME = ("modelled_us", "p50_us")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
@@ -198,8 +196,8 @@ def climbs(ordered: Sequence[Record], headlines: Mapping[str, str]) -> list[Clim
     groups: dict[tuple[str, ...], list[Record]] = {}
     models: dict[tuple[str, ...], str] = {}
     for record in ordered:
-        place = (record.task, *record.place, environment_words(record), str(record.environment["task_hash"]))
-        model = next((str(case["model_version"]) for case in record.bench if "model_version" in case), None)
+        place = (record.task, *record.place, environment_words(record), record.environment.task_hash)
+        model = next((case.model_version for case in record.bench if case.model_version is not None), None)
         if model is not None:
             models[place] = model
         groups.setdefault((*place, models.get(place, "") if record.timing == "modelled" else ""), []).append(record)
@@ -209,7 +207,7 @@ def climbs(ordered: Sequence[Record], headlines: Mapping[str, str]) -> list[Clim
 
 def _climb(key: tuple[str, ...], group: Sequence[Record], headlines: Mapping[str, str]) -> Climb:
     task, chip, arch, loaded, environment, _, model = key
-    timed = [str(case["name"]) for record in group for case in record.bench]
+    timed = [case.name for record in group for case in record.bench]
     case = headlines.get(task, "")
     if case not in timed:
         case = timed[0] if timed else case
@@ -227,7 +225,7 @@ def _climb(key: tuple[str, ...], group: Sequence[Record], headlines: Mapping[str
 
 
 def _point(index: int, record: Record, case: str) -> Point:
-    us = case_us(record, case)
+    us = record.evaluation.case_us(case)
     low, high = interval_us(record, case, us)
     return Point(
         trial=record.trial,
@@ -236,7 +234,7 @@ def _point(index: int, record: Record, case: str) -> Point:
         operator=record.operator,
         kind=record.kind,
         status=record.status.value,
-        verdict=verdict_word(record),
+        verdict=record.outcome,
         kept=record.kept,
         summary=" ".join(record.summary.split()),
         us=us,
@@ -245,38 +243,13 @@ def _point(index: int, record: Record, case: str) -> Point:
     )
 
 
-def verdict_word(record: Record) -> str:
-    """keep, keep_neutral, revert or inconclusive; `start` for a first champion, `revert` where nothing was decided."""
-    if record.verdict is not None:
-        return record.verdict.value
-    return "start" if record.kept else "revert"
-
-
-def case_us(record: Record, case: str) -> float | None:
-    """A trial's time at one case: the warm median, or modelled; None where there is none."""
-    for figures in record.bench:
-        if figures.get("name") != case:
-            continue
-        warm = figures.get("warm")
-        source: Mapping[str, Json] = warm if isinstance(warm, dict) else figures
-        for name in _TIME:
-            value = source.get(name)
-            if isinstance(value, int | float) and value > 0:
-                return float(value)
-    return None
-
-
 def interval_us(record: Record, case: str, us: float | None) -> tuple[float | None, float | None]:
     """The 95 % interval of this case's gain over the parent, as times: us * ratio / high to us * ratio / low."""
-    decision = record.evaluation.get("decision")
-    evidence = decision.get("evidence") if isinstance(decision, dict) else None
-    cases = evidence.get("cases") if isinstance(evidence, dict) else None
-    gain = cases.get(case) if isinstance(cases, dict) else None
-    if us is None or not isinstance(gain, dict):
+    evidence = record.decision.evidence if record.decision is not None else None
+    gain = evidence.cases.get(case) if evidence is not None else None
+    if us is None or gain is None or not gain.ratio or not gain.low or not gain.high:
         return None, None
-    ratio, low, high = (gain.get(name) for name in ("ratio", "low", "high"))
-    numbers = [float(value) for value in (ratio, low, high) if isinstance(value, int | float) and value > 0]
-    return (us * numbers[0] / numbers[2], us * numbers[0] / numbers[1]) if len(numbers) == 3 else (None, None)
+    return us * gain.ratio / gain.high, us * gain.ratio / gain.low
 
 
 # --- descent --------------------------------------------------------------------------------------------------------
@@ -356,14 +329,12 @@ def spent(records: Iterable[Record]) -> Spent:
         if record.elapsed_s is not None:
             seconds.append(record.elapsed_s)
             row[2] += record.elapsed_s
-        told = record.evaluation.get("stages_s")
-        for name, value in told.items() if isinstance(told, dict) else ():
-            if isinstance(value, int | float):
-                stages[name] = stages.get(name, 0.0) + value
+        for name, value in record.evaluation.stages_s.items():
+            stages[name] = stages.get(name, 0.0) + value
         used = record.arguments.get("llm")
-        for name, value in used.items() if isinstance(used, dict) else ():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                llm[name] = round(llm.get(name, 0) + value, 6)
+        for name, amount in used.items() if isinstance(used, dict) else ():
+            if isinstance(amount, int | float):
+                llm[name] = round(llm.get(name, 0) + amount, 6)
     ranked = sorted(operators.items(), key=lambda item: -item[1][2])
     return Spent(
         trials=count,
@@ -389,6 +360,6 @@ def _environments(records: Iterable[Record]) -> list[tuple[str, Environment, int
     found: dict[str, tuple[Environment, int]] = {}
     for record in records:
         words = environment_words(record)
-        environment, count = found.get(words, (Environment.from_json(record.environment), 0))
+        environment, count = found.get(words, (record.environment, 0))
         found[words] = (environment, count + 1)
     return [(words, environment, count) for words, (environment, count) in found.items()]

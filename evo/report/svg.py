@@ -177,8 +177,7 @@ def descent_svg(line: Line, name: str) -> str:
             parts.append(f'<path class="best" d="M16 {y - _ROW}V{y}"/>')
         record = step.record
         parts.append(f'<circle class="kept" cx="16" cy="{y}" r="6"/>')
-        gain = record.gain["ratio"] if record.gain is not None else None
-        effect = f"{gain:.2f}x" if isinstance(gain, int | float) else record.kind
+        effect = f"{record.gain.ratio:.2f}x" if record.gain is not None else record.kind
         parts.append(f'<text class="ink" x="32" y="{y + 4}">{clean(record.variant)}</text>')
         parts.append(f'<text class="end" x="190" y="{y + 4}">{clean(effect)}</text>')
         parts.append(f'<text x="204" y="{y + 4}">{clean(clipped(record.summary, 34))}</text>')

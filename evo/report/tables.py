@@ -7,7 +7,7 @@ from evo.report.case_study import Chapter, llm_words, time_words
 from evo.report.format import clipped, count, duration, gain_words, microseconds, ratio
 from evo.report.highlight import clean, highlighted
 from evo.report.html import LONGEST, Room, identifier, region, table
-from evo.report.model import Story, case_us, verdict_word
+from evo.report.model import Story
 from evo.report.source_counters import Heat
 
 _MOST_ROWS = 2000  # trials in the table
@@ -19,27 +19,20 @@ _EVENTS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instruc
 def board_section(story: Story, room: Room) -> str:
     del room
     parts = []
-    places = sorted({(str(entry["timing"]), str(entry["chip"])) for entry in story.board})
+    places = sorted({(entry.timing, entry.chip) for entry in story.board})
     for timing, chip in places:
         rows = []
         for entry in story.board:
-            if (entry["timing"], entry["chip"]) != (timing, chip) or not isinstance(entry["cases"], dict):
+            if (entry.timing, entry.chip) != (timing, chip):
                 continue
-            gain = entry.get("gain")
-            effect = gain_words(gain if isinstance(gain, dict) else None)
-            arch = str(entry["arch"]) + (" (ptx)" if entry["loaded"] == "ptx_jit" else "")
-            for name, figures in entry["cases"].items():
-                values = figures if isinstance(figures, dict) else {}
-                us = values.get("p50_us", values.get("modelled_us"))
-                p90, rate = values.get("p90_us"), values.get("tflop_per_s")
-                row = [str(entry["task"]), arch, identifier(str(entry["variant"])), name]
-                row += [microseconds(us) if isinstance(us, int | float) else ""]
+            for name, case in entry.cases.items():
+                row = [entry.task, entry.built_for, identifier(entry.variant), name, microseconds(case.time_us)]
                 if timing == "measured":
-                    row += [microseconds(p90) if isinstance(p90, int | float) else ""]
-                    row += [f"{rate:.2f}" if isinstance(rate, int | float) else ""]
+                    row += [microseconds(case.p90_us) if case.p90_us is not None else ""]
+                    row += [f"{case.tflop_per_s:.2f}" if case.tflop_per_s is not None else ""]
                 else:
-                    row += [str(values.get("model_version", "")), str(values.get("calibration", ""))]
-                rows.append([*row, effect, str(entry.get("commit", ""))[:7], str(entry["date"])[:10]])
+                    row += [case.model_version or "", case.calibration or ""]
+                rows.append([*row, gain_words(entry.gain), (entry.commit or "")[:7], entry.date[:10]])
         more = [">p90 µs", ">TFLOP/s"] if timing == "measured" else ["model", "calibration"]
         name = f">{timing} {'p50 ' if timing == 'measured' else ''}µs"
         head = ["task", "arch", "variant", "case", name, *more, "last gain", "commit", "date"]
@@ -102,12 +95,11 @@ def trial_section(story: Story, room: Room) -> str:
 
 def _trial_row(record: Record, story: Story) -> str:
     headline = story.headlines.get(record.task)
-    names = [str(case["name"]) for case in record.bench]
-    case = headline if headline in names else next(iter(names), "")
-    us = case_us(record, case or "")
+    times = record.evaluation.times_us
+    case = headline if headline in times else next(iter(times), "")
+    us = times.get(case or "")
     time = f"{microseconds(us)} {record.timing}, {clean(case or '')}" if us is not None else ""
-    decision = record.evaluation.get("decision")
-    why = str(decision["reason"]) if isinstance(decision, dict) else str(record.evaluation.get("reason") or "")
+    why = record.decision.reason if record.decision is not None else record.evaluation.reason or ""
     kind = "good" if record.kept else "bad"
     cells = [
         f'<td class="id">{clean(record.trial)}</td>',
@@ -115,7 +107,7 @@ def _trial_row(record: Record, story: Story) -> str:
         f"<td>{clean(record.operator)}</td>",
         f'<td class="long">{clean(clipped(record.summary, 160))}</td>',
         f"<td>{record.status.value}</td>",
-        f'<td class="{kind}">{verdict_word(record)}</td>',
+        f'<td class="{kind}">{record.outcome}</td>',
         f'<td class="now">{time}</td>',
         f"<td>{clean(gain_words(record.gain))}</td>",
         f'<td class="long">{clean(clipped(why, LONGEST))}</td>',

@@ -17,16 +17,17 @@ from evo.evaluate.prepare import Failed
 from evo.operators import first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, rebuild_text
-from evo.results import Evaluation, Json, Status, Verdict, drop_absent
+from evo.results import CaseBench, Control, Evaluation, Status
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet
+from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.pipelined import Flights, open_bench
-from evo.search.progress import advice, cases_of, control_words, is_stalled, named, result_line, satisfied
+from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer
 from evo.search.restarts import Lines
 from evo.search.resume import LastRun, gain_of, last_run
 from evo.search.screening import screened_gains
-from evo.search.settings import Event, Observer, Settings, language_model
+from evo.search.settings import Settings, language_model
 from evo.search.single_trial import trial_job
 from evo.search.trial_log import Notebook, open_notebook
 from evo.spec.task import Task, load_task
@@ -42,8 +43,8 @@ def evolve(
     *,
     stop: Callable[[], bool] = lambda: False,
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, Json]:
-    """Run the loop and return the fields of its last line. Raises EvoError for harness failures."""
+) -> RunSummary:
+    """Run the loop and return its summary. Raises EvoError for harness failures."""
     task = load_task(root, settings.task)
     started = clock()
 
@@ -52,7 +53,7 @@ def evolve(
         open_bench(settings, watch) as (bench, fleet),
     ):
         for sentence in notebook.recovered:
-            watch(Event(kind="note", text=sentence))
+            watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
         llm = language_model(task, settings, bench, notebook, watch, stop)
         try:
@@ -61,21 +62,21 @@ def evolve(
             loop.control()
             while loop.trials < settings.iterations and not stop():
                 if settings.budget_s is not None and clock() - started > settings.budget_s:
-                    watch(Event(kind="note", text="the time budget is spent"))
+                    watch(Event(note="the time budget is spent"))
                     break
                 if (reason := loop.satisfied()) is not None:
-                    watch(Event(kind="note", text=reason))
+                    watch(Event(note=reason))
                     break
                 if not loop.step():
-                    watch(Event(kind="note", text="no operator has a proposal left"))
+                    watch(Event(note="no operator has a proposal left"))
                     break
-            watch(Event(kind="note", text=loop.advice()))
+            watch(Event(note=loop.advice()))
         finally:
             if llm is not None:
                 llm.close()
             notebook.finish()
         summary = loop.summary(clock() - started)
-        watch(Event(kind="done", fields=summary))
+        watch(Event(about=summary))
         return summary
 
 
@@ -104,37 +105,35 @@ class _Loop:
         self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
         self.champion: Variant
-        self.start: dict[str, Json] = {}  # bench figures by case, of the first and of the last champion
-        self.end: dict[str, Json] = {}
-        self.noise: dict[str, Json] = {}  # what the A/A control of this run has shown
+        self.start: dict[str, CaseBench] = {}  # bench figures by case, of the first and of the last champion
+        self.end: dict[str, CaseBench] = {}
+        self.noise: Control | None = None  # what the A/A control of this run has shown
 
     def begin(self) -> None:
         """Take up the champion, or make a first one from `--from` or the first rung."""
-        fields: dict[str, Json] = {
-            "task": self.task.name,
-            "device": str(self.bench.device),
-            "arch": self.bench.arch,
-            "chip": self.bench.chip_slug,
-            "run": self.notebook.run,
-            "branch": self.settings.branch,
-            "iterations": self.settings.iterations,
-        }
+        begun = RunBegun(
+            task=self.task.name,
+            device=str(self.bench.device),
+            arch=self.bench.arch,
+            chip=self.bench.chip_slug,
+            run=self.notebook.run,
+            branch=self.settings.branch,
+            iterations=self.settings.iterations,
+        )
         if self.path.is_file() and self.settings.start is None:
-            self._take_up(fields)
+            self._take_up(begun)
             return
         source = self.settings.start or first_rung(self.task)
         variant = read_variant(source)
-        self.watch(Event(kind="begin", fields=drop_absent(fields)))
+        self.watch(Event(about=begun))
         self._first(variant, source, rung=source.name if source.parent == self.task.folder / "ladder" else None)
 
-    def _take_up(self, fields: dict[str, Json]) -> None:
+    def _take_up(self, begun: RunBegun) -> None:
         self.champion = read_variant(self.path)
         descent = self.notebook.descent(self.path, self.champion)
         if not descent.known:  # edited by hand, or from elsewhere: without a start, no later diff could be rebuilt
-            self.watch(
-                Event(kind="note", text=f"{self.path.name} is not what evo last kept: starting from it as it is")
-            )
-            self.watch(Event(kind="begin", fields=drop_absent(fields)))
+            self.watch(Event(note=f"{self.path.name} is not what evo last kept: starting from it as it is"))
+            self.watch(Event(about=begun))
             self._first(self.champion, self.path, rung=descent.rung)
             return
         self.proposer.rung, self.proposer.rungs_tried = descent.rung, set(descent.rungs_tried)
@@ -157,11 +156,11 @@ class _Loop:
         different = here.differences(descent.environment) if descent.environment else []
         if different:
             said = f"the champion's recorded times are not compared with this run's: {', '.join(different)}"
-            self.watch(Event(kind="note", text=said))
+            self.watch(Event(note=said))
         else:
-            self.end = self.start = named(descent.bench)
-        told = {**fields, "run": self.notebook.run, "champion": self.champion.id, "cases": self.start or None}
-        self.watch(Event(kind="begin", fields=drop_absent(told)))
+            self.end = self.start = by_case(descent.bench)
+        begun = replace(begun, run=self.notebook.run, champion=self.champion.id, cases=self.start)
+        self.watch(Event(about=begun))
 
     def _resume(self, last: LastRun, again: Sequence[Record]) -> None:
         """Go on where the last run stopped: its trials count, the bandit knows them; `again` are drawn, not tried."""
@@ -188,9 +187,7 @@ class _Loop:
     def _tell_lines(self, record: Record) -> None:
         if self.lines is not None:
             variant = parse_variant(rebuild_text(self.notebook.past(), record.trial))
-            ratio = record.gain["ratio"] if record.gain is not None else None
-            found = float(ratio) if isinstance(ratio, int | float) else None
-            self.lines.tell(variant, found, passed=record.status.passed, kept=record.kept)
+            self.lines.tell(variant, record.evaluation.ratio, passed=record.status.passed, kept=record.kept)
 
     def _foresee(self) -> None:
         """Draw inputs from --seed where no text of this run can have been made for them; else nobody knows the seed."""
@@ -212,7 +209,7 @@ class _Loop:
         """On a GPU, the champion against itself before anything else is: what differences mean something here."""
         if self.bench.modelled or self.settings.iterations == 0:
             return
-        self.watch(Event(kind="stage", text="A/A control"))
+        self.watch(Event(stage="A/A control"))
         asked = (self.task, self.champion.text, self.notebook.seed)
         if self.fleet is None:
             self.bench.control(*asked, margin=self.settings.margin)
@@ -220,8 +217,8 @@ class _Loop:
         else:
             found = self.fleet.control(*asked, margin=self.settings.margin)
         for place, noise in found.items():
-            self.watch(Event(kind="note", text=control_words(place, noise), fields=dict(noise)))
-        self.noise = max(found.values(), key=lambda noise: float(str(noise["smallest_margin"])))
+            self.watch(Event(note=control_words(place, noise)))
+        self.noise = max(found.values(), key=lambda noise: noise.smallest_margin)
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
@@ -238,13 +235,10 @@ class _Loop:
             is_rung = self.lines is not None and asked.proposal.kind == "rung"  # a rung is no edit of a line's parent
             candidate = replace(asked, parent=self.champion) if is_rung else asked
             evaluation = self._try(candidate)
-        decision = evaluation.decision
-        kept = decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
-        gain = decision.gain.ratio if kept and decision is not None and decision.gain is not None else None
-        self.proposer.search.tell(candidate.proposal.operator, gain, status=evaluation.status)
+        kept, ratio = evaluation.kept, evaluation.ratio
+        self.proposer.search.tell(candidate.proposal.operator, ratio if kept else None, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
         if self.lines is not None:
-            ratio = decision.gain.ratio if decision is not None and decision.gain is not None else None
             self.lines.tell(candidate.variant, ratio, passed=evaluation.status.passed, kept=kept)
         return True
 
@@ -269,7 +263,7 @@ class _Loop:
                 flights.send(candidate, self.champion, known=self.proposer.code_seen)
             if not flights:
                 return None
-            self.watch(Event(kind="stage", text=f"{len(flights)} under way"))
+            self.watch(Event(stage=f"{len(flights)} under way"))
             if (landed := flights.land(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1
                 return landed.candidate, self._try(landed.candidate, landed.evaluation)
@@ -287,7 +281,7 @@ class _Loop:
     def _lines(self) -> Lines:
         margin = self.settings.margin if self.settings.margin is not None else self.bench.default_margin
         places = (self.bench.chip_slug, self.bench.arch)
-        return Lines(self.task, places, margin, lambda text: self.watch(Event(kind="note", text=text)))
+        return Lines(self.task, places, margin, lambda text: self.watch(Event(note=text)))
 
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""
@@ -309,7 +303,7 @@ class _Loop:
         )
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
-        self.watch(Event(kind="stage", text="screen"))
+        self.watch(Event(stage="screen"))
         asked = (self.task, self._parent().text, texts, self.settings.seed)
         if self.fleet is None or self.bench.modelled:
             return screened_gains(self.bench, *asked)
@@ -322,13 +316,10 @@ class _Loop:
             candidate = candidate.with_arguments({"rival": self.champion.id})
         proposal = candidate.proposal
         trial = self.notebook.begin(self.path, proposal, parent)
-        start: dict[str, Json] = {
-            "trial": trial.number,
-            "id": trial.id,
-            "operator": proposal.operator,
-            "kind": proposal.kind,
-        }
-        self.watch(Event(kind="trial", text=proposal.summary, fields={**start, "summary": proposal.summary}))
+        begun = TrialBegun(
+            trial=trial.number, id=trial.id, operator=proposal.operator, kind=proposal.kind, summary=proposal.summary
+        )
+        self.watch(Event(about=begun))
         try:
             if candidate.refusal is not None:
                 evaluation = self._refused(candidate.variant, candidate.refusal)
@@ -337,7 +328,7 @@ class _Loop:
         except BaseException:
             self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
-        kept = _is_kept(evaluation, parent)
+        kept = evaluation.kept if parent is not None else evaluation.status.passed
         commit: str | None = None
         if kept:
             commit = self.notebook.keep(trial, evaluation)
@@ -346,7 +337,7 @@ class _Loop:
         self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
         if kept:
             self._crown(candidate, evaluation)
-        self.watch(Event(kind="result", fields=result_line(trial, proposal, parent, evaluation, commit)))
+        self.watch(Event(about=trial_result(trial, proposal, parent, evaluation, commit)))
         return evaluation
 
     def _refused(self, variant: Variant, reason: str) -> Evaluation:
@@ -369,30 +360,22 @@ class _Loop:
         return evaluate(job, self.bench) if self.fleet is None else self.fleet.evaluate(job)
 
     def _crown(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        self.champion, self.end = candidate.variant, cases_of(evaluation.bench)
+        self.champion, self.end = candidate.variant, by_case(evaluation.bench)
         if candidate.proposal.kind == "start":
             self.start = self.end
         else:
             self.kept += 1
 
-    def summary(self, elapsed_s: float) -> dict[str, Json]:
-        return {
-            **({"control": dict(self.noise)} if self.noise else {}),
-            **({"llm": self.llm.summary()} if self.llm is not None else {}),
-            "done": True,
-            "trials": self.trials,
-            "kept": self.kept,
-            "search": self.settings.search,
-            "skipped": self.proposer.skipped,
-            "champion": self.champion.id,
-            "start": self.start,
-            "end": self.end,
-            "elapsed_s": round(elapsed_s, 3),
-        }
-
-
-def _is_kept(evaluation: Evaluation, parent: Variant | None) -> bool:
-    if parent is None:
-        return evaluation.status.passed
-    decision = evaluation.decision
-    return decision is not None and decision.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
+    def summary(self, elapsed_s: float) -> RunSummary:
+        return RunSummary(
+            control=self.noise,
+            llm=self.llm.summary() if self.llm is not None else None,
+            trials=self.trials,
+            kept=self.kept,
+            search=self.settings.search,
+            skipped=self.proposer.skipped,
+            champion=self.champion.id,
+            start=self.start,
+            end=self.end,
+            elapsed_s=elapsed_s,
+        )

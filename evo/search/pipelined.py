@@ -14,13 +14,13 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from evo.decide.sequential import KEPT
 from evo.evaluate.pipeline import Job, Workbench
 from evo.operators import carried
 from evo.results import Decision, Evaluation, Json, Verdict
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet, KnownCode, open_site
-from evo.search.settings import Event, Observer, Settings
+from evo.search.events import Event, Observer
+from evo.search.settings import Settings
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -30,7 +30,7 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Workbench,
     """The workbench of this run; with a cluster one that has no device of its own, and the fleet that has them."""
 
     def on_stage(stage: str) -> None:
-        watch(Event(kind="stage", text=stage))
+        watch(Event(stage=stage))
 
     if settings.cluster is None:
         with Workbench(settings.device, arch=settings.arch, on_stage=on_stage) as bench:
@@ -39,7 +39,7 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Workbench,
     on_stage(f"opening {settings.cluster}")
     site = open_site(settings.cluster, settings.device)
     with (
-        Fleet(site, arch=settings.arch, note=lambda text: watch(Event(kind="note", text=text))) as fleet,
+        Fleet(site, arch=settings.arch, note=lambda text: watch(Event(note=text))) as fleet,
         Workbench(settings.device, arch=settings.arch, on_stage=on_stage, about=fleet.about) as bench,
     ):
         yield bench, fleet
@@ -99,7 +99,7 @@ class Flights:
         is_stale = flight.rival.text != champion.text
         if evaluation is None or evaluation.decision is None or not is_stale:
             return landed
-        if evaluation.decision.verdict not in KEPT:
+        if not evaluation.kept:
             return landed
         again = self._again(flight, evaluation.decision, champion, tried)
         return again or replace(landed, evaluation=_stale(evaluation, evaluation.decision, flight.rival, champion))
@@ -115,7 +115,7 @@ class Flights:
             candidate = candidate_of(self._task, proposal, champion)
             if candidate.refusal is not None:
                 return None
-        before = round(decision.gain.ratio, 5) if decision.gain is not None else None
+        before = round(decision.ratio, 5) if decision.ratio is not None else None
         marks: dict[str, Json] = {
             "carried_from": flight.rival.id,
             **({"gain_before": before} if before is not None else {}),

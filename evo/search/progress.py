@@ -6,22 +6,25 @@ from collections.abc import Mapping, Sequence
 
 from evo.evaluate.session import Workbench
 from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
-from evo.results import CaseBench, Evaluation, Json, drop_absent
+from evo.results import CaseBench, Control, Evaluation
+from evo.search.events import TrialResult
 from evo.search.trial_log import Trial
 from evo.spec.task import Task
 from evo.spec.variant import Variant
+
+Cases = Mapping[str, CaseBench]
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
 _STALLED = 12  # trials without a keep
 
 
-def reached(task: Task, bench: Workbench, cases: Mapping[str, Json]) -> float | None:
+def reached(task: Task, bench: Workbench, cases: Cases) -> float | None:
     """How fast the headline case runs, as a share of what its binding floor allows; None where one is not known."""
     time_us, floor_us = _time(task, cases), bench.floor_us(task, task.headline)
     return floor_us / time_us if time_us and floor_us else None
 
 
-def is_stalled(task: Task, bench: Workbench, cases: Mapping[str, Json], since_kept: int) -> bool:
+def is_stalled(task: Task, bench: Workbench, cases: Cases, since_kept: int) -> bool:
     """Whether nothing has been kept for a while, far from the target: time to start from the hardware."""
     time_us, target_us = _time(task, cases), bench.target_us(task, task.headline)
     is_far = not time_us or not target_us or target_us / time_us < INVERT_BELOW
@@ -29,7 +32,7 @@ def is_stalled(task: Task, bench: Workbench, cases: Mapping[str, Json], since_ke
 
 
 def satisfied(
-    task: Task, bench: Workbench, cases: Mapping[str, Json], since_kept: int, patience: int | None, target: float | None
+    task: Task, bench: Workbench, cases: Cases, since_kept: int, patience: int | None, target: float | None
 ) -> str | None:
     """Why a run may end before its trials are spent."""
     if patience is not None and since_kept >= patience:
@@ -40,7 +43,7 @@ def satisfied(
     return None
 
 
-def advice(task: Task, bench: Workbench, cases: Mapping[str, Json], *, since_kept: int) -> str:
+def advice(task: Task, bench: Workbench, cases: Cases, *, since_kept: int) -> str:
     """One line for the end of a run."""
     time_us, share = _time(task, cases), reached(task, bench, cases)
     if time_us is None:
@@ -49,12 +52,9 @@ def advice(task: Task, bench: Workbench, cases: Mapping[str, Json], *, since_kep
     if share is None:
         return f"{task.headline}: {time_us:.4g} us {word}; no floor to compare with (`evo limits {task.name}` says why)"
     said = f"{task.headline}: {time_us:.4g} us {word}, {share:.0%} of its floor's speed"
-    row = cases.get(task.headline)
-    rival = row.get("baseline") if isinstance(row, dict) else None
-    rival_us = rival.get("p50_us") if isinstance(rival, dict) else None
-    if isinstance(rival, dict) and isinstance(rival_us, int | float):
-        said += f"; {rival.get('name')} takes {rival_us:.4g} us"
-        if rival_us < time_us and since_kept >= _STALLED:
+    if (rival := cases[task.headline].baseline) is not None:
+        said += f"; {rival.name} takes {rival.p50_us:.4g} us"
+        if rival.p50_us < time_us and since_kept >= _STALLED:
             return f"{said}: the search has stalled behind the library; use the library, or start from a higher rung"
     if share >= _NEAR:
         return f"{said}: near its limit; further gains are small"
@@ -65,57 +65,43 @@ def advice(task: Task, bench: Workbench, cases: Mapping[str, Json], *, since_kep
     return f"{said}: there is room left; go on with --resume"
 
 
-def _time(task: Task, cases: Mapping[str, Json]) -> float | None:
+def _time(task: Task, cases: Cases) -> float | None:
     row = cases.get(task.headline)
-    if not isinstance(row, dict):
-        return None
-    warm = row.get("warm")
-    for value in (row.get("modelled_us"), row.get("p50_us"), warm.get("p50_us") if isinstance(warm, dict) else None):
-        if isinstance(value, int | float) and value > 0:
-            return float(value)
-    return None
+    return row.time_us if row is not None and row.time_us > 0 else None
 
 
-def control_words(place: str, noise: Mapping[str, Json]) -> str:
+def control_words(place: str, noise: Control) -> str:
     """What an A/A control has shown, and at which station of a cluster."""
-    pairs, sd, margin = noise["pairs"], float(str(noise["sd"])), float(str(noise["smallest_margin"]))
     return (
-        f"A/A control{f' at {place}' if place else ''}: the champion against itself scatters by {sd:.2%} a pair "
-        f"({pairs} pairs), which supports a margin of {margin:.2%} and more"
+        f"A/A control{f' at {place}' if place else ''}: the champion against itself scatters by {noise.sd:.2%} a pair "
+        f"({noise.pairs} pairs), which supports a margin of {noise.smallest_margin:.2%} and more"
     )
 
 
-def cases_of(bench: tuple[CaseBench, ...]) -> dict[str, Json]:
+def by_case(bench: Sequence[CaseBench]) -> dict[str, CaseBench]:
     """Bench figures by case name."""
-    return named([case.to_json() for case in bench])
+    return {row.name: row for row in bench}
 
 
-def named(rows: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
-    """Bench figures by case name, without the name inside."""
-    return {str(row["name"]): {key: value for key, value in row.items() if key != "name"} for row in rows}
-
-
-def result_line(
+def trial_result(
     trial: Trial, proposal: Proposal, parent: Variant | None, evaluation: Evaluation, commit: str | None
-) -> dict[str, Json]:
-    """One trial as `iterate --json` tells it."""
+) -> TrialResult:
+    """One trial as the loop's watchers are told of it."""
     decision = evaluation.decision
-    return drop_absent(
-        {
-            "trial": trial.number,
-            "id": trial.id,
-            "variant": evaluation.variant,
-            "parent": parent.id if parent else None,
-            "operator": proposal.operator,
-            "kind": proposal.kind,
-            "summary": proposal.summary,
-            "status": evaluation.status.value,
-            "reason": evaluation.reason or (decision.reason if decision else None),
-            "decision": decision.verdict.value if decision else None,
-            "timing": evaluation.environment.timing,
-            "cases": cases_of(evaluation.bench) or None,
-            "gain": decision.gain.to_json() if decision and decision.gain else None,
-            "commit": commit,
-            "elapsed_s": round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
-        }
+    return TrialResult(
+        trial=trial.number,
+        id=trial.id,
+        variant=evaluation.variant,
+        parent=parent.id if parent else None,
+        operator=proposal.operator,
+        kind=proposal.kind,
+        summary=proposal.summary,
+        status=evaluation.status,
+        reason=evaluation.reason or (decision.reason if decision else None),
+        decision=decision.verdict if decision else None,
+        timing=evaluation.environment.timing,
+        cases=by_case(evaluation.bench),
+        gain=decision.gain if decision else None,
+        commit=commit,
+        elapsed_s=evaluation.elapsed_s,
     )

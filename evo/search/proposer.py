@@ -13,9 +13,10 @@ from evo.operators import Context, operators
 from evo.operators.llm import Llm
 from evo.records.insights import outcomes
 from evo.records.trials import Record, load_records
-from evo.results import Evaluation, Json
+from evo.results import Evaluation
 from evo.search.bandit import Prior, Search
 from evo.search.candidate import Candidate, candidate_of
+from evo.search.events import Skipped
 from evo.search.resume import codes_of
 from evo.search.settings import Settings
 from evo.search.tabu import Memory
@@ -63,9 +64,8 @@ class Proposer:
         )
 
     @property
-    def skipped(self) -> dict[str, Json]:
-        """How many proposals were no trial, by why."""
-        return {"known_code": self.memory.duplicates, "known_losers": self.memory.again}
+    def skipped(self) -> Skipped:
+        return Skipped(known_code=self.memory.duplicates, known_losers=self.memory.again)
 
     def ask(
         self, parent: Variant, *, number: int, stalled: bool, compiled_here: bool, under_way: int = 0
@@ -145,7 +145,8 @@ class Proposer:
         """What one trial has shown."""
         proposal = candidate.proposal
         self.tried.add(candidate.variant.id)
-        self.code_seen |= {str(code) for code in [evaluation.compile.get("code_hash")] if code}
+        if evaluation.code_hash:
+            self.code_seen.add(evaluation.code_hash)
         rung = proposal.arguments.get("rung")
         if isinstance(rung, str):
             self.rungs_tried.add(rung)

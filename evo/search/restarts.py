@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from evo.errors import EvoError
 from evo.records.trials import Record, rebuild_text
-from evo.records.trials.elites import Elite, elites, niche_of, score_us
+from evo.records.trials.elites import Elite, elites, niche_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
@@ -93,8 +93,8 @@ class Lines:
         for record in reversed(records):
             if record.task != self._task.name or record.place[:2] != self._places or record.variant == champion.id:
                 continue
-            time_us = score_us(record.bench, self._task.score) if record.kept and record.proposed else None
-            if time_us is None or record.environment.get("task_hash") != self._task.hash:
+            time_us = record.evaluation.score_us(self._task.score) if record.kept and record.proposed else None
+            if time_us is None or record.environment.task_hash != self._task.hash:
                 continue
             try:
                 text = rebuild_text(records, record.trial)
@@ -109,4 +109,4 @@ class Lines:
 def _best_us(records: Sequence[Record], task: Task, places: tuple[str, str], variant: str) -> float | None:
     """The score of a variant's last record here."""
     rows = [r for r in records if r.variant == variant and r.task == task.name and r.place[:2] == places]
-    return score_us(rows[-1].bench, task.score) if rows else None
+    return rows[-1].evaluation.score_us(task.score) if rows else None

@@ -35,11 +35,9 @@ def last_run(line: Sequence[Record]) -> LastRun:
 
 def gain_of(record: Record) -> float | None:
     """The gain ratio of a trial that was kept."""
-    ratio = record.gain["ratio"] if record.kept and record.gain is not None else None
-    return float(ratio) if isinstance(ratio, int | float) else None
+    return record.gain.ratio if record.kept and record.gain is not None else None
 
 
 def codes_of(records: Iterable[Record]) -> set[str]:
     """The machine code that variants had."""
-    reports = (record.evaluation.get("compile") for record in records)
-    return {str(report["code_hash"]) for report in reports if isinstance(report, dict) and report.get("code_hash")}
+    return {code for record in records if (code := record.evaluation.code_hash)}

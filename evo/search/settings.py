@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from evo.device import DeviceName
@@ -12,8 +12,8 @@ from evo.evaluate.session import Workbench
 from evo.operators import is_closed
 from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
-from evo.results import Json
 from evo.search.cluster import Cluster
+from evo.search.events import Event, Observer
 from evo.search.trial_log import Notebook
 from evo.spec.task import Task
 
@@ -52,18 +52,6 @@ class Settings:
         return int.from_bytes(digest[:4], "big") >> 1 if self.is_closed else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened. kind: note, begin, trial, stage, usage, result, done; `fields` is JSON-ready."""
-
-    kind: str
-    text: str = ""
-    fields: dict[str, Json] = field(default_factory=dict)
-
-
-Observer = Callable[[Event], None]
-
-
 def language_model(
     task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer, stop: Callable[[], bool]
 ) -> Llm | None:
@@ -76,8 +64,8 @@ def language_model(
         task=task,
         bench=bench,
         history=lambda: load_records(notebook.root, task.name),
-        note=lambda text: watch(Event(kind="note", text=text)),
-        usage=lambda fields: watch(Event(kind="usage", fields=fields)),
+        note=lambda text: watch(Event(note=text)),
+        usage=lambda totals: watch(Event(about=totals)),
         stop=stop,
         alone=settings.operators == ("llm",),
         seed=settings.seed,

@@ -7,7 +7,7 @@ missed the margin may be, marked with the trial it repeats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from evo.cuda.source import tree_difference
@@ -33,9 +33,7 @@ class Memory:
         for record in records:
             if record.kind == "start" or record.kept:
                 continue
-            gain = record.gain["ratio"] if record.gain is not None else None
-            ratio = float(gain) if isinstance(gain, int | float) and "rival" not in record.arguments else None
-            self._note(record.arguments, record.trial, _lost(ratio, passed=record.status.passed))
+            self._note(record.arguments, record.trial, _lost(record.own_ratio, passed=record.status.passed))
 
     def recognise(self, proposal: Proposal, parent: Variant) -> tuple[Proposal, bool]:
         """The proposal with its edit's key, and whether it is a rule's loser come back."""
@@ -53,13 +51,11 @@ class Memory:
     ) -> None:
         """Remember a trial that was not kept."""
         if parent is not None and not kept:
-            decision = evaluation.decision
-            ratio = decision.gain.ratio if decision is not None and decision.gain is not None else None
-            if "rival" in proposal.arguments:
-                ratio = None  # held against another than its parent
+            # Compared with another variant than its parent, it says nothing of the change.
+            ratio = evaluation.ratio if "rival" not in proposal.arguments else None
             self._note(proposal.arguments, trial, _lost(ratio, passed=evaluation.status.passed))
 
-    def _note(self, arguments: dict[str, Json], trial: str, lost: bool) -> None:
+    def _note(self, arguments: Mapping[str, Json], trial: str, lost: bool) -> None:
         if isinstance(edit := arguments.get("edit"), str):
             self._reverted[edit] = (trial, lost)
         if lost and isinstance(key := arguments.get("change_key"), str):

@@ -17,7 +17,9 @@ from evo.operators import Proposal
 from evo.records import leaderboard
 from evo.records.ledger import Kept, Ledger
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
-from evo.results import Environment, Evaluation, Json
+from evo.results import CaseBench, Environment, Evaluation
+from evo.results.codec import as_written
+from evo.search.resume import codes_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -50,7 +52,7 @@ class Descent:
     tried: frozenset[str] = frozenset()
     rung: str | None = None
     rungs_tried: frozenset[str] = frozenset()
-    bench: tuple[dict[str, Json], ...] = ()
+    bench: tuple[CaseBench, ...] = ()
     codes: frozenset[str] = frozenset()
     environment: Environment | None = None
     records: tuple[Record, ...] = ()
@@ -134,9 +136,9 @@ class Notebook:
             tried=frozenset(record.variant for record in line),
             rung=kept_rungs[-1] if kept_rungs else None,
             rungs_tried=frozenset(rungs),
-            bench=tuple(own[-1].bench) if own else (),
-            codes=frozenset(code for record in line if (code := _code_of(record))),
-            environment=Environment.from_json(own[-1].environment) if own else None,
+            bench=own[-1].bench if own else (),
+            codes=frozenset(codes_of(line)),
+            environment=own[-1].environment if own else None,
             records=tuple(line),
         )
 
@@ -152,7 +154,7 @@ class Notebook:
             operator=proposal.operator,
             kind=proposal.kind,
             summary=proposal.summary,
-            evaluation=evaluation.to_json(),
+            evaluation=as_written(evaluation),  # as it will be read back
             diff=make_diff(parent.text, trial.variant.text) if parent else trial.variant.text,
             date=_now(),
             reason=proposal.reason,
@@ -164,11 +166,6 @@ class Notebook:
             arguments=proposal.arguments,
             elapsed_s=round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
         )
-
-
-def _code_of(record: Record) -> str:
-    report = record.evaluation.get("compile")
-    return str(report.get("code_hash", "")) if isinstance(report, dict) else ""
 
 
 @contextmanager

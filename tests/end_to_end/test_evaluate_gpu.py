@@ -10,9 +10,11 @@ import pytest
 from tiny import FAST, SLOW, new_repository
 
 from evo.cli import views
+from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate
 from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.results import SanitizerReport
 from evo.spec.task import Task, load_task
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
@@ -54,8 +56,8 @@ def test_machine_code_that_the_checkers_passed_is_not_run_under_them_again(
     assert asked == [2]
     assert first.check is not None
     assert second.check is not None
-    assert first.check.sanitizer == {"state": "clean", "tools": ["memcheck"]}
-    assert second.check.sanitizer == {"state": "clean", "tools": ["memcheck"], "cached": True}
+    assert first.check.sanitizer == SanitizerReport(state="clean", tools=("memcheck",))
+    assert second.check.sanitizer == SanitizerReport(state="clean", tools=("memcheck",), cached=True)
     assert "sanitize" in first.stages_s
     assert "sanitize" not in second.stages_s
 
@@ -64,18 +66,20 @@ def test_an_interval_says_what_it_was_widened_by(task: Task, bench: Workbench) -
     job = Job(task=task, text=CHILD, rival=PARENT)
     assumed = evaluate(job, bench).decision
     assert assumed is not None
-    assert assumed.evidence["between_captures"] == {"sd": 0.0005, "assumed": True, "timer_step": 0.0}
+    assert assumed.evidence is not None
+    assert assumed.evidence.between_captures == ASSUMED
     floor = bench.control(task, PARENT, 0)
     assert floor.between is not None
     measured = evaluate(job, bench).decision
     assert measured is not None
-    said = measured.evidence["between_captures"]
-    assert isinstance(said, dict)
-    assert (said["captures"], said["assumed"]) == (10, False)
-    assert said["sd"] == pytest.approx(floor.between.sd, abs=1e-7)
-    shown = bench.controls[task.hash]["between_captures"]
-    assert isinstance(shown, dict)
-    assert shown["captures"] == 10
+    assert measured.evidence is not None
+    said = measured.evidence.between_captures
+    assert said is not None
+    assert (said.captures, said.assumed) == (10, False)
+    assert said.sd == pytest.approx(floor.between.sd, abs=1e-7)
+    shown = bench.controls[task.hash].between_captures
+    assert shown is not None
+    assert shown.captures == 10
 
 
 def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(

@@ -17,8 +17,10 @@ from evo.device import DeviceName
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate.pipeline import Workbench
 from evo.records.trials import Record, load_records
+from evo.results.codec import as_written
 from evo.search import pipelined as flight
-from evo.search.loop import Event, Settings, evolve
+from evo.search.events import Event, RunSummary
+from evo.search.loop import Settings, evolve
 from evo.spec.chips import CHIPS
 from evo.spec.task import load_task
 
@@ -65,29 +67,31 @@ def records(root: Path) -> list[Record]:
 
 def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root: Path, run: Run) -> None:
     events = run()
-    notes = [event.text for event in events if event.kind == "note"]
+    notes = [event.note for event in events if event.note]
     assert any(text.startswith("A/A control: the champion against itself scatters by 0.") for text in notes), notes
     start, *trials = records(root)
-    assert "control" not in start.evaluation  # nothing to compare with yet
+    assert start.evaluation.control is None  # nothing to compare with yet
     assert len(trials) >= 2
     for record in trials:
-        control = record.evaluation["control"]
-        assert isinstance(control, dict)
-        assert (control["pairs"], control["sd"]) == (30, pytest.approx(0.003, rel=0.3))
+        control = record.evaluation.control
+        assert control is not None
+        assert (control.pairs, control.sd) == (30, pytest.approx(0.003, rel=0.3))
         environment = record.environment
-        assert all(environment[name] for name in ("chip", "arch", "toolkit", "task_hash"))
-        assert "+" in str(environment["harness"])
-        detail = environment["detail"]
-        assert isinstance(detail, dict)
+        assert all((environment.chip, environment.arch, environment.toolkit, environment.task_hash))
+        assert "+" in environment.harness
+        detail = environment.detail
         assert (detail["gpu"], detail["uuid"], detail["driver"], detail["cuda"]) == (
             "Fake H200",
             "GPU-fake",
             "1.2",
             "13.0",
         )
-        assert record.evaluation["stages_s"]
+        assert record.evaluation.stages_s
     assert trials[0].kept
-    assert events[-1].fields["control"] == trials[0].evaluation["control"]
+    summary = events[-1].about
+    assert isinstance(summary, RunSummary)
+    assert summary.control is not None
+    assert trials[0].evaluation.control == as_written(summary.control)
 
 
 def test_a_control_that_finds_a_gain_ends_the_run(root: Path, run: Run, tmp_path: Path) -> None:
@@ -154,6 +158,8 @@ def test_figures_of_another_driver_are_not_compared(root: Path, run: Run, monkey
     run(iterations=1)
     monkeypatch.setattr("evo.evaluate.session.harness_version", lambda: "0.0.0+another")
     events = run(iterations=1)
-    notes = [event.text for event in events if event.kind == "note"]
+    notes = [event.note for event in events if event.note]
     assert any("not compared with this run's: harness 0.0.0+another against" in text for text in notes), notes
-    assert events[-1].fields["start"] == {}
+    summary = events[-1].about
+    assert isinstance(summary, RunSummary)
+    assert summary.start == {}

@@ -71,10 +71,10 @@ def test_a_slow_edit_is_caught_demoted_and_bisected_to_its_commit(root: Path) ->
     (root / "unrelated").write_text("nothing")
     commit_all(root, "something else")
     found = night(root)
-    (one,) = found.standings
+    (one,) = found.champions
     assert (one.state, found.exit_code) == (State.DEMOTED, 1)
     assert one.cause is not None
-    assert (one.cause.kind, one.cause.bad.commit) == ("commit", guilty)
+    assert (one.cause.kind, one.cause.bad) == ("commit", guilty)
     assert "One thread for each element" in champion(root).read_text() or champion(root).read_text() == kept
     # Nothing is lost: the slow text is a record, its place taken by a commit that says why, the tree clean.
     records = load_records(root, settled=True)
@@ -86,27 +86,27 @@ def test_a_slow_edit_is_caught_demoted_and_bisected_to_its_commit(root: Path) ->
     board = json.loads((root / "leaderboard.json").read_text())["entries"]
     assert [entry["variant"] for entry in board] == [records[-1].variant]
     again = night(root)
-    assert (again.standings[0].state, again.exit_code) == (State.HOLDS, 0)
+    assert (again.champions[0].state, again.exit_code) == (State.HOLDS, 0)
     assert len(load_records(root)) == len(records)
 
 
 def test_a_wrong_edit_makes_room_for_the_last_right_one(root: Path) -> None:
     kept = champion(root).read_text()
     guilty = edit(root, "2.0f * x[i]", "2.5f * x[i]", "another factor")
-    (one,) = night(root).standings
+    (one,) = night(root).champions
     assert (one.state, one.note.partition(":")[0]) == (State.DEMOTED, "wrong")
     assert one.cause is not None
-    assert (one.cause.kind, one.cause.bad.commit) == ("commit", guilty)
+    assert (one.cause.kind, one.cause.bad) == ("commit", guilty)
     assert champion(root).read_text() == kept
 
 
 def test_a_champion_that_does_not_compile_is_no_fault_of_the_machine(root: Path) -> None:
     guilty = edit(root, "y[i] =", "y[i] = nonsense +", "a slip")
     found = night(root)
-    (one,) = found.standings
+    (one,) = found.champions
     assert (one.state, one.note.partition(":")[0]) == (State.DEMOTED, "uncompiled")
     assert one.cause is not None
-    assert one.cause.bad.commit == guilty
+    assert one.cause.bad == guilty
     assert [check.state for check in found.of("control")] == ["skipped"]
     assert found.verdict == "1 of 1 champion did not hold, 1 demoted"
 
@@ -142,11 +142,11 @@ def test_a_changed_task_is_named_where_no_champion_passes_any_more(root: Path) -
     reference = root / "kernels" / "scale" / "reference.py"
     guilty = edit(root, "2.0 * inputs", "3.0 * inputs", "the factor is three", reference)
     found = night(root, iterations=1)
-    (one,) = found.standings
+    (one,) = found.champions
     assert (one.state, found.exit_code) == (State.FAILING, 1)
     assert one.cause is not None
     assert one.cause.kind == "environment"
-    assert guilty[:12] in one.cause.also[0]
+    assert guilty[:12] in one.cause.task_commits[0]
     assert champion(root).read_text() == before
     assert [check.state for check in found.of("iterate")] == ["skipped"]
 
@@ -155,11 +155,11 @@ def test_a_changed_task_is_named_where_no_champion_passes_any_more(root: Path) -
 def test_another_environment_is_no_regression_and_is_recorded_anew(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evo.evaluate.session.harness_version", lambda: "9.9+another")
     found = night(root)
-    (one,) = found.standings
+    (one,) = found.champions
     assert (one.state, found.exit_code) == (State.HOLDS, 0)
     assert any("harness 9.9+another" in words for words in one.differences)
     assert one.renewed is not None
-    assert night(root).standings[0].differences == ()  # from now on the figures can be compared
+    assert night(root).champions[0].differences == ()  # from now on the figures can be compared
 
 
 @pytest.mark.long
@@ -174,10 +174,10 @@ def test_a_keep_that_only_another_environment_bears_out_is_laid_to_the_environme
         then.setattr("evo.evaluate.pipeline.decide_modelled", turned)
         evolve(Settings(task="scale", device=SIM, iterations=1, operators=("ladder",)), root, lambda _: None)
     kept = git(root, "log", "--format=%H", "--grep", "rung 20_slow", "--", str(champion(root)))
-    (one,) = night(root).standings
+    (one,) = night(root).champions
     assert (one.state, one.cause.kind if one.cause else "") == (State.DEMOTED, "environment")
     assert one.cause is not None
-    assert one.cause.bad.commit == kept
+    assert one.cause.bad == kept
     assert any("0.0+older" in words for words in one.differences)
     assert "One thread per element" in champion(root).read_text()
 
@@ -192,7 +192,7 @@ def test_a_figure_that_its_text_does_not_give_is_corrected(root: Path) -> None:
     assert evo("leaderboard", "--rebuild", cwd=root).code == 0
     commit_all(root, "a better figure")
     found = night(root)
-    (one,) = found.standings
+    (one,) = found.champions
     assert (one.state, found.exit_code) == (State.SLOWER, 1)
     assert "2.00x its recorded time" in one.note
     assert one.renewed is not None
@@ -204,7 +204,7 @@ def test_without_history_in_git_the_records_are_enough(root: Path, tmp_path: Pat
     edit(root, "y[i] = 2.0f * x[i];", CLUMSY, "clean up")
     shallow = tmp_path / "shallow"
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", root.as_uri(), shallow], check=True)
-    (one,) = night(shallow).standings
+    (one,) = night(shallow).champions
     assert one.state is State.DEMOTED
 
 
@@ -233,25 +233,25 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.long
 def test_measured_champions_are_held_against_records_and_library(measured: Path) -> None:
-    (one,) = night(measured, GPU).standings
+    (one,) = night(measured, GPU).champions
     assert one.state is State.HOLDS
-    assert [(held.what, held.case, held.verdict) for held in one.held[1:]] == [
+    assert [(held.against, held.case, held.verdict) for held in one.pairs[1:]] == [
         ("library", "small", "faster"),
         ("broken", "small", "refused"),
     ]
-    gain = one.held[1].gain
+    gain = one.pairs[1].champion_faster_by
     assert gain is not None
     assert gain.low is not None
     assert gain.high is not None
     assert gain.low < 1.2 < gain.high
-    assert one.figures[0].library_us == pytest.approx(12.0)
+    assert one.cases[0].library_us == pytest.approx(12.0)
     place = champion(measured, "h200-sm_89")
     guilty = edit(measured, "fast_10", "fast_13", "rename it", place)
     found = night(measured, GPU)
-    (one,) = found.standings
+    (one,) = found.champions
     assert one.state is State.DEMOTED
     assert one.cause is not None
-    assert one.cause.bad.commit == guilty
+    assert one.cause.bad == guilty
     assert "fast_10" in place.read_text()
     record = load_records(measured)[-1]
     assert (record.kind, record.timing) == ("review", "measured")
@@ -262,7 +262,7 @@ def test_measured_champions_are_held_against_records_and_library(measured: Path)
 def test_a_slow_machine_is_not_a_slow_champion(measured: Path, tmp_path: Path) -> None:
     (tmp_path / "gpu" / "slow").write_text("1.2")
     found = night(measured, GPU)
-    (one,) = found.standings
+    (one,) = found.champions
     assert (one.state, found.exit_code) == (State.CHANGED, 0)
     assert "the machine" in one.note
     assert one.renewed is None
@@ -274,7 +274,7 @@ def test_an_unquiet_machine_compares_nothing(measured: Path, tmp_path: Path) -> 
     found = night(measured, GPU)
     assert found.exit_code == 5
     assert [check.state for check in found.of("control")] == ["fault"]
-    assert found.standings[0].state is State.FAULT
+    assert found.champions[0].state is State.FAULT
 
 
 # --- the command ----------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_a_program_against_itself_is_not_kept_and_shows_the_noise_floor(worker: 
         assert floor.between is not None
         assert floor.between.captures == 10
         assert 0 < floor.between.sd < 0.005
-        assert 0 < floor.between.step < 0.002
+        assert 0 < floor.between.timer_step < 0.002
         assert decision.verdict is not Verdict.KEEP
         assert floor.sd < 0.02
 
@@ -83,7 +83,9 @@ def test_repeated_a_a_trials_keep_nothing(worker: Worker, chip: Chip) -> None:
         decision = measure(worker, BenchRequest(child=cases, parent=cases, options=options), chip=chip).decision
         assert decision is not None
         kept += decision.verdict is Verdict.KEEP
-        pairs.append(decision.evidence["pairs"])
+        assert decision.evidence is not None
+        assert decision.evidence.pairs is not None
+        pairs.append(decision.evidence.pairs)
     print("A/A trials: kept", kept, "pairs", pairs)
     assert kept == 0
 
@@ -196,7 +198,8 @@ def test_a_clear_loser_costs_little_and_its_stages_are_told(worker: Worker, chip
     print("loser:", {name: round(seconds, 4) for name, seconds in result.stages_s.items()}, "dropped", result.dropped)
     assert result.decision is not None
     assert result.decision.verdict is Verdict.REVERT
-    assert result.decision.evidence["pairs"] == 6
+    assert result.decision.evidence is not None
+    assert result.decision.evidence.pairs == 6
     assert sum(result.stages_s.get(name, 0.0) for name in ("capture", "warm_up", "pairs")) < 0.2
     assert "top_up" not in result.stages_s
 
@@ -205,13 +208,14 @@ def test_clocks_are_read(worker: Worker, chip: Chip) -> None:
     same = (case_of(fma(10_000)),)
     result = measure(worker, BenchRequest(child=same, parent=same, options=QUICK), chip=chip)
     print("clocks:", result.clocks)
-    assert isinstance(result.clocks["sm_mhz_median"], int)
-    columns = {name: value for name, value in result.clocks.items() if name.startswith("each_")}
+    assert result.clocks is not None
+    assert isinstance(result.clocks.sm_mhz_median, int)
+    columns = {name: value for name, value in result.clocks.to_json().items() if name.startswith("each_")}
     assert {"each_sm_mhz", "each_counted_mhz", "each_power_w", "each_temperature_c"} <= set(columns)
-    assert {len(column) for column in columns.values()} == {result.clocks["blocks"]}
+    assert {len(column) for column in columns.values()} == {result.clocks.blocks}
     for counted, read in zip(columns["each_counted_mhz"], columns["each_sm_mhz"], strict=True):
         assert counted == pytest.approx(read, rel=0.1)  # NVML's is a moment's, the counted one is over the block
-    assert result.clocks["other_processes"] == 0
+    assert result.clocks.other_processes == 0
 
 
 def test_clearing_a_workspace_is_inside_the_timed_sequence(worker: Worker, chip: Chip) -> None:

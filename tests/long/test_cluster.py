@@ -185,12 +185,12 @@ def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
     events: list[Event] = []
     settings = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=5, cluster=Cluster("processes", 2))
     evolve(settings, root, events.append)
-    notes = [event.text for event in events if event.kind == "note"]
+    notes = [event.note for event in events if event.note]
     assert len([note for note in notes if note.startswith("A/A control at measure")]) == 2, notes
     assert not [note for note in notes if "is lost" in note or "not used" in note], notes
     records = load_records(root, settled=True)
     assert [record.kept for record in records].count(True) == 2
-    assert all(record.evaluation["control"] for record in records[1:] if record.status.value == "measured")
+    assert all(record.evaluation.control for record in records[1:] if record.status.value == "measured")
     assert "fast_10" in (root / "kernels" / "scale" / "champions" / "h200-sm_89.cu").read_text()
     assert git(root, "status", "--porcelain") == ""
     assert {"start", "finish", "control", "gains"} <= Here.asked

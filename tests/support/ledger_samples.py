@@ -10,6 +10,7 @@ from evo.records import leaderboard
 from evo.records.ledger import History, Kept, Ledger
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, trial_id
 from evo.results import CaseBench, Decision, Environment, Estimate, Evaluation, Gain, Status, Timing, Verdict
+from evo.results.codec import as_written
 from evo.spec.variant import variant_id
 
 RUN = "20260101T093000-ab12"
@@ -46,7 +47,7 @@ def case(loaded: str, time_us: float) -> CaseBench:
             blocks_run=4,
             blocks_total=4,
         )
-        return CaseBench(name="b2", estimate=estimate)
+        return CaseBench.modelled("b2", estimate)
     warm = Timing(p50_us=time_us, p90_us=time_us * 1.1, p99_us=time_us * 1.2, mean_us=time_us, std_us=0.1, samples=1000)
     return CaseBench(name="b2", warm=warm, cold=warm, tflop_per_s=12.5)
 
@@ -95,7 +96,7 @@ def record(
         "kind": "start" if parent is None else "mutation",
         "summary": f"unroll the loop {number} times",
         "reason": "fewer branches",
-        "evaluation": outcome.to_json(),
+        "evaluation": as_written(outcome),
         "diff": text if parent is None else make_diff(parent, text),
         "date": DATE,
         "elapsed_s": 2.0,

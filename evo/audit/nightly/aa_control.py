@@ -8,7 +8,7 @@ from evo.decide.sequential import DEFAULT_RULE, decide_modelled
 from evo.errors import EvoError, HarnessFault
 from evo.evaluate.pipeline import Workbench
 from evo.evaluate.prepare import Failed
-from evo.results import CaseBench, Fault, Json, Verdict
+from evo.results import CaseBench, Fault, Verdict
 from evo.spec.task import Task
 
 _LIMIT_S = 300.0
@@ -25,7 +25,6 @@ class Control:
     text: str
     problem: str | None = None
     broken: bool = False
-    floor: dict[str, Json] | None = None
 
 
 def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float | None = None) -> Control:
@@ -49,7 +48,7 @@ def _measured(bench: Workbench, task: Task, text: str, seed: int, margin: float 
         f"scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which supports a margin of "
         f"{floor.smallest_margin(DEFAULT_RULE.fewest_pairs):.2%} and more"
     )
-    return Control(task=task.name, text=said, floor=bench.controls[task.hash])
+    return Control(task=task.name, text=said)
 
 
 def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> Control:

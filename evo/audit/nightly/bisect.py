@@ -7,40 +7,77 @@ from dataclasses import dataclass, field
 
 from evo.audit.nightly.champion_history import Version
 from evo.records.trials import Record
-from evo.results import Environment, Json, drop_absent
+from evo.results import Environment
+from evo.results.codec import Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """What made a champion lose. kind: `commit`, `environment`, or `range` where it could not be narrowed down.
+class Look(Serializable):
+    """A version that was tried.
 
-    good, bad: the versions on either side. differences: what this machine does not share with the record of the bad
-    one. looks: versions that were tried, with what was found. also: commits that touched the task since.
+    version: which.
+    found: what was found of it.
+    """
+
+    version: str
+    found: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause(Serializable):
+    """What made a champion lose.
+
+    kind: `commit`, `environment`, or `range` if it could not be narrowed down.
+    text: the cause in words.
+    commit: the commit that brought the loss.
+    good: the last version before it that holds: its commit, or its variant's id.
+    bad: the first version that does not hold: its commit, or its variant's id.
+    subject: that version's subject in git.
+    date: when that version came in.
+    trial: the trial that kept that version.
+    differences: what this machine does not share with that version's record.
+    looks: versions that were tried.
+    task_commits: commits that have changed the task since.
     """
 
     kind: str
     text: str
-    good: Version
-    bad: Version
+    commit: str | None = None
+    good: str
+    bad: str
+    subject: str | None = None
+    date: str | None = None
+    trial: str | None = None
     differences: tuple[str, ...] = ()
-    looks: tuple[tuple[str, str], ...] = ()
-    also: tuple[str, ...] = ()
+    looks: tuple[Look, ...] = ()
+    task_commits: tuple[str, ...] = ()
 
-    def to_json(self) -> dict[str, Json]:
-        fields: dict[str, Json] = {
-            "kind": self.kind,
-            "text": self.text,
-            "commit": self.bad.commit if self.kind == "commit" else None,
-            "good": self.good.commit or self.good.variant.id,
-            "bad": self.bad.commit or self.bad.variant.id,
-            "subject": self.bad.subject,
-            "date": self.bad.date,
-            "trial": self.bad.record.trial if self.bad.record else None,
-            "differences": list(self.differences) or None,
-            "looks": [{"version": where, "found": found} for where, found in self.looks] or None,
-            "task_commits": list(self.also) or None,
-        }
-        return drop_absent(fields)
+    @classmethod
+    def between(
+        cls,
+        good: Version,
+        bad: Version,
+        kind: str,
+        text: str,
+        *,
+        looks: Sequence[tuple[str, str]] = (),
+        differences: Sequence[str] = (),
+        task_commits: Sequence[str] = (),
+    ) -> Cause:
+        """The cause lies between two versions, or is the second one."""
+        return cls(
+            kind=kind,
+            text=text,
+            commit=bad.commit if kind == "commit" else None,
+            good=good.commit or good.variant.id,
+            bad=bad.commit or bad.variant.id,
+            subject=bad.subject,
+            date=bad.date,
+            trial=bad.record.trial if bad.record else None,
+            differences=tuple(differences),
+            looks=tuple(Look(version=where, found=found) for where, found in looks),
+            task_commits=tuple(task_commits),
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,33 +125,27 @@ def _order(record: Record) -> tuple[str, int]:
     return (record.run, record.number)
 
 
-def cause_of(
-    versions: Sequence[Version], found: Found, here: Environment, *, lost: str, also: Sequence[str] = ()
-) -> Cause:
-    """What a bisection means. lost: what the bad one does, in words. also: commits to the task since its record.
+def cause_of(versions: Sequence[Version], found: Found, here: Environment, *, lost: str) -> Cause:
+    """What a bisection means. lost: what the bad one does, in words.
 
     A version that evo itself kept was right when it was kept: what has changed since is then the environment, if that
     differs at all. A version that evo did not keep, or that loses where it was kept, is itself the cause.
     """
     good, bad = versions[found.good], versions[found.bad]
-    looks = tuple(found.looks)
+
+    def cause(kind: str, text: str, differences: Sequence[str] = ()) -> Cause:
+        return Cause.between(good, bad, kind, f"{lost} since {text}", looks=found.looks, differences=differences)
+
     if found.bad - found.good > 1:
-        text = f"{lost} since somewhere after {good.words()}, {bad.words()} at the latest"
-        return Cause(kind="range", text=text, good=good, bad=bad, looks=looks)
-    if bad.record is None or bad.record.kind == "start":
-        why = (
-            "which evo did not keep: no trial has this text" if bad.record is None else "a start, which claims no gain"
-        )
-        text = f"{lost} since {bad.words()}, {why}"
-        return Cause(kind="commit", text=text, good=good, bad=bad, looks=looks)
+        return cause("range", f"somewhere after {good.words()}, {bad.words()} at the latest")
+    if bad.record is None:
+        return cause("commit", f"{bad.words()}, which evo did not keep: no trial has this text")
+    if bad.record.kind == "start":
+        return cause("commit", f"{bad.words()}, a start, which claims no gain")
     if not bad.by_evo and good.record is not None and _order(bad.record) < _order(good.record):
-        text = f"{lost} since {bad.words()}, which puts back a text that evo had replaced"
-        return Cause(kind="commit", text=text, good=good, bad=bad, looks=looks)
-    differences = tuple(here.differences(Environment.from_json(bad.record.environment)))
+        return cause("commit", f"{bad.words()}, which puts back a text that evo had replaced")
+    differences = here.differences(bad.record.environment)
     if not differences:
-        text = f"{lost} since {bad.words()}, kept as trial {bad.record.trial} in the environment of today"
-        return Cause(kind="commit", text=text, good=good, bad=bad, looks=looks)
-    text = f"{lost} since the environment changed; {bad.words()} was kept with {', '.join(differences)} (now first)"
-    return Cause(
-        kind="environment", text=text, good=good, bad=bad, differences=differences, looks=looks, also=tuple(also)
-    )
+        return cause("commit", f"{bad.words()}, kept as trial {bad.record.trial} in the environment of today")
+    said = f"the environment changed; {bad.words()} was kept with {', '.join(differences)} (now first)"
+    return cause("environment", said, differences)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 from evo.errors import RecordCorrupt, SyntaxInvalid
 from evo.records.ledger import History
 from evo.records.trials import Record, rebuild_text
-from evo.results import Environment, Json
 from evo.spec.variant import Variant, parse_variant
 
 _ENVIRONMENTS = 3  # the latest ones in which a fastest earlier champion is looked for
@@ -107,28 +105,8 @@ def candidates(versions: Sequence[Version], score: Mapping[str, float]) -> list[
     groups: dict[tuple[str, ...], list[tuple[float, int]]] = {}
     for index, version in enumerate(earlier):
         assert version.record is not None
-        if (us := mean_us(times_of(version.record.bench), score)) is not None:
-            key = Environment.from_json(version.record.environment).key()
-            groups.setdefault(key, []).append((us, index))
+        if (us := version.record.evaluation.score_us(score)) is not None:
+            groups.setdefault(version.record.environment.key(), []).append((us, index))
     for members in sorted(groups.values(), key=lambda members: -max(index for _, index in members))[:_ENVIRONMENTS]:
         chosen.append(earlier[min(members)[1]])
     return list({version.variant.id: version for version in chosen}.values())
-
-
-def times_of(rows: Sequence[Mapping[str, Json]]) -> dict[str, float]:
-    """Microseconds by case, of a record's bench: the warm median, or modelled; a record holds one kind only."""
-    found: dict[str, float] = {}
-    for row in rows:
-        warm = row.get("warm")
-        us = warm.get("p50_us") if isinstance(warm, dict) else row.get("modelled_us")
-        if isinstance(us, int | float) and us > 0:
-            found[str(row["name"])] = float(us)
-    return found
-
-
-def mean_us(times: Mapping[str, float], score: Mapping[str, float]) -> float | None:
-    """The geometric mean over the scored cases; None where one of them has no time."""
-    total = sum(score.values())
-    if total <= 0 or any(weight and not times.get(case) for case, weight in score.items()):
-        return None
-    return math.exp(sum(weight * math.log(times[case]) for case, weight in score.items() if weight) / total)

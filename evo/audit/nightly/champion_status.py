@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
 from evo.audit.nightly.bisect import Cause
-from evo.results import Evaluation, Gain, Json, drop_absent
+from evo.results import Evaluation, Gain
+from evo.results.codec import NEVER, NONEMPTY, Seconds, Serializable, Us
 
 
 class State(StrEnum):
@@ -25,58 +27,62 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """One case, in microseconds of one kind of timing: as recorded, and now. library: the fastest rival, measured."""
+class Figure(Serializable):
+    """One case, in microseconds of one kind of timing.
 
-    case: str
-    now_us: float
-    recorded_us: float | None = None
+    name: the case.
+    now_us: its time tonight.
+    recorded_us: its time in the champion's record.
+    library: the fastest library call, measured.
+    library_us: that call's time.
+    """
+
+    name: str
+    now_us: Us
+    recorded_us: Us | None = None
     library: str | None = None
-    library_us: float | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "name": self.case,
-                "now_us": round(self.now_us, 4),
-                "recorded_us": round(self.recorded_us, 4) if self.recorded_us is not None else None,
-                "library": self.library,
-                "library_us": round(self.library_us, 4) if self.library_us is not None else None,
-            }
-        )
+    library_us: Us | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """The champion against something in interleaved pairs. gain: how much faster the champion is; absent if unknown.
+class Held(Serializable):
+    """The champion compared with something else in interleaved pairs.
 
-    what: an earlier version, or a library call at one case.
+    against: an earlier version, or a library call.
+    case: the case, if it is a library call.
+    verdict: what came of it, from the champion's side.
+    reason: why, in words.
+    champion_faster_by: how much faster the champion is; absent if unknown.
     """
 
-    what: str
+    against: str
+    case: str | None = None
     verdict: str
     reason: str
-    gain: Gain | None = None
-    case: str | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "against": self.what,
-                "case": self.case,
-                "verdict": self.verdict,
-                "reason": self.reason,
-                "champion_faster_by": self.gain.to_json() if self.gain else None,
-            }
-        )
+    champion_faster_by: Gain | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Standing:
-    """One champion reviewed. place: `l4-sm_89`. timing: `measured` or `modelled`, of all its figures.
+class Standing(Serializable):
+    """One champion reviewed.
 
-    differences: what this machine does not share with the record. note: why, in words. restored: the variant that took
-    its place, by commit. renewed: the commit that records its figures anew, in the environment of today.
+    task: its task.
+    place: its chip and arch, `l4-sm_89`.
+    path: its file in the repository.
+    timing: `measured` or `modelled`, of all its figures.
+    variant: the champion.
+    state: what the review found.
+    note: why, in words.
+    trial: the trial that kept it.
+    cases: its times then and now.
+    differences: what this machine does not share with the record.
+    pairs: what it was compared with.
+    cause: why it did not hold.
+    restored: the variant that took its place.
+    commit: the commit that put that one there.
+    renewed: the commit that records its figures anew, in the environment of today.
+    elapsed_s: how long the review took.
+    evaluation: what `evaluate` said of it tonight.
     """
 
     task: str
@@ -85,39 +91,18 @@ class Standing:
     timing: str
     variant: str
     state: State = State.HOLDS
-    note: str = ""
+    note: Annotated[str, NONEMPTY] = ""
     trial: str | None = None
-    figures: tuple[Figure, ...] = ()
+    cases: tuple[Figure, ...] = ()
     differences: tuple[str, ...] = ()
-    held: list[Held] = field(default_factory=list)
-    evaluation: Evaluation | None = None
+    pairs: list[Held] = field(default_factory=list)
     cause: Cause | None = None
     restored: str | None = None
     commit: str | None = None
     renewed: str | None = None
-    elapsed_s: float | None = None
+    elapsed_s: Seconds | None = None
+    evaluation: Annotated[Evaluation | None, NEVER] = None
 
     @property
     def name(self) -> str:
         return f"{self.task} {self.place}"
-
-    def to_json(self) -> dict[str, Json]:
-        fields: dict[str, Json] = {
-            "task": self.task,
-            "place": self.place,
-            "path": self.path,
-            "timing": self.timing,
-            "variant": self.variant,
-            "state": self.state.value,
-            "note": self.note or None,
-            "trial": self.trial,
-            "cases": [figure.to_json() for figure in self.figures] or None,
-            "differences": list(self.differences) or None,
-            "pairs": [one.to_json() for one in self.held] or None,
-            "cause": self.cause.to_json() if self.cause else None,
-            "restored": self.restored,
-            "commit": self.commit,
-            "renewed": self.renewed,
-            "elapsed_s": round(self.elapsed_s, 3) if self.elapsed_s is not None else None,
-        }
-        return drop_absent(fields)

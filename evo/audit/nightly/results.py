@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 from evo.audit.nightly.champion_status import Standing
-from evo.results import Json, drop_absent
+from evo.results.codec import ALWAYS, NEVER, NONEMPTY, Decimals, Seconds, Serializable, Us
 
 LOSS = 1  # a champion that did not hold, or an attack that won
 FAULT = 5
@@ -16,71 +16,76 @@ _STATES = ("passed", "failed", "fault", "skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One thing that was looked at. state: passed, failed (a finding), fault (of the machine or of evo), skipped.
+class Check(Serializable):
+    """One thing that was looked at.
 
-    text: what was found, in a line. detail: more of it, for who wants to know. code: the exit code of a fault.
+    step: of the night.
+    name: what was looked at.
+    state: passed, failed (a finding), fault (of the machine or of evo) or skipped.
+    text: what was found, in a line.
+    detail: more of it.
+    elapsed_s: how long it took.
+    code: the exit code of a fault.
     """
 
     step: str
     name: str
     state: str
-    text: str = ""
-    detail: str = ""
-    elapsed_s: float | None = None
-    code: int = FAULT
+    text: Annotated[str, NONEMPTY] = ""
+    detail: Annotated[str, NONEMPTY] = ""
+    elapsed_s: Seconds | None = None
+    code: Annotated[int, NEVER] = FAULT
 
     def __post_init__(self) -> None:
         if self.step not in STEPS or self.state not in _STATES:
             raise ValueError(f"no check: {self.step} {self.state}")
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "step": self.step,
-                "name": self.name,
-                "state": self.state,
-                "text": self.text or None,
-                "detail": self.detail or None,
-                "elapsed_s": round(self.elapsed_s, 3) if self.elapsed_s is not None else None,
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What the loop brought at one task. start_us, end_us: of its headline case, in the night's kind of timing.
+class Run(Serializable):
+    """What the loop brought at one task.
 
-    started: whether its first champion was born in this run, which is no gain.
+    task: the task.
+    started: whether its first champion was made in this run, which is no gain.
+    trials: how many were made.
+    kept: how many of them were kept.
+    champion: the variant that stands.
+    case: its headline case.
+    start_us: the time of that case before, in the night's kind of timing.
+    end_us: the time of that case after.
     """
 
     task: str
+    started: bool = False
     trials: int
     kept: int
     champion: str
-    headline: str
-    start_us: float | None = None
-    end_us: float | None = None
-    started: bool = False
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "task": self.task,
-                "started": self.started,
-                "trials": self.trials,
-                "kept": self.kept,
-                "champion": self.champion,
-                "case": self.headline,
-                "start_us": self.start_us,
-                "end_us": self.end_us,
-            }
-        )
+    case: str
+    start_us: Us | None = None
+    end_us: Us | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Night:
-    """Everything of one night. began: ISO 8601 in UTC. timing: of every figure in it."""
+class Night(Serializable):
+    """Everything of one night.
+
+    device: what it ran on.
+    chip: that device's chip.
+    arch: what was compiled for.
+    timing: `measured` or `modelled`, of every figure in it.
+    began: ISO 8601 in UTC.
+    version: of evo.
+    branch: the branch that it worked on, if it was told one.
+    commit: where that branch was at the beginning.
+    champions: the champions that were reviewed.
+    runs: what the loop brought.
+    checks: everything that was looked at.
+    elapsed_s: how long it took.
+    verdict: the night in one line.
+    exit_code: 0 if everything holds, 1 for a loss, else the code of the first fault.
+    """
+
+    COMPUTED: ClassVar = ("verdict", "exit_code")
 
     device: str
     chip: str
@@ -90,10 +95,10 @@ class Night:
     version: str
     branch: str | None = None
     commit: str | None = None
-    checks: list[Check] = field(default_factory=list)
-    standings: list[Standing] = field(default_factory=list)
-    runs: list[Run] = field(default_factory=list)
-    elapsed_s: float = 0.0
+    champions: Annotated[list[Standing], ALWAYS] = field(default_factory=list)
+    runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)
+    checks: Annotated[list[Check], ALWAYS] = field(default_factory=list)
+    elapsed_s: Annotated[float, Decimals(1)] = 0.0
 
     def of(self, step: str) -> list[Check]:
         return [check for check in self.checks if check.step == step]
@@ -108,13 +113,13 @@ class Night:
     @property
     def verdict(self) -> str:
         """The night in one line."""
-        lost = [one for one in self.standings if one.state.is_loss]
+        lost = [one for one in self.champions if one.state.is_loss]
         parts = []
         if lost:
             demoted = sum(one.state == "demoted" for one in lost)
-            parts.append(f"{len(lost)} of {_plural(len(self.standings), 'champion')} did not hold, {demoted} demoted")
-        elif self.standings:
-            parts.append(f"{_plural(len(self.standings), 'champion')} reviewed, none lost")
+            parts.append(f"{len(lost)} of {_plural(len(self.champions), 'champion')} did not hold, {demoted} demoted")
+        elif self.champions:
+            parts.append(f"{_plural(len(self.champions), 'champion')} reviewed, none lost")
         else:
             parts.append("no champion to review" if self.of("champions") else "ended before the champions")
         if won := [check for check in self.of("redteam") if check.state == "failed"]:
@@ -128,30 +133,6 @@ class Night:
             parts.append(f"{kept} kept in {_plural(sum(run.trials for run in self.runs), 'trial')}")
         return "; ".join(parts)
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "verdict": self.verdict,
-                "exit_code": self.exit_code,
-                "device": self.device,
-                "chip": self.chip,
-                "arch": self.arch,
-                "timing": self.timing,
-                "began": self.began,
-                "version": self.version,
-                "branch": self.branch,
-                "commit": self.commit,
-                "champions": _json(self.standings),
-                "runs": _json(self.runs),
-                "checks": _json(self.checks),
-                "elapsed_s": round(self.elapsed_s, 1),
-            }
-        )
-
 
 def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _json(rows: Sequence[Standing | Run | Check]) -> list[Json]:
-    return [row.to_json() for row in rows]

@@ -6,12 +6,13 @@ The judge is the loop's own: an earlier champion takes the place back only where
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evo.audit.nightly.bisect import Cause, Found, bisect, cause_of
-from evo.audit.nightly.champion_history import Version, candidates, lineage, mean_us, times_of
+from evo.audit.nightly.champion_history import Version, candidates, lineage
 from evo.audit.nightly.champion_status import Figure, Held, Standing, State
 from evo.audit.nightly.demote import put_back, renew
 from evo.audit.nightly.versus_library import against_library
@@ -19,7 +20,7 @@ from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench, evaluate
 from evo.records.ledger import History
 from evo.records.trials import load_records
-from evo.results import Environment, Evaluation, Gain, Json, Verdict
+from evo.results import Environment, Evaluation, Gain, Json, Verdict, geometric_mean
 from evo.search.single_trial import trial_job
 from evo.search.trial_log import Notebook
 from evo.spec.task import Task
@@ -68,7 +69,7 @@ class _Review:
             timing=self.here.timing,
             variant=head.id,
             trial=record.trial if record else None,
-            differences=tuple(self.here.differences(Environment.from_json(record.environment))) if record else (),
+            differences=tuple(self.here.differences(record.environment)) if record else (),
         )
         self.seen: list[tuple[Version, Evaluation]] = []  # earlier versions, tried against the champion
 
@@ -87,7 +88,7 @@ class _Review:
             return self._demote(*winner)
         if not self.bench.modelled:
             self.tell(f"{self.standing.name}: against the library")
-            self.standing.held += against_library(self.bench, self.task, self.head.text, self.notebook.seed)
+            self.standing.pairs += against_library(self.bench, self.task, self.head.text, self.notebook.seed)
         self._judge_figures()
         if self.head.record is None:
             self.standing.note = (
@@ -111,10 +112,10 @@ class _Review:
         return self._trial(version, None, seed=seed)
 
     def _figures(self, found: Evaluation) -> None:
-        recorded = times_of(self.head.record.bench) if self.head.record else {}
-        self.standing.figures = tuple(
+        recorded = self.head.record.evaluation.times_us if self.head.record else {}
+        self.standing.cases = tuple(
             Figure(
-                case=row.name,
+                name=row.name,
                 now_us=row.time_us,
                 recorded_us=recorded.get(row.name),
                 library=row.baseline.name if row.baseline else None,
@@ -125,9 +126,9 @@ class _Review:
 
     def _slowdown(self) -> float | None:
         """Time now over time recorded, over the scored cases; None where one of them was not recorded."""
-        now = mean_us({f.case: f.now_us for f in self.standing.figures}, self.task.score)
-        then = {f.case: f.recorded_us for f in self.standing.figures if f.recorded_us is not None}
-        before = mean_us(then, self.task.score)
+        now = geometric_mean({f.name: f.now_us for f in self.standing.cases}, self.task.score)
+        then = {f.name: f.recorded_us for f in self.standing.cases if f.recorded_us is not None}
+        before = geometric_mean(then, self.task.score)
         return now / before if now is not None and before is not None else None
 
     def _judge_figures(self) -> None:
@@ -157,7 +158,7 @@ class _Review:
             f"trial {self.head.record.trial} recorded a time that its own text does not give in the same environment: "
             f"{slowdown:.2f}x as long now" + (f", while {witness} is at {machine:.2f}x" if machine is not None else "")
         )
-        self.standing.cause = Cause(kind="commit", text=text, good=self.head, bad=self.head)
+        self.standing.cause = Cause.between(self.head, self.head, "commit", text)
 
     def _once_more(self, slowdown: float) -> float:
         """A second look in a fresh process: a slow moment of the machine is no loss of the champion."""
@@ -165,11 +166,11 @@ class _Review:
         again = self._evaluate(self.head, seed=1)
         if not again.status.passed:
             return slowdown
-        before, earlier = self.standing.figures, self.standing.evaluation
+        before, earlier = self.standing.cases, self.standing.evaluation
         self._figures(again)
         second = self._slowdown()
         if second is None or second >= slowdown:
-            self.standing.figures = before
+            self.standing.cases = before
             return slowdown
         assert earlier is not None
         self.standing.evaluation = again
@@ -181,24 +182,23 @@ class _Review:
         what: list[str] = []
         if self.head.record is not None:
             for row in self.head.record.bench:
-                then = row.get("baseline")
-                us = then.get("p50_us") if isinstance(then, dict) else None
-                name = then.get("name") if isinstance(then, dict) else None
-                now = next((f for f in self.standing.figures if f.case == row["name"] and f.library == name), None)
-                if isinstance(us, int | float) and now is not None and now.library_us is not None:
-                    ratios.append(now.library_us / float(us))
+                if (then := row.baseline) is None:
+                    continue
+                same = (f for f in self.standing.cases if (f.name, f.library) == (row.name, then.name))
+                if (now := next(same, None)) is not None and now.library_us is not None:
+                    ratios.append(now.library_us / then.p50_us)
             what += ["the library"] if ratios else []
         for version, found in self.seen:
             assert version.record is not None
-            if not self.here.differences(Environment.from_json(version.record.environment)):
-                then_us = mean_us(times_of(version.record.bench), self.task.score)
-                now_us = mean_us({row.name: row.time_us for row in found.bench}, self.task.score)
+            if not self.here.differences(version.record.environment):
+                then_us = version.record.evaluation.score_us(self.task.score)
+                now_us = found.score_us(self.task.score)
                 if then_us and now_us:
                     ratios.append(now_us / then_us)
                     what.append(version.variant.id)
         if not ratios:
             return None, ""
-        return math.exp(sum(map(math.log, ratios)) / len(ratios)), " and ".join(dict.fromkeys(what))
+        return statistics.geometric_mean(ratios), " and ".join(dict.fromkeys(what))
 
     def _renewal(self) -> str:
         if self.standing.state is State.SLOWER:
@@ -213,7 +213,7 @@ class _Review:
         for version in candidates(self.versions, self.task.score):
             self.tell(f"{self.standing.name}: against {version.variant.id}")
             found = self._trial(version, self.head)
-            self.standing.held.append(_held(version, found))
+            self.standing.pairs.append(_held(version, found))
             if found.status.passed:
                 self.seen.append((version, found))
             if found.status.passed and found.decision is not None and found.decision.verdict is Verdict.KEEP:
@@ -302,19 +302,19 @@ class _Review:
         first = self.versions[0]
         differences: tuple[str, ...] = ()
         if first.record is not None:
-            differences = tuple(self.here.differences(Environment.from_json(first.record.environment)))
+            differences = tuple(self.here.differences(first.record.environment))
         kind = "environment" if differences else "range"
         text = f"{found.status} today, and so is every earlier champion" + (
             f"; since they were kept, this has changed: {', '.join(differences)}" if differences else ""
         )
-        return Cause(
-            kind=kind,
-            text=text,
-            good=first,
-            bad=self.head,
+        return Cause.between(
+            first,
+            self.head,
+            kind,
+            text,
+            looks=looks,
             differences=differences,
-            looks=tuple(looks),
-            also=self._task_commits(first, differences),
+            task_commits=self._task_commits(first, differences),
         )
 
     def _replace(self, version: Version, tried: Evaluation, cause: Cause, *, rung: dict[str, Json]) -> Standing:
@@ -336,7 +336,7 @@ class _Review:
 
     def _cause(self, line: Sequence[Version], outcome: Found, lost: str) -> Cause:
         cause = cause_of(line, outcome, self.here, lost=lost)
-        return replace(cause, also=self._task_commits(cause.bad, cause.differences))
+        return replace(cause, task_commits=self._task_commits(line[outcome.bad], cause.differences))
 
     def _task_commits(self, since: Version, differences: Sequence[str]) -> tuple[str, ...]:
         """The commits that changed the task itself after a record was made, where the task is what differs."""
@@ -367,14 +367,14 @@ def _held(version: Version, found: Evaluation) -> Held:
     decision = found.decision
     if not found.status.passed or decision is None:
         reason = found.reason or ""
-        return Held(what=version.variant.id, verdict=found.status.value, reason=reason)
+        return Held(against=version.variant.id, verdict=found.status.value, reason=reason)
     gain = decision.gain
     mirrored = None
     if gain is not None:
         low, high = (1 / gain.high if gain.high else None), (1 / gain.low if gain.low else None)
         mirrored = Gain(ratio=1 / gain.ratio, low=low, high=high, confirmed=gain.confirmed)
     verdict = "loses" if decision.verdict is Verdict.KEEP else "holds"
-    return Held(what=version.variant.id, verdict=verdict, reason=decision.reason, gain=mirrored)
+    return Held(against=version.variant.id, verdict=verdict, reason=decision.reason, champion_faster_by=mirrored)
 
 
 def fault(task: str, path: Path, timing: str, error: EvoError) -> Standing:

@@ -19,7 +19,6 @@ from itertools import chain
 from pathlib import Path
 
 from evo.audit.nightly.aa_control import Control, control
-from evo.audit.nightly.champion_history import times_of
 from evo.audit.nightly.champion_status import Standing, State
 from evo.audit.nightly.results import Check, Night, Run
 from evo.audit.nightly.review import Subject, fault, review
@@ -253,7 +252,7 @@ class _Shift:
             except EvoError as error:
                 standing = fault(name, path.relative_to(self.root), self.night.timing, error)
             standing.elapsed_s = self.hooks.clock() - since
-            self.night.standings.append(standing)
+            self.night.champions.append(standing)
             self.night.checks.append(_stood(standing))
             self.hooks.tell(f"{standing.name}: {standing.state}{f', {standing.note}' if standing.note else ''}")
 
@@ -302,7 +301,7 @@ class _Shift:
 
     def _in_turn(self) -> list[str]:
         """The tasks, those that the loop has left alone for longest first."""
-        failing = {one.task for one in self.night.standings if one.state in (State.FAILING, State.FAULT)}
+        failing = {one.task for one in self.night.champions if one.state in (State.FAILING, State.FAULT)}
         for name in failing:
             self._check("iterate", name, "skipped", "its champion does not stand", since=self.hooks.clock())
         empty = {name for name in self.names if name not in failing and not self._has_kernel(name)}
@@ -340,12 +339,12 @@ class _Shift:
         headline = load_task(self.root, name).headline
         run = Run(
             task=name,
-            trials=_number(done["trials"]),
-            kept=_number(done["kept"]),
-            champion=str(done["champion"]),
-            headline=headline,
-            start_us=_time(done.get("start"), headline),
-            end_us=_time(done.get("end"), headline),
+            trials=done.trials,
+            kept=done.kept,
+            champion=done.champion,
+            case=headline,
+            start_us=done.start[headline].time_us if headline in done.start else None,
+            end_us=done.end[headline].time_us if headline in done.end else None,
             started=first,
         )
         self.night.runs.append(run)
@@ -386,15 +385,6 @@ def _stood(one: Standing) -> Check:
         text += f"; {one.cause.text}"
     detail = json.dumps(one.to_json(), indent=1) if state != "passed" else ""
     return Check(step="champions", name=one.name, state=state, text=text, detail=detail, elapsed_s=one.elapsed_s)
-
-
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _time(cases: object, headline: str) -> float | None:
-    row = cases.get(headline) if isinstance(cases, dict) else None
-    return times_of([{**row, "name": headline}]).get(headline) if isinstance(row, dict) else None
 
 
 def _now() -> str:

@@ -40,9 +40,9 @@ def markdown(night: Night) -> str:
         *_table(("step", "result", "found"), (_step(night, step) for step in STEPS if night.of(step))),
     ]
     lines += _champions(night)
-    lines += _losses(night.standings)
-    lines += _changes(night.standings)
-    lines += _library(night.standings)
+    lines += _losses(night.champions)
+    lines += _changes(night.champions)
+    lines += _library(night.champions)
     lines += _problems(night)
     lines += _runs(night)
     return "\n".join(lines).rstrip() + "\n"
@@ -61,22 +61,22 @@ def _step(night: Night, step: str) -> tuple[str, ...]:
 
 
 def _champions(night: Night) -> list[str]:
-    if not night.standings:
+    if not night.champions:
         return []
     head = ("champion", "variant", "case", f"recorded µs {night.timing}", f"now µs {night.timing}", "change", "state")
-    rows = [row for one in night.standings for row in _champion_rows(one)]
+    rows = [row for one in night.champions for row in _champion_rows(one)]
     return ["", "## Champions", "", *_table(head, rows, right=(3, 4, 5))]
 
 
 def _champion_rows(one: Standing) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     first = (one.name, f"`{one.variant}`" if one.variant else "")
-    if not one.figures:
+    if not one.cases:
         return [(*first, "", "", "", "", f"{one.state}: {_cell(one.note)}")]
-    for number, figure in enumerate(one.figures):
+    for number, figure in enumerate(one.cases):
         lead = first if number == 0 else ("", "")
         state = one.state.value if number == 0 else ""
-        rows.append((*lead, figure.case, _us(figure.recorded_us), _us(figure.now_us), _change(figure), state))
+        rows.append((*lead, figure.name, _us(figure.recorded_us), _us(figure.now_us), _change(figure), state))
     return rows
 
 
@@ -96,13 +96,13 @@ def _losses(standings: Sequence[Standing]) -> list[str]:
             lines += ["", f"Back in its place: `{one.restored}`{commit}."]
         if one.cause is not None:
             lines += ["", f"Cause ({one.cause.kind}): {_cell(one.cause.text)}."]
-            lines += [f"- the task changed with {_cell(words)}" for words in one.cause.also]
+            lines += [f"- the task changed with {_cell(words)}" for words in one.cause.task_commits]
             if one.cause.looks:
-                rows = [(_cell(where), _cell(found)) for where, found in one.cause.looks]
+                rows = [(_cell(look.version), _cell(look.found)) for look in one.cause.looks]
                 lines += ["", "Looked at while bisecting:", "", *_table(("version", "found"), rows)]
-        earlier = [held for held in one.held if held.case is None]
+        earlier = [held for held in one.pairs if held.case is None]
         if earlier:
-            pairs = [(f"`{held.what}`", held.verdict, _cell(held.reason)) for held in earlier]
+            pairs = [(f"`{held.against}`", held.verdict, _cell(held.reason)) for held in earlier]
             lines += ["", "In pairs against earlier champions:", "", *_table(("against", "verdict", "because"), pairs)]
     return lines
 
@@ -121,9 +121,9 @@ def _changes(standings: Sequence[Standing]) -> list[str]:
 
 def _library(standings: Sequence[Standing]) -> list[str]:
     rows = [
-        (one.name, held.case, held.what, held.verdict, _cell(held.reason))
+        (one.name, held.case, held.against, held.verdict, _cell(held.reason))
         for one in standings
-        for held in one.held
+        for held in one.pairs
         if held.case is not None
     ]
     if not rows:
@@ -151,7 +151,7 @@ def _runs(night: Night) -> list[str]:
 
 def _run(run: Run) -> tuple[str, ...]:
     counts = (str(run.trials), f"{run.kept}{' and the start' if run.started else ''}")
-    return (run.task, *counts, f"`{run.champion}`", run.headline, _us(run.start_us), _us(run.end_us))
+    return (run.task, *counts, f"`{run.champion}`", run.case, _us(run.start_us), _us(run.end_us))
 
 
 def _us(value: float | None) -> str:

@@ -35,7 +35,7 @@ def against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[
             )
             found += [_held(bench, task, name, rival, one) for rival, one in pairs.items()]
     except (EvoError, TimedOut, Crashed) as failure:
-        found.append(Held(what="the library", verdict="fault", reason=str(failure)))
+        found.append(Held(against="the library", verdict="fault", reason=str(failure)))
     finally:
         bench.worker.recycle()  # torch has left its memory pools and handles in there
     return found
@@ -43,9 +43,9 @@ def against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[
 
 def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: RivalPairs | str) -> Held:
     if isinstance(pairs, str):
-        return Held(what=rival, case=case, verdict="refused", reason=pairs)
+        return Held(against=rival, case=case, verdict="refused", reason=pairs)
     if not pairs.ratios:
-        return Held(what=rival, case=case, verdict="unknown", reason="the clock moved within every pair")
+        return Held(against=rival, case=case, verdict="unknown", reason="the clock moved within every pair")
     gain = gain_of(pairs.ratios)
     floor = bench.floors.get(task.hash)
     if floor is not None and floor.between is not None:
@@ -54,9 +54,9 @@ def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: RivalPairs
     verdict = "faster" if low is not None and low > 1 else "slower" if high is not None and high < 1 else "equal"
     times = f"{pairs.champion_us:.2f} against {pairs.rival_us:.2f} us measured"
     return Held(
-        what=rival,
+        against=rival,
         case=case,
         verdict=verdict,
         reason=f"{words(gain)} over {len(pairs.ratios)} pairs, {times}",
-        gain=gain,
+        champion_faster_by=gain,
     )

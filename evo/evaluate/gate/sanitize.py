@@ -23,7 +23,7 @@ from pathlib import Path
 
 from evo.device import RunRequest
 from evo.device.worker import child_environment
-from evo.results import Fault, FaultKind, Json, drop_absent
+from evo.results import Fault, FaultKind, SanitizerReport
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_LIMIT_S = 240.0
@@ -62,8 +62,9 @@ class Sanitized:
     fault: Fault | None = None
     report: str = ""  # what the tool that found it wrote
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent({"state": self.state, "tools": list(self.tools) or None, "reason": self.reason})
+    def shown(self, *, cached: bool = False) -> SanitizerReport:
+        """What a record keeps. cached: whether the same machine code was checked earlier in the run."""
+        return SanitizerReport(state=self.state, tools=self.tools, reason=self.reason, cached=cached or None)
 
 
 def find_sanitizer() -> str | None:

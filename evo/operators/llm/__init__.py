@@ -6,7 +6,7 @@ change, compiled and judged like anyone's. Nothing in it reaches a shell, a path
 
 from __future__ import annotations
 
-from evo.operators.llm.cost import Budget, Price, Usage, price_of, read_price
+from evo.operators.llm.cost import Budget, LlmTotals, Price, Usage, UsageReport, price_of, read_price
 from evo.operators.llm.model_settings import MAX_TOKENS, PARALLEL, REPAIRS, RETRIES, LlmSettings, Server
 from evo.operators.llm.operator import Llm, Surroundings
 from evo.operators.llm.prompts import STRATEGIES
@@ -21,10 +21,12 @@ __all__ = [
     "Budget",
     "Llm",
     "LlmSettings",
+    "LlmTotals",
     "Price",
     "Server",
     "Surroundings",
     "Usage",
+    "UsageReport",
     "price_of",
     "read_price",
     "transcript_file",

@@ -12,11 +12,14 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
 from evo.errors import UsageError
-from evo.results import Json, drop_absent
+from evo.results.codec import Decimals, Serializable
 
 SMALLEST_REPLY = 256  # tokens: with less room no edit can be told
+Money = Annotated[float, Decimals(6)]
+
 _PRICE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*[/,:]\s*(\d+(?:\.\d+)?)\s*")
 
 
@@ -52,17 +55,69 @@ class Usage:
             estimated=self.estimated + other.estimated,
         )
 
-    def to_json(self, price: Price | None = None) -> dict[str, Json]:
-        cost = round(price.of(self.prompt_tokens, self.completion_tokens), 6) if price else None
-        return drop_absent(
-            {
-                "calls": self.calls,
-                "prompt_tokens": self.prompt_tokens,
-                "completion_tokens": self.completion_tokens,
-                "estimated_calls": self.estimated or None,
-                "cost": cost,
-            }
+    def priced(self, price: Price | None = None) -> UsageReport:
+        """What a record keeps of it."""
+        return UsageReport(
+            calls=self.calls,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            estimated_calls=self.estimated or None,
+            cost=price.of(self.prompt_tokens, self.completion_tokens) if price else None,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport(Serializable):
+    """What some requests to a language model used.
+
+    calls: requests.
+    prompt_tokens: tokens that the model read.
+    completion_tokens: tokens that the model wrote.
+    estimated_calls: requests whose tokens the server did not count, so that they are estimated.
+    cost: in the unit of the price; absent if no price was given.
+    """
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    estimated_calls: int | None = None
+    cost: Money | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlmTotals(Serializable):
+    """What the language model of a run has used and brought so far.
+
+    model: the model's name.
+    strategy: how it is prompted.
+    replayed: present if the replies come from a transcript.
+    calls: requests.
+    prompt_tokens: tokens that the model read.
+    completion_tokens: tokens that the model wrote.
+    estimated_calls: requests whose tokens the server did not count, so that they are estimated.
+    cost: in the unit of the price; absent if no price was given.
+    exchanges: questions that were answered, each with its repairs.
+    edits: exchanges that gave an edit that can be applied.
+    compiled: edits that compile.
+    kept: trials of it that were kept, at the end of a run.
+    tokens_per_keep: tokens per kept trial, at the end of a run.
+    cost_per_keep: cost per kept trial, at the end of a run.
+    """
+
+    model: str
+    strategy: str
+    replayed: Literal[True] | None = None
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    estimated_calls: int | None = None
+    cost: Money | None = None
+    exchanges: int
+    edits: int
+    compiled: int
+    kept: int | None = None
+    tokens_per_keep: int | None = None
+    cost_per_keep: Money | None = None
 
 
 def guess_tokens(text: str) -> int:
@@ -129,8 +184,9 @@ class Account:
         self.used = self.used.plus(used)
         self._left = self._left.minus(used, self.price)
 
-    def to_json(self) -> dict[str, Json]:
-        return self.used.to_json(self.price)
+    @property
+    def report(self) -> UsageReport:
+        return self.used.priced(self.price)
 
 
 def _given(left: float | None, most: float | None, out: Sequence[float | None]) -> float | None:

@@ -21,7 +21,7 @@ from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
 from evo.operators import Context, Proposal
 from evo.operators.llm.conversation import Answer, Question, exchange
-from evo.operators.llm.cost import Account, Budget, Usage, guess_tokens
+from evo.operators.llm.cost import Account, Budget, LlmTotals, Usage, guess_tokens
 from evo.operators.llm.edits import Edited, Unusable, edit, one_line
 from evo.operators.llm.endpoint import Completion, Endpoint, Request
 from evo.operators.llm.hardware_context import hardware_context, target_share
@@ -30,7 +30,7 @@ from evo.operators.llm.prompt_context import insights, kept_record, past_solutio
 from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
 from evo.operators.llm.transcript import Replay, Transcript, transcript_file
 from evo.records.trials import Record, elites
-from evo.results import Json, drop_absent
+from evo.results import Json
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -50,7 +50,7 @@ class Surroundings:
     bench: Workbench
     history: Callable[[], Sequence[Record]]
     note: Callable[[str], None]
-    usage: Callable[[dict[str, Json]], None]
+    usage: Callable[[LlmTotals], None]
     stop: Callable[[], bool] = lambda: False
     alone: bool = True  # no other operator: a lost server ends the run
     seed: int = 0
@@ -107,7 +107,7 @@ class Llm:
             if answer is None:
                 continue
             proposal = self._proposal(answer, parent, context)
-            self._around.usage(self.to_json())
+            self._around.usage(self.totals)
             if proposal is not None:
                 self._fruitless = 0
                 return proposal
@@ -133,29 +133,34 @@ class Llm:
             count = self._endpoint.differing
             self._around.note(f"{count} prompts differed from those of the transcript: the runs are not the same")
 
-    def to_json(self) -> dict[str, Json]:
+    @property
+    def totals(self) -> LlmTotals:
         """Totals so far: requests, tokens, money, how many exchanges gave an edit, and how many of those compiled."""
-        return {
-            "model": self.model,
-            "strategy": self._strategy.name,
-            **({"replayed": True} if self._endpoint.replayed else {}),
-            **self._account.to_json(),
-            "exchanges": self._asked - len(self._flying),
-            "edits": self._edits,
-            "compiled": self._compiled,
-        }
+        used = self._account.report
+        return LlmTotals(
+            model=self.model,
+            strategy=self._strategy.name,
+            replayed=True if self._endpoint.replayed else None,
+            calls=used.calls,
+            prompt_tokens=used.prompt_tokens,
+            completion_tokens=used.completion_tokens,
+            estimated_calls=used.estimated_calls,
+            cost=used.cost,
+            exchanges=self._asked - len(self._flying),
+            edits=self._edits,
+            compiled=self._compiled,
+        )
 
-    def summary(self) -> dict[str, Json]:
+    def summary(self) -> LlmTotals:
         """The totals, with the cost of each proposal that was kept."""
         kept = sum(r.kept and r.operator == NAME for r in self._around.history() if r.run == self._around.run)
-        totals = self.to_json()
-        cost = totals.get("cost")
-        per_keep: dict[str, Json] = {
-            "kept": kept,
-            "tokens_per_keep": round(self._account.used.tokens / kept) if kept else None,
-            "cost_per_keep": round(cost / kept, 6) if kept and isinstance(cost, int | float) else None,
-        }
-        return totals | drop_absent(per_keep)
+        totals = self.totals
+        return replace(
+            totals,
+            kept=kept,
+            tokens_per_keep=round(self._account.used.tokens / kept) if kept else None,
+            cost_per_keep=totals.cost / kept if kept and totals.cost is not None else None,
+        )
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
@@ -229,9 +234,7 @@ class Llm:
             guidance = replace(guidance, times=present_times(own), insights=shown)
         if strategy.solutions:
             guidance = replace(guidance, solutions=past_solutions(found, parent))
-        headline = (
-            next((elites.row_us(row) for row in own.bench if row["name"] == task.headline), None) if own else None
-        )
+        headline = own.evaluation.case_us(task.headline) if own else None
         if strategy.inverts != "never":
             share = target_share(task, bench.chip, task.headline, headline)
             if strategy.inverted(_stalled(records), share):
@@ -319,7 +322,7 @@ class Llm:
             "lines_removed": change.lines_removed,
             "exchange": question.exchange,
             "attempts": answer.attempts,
-            "llm": self._unrecorded.to_json(self._account.price),
+            "llm": self._unrecorded.priced(self._account.price).to_json(),
         }
         if question.donor is not None:
             arguments["donor"] = question.donor.variant

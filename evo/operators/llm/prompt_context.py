@@ -14,7 +14,7 @@ from evo.operators.llm.edits import one_line
 from evo.operators.llm.endpoint import data
 from evo.records.insights import summarise, unsuccessful
 from evo.records.trials import Record, effect
-from evo.records.trials.elites import Elite, row_us
+from evo.records.trials.elites import Elite
 from evo.results import Json, Status
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -51,7 +51,7 @@ def present_times(own: Record | None) -> str:
     """The kernel's times by case, where it has some."""
     if own is None:
         return ""
-    times = [f"{row['name']} {us:.4g}" for row in own.bench if (us := row_us(row)) is not None]
+    times = [f"{name} {us:.4g}" for name, us in own.evaluation.times_us.items()]
     return f"Its {own.timing} times in microseconds: {', '.join(times)}." if times else ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.records.trials.commit_message import effect, kept_message
-from evo.records.trials.record import Record, run_id, trial_id
+from evo.records.trials.record import Kind, Record, run_id, trial_id
 from evo.records.trials.store import (
     RunFile,
     find,
@@ -20,6 +20,7 @@ from evo.records.trials.unified_diff import DiffMismatch, apply_diff, make_diff,
 
 __all__ = [
     "DiffMismatch",
+    "Kind",
     "Record",
     "RunFile",
     "apply_diff",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import textwrap
 
 from evo.records.trials.record import Record
-from evo.results import Json
 
 _SUBJECT_WIDTH = 72
 
@@ -24,9 +23,8 @@ def kept_message(record: Record) -> str:
             f"The change was made to {record.parent}, an elite beside the champion; what led to that one comes along."
         )
         parts.append(_paragraph(beside))
-    decision = record.evaluation.get("decision")
-    if isinstance(decision, dict):
-        parts.append(_paragraph(f"Decision: {decision['verdict']}: {decision['reason']}"))
+    if record.decision is not None:
+        parts.append(_paragraph(f"Decision: {record.decision.verdict}: {record.decision.reason}"))
     facts = [
         f"Chip: {chip}, {arch}, {loaded}",
         f"Operator: {record.operator} ({record.kind})",
@@ -46,15 +44,10 @@ def effect(record: Record) -> str:
     gain = record.gain
     if gain is None:
         return f"none claimed ({record.timing} on {chip})"
-    text = f"{_ratio(gain['ratio'])} {record.timing} on {chip}"
-    if "low" in gain and "high" in gain:
-        text += f", 95 % interval {_ratio(gain['low'])} to {_ratio(gain['high'])}"
-    return text + (", confirmed in a fresh process" if gain.get("confirmed") else "")
-
-
-def _ratio(value: Json) -> str:
-    assert isinstance(value, int | float)
-    return f"{value:.3f}x"
+    text = f"{gain.ratio:.3f}x {record.timing} on {chip}"
+    if gain.low is not None and gain.high is not None:
+        text += f", 95 % interval {gain.low:.3f}x to {gain.high:.3f}x"
+    return text + (", confirmed in a fresh process" if gain.confirmed else "")
 
 
 def _paragraph(text: str) -> str:

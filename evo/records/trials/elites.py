@@ -10,16 +10,14 @@ The champion stays the parent of every proposal: a record's one change is told a
 
 from __future__ import annotations
 
-import math
 import random
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from evo.errors import EvoError
 from evo.records.trials.record import Record
 from evo.records.trials.store import rebuild_text
-from evo.results import Json
 from evo.spec.task import Task
 from evo.spec.variant import parse_variant
 
@@ -43,32 +41,14 @@ class Elite:
 
 def niche_of(record: Record, text: str) -> tuple[Hashable, ...]:
     """What kind of kernel a variant is: whether it uses shared memory, tensor cores, and which tiles it has."""
-    report = record.evaluation.get("compile")
-    kernels = report.get("kernels") if isinstance(report, dict) else None
-    rows = [row for row in kernels if isinstance(row, dict)] if isinstance(kernels, list) else []
+    report = record.evaluation.compile
+    kernels = report.kernels if report is not None else ()
     variant = parse_variant(text)
-    shares = any(row.get("shared_bytes") for row in rows) or any(
+    shares = any(kernel.shared_bytes for kernel in kernels) or any(
         line.shared.text.strip() != "0" for line in variant.launches
     )
-    mixes = [mix for row in rows if isinstance(mix := row.get("sass"), dict)]
-    tensor = any(_TENSOR in name for mix in mixes for name in mix)
+    tensor = any(_TENSOR in name for kernel in kernels for name in kernel.sass)
     return (shares, tensor, tuple(sorted(knob.name for knob in variant.knobs if _TILE.search(knob.name))))
-
-
-def row_us(row: Mapping[str, Json]) -> float | None:
-    """The time of one case of a record: modelled, or the warm median."""
-    warm = row.get("warm")
-    value = row.get("modelled_us", warm.get("p50_us") if isinstance(warm, dict) else None)
-    return float(value) if isinstance(value, int | float) else None
-
-
-def score_us(bench: Sequence[Mapping[str, Json]], score: Mapping[str, float]) -> float | None:
-    """The weighted geometric mean of the scored cases; None where one has no time."""
-    times = {str(row["name"]): us for row in bench if (us := row_us(row)) is not None and us > 0}
-    weights = {name: weight for name, weight in score.items() if weight > 0}
-    if not weights or not weights.keys() <= times.keys():
-        return None
-    return math.exp(sum(w * math.log(times[name]) for name, w in weights.items()) / sum(weights.values()))
 
 
 def single_best(records: Sequence[Record], task: Task, places: tuple[str, str], champion: str) -> list[Elite]:
@@ -84,10 +64,10 @@ def elites(records: Sequence[Record], task: Task, places: tuple[str, str], champ
     """
     best: dict[str, tuple[float, Record]] = {}
     for record in records:
-        fits = record.place[:2] == places and record.environment.get("task_hash") == task.hash
+        fits = record.place[:2] == places and record.environment.task_hash == task.hash
         if record.task != task.name or not fits or not record.status.passed or record.variant == champion:
             continue
-        time_us = score_us(record.bench, task.score)
+        time_us = record.evaluation.score_us(task.score)
         if time_us is not None and (record.variant not in best or time_us < best[record.variant][0]):
             best[record.variant] = (time_us, record)
     found: list[Elite] = []

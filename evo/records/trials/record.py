@@ -10,27 +10,22 @@ The commit of a kept trial is not in its record, because the commit contains the
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NoReturn, cast
+from typing import Annotated, Final, Literal, NoReturn
 
 from evo.errors import RecordCorrupt
-from evo.records.trials.schema import evaluation_problem
-from evo.results import Json, Status, Verdict, drop_absent
+from evo.results import CaseBench, Decision, Environment, Evaluation, Gain, Json, Status, Verdict
+from evo.results.codec import ALWAYS, Seconds, Serializable, parse, unknown_field
 
-VERSION = 1
-KINDS = ("mutation", "transplant", "rung", "start", "review")
+VERSION: Final = 1
+Kind = Literal["mutation", "transplant", "rung", "start", "review"]
 
 _RUN = re.compile(r"^\d{8}T\d{6}-[0-9a-z]{4,16}$")
 _TASK = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 _HINT = "restore the file from git (`git log -- FILE`), or remove the line if you know that its trial is not needed"
-_WORDS = ("reason", "expected", "success", "risk", "next_if_kept", "next_if_reverted")
-_IDS = ("trial", "run", "number", "task", "variant")
-_NEEDED = ("version", *_IDS, "operator", "kind", "summary", "evaluation", "diff", "date")
-_FIELDS = {*_NEEDED, "parent", *_WORDS, "arguments", "elapsed_s"}
 
 
 def trial_id(run: str, number: int) -> str:
@@ -47,38 +42,57 @@ def run_id(moment: datetime, token: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Serializable):
     """The immutable result of one trial.
 
-    parent: the variant that was changed; None for a start. evaluation: the shape of `Evaluation.to_json()`.
+    version: of this format.
+    trial: the run and the number in it, `20260101T093000-ab12-0007`.
+    run: the run.
+    number: of the trial in its run, from 1.
+    task: the task.
+    variant: the id of the text that was tried.
+    parent: the variant that was changed; absent for a start.
+    operator: what proposed it, such as `ladder` or `rules.unroll`.
+    kind: of the change.
+    summary: what was changed, in a line.
+    reason: why it was proposed.
+    expected: what it should bring.
+    success: what counts as success.
+    risk: what may go wrong.
+    next_if_kept: what follows if it is kept.
+    next_if_reverted: what follows if it is not.
+    arguments: what the operator says of it, by name.
+    evaluation: what became of it.
     diff: against the parent's text (`make_diff`); for a start, which has no parent, the whole text.
     date: when the trial ended, ISO 8601 in UTC.
+    elapsed_s: how long the trial took.
     """
 
+    version: Literal[1] = VERSION
     trial: str
     run: str
     number: int
     task: str
     variant: str
-    parent: str | None
+    parent: str | None = None
     operator: str
-    kind: str
+    kind: Kind
     summary: str
-    evaluation: dict[str, Json]
-    diff: str
-    date: str
     reason: str = ""
     expected: str = ""
     success: str = ""
     risk: str = ""
     next_if_kept: str = ""
     next_if_reverted: str = ""
-    arguments: dict[str, Json] = field(default_factory=dict)
-    elapsed_s: float | None = None
+    arguments: Annotated[Mapping[str, Json], ALWAYS] = field(default_factory=dict)
+    evaluation: Evaluation
+    diff: str
+    date: str
+    elapsed_s: Seconds | None = None
 
     def __post_init__(self) -> None:
         if problem := self._problem():
-            raise ValueError(f"record {self.trial}: {problem}")
+            raise ValueError(problem)
 
     def _problem(self) -> str | None:
         if not _RUN.match(self.run):
@@ -87,24 +101,28 @@ class Record:
             return f"field `trial`: {self.trial!r} is not run {self.run} and number {self.number}"
         if not _TASK.match(self.task):
             return f"field `task`: {self.task!r} is not a task name"
-        if self.kind not in KINDS:
-            return f"field `kind`: {self.kind!r} is not one of {', '.join(KINDS)}"
         if (self.kind == "start") != (self.parent is None):
             return f"field `parent`: a {self.kind} {'has none' if self.kind == 'start' else 'needs one'}"
         if not _is_utc(self.date):
             return f"field `date`: {self.date!r} is not an ISO 8601 time in UTC"
-        if problem := evaluation_problem(self.evaluation):
-            return f"field `evaluation{problem}"
+        if self.elapsed_s is not None and self.elapsed_s < 0:
+            return f"field `elapsed_s`: {self.elapsed_s} is not a duration"
+        for row in self.bench:
+            if (row.warm is None) != (self.timing == "modelled"):
+                return f"field `evaluation.bench`: case {row.name} is not {self.timing}, as `environment.loaded` says"
         return None
 
     @property
     def status(self) -> Status:
-        return Status(str(self.evaluation["status"]))
+        return self.evaluation.status
+
+    @property
+    def decision(self) -> Decision | None:
+        return self.evaluation.decision
 
     @property
     def verdict(self) -> Verdict | None:
-        decision = self.evaluation.get("decision")
-        return Verdict(str(decision["verdict"])) if isinstance(decision, dict) else None
+        return self.decision.verdict if self.decision is not None else None
 
     @property
     def begins(self) -> bool:
@@ -114,9 +132,14 @@ class Record:
     @property
     def kept(self) -> bool:
         """Whether this trial's text became the champion."""
-        if self.verdict is None:
-            return self.begins
-        return self.verdict in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
+        return self.decision.kept if self.decision is not None else self.begins
+
+    @property
+    def outcome(self) -> str:
+        """The verdict; `start` for a first champion, and `revert` if nothing was decided."""
+        if self.decision is not None:
+            return self.decision.verdict.value
+        return "start" if self.kept else "revert"
 
     @property
     def proposed(self) -> bool:
@@ -124,50 +147,31 @@ class Record:
         return self.kind not in ("start", "review")
 
     @property
-    def gain(self) -> dict[str, Json] | None:
-        decision = self.evaluation.get("decision")
-        gain = decision.get("gain") if isinstance(decision, dict) else None
-        return gain if isinstance(gain, dict) else None
+    def gain(self) -> Gain | None:
+        return self.decision.gain if self.decision is not None else None
 
     @property
-    def environment(self) -> dict[str, Json]:
-        return cast(dict[str, Json], self.evaluation["environment"])
+    def own_ratio(self) -> float | None:
+        """How much faster the change is than its parent; None if not timed, or if compared with another variant."""
+        return self.gain.ratio if self.gain is not None and "rival" not in self.arguments else None
+
+    @property
+    def environment(self) -> Environment:
+        return self.evaluation.environment
 
     @property
     def place(self) -> tuple[str, str, str]:
         """(chip, arch, loaded): results of different places are never ranked together."""
-        where = self.environment
-        return (str(where["chip"]), str(where["arch"]), str(where["loaded"]))
+        return (self.environment.chip, self.environment.arch, self.environment.loaded)
 
     @property
-    def timing(self) -> str:
+    def timing(self) -> Literal["measured", "modelled"]:
         """`measured` or `modelled`."""
-        return "modelled" if self.environment["loaded"] == "sim" else "measured"
+        return self.environment.timing
 
     @property
-    def bench(self) -> list[dict[str, Json]]:
-        return cast(list[dict[str, Json]], self.evaluation.get("bench") or [])
-
-    def to_json(self) -> dict[str, Json]:
-        fields: dict[str, Json] = {
-            "version": VERSION,
-            "trial": self.trial,
-            "run": self.run,
-            "number": self.number,
-            "task": self.task,
-            "variant": self.variant,
-            "parent": self.parent,
-            "operator": self.operator,
-            "kind": self.kind,
-            "summary": self.summary,
-            **{word: str(getattr(self, word)) for word in _WORDS},
-            "arguments": dict(self.arguments),
-            "evaluation": dict(self.evaluation),
-            "diff": self.diff,
-            "date": self.date,
-            "elapsed_s": round(self.elapsed_s, 3) if self.elapsed_s is not None else None,
-        }
-        return drop_absent(fields)
+    def bench(self) -> tuple[CaseBench, ...]:
+        return self.evaluation.bench
 
     def to_line(self) -> str:
         """The record as one line of its run's file, newline included. Raises ValueError for inf or NaN."""
@@ -180,51 +184,29 @@ class Record:
         return line + "\n"
 
     @classmethod
-    def from_json(cls, data: object, *, where: str) -> Record:
-        """Read one record. Raises RecordCorrupt, its message beginning with `where` (file:line)."""
+    def from_line(cls, line: bytes | str, *, where: str) -> Record:
+        """Read one line of a run's file. Raises RecordCorrupt, its message beginning with `where` (file:line)."""
 
-        def corrupt(problem: str) -> NoReturn:
-            raise RecordCorrupt(f"{where}: {problem}", hint=_HINT)
+        def corrupt(problem: str, hint: str = _HINT) -> NoReturn:
+            raise RecordCorrupt(f"{where}: {problem}", hint=hint)
 
+        try:
+            data = parse(line)
+        except (ValueError, RecursionError) as error:
+            corrupt(f"not a JSON record: {error}")
         if not isinstance(data, dict):
             corrupt("not a JSON object")
         if data.get("version") != VERSION or data.get("version") is True:
             hint = "upgrade evo: another version of it wrote this record"
-            raise RecordCorrupt(f"{where}: field `version`: {data.get('version')!r}, expected {VERSION}", hint=hint)
-        for name in _NEEDED:
-            if name not in data:
-                corrupt(f"field `{name}`: missing")
-        for name, value in data.items():
-            if problem := _field_problem(name, value):
-                corrupt(f"field `{name}`: {problem}")
+            corrupt(f"field `version`: {data.get('version')!r}, expected {VERSION}", hint)
+        if name := unknown_field(cls, data):
+            corrupt(f"field `{name}`: unknown field")
+        if name := unknown_field(Evaluation, data.get("evaluation")):
+            corrupt(f"field `evaluation.{name}`: unknown field")
         try:
-            return cls(**{"parent": None, **{name: value for name, value in data.items() if name != "version"}})
-        except (ValueError, TypeError) as error:
+            return cls.from_json(data)
+        except ValueError as error:
             corrupt(str(error))
-
-    @classmethod
-    def from_line(cls, line: bytes | str, *, where: str) -> Record:
-        """Read one line of a run's file. Raises RecordCorrupt, its message beginning with `where` (file:line)."""
-        try:
-            text = line.decode("utf-8") if isinstance(line, bytes) else line
-            data = json.loads(text, parse_constant=_refuse, parse_float=_finite, object_pairs_hook=_distinct)
-        except (ValueError, RecursionError) as error:
-            raise RecordCorrupt(f"{where}: not a JSON record: {error}", hint=_HINT) from None
-        return cls.from_json(data, where=where)
-
-
-def _field_problem(name: str, value: object) -> str | None:
-    if name not in _FIELDS:
-        return "unknown field"
-    if name in ("number", "version"):
-        good = isinstance(value, int) and not isinstance(value, bool)
-    elif name == "elapsed_s":
-        good = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-    elif name in ("arguments", "evaluation"):
-        good = isinstance(value, dict)
-    else:
-        good = isinstance(value, str)
-    return None if good else f"ill-typed: {str(value)[:40]!r}"
 
 
 def _is_utc(date: str) -> bool:
@@ -234,20 +216,3 @@ def _is_utc(date: str) -> bool:
         return False
     offset = moment.utcoffset()
     return offset is not None and not offset
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number; what was not measured is left out")
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(value := float(text)):
-        raise ValueError(f"{text} is out of range")
-    return value
-
-
-def _distinct(pairs: list[tuple[str, Json]]) -> Mapping[str, Json]:
-    data = dict(pairs)
-    if len(data) != len(pairs):
-        raise ValueError("a field is given twice")
-    return data

@@ -20,7 +20,7 @@ from typing import Any
 from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost
 from evo.evaluate.pipeline import Job
 from evo.evaluate.session import harness_version
-from evo.results import Evaluation, Json
+from evo.results import Control, Evaluation
 from evo.search.cluster.protocol import Site, StationLost
 from evo.search.cluster.remote_worker import Introduction
 from evo.search.cluster.slots import KnownCode, Limits, Order, Seat
@@ -101,7 +101,7 @@ class Fleet:
                 self._lessons.append(("learn", (pack(task),)))
                 self._ready.notify_all()
 
-    def control(self, task: Task, text: str, seed: int, *, margin: float | None = None) -> dict[str, dict[str, Json]]:
+    def control(self, task: Task, text: str, seed: int, *, margin: float | None = None) -> dict[str, Control]:
         """The A/A control at every station that measures, now and whenever one is opened anew; figures by station.
 
         A station that fails it is left out. Raises what the last one failed with where none is left.
@@ -116,7 +116,7 @@ class Fleet:
                 fit = [seat for seat in seats if seat.link is not None and seat.taught >= wanted]
                 # One that was lost once comes back when it can, and is then taught before it measures.
                 if fit and all(seat in fit or seat.retired or seat.failures for seat in seats):
-                    return {seat.words: dict(seat.told) for seat in fit}
+                    return {seat.words: seat.told for seat in fit if seat.told is not None}
                 self._check_alive()
                 self._ready.wait(timeout=0.5)
 
@@ -236,7 +236,7 @@ class Fleet:
             if unfit is None:
                 if self.about is None:
                     self.about, self.chip = found.about, found.chip
-                seat.link, seat.taught, seat.told = link, 0, {}
+                seat.link, seat.taught, seat.told = link, 0, None
                 self._alone_since[seat.role] = None
                 self._ready.notify_all()
         if unfit is not None:
@@ -254,10 +254,10 @@ class Fleet:
 
     def _teach(self, seat: Seat) -> None:
         method, arguments = self._lessons[seat.taught]
-        told: dict[str, Json] = {}
+        told: Control | None = None
         assert seat.link is not None
         if method != "control" or seat.role == "measure":
-            told = seat.link.call(method, *arguments, limit_s=self._limits.lesson_s) or {}
+            told = seat.link.call(method, *arguments, limit_s=self._limits.lesson_s)
         with self._ready:
             seat.taught += 1
             seat.told = told or seat.told

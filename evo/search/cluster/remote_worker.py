@@ -13,7 +13,7 @@ from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate.pipeline import Job, Started, finish, start
 from evo.evaluate.session import Workbench, harness_version
-from evo.results import Evaluation, Json
+from evo.results import Control, Evaluation
 from evo.search.cluster.task_archive import Parcel
 from evo.search.screening import screened_gains
 from evo.spec.task import Task
@@ -61,7 +61,7 @@ class Station:
             raise HarnessFault(f"the task {parcel.name} arrived changed", hint="run it again; report it if it stays so")
         self._tasks[task.hash] = task
 
-    def control(self, task: str, text: str, seed: int, margin: float | None) -> dict[str, Json]:
+    def control(self, task: str, text: str, seed: int, margin: float | None) -> Control:
         """The A/A control of this device. Raises HarnessFault or UsageError as the workbench does."""
         self.bench.control(self._tasks[task], text, seed, margin=margin)
         return self.bench.controls[task]

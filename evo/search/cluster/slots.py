@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Started
-from evo.results import Json
+from evo.results import Control
 from evo.search.cluster.protocol import Link
 
 
@@ -70,7 +70,7 @@ class Seat:
     failures: int = 0  # in a row
     retired: EvoError | None = None
     busy: bool = False  # a job of the fleet's is at the station now
-    told: dict[str, Json] = field(default_factory=dict)  # what its A/A control showed
+    told: Control | None = None  # what its A/A control showed
 
     @property
     def words(self) -> str:

@@ -9,27 +9,36 @@ import pytest
 
 from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio
 from evo.cli.watch import PlainView, Tally, row_of
-from evo.search.loop import Event
+from evo.results import CaseBench, Gain, Status, Timing, Verdict
+from evo.search.events import Event, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
 
-BEGIN: dict[str, Any] = {"task": "scale", "device": "sim:l4", "arch": "sm_89", "iterations": 4}
+BEGIN = RunBegun(task="scale", device="sim:l4", arch="sm_89", chip="sim-l4", run="r", iterations=4)
+DONE = RunSummary(
+    trials=2, kept=1, search="bandit", skipped=Skipped(known_code=0, known_losers=0), champion="v2", elapsed_s=1.0
+)
 
 
-def trial(number: int, **fields: Any) -> dict[str, Any]:
-    shape = {
+def modelled(us: float) -> dict[str, CaseBench]:
+    return {"b2": CaseBench(name="b2", modelled_us=us, model_version="1")}
+
+
+def trial(number: int, **fields: Any) -> TrialResult:
+    shape: dict[str, Any] = {
         "trial": number,
+        "id": f"run-{number:04}",
         "variant": f"v{number}",
         "operator": "ladder",
         "kind": "rung",
         "summary": f"change {number}",
+        "status": Status.CORRECT,
+        "timing": "modelled",
     }
-    return {**shape, "status": "correct", "timing": "modelled", **fields}
+    return TrialResult(**(shape | fields))
 
 
-START = trial(1, kind="start", cases={"b2": {"modelled_us": 100.0}}, commit="c0ffee12345")
-KEPT = trial(
-    2, cases={"b2": {"modelled_us": 25.0}}, gain={"ratio": 4.0}, decision={"verdict": "keep"}, commit="beef1234567"
-)
-FAILED = trial(3, status="wrong", reason="case ragged: allclose: y[3] is 1\nand more")
+START = trial(1, kind="start", cases=modelled(100.0), commit="c0ffee12345")
+KEPT = trial(2, cases=modelled(25.0), gain=Gain(ratio=4.0), decision=Verdict.KEEP, commit="beef1234567")
+FAILED = trial(3, status=Status.WRONG, reason="case ragged: allclose: y[3] is 1\nand more")
 
 
 def test_a_row_holds_what_a_trial_says_and_nothing_that_it_does_not() -> None:
@@ -38,7 +47,8 @@ def test_a_row_holds_what_a_trial_says_and_nothing_that_it_does_not() -> None:
     failed = row_of(FAILED, "b2")
     assert (failed.time, failed.gain, failed.verdict) == ("", "", "revert")
     assert failed.reason == "case ragged: allclose: y[3] is 1"
-    measured = row_of(trial(4, cases={"b2": {"warm": {"p50_us": 7.0}}}), "b2")
+    warm = Timing(p50_us=7.0, p90_us=7.0, p99_us=7.0, mean_us=7.0, std_us=0.0, samples=8)
+    measured = row_of(trial(4, cases={"b2": CaseBench(name="b2", warm=warm)}), "b2")
     assert measured.time == "7.00"
 
 
@@ -46,8 +56,8 @@ def test_the_tally_knows_the_champion_and_the_time_left() -> None:
     tally = Tally("b2")
     tally.begin(BEGIN)
     assert tally.left_s is None
-    for fields in (START, KEPT, FAILED):
-        tally.count(fields)
+    for result in (START, KEPT, FAILED):
+        tally.count(result)
     assert (tally.trials, tally.kept) == (2, 1)
     assert tally.champion_line() == "champion v2  25.00 µs modelled at b2  4.00x since the start"
     assert tally.left_s is not None
@@ -55,10 +65,10 @@ def test_the_tally_knows_the_champion_and_the_time_left() -> None:
 
 def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[str]) -> None:
     with PlainView("b2") as view:
-        view.see(Event(kind="begin", fields=BEGIN))
-        for fields in (START, KEPT, FAILED):
-            view.see(Event(kind="result", fields=fields))
-        view.see(Event(kind="done", fields={"trials": 2, "kept": 1}))
+        view.see(Event(about=BEGIN))
+        for result in (START, KEPT, FAILED):
+            view.see(Event(about=result))
+        view.see(Event(about=DONE))
     shown = capsys.readouterr()
     assert "modelled" in shown.err
     assert "measured" not in shown.err
@@ -77,11 +87,14 @@ def test_the_live_view_keeps_to_the_width(monkeypatch: pytest.MonkeyPatch, colum
     console = Console(file=screen, force_terminal=True, color_system=None, width=columns, legacy_windows=False)
     monkeypatch.setattr(live, "Console", lambda **_: console)
     view = live.LiveView("b2", None, quiet=True)
-    view.see(Event(kind="begin", fields=BEGIN))
-    for fields in (START, KEPT, FAILED, trial(4, operator="rules.exponent", summary="long " * 40)):
-        view.see(Event(kind="trial", fields={k: fields[k] for k in ("trial", "operator", "summary")}))
-        view.see(Event(kind="stage", text="check ragged"))
-        view.see(Event(kind="result", fields=fields))
+    view.see(Event(about=BEGIN))
+    for result in (START, KEPT, FAILED, trial(4, operator="rules.exponent", summary="long " * 40)):
+        begun = TrialBegun(
+            trial=result.trial, id=result.id, operator=result.operator, kind=result.kind, summary=result.summary
+        )
+        view.see(Event(about=begun))
+        view.see(Event(stage="check ragged"))
+        view.see(Event(about=result))
     lines = screen.getvalue().splitlines()
     assert all(len(line) <= columns for line in lines)
     if columns >= 66:

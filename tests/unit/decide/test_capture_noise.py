@@ -53,7 +53,7 @@ def test_the_spread_is_of_captures_and_about_zero() -> None:
     assert found.sd == pytest.approx(math.sqrt((0.001**2 + 0.002**2) / 2))
     assert found.half_width(0.05, "b") == pytest.approx(4.3027 * 0.003, rel=1e-4)
     assert ASSUMED.half_width(0.05) == pytest.approx(1.95996 * ASSUMED.sd, rel=1e-4)
-    assert Between(sd=0.0, step=0.001).half_width(0.01) == 0.001
+    assert Between(sd=0.0, timer_step=0.001).half_width(0.01) == 0.001
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,11 @@ def test_the_record_says_what_the_intervals_were_widened_by() -> None:
     assert decision.gain.low is not None
     assert alone.gain.low is not None
     assert decision.gain.low < alone.gain.low
-    assert decision.evidence["between_captures"] == {"sd": 0.001, "captures": 10, "assumed": False, "timer_step": 0.0}
-    assert "between_captures" not in alone.evidence
+    assert decision.evidence is not None
+    assert alone.evidence is not None
+    shown = decision.evidence.to_json()["between_captures"]
+    assert shown == {"sd": 0.001, "captures": 10, "assumed": False, "timer_step": 0.0}
+    assert alone.evidence.between_captures is None
 
 
 def test_a_control_over_captures_gives_both_spreads() -> None:

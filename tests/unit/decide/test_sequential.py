@@ -233,7 +233,8 @@ def test_a_lucky_first_stage_is_not_confirmed() -> None:
 def test_no_pairs_decide_nothing() -> None:
     decision = judge(Comparison(pairs=(), parent=measured(1.0), child=measured(1.0), dropped=60), ONE)
     assert decision.verdict is Verdict.INCONCLUSIVE
-    assert decision.evidence["dropped_pairs"] == 60
+    assert decision.evidence is not None
+    assert decision.evidence.dropped_pairs == 60
 
 
 def test_a_longer_tail_reverts_a_faster_median() -> None:
@@ -271,7 +272,7 @@ def test_a_margin_within_the_noise_is_refused_with_what_would_do() -> None:
     assert "--margin 2.2%" in refusal.value.hint
     assert refusal.value.exit_code == 2
     require_margin(floor, Rule(margin=0.022))
-    assert floor.to_json(Rule()) == {"sd": 0.02, "pairs": 30, "smallest_margin": 0.021213}
+    assert floor.shown(Rule()).to_json() == {"sd": 0.02, "pairs": 30, "smallest_margin": 0.021213}
 
 
 NEUTRAL = Rule(simpler="12 fewer registers")
@@ -321,7 +322,8 @@ def test_compute_bound_is_arithmetic_that_takes_longer_than_bytes() -> None:
 def test_unsteady_samples_are_named_in_the_evidence() -> None:
     wild = (CaseBench(name="a", warm=replace(timing(8.0), std_us=1.2)),)
     decision = judge(comparison(0.8, child=wild), ONE)
-    assert decision.evidence["unsteady"] == ["a"]
+    assert decision.evidence is not None
+    assert decision.evidence.unsteady == ("a",)
     assert wild[0].to_json()["warm"]["unsteady"] is True  # type: ignore[call-overload, index]
     assert "unsteady" not in measured(8.0)[0].to_json()["warm"]  # type: ignore[operator]
 
@@ -364,7 +366,7 @@ def estimate(us: float, limiter: str = "shared", **terms: float) -> Estimate:
 
 
 def modelled(**cases: Estimate) -> tuple[CaseBench, ...]:
-    return tuple(CaseBench(name=name, estimate=e) for name, e in cases.items())
+    return tuple(CaseBench.modelled(name, e) for name, e in cases.items())
 
 
 def test_a_modelled_gain_past_the_margin_with_its_limiter_is_kept() -> None:

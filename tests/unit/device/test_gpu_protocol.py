@@ -107,19 +107,22 @@ def test_a_winner_gets_its_samples_and_its_cold_times(run: Callable[..., BenchRe
     assert result.parent[0].warm is not None
     assert 300 <= result.parent[0].warm.samples < 320
     assert result.child[0].cold is not None
-    assert result.clocks["blocks"] == 16 + 117 + 30  # of the pairs, and those that only fill up
+    assert result.clocks is not None
+    assert result.clocks.blocks == 16 + 117 + 30  # of the pairs, and those that only fill up
 
 
 def test_every_block_of_a_pair_has_its_readings(run: Callable[..., BenchResult]) -> None:
     clocks = run(0.8, cases=2).clocks
-    assert clocks["each_sm_mhz"] == [1980] * 32
-    assert clocks["each_counted_mhz"] == [1975] * 32
-    assert clocks["each_power_w"] == [300.0] * 32
-    assert clocks["each_temperature_c"] == [40] * 32
-    assert (clocks["sm_mhz_median"], clocks["throttle_reasons"], clocks["other_processes"]) == (1975, [], 1)
+    assert clocks is not None
+    assert clocks.each_sm_mhz == (1980,) * 32
+    assert clocks.each_counted_mhz == (1975,) * 32
+    assert clocks.each_power_w == (300.0,) * 32
+    assert clocks.each_temperature_c == (40,) * 32
+    assert (clocks.sm_mhz_median, clocks.throttle_reasons, clocks.other_processes) == (1975, (), 1)
     bare = run(0.8, reading=Reading(), clocks=lambda label: None).clocks
-    assert bare["sm_mhz"] == "unavailable"
-    assert not any(name.startswith("each_") for name in bare)
+    assert bare is not None
+    assert bare.sm_mhz == "unavailable"
+    assert not any(name.startswith("each_") for name in bare.to_json())
 
 
 def test_pairs_that_the_clock_moved_in_are_dropped_and_counted(run: Callable[..., BenchResult]) -> None:

@@ -150,7 +150,8 @@ def test_dropped_pairs_and_stage_times_of_both_stages_are_added_up() -> None:
     result = run(FakeWorker([0.8, 0.85], dropped=3, stages_s={"pairs": 0.5}), PAIRED)
     assert result.dropped == 6
     assert result.stages_s == {"pairs": 1.0}
-    assert result.decision.evidence["dropped_pairs"] == 3
+    assert result.decision.evidence is not None
+    assert result.decision.evidence.dropped_pairs == 3
 
 
 def test_neutral_is_kept_after_two_stages_when_asked() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 import json
 import random
 from dataclasses import replace
@@ -14,7 +13,7 @@ from evo.errors import RecordCorrupt
 from evo.records import leaderboard
 from evo.records.insights import change_of, rule_evidence, summarise, unsuccessful
 from evo.records.trials import Record
-from evo.results import Verdict
+from evo.results import Environment, Verdict
 
 
 def population() -> list[Record]:
@@ -33,20 +32,20 @@ def test_an_entry_is_the_last_kept_record_of_its_place() -> None:
     records = population()
     board = leaderboard.build(records, {records[1].trial: "c0ffee"})
     found = leaderboard.entries(board)
-    assert [(entry["task"], entry["chip"], entry["loaded"], entry["timing"]) for entry in found] == [
+    assert [(entry.task, entry.chip, entry.loaded, entry.timing) for entry in found] == [
         ("alpha", "sim-l4", "sim", "modelled"),
         ("attention", "l4", "cubin", "measured"),
         ("attention", "l4", "ptx_jit", "measured"),
         ("attention", "sim-l4", "sim", "modelled"),
     ]
-    modelled = found[3]
+    modelled = found[3].to_json()
     assert modelled["variant"] == records[1].variant
     assert modelled["parent"] == records[0].variant
     assert modelled["commit"] == "c0ffee"
     assert modelled["date"] == DATE
     assert modelled["cases"] == {"b2": {"modelled_us": 8.0, "model_version": "1", "calibration": "uncalibrated"}}
     assert modelled["gain"] == {"ratio": 1.25, "confirmed": False}
-    measured = found[1]
+    measured = found[1].to_json()
     assert "commit" not in measured
     assert measured["cases"] == {
         "b2": {
@@ -65,26 +64,33 @@ def test_views_hold_one_kind_of_time() -> None:
     for timing in ("measured", "modelled"):
         shown = leaderboard.entries(board, timing=timing)
         assert len(shown) == 2
-        assert {entry["timing"] for entry in shown} == {timing}
-    assert [entry["task"] for entry in leaderboard.entries(board, task="alpha")] == ["alpha"]
+        assert {entry.timing for entry in shown} == {timing}
+    assert [entry.task for entry in leaderboard.entries(board, task="alpha")] == ["alpha"]
 
 
 def test_a_start_without_a_decision_is_a_champion_if_it_passed() -> None:
     trial = record(1, parent=None)
-    trial.evaluation.pop("decision")
-    assert "gain" not in leaderboard.entries(leaderboard.build([trial], {}))[0]
+    trial = replace(trial, evaluation=replace(trial.evaluation, decision=None))
+    assert leaderboard.entries(leaderboard.build([trial], {}))[0].gain is None
     failed = record(1, parent=None, verdict=None)
-    assert leaderboard.build([failed], {}) == {"version": 1, "entries": []}
+    assert leaderboard.build([failed], {}).to_json() == {"version": 1, "entries": []}
+
+
+def _named_gpu(trial: Record) -> Environment:
+    return replace(trial.environment, detail={"driver": "580", "gpu": "one"})
 
 
 def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
     records = population()
     commits = {trial.trial: "a" * 40 for trial in records}
+    lines = [json.loads(trial.to_line()) for trial in records]
+    for line in lines:
+        line["evaluation"]["environment"] = dict(reversed(line["evaluation"]["environment"].items()))
+        line["evaluation"]["environment"]["detail"] = {"gpu": "one", "driver": "580"}
+    records = [replace(r, evaluation=replace(r.evaluation, environment=_named_gpu(r))) for r in records]
     text = leaderboard.render(records, commits)
-    shuffled = [Record.from_line(trial.to_line(), where="x") for trial in records]
+    shuffled = [Record.from_line(json.dumps(line), where="x") for line in lines]
     random.Random(0).shuffle(shuffled)
-    for trial in shuffled:
-        trial.evaluation["environment"] = dict(reversed(list(trial.environment.items())))
     assert leaderboard.render(shuffled, dict(reversed(list(commits.items())))) == text
     leaderboard.write(tmp_path, leaderboard.build(records, commits))
     assert (tmp_path / "leaderboard.json").read_text() == text
@@ -92,27 +98,29 @@ def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
 
 
 def test_no_file_is_an_empty_leaderboard(tmp_path: Path) -> None:
-    assert leaderboard.load(tmp_path) == {"version": 1, "entries": []}
+    assert leaderboard.load(tmp_path).entries == ()
 
 
 def damaged() -> list[tuple[str, object, str]]:
     return [
-        ("task", 3, ".task`: not a text"),
+        ("task", 3, ".task`"),
         ("timing", "measured", ".timing`"),
-        ("loaded", "magic", ".timing`"),
+        ("loaded", "magic", ".loaded`"),
         ("score", 1, ".score`: unknown field"),
         ("commit", 1, ".commit`"),
         ("environment", None, ".environment`"),
-        ("gain", {"ratio": "1"}, ".gain`"),
-        ("cases", {"b2": {"p50_us": 1.0}}, ".cases.b2.p50_us`: not a field of a modelled case"),
-        ("cases", {"b2": {"modelled_us": True, "model_version": "1"}}, ".cases.b2`"),
+        ("gain", {"ratio": "1"}, ".gain.ratio`"),
+        ("cases", {"b2": {"p50_us": 1.0, "p90_us": 1.0, "p99_us": 1.0, "samples": 9}}, ".cases.b2`: not a modelled"),
+        ("cases", {"b2": {"p50_us": 1.0, "modelled_us": 1.0, "model_version": "1"}}, ".cases"),
+        ("cases", {"b2": {"modelled_us": 1.0, "model_version": "1", "speed": 1}}, ".cases.b2.speed`: unknown field"),
+        ("cases", {"b2": {"modelled_us": True, "model_version": "1"}}, ".cases"),
         ("cases", [], ".cases`"),
     ]
 
 
 @pytest.mark.parametrize(("field", "value", "says"), damaged())
 def test_a_damaged_entry_is_named(tmp_path: Path, field: str, value: object, says: str) -> None:
-    board = copy.deepcopy(leaderboard.build([record(1, parent=None)], {}))
+    board = leaderboard.build([record(1, parent=None)], {}).to_json()
     board["entries"][0][field] = value  # type: ignore[index,call-overload]
     (tmp_path / "leaderboard.json").write_text(json.dumps(board))
     with pytest.raises(RecordCorrupt, match=r"leaderboard\.json: field `entries\[0\]") as caught:
@@ -123,10 +131,10 @@ def test_a_damaged_entry_is_named(tmp_path: Path, field: str, value: object, say
 
 def test_measured_cases_are_checked(tmp_path: Path) -> None:
     for change in ({"modelled_us": 1.0}, {"p50_us": None}, {"cold": {}}, {"baseline": 3}, {"tflop_per_s": "x"}):
-        board = leaderboard.build([record(1, parent=text_of(0), loaded="cubin")], {})
+        board = leaderboard.build([record(1, parent=text_of(0), loaded="cubin")], {}).to_json()
         board["entries"][0]["cases"]["b2"].update(change)  # type: ignore[index,call-overload,union-attr]
         (tmp_path / "leaderboard.json").write_text(json.dumps(board))
-        with pytest.raises(RecordCorrupt, match=r"cases\.b2"):
+        with pytest.raises(RecordCorrupt, match=r"entries\[0\]\.cases"):
             leaderboard.load(tmp_path)
 
 
@@ -139,6 +147,7 @@ def test_measured_cases_are_checked(tmp_path: Path) -> None:
         '{"version": 2, "entries": []}',
         '{"version": 1, "entries": {}}',
         '{"version": 1, "entries": [1]}',
+        '{"entries": []}',
     ],
 )
 def test_a_file_that_is_no_leaderboard_is_refused(tmp_path: Path, text: str) -> None:
@@ -148,7 +157,7 @@ def test_a_file_that_is_no_leaderboard_is_refused(tmp_path: Path, text: str) -> 
 
 
 def test_two_champions_of_one_place_are_refused(tmp_path: Path) -> None:
-    board = leaderboard.build([record(1, parent=None)], {})
+    board = leaderboard.build([record(1, parent=None)], {}).to_json()
     board["entries"] = [*board["entries"], *board["entries"]]  # type: ignore[misc]
     (tmp_path / "leaderboard.json").write_text(json.dumps(board))
     with pytest.raises(RecordCorrupt, match="a second champion of attention sim-l4 sm_89 sim"):
@@ -217,8 +226,8 @@ def test_unsuccessful_changes_are_listed_latest_first() -> None:
 
 def test_insights_of_unlike_environments_are_kept_apart() -> None:
     def driver(trial: Record, version: str) -> Record:
-        environment = {**trial.environment, "detail": {"driver": version}}
-        return replace(trial, evaluation={**trial.evaluation, "environment": environment})
+        environment = replace(trial.environment, detail={"driver": version})
+        return replace(trial, evaluation=replace(trial.evaluation, environment=environment))
 
     records = [
         driver(record(n, parent=text_of(1), ratio=ratio, loaded="cubin"), version)

@@ -29,7 +29,7 @@ from evo.report import (
 )
 from evo.report.highlight import highlighted, side_by_side
 from evo.report.roofline_plot import Taken, roofline
-from evo.results import Verdict
+from evo.results import CaseEvidence, Evidence, Verdict
 from evo.spec.chips import chip
 
 HOSTILE = """</title><script>alert(1)</script><img src=x onerror="alert(2)">' "><b>`|# =1+1 \x1b[2J"""
@@ -94,6 +94,11 @@ def climbing(count: int, *, loaded: str = "cubin", run: str = RUN, every: int = 
     return records
 
 
+def with_detail(trial: Record, detail: dict[str, str]) -> Record:
+    environment = replace(trial.environment, detail=detail)
+    return replace(trial, evaluation=replace(trial.evaluation, environment=environment))
+
+
 @pytest.fixture(scope="module")
 def both() -> Story:
     other = "20260102T093000-cd34"
@@ -143,9 +148,7 @@ def test_measured_and_modelled_never_share_a_drawing(both: Story) -> None:
 
 def test_times_of_unlike_environments_are_apart() -> None:
     first, second = climbing(3), climbing(3, run="20260102T093000-cd34")
-    for trial in second:
-        trial.environment["detail"] = {"driver": "590"}
-    apart = told(first + second)
+    apart = told(first + [with_detail(trial, {"driver": "590"}) for trial in second])
     assert len(apart.climbs) == 2
     assert "measured times, environment 2 of 2</h3>" in page(apart)
     assert len(told(first + climbing(3, run="20260103T093000-cd34")).climbs) == 1
@@ -153,9 +156,10 @@ def test_times_of_unlike_environments_are_apart() -> None:
 
 def test_intervals_are_drawn_where_they_were_measured(both: Story) -> None:
     trial = climbing(5)[4]
-    decision = trial.evaluation["decision"]
-    assert isinstance(decision, dict)
-    decision["evidence"] = {"cases": {"b2": {"ratio": 1.25, "low": 1.0, "high": 1.5625}}}
+    decision = trial.decision
+    assert decision is not None
+    evidence = Evidence(cases={"b2": CaseEvidence(ratio=1.25, low=1.0, high=1.5625)})
+    trial = replace(trial, evaluation=replace(trial.evaluation, decision=replace(decision, evidence=evidence)))
     point = told([*climbing(4), trial]).climbs[0].points[-1]
     assert point.us is not None
     assert (point.low, point.high) == (pytest.approx(point.us * 0.8), pytest.approx(point.us * 1.25))
@@ -176,8 +180,8 @@ def test_words_of_records_are_never_markup() -> None:
         record(1, parent=None, text=f"// {HOSTILE}\n{text_of(1)}", summary=HOSTILE, operator="<i>op</i>"),
         record(2, parent=None, verdict=None, summary=HOSTILE, reason=HOSTILE, expected=HOSTILE, risk=HOSTILE),
     ]
-    records[1].evaluation["reason"] = HOSTILE
-    records[1].environment["detail"] = {HOSTILE: HOSTILE}
+    records[1] = with_detail(records[1], {HOSTILE: HOSTILE})
+    records[1] = replace(records[1], evaluation=replace(records[1].evaluation, reason=HOSTILE))
     whole = told(records, title=HOSTILE, no_heat=HOSTILE)
     study = case_study(RUN, records, "b2")
     for text in (page(whole), page(whole, study)):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from evo.results import Baseline, CaseBench, Timing
 from evo.search.progress import advice, is_stalled, satisfied
 from evo.spec.task import load_task
 
@@ -18,11 +19,10 @@ def bench(floor_us: float | None = 10.0, target_us: float | None = 20.0) -> Any:
     return SimpleNamespace(modelled=False, floor_us=lambda task, case: floor_us, target_us=lambda task, case: target_us)
 
 
-def times(us: float, rival_us: float | None = None) -> dict[str, Any]:
-    row: dict[str, Any] = {"p50_us": us}
-    if rival_us is not None:
-        row["baseline"] = {"name": "torch", "p50_us": rival_us}
-    return {TASK.headline: row}
+def times(us: float, rival_us: float | None = None) -> dict[str, CaseBench]:
+    warm = Timing(p50_us=us, p90_us=us, p99_us=us, mean_us=us, std_us=0.0, samples=8)
+    baseline = Baseline(name="torch", p50_us=rival_us) if rival_us is not None else None
+    return {TASK.headline: CaseBench(name=TASK.headline, warm=warm, baseline=baseline)}
 
 
 @pytest.mark.parametrize(

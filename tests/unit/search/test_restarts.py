@@ -11,7 +11,7 @@ from tiny import write_task
 
 from evo.records.insights import summarise
 from evo.records.trials import Record, kept_message
-from evo.results import Json, Verdict
+from evo.results import Evaluation, Verdict
 from evo.search.restarts import AFTER, BETWEEN, LENGTH, Lines
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant
@@ -30,8 +30,8 @@ def task(tmp_path: Path) -> Task:
 
 def shown(number: int, text: str, time_us: float, task: Task, verdict: Verdict = Verdict.REVERT) -> Record:
     found = record(number, parent=None, text=text.format(number), verdict=verdict, time_us=time_us)
-    environment = {**found.environment, "task_hash": task.hash}
-    return replace(found, evaluation={**found.evaluation, "environment": environment})
+    environment = replace(found.environment, task_hash=task.hash)
+    return replace(found, evaluation=replace(found.evaluation, environment=environment))
 
 
 def opened(task: Task, notes: list[str] | None = None) -> Lines:
@@ -114,8 +114,8 @@ def test_what_came_of_an_earlier_start_begins_no_line(task: Task) -> None:
     assert not opened(task).begin(champion, [*earlier, start, now[-1]])
 
 
-def _undecided(found: Record) -> dict[str, Json]:
-    return {name: value for name, value in found.evaluation.items() if name != "decision"}
+def _undecided(found: Record) -> Evaluation:
+    return replace(found.evaluation, decision=None)
 
 
 def test_what_was_held_against_another_than_its_parent_says_so_and_is_no_insight(task: Task) -> None:

@@ -8,8 +8,8 @@ import pytest
 from tiny import FAST
 
 from evo.audit.nightly import Version, bisect, candidates, cause_of
-from evo.records.trials import Record
-from evo.results import Environment, Json
+from evo.records.trials import Kind, Record
+from evo.results import CaseBench, Environment, Evaluation, Status, Timing
 from evo.spec.variant import parse_variant
 
 HERE = Environment(
@@ -24,12 +24,12 @@ HERE = Environment(
 )
 
 
-def version(number: int, us: float | None = None, where: Environment = HERE, *, kind: str = "mutation") -> Version:
+def version(number: int, us: float | None = None, where: Environment = HERE, *, kind: Kind = "mutation") -> Version:
     text = FAST.replace("THREADS in 32", f"THREADS in {number}, 32")
     variant = parse_variant(text)
     record = None
     if us is not None:
-        warm: Json = {"p50_us": us, "p90_us": us, "p99_us": us, "samples": 64}
+        warm = Timing(p50_us=us, p90_us=us, p99_us=us, mean_us=us, std_us=0.1, samples=64)
         run = f"20260101T0000{number:02}-abcd"
         record = Record(
             trial=f"{run}-0001",
@@ -41,12 +41,12 @@ def version(number: int, us: float | None = None, where: Environment = HERE, *, 
             operator="rules",
             kind=kind,
             summary="a change",
-            evaluation={
-                "variant": variant.id,
-                "status": "measured",
-                "environment": where.to_json(),
-                "bench": [{"name": "small", "warm": warm}],
-            },
+            evaluation=Evaluation(
+                variant=variant.id,
+                status=Status.MEASURED,
+                environment=where,
+                bench=(CaseBench(name="small", warm=warm),),
+            ),
             diff="",
             date="2026-01-01T00:00:00Z",
         )

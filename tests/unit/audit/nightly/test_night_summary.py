@@ -21,7 +21,7 @@ def night(*checks: Check, standings: tuple[Standing, ...] = (), runs: tuple[Run,
         began="2026-01-01T00:00:00Z",
         version="0.1.0+abc",
         checks=list(checks),
-        standings=list(standings),
+        champions=list(standings),
         runs=list(runs),
         elapsed_s=61.0,
     )
@@ -49,8 +49,8 @@ def demoted() -> Standing:
         variant="a" * 12,
         state=State.DEMOTED,
         note="it takes longer",
-        figures=(Figure(case="b2", now_us=12.0, recorded_us=10.0), Figure(case="b4", now_us=20.5)),
-        cause=Cause(kind="commit", text=f"slower since {bad.words()}", good=bad, bad=bad, looks=(("c1", "slower"),)),
+        cases=(Figure(name="b2", now_us=12.0, recorded_us=10.0), Figure(name="b4", now_us=20.5)),
+        cause=Cause.between(bad, bad, "commit", f"slower since {bad.words()}", looks=(("c1", "slower"),)),
         restored="c" * 12,
         commit="d" * 40,
     )
@@ -101,7 +101,7 @@ def test_junit_counts_and_holds_any_text() -> None:
 
 
 def test_modelled_nights_say_so_at_every_figure() -> None:
-    run = Run(task="scale", trials=3, kept=1, champion="e" * 12, headline="small", start_us=4.0, end_us=2.0)
+    run = Run(task="scale", trials=3, kept=1, champion="e" * 12, case="small", start_us=4.0, end_us=2.0)
     found = night(check("passed"), runs=(run,))
     found.timing = "modelled"
     text = markdown(found)

@@ -117,7 +117,7 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_four_clean_reports_are_clean(say):
     say({"racecheck": CLEAN_RACES})
     found = gate.sanitize([], "0")
-    assert found.to_json() == {"state": "clean", "tools": ["memcheck", "racecheck", "initcheck", "synccheck"]}
+    assert found.shown().to_json() == {"state": "clean", "tools": ["memcheck", "racecheck", "initcheck", "synccheck"]}
 
 
 def test_a_finding_is_a_fault_with_its_place(say):

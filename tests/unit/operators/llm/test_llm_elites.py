@@ -11,6 +11,7 @@ from tiny import write_task
 
 from evo.records.trials import Record
 from evo.records.trials.elites import elites, niche_of
+from evo.results import CompileReport, Evaluation, KernelResources, Status
 from evo.spec.task import Task, load_task
 
 PLAIN = "// evo: launch k grid (1) block (32) shared 0\n#define N {}\nvoid k() {{}}\n"
@@ -26,12 +27,17 @@ def task(tmp_path: Path) -> Task:
 
 def passed(number: int, text: str, time_us: float, sass: dict[str, int] | None = None, task: str = "") -> Record:
     found = record(number, parent=None, text=text.format(number), verdict=None, time_us=time_us)
-    bench = record(number, parent=None, time_us=time_us).evaluation["bench"]
-    kernels = [{"name": "k", "sass": dict(sass or {"FFMA": 4})}]
-    environment = {**found.environment, "task_hash": task}
-    shown = {"status": "correct", "bench": bench, "compile": {"kernels": kernels}, "environment": environment}
-    kept = {key: value for key, value in found.evaluation.items() if key not in ("reason", "decision")}
-    return replace(found, evaluation={**kept, **shown})
+    bench = record(number, parent=None, time_us=time_us).bench
+    kernels = (KernelResources(name="k", sass=sass or {"FFMA": 4}),)
+    environment = replace(found.environment, task_hash=task)
+    evaluation = Evaluation(
+        variant=found.variant,
+        status=Status.CORRECT,
+        environment=environment,
+        bench=bench,
+        compile=CompileReport(variant=found.variant, arch="sm_89", status="compiled", kernels=kernels),
+    )
+    return replace(found, evaluation=evaluation)
 
 
 @pytest.mark.parametrize(

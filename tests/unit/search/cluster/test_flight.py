@@ -20,7 +20,8 @@ from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
 from evo.search.cluster.remote_worker import Station
 from evo.search.cluster.spec import compiling_beside
-from evo.search.loop import Event, Settings, evolve
+from evo.search.events import Event, TrialResult
+from evo.search.loop import Settings, evolve
 from evo.search.pipelined import Flights
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant
@@ -242,8 +243,8 @@ def test_the_loop_on_a_fleet_decides_and_writes_as_ever(tmp_path: Path, monkeypa
     )
     events: list[Event] = []
     evolve(settings, root, events.append)
-    rows = [event.fields for event in events if event.kind == "result"]
-    told = [(row["operator"], row["status"], row.get("decision"), "commit" in row) for row in rows]
+    rows = [event.about for event in events if isinstance(event.about, TrialResult)]
+    told = [(row.operator, row.status, row.decision, row.commit is not None) for row in rows]
     assert told == [
         ("start", "correct", None, True),
         ("patch", "wrong", None, False),

@@ -1,0 +1,44 @@
+"""What evaluating one variant yields. Plain frozen data with JSON shapes; no I/O, no device, no numpy.
+
+A number exists or is absent. Measured times (`Timing`) and modelled times (`Estimate`) are different types and
+different JSON fields. `codec` writes and reads all of it.
+"""
+
+from __future__ import annotations
+
+from evo.results.bench import UNSTEADY, Baseline, CaseBench, Clocks, Estimate, Timing, geometric_mean
+from evo.results.check import CaseCheck, Check, Fault, SanitizerReport
+from evo.results.codec import Json, drop_absent
+from evo.results.decision import CaptureNoise, CaseEvidence, Control, Decision, Evidence, Gain
+from evo.results.evaluation import CompileReport, Environment, Evaluation, KernelResources, Loaded
+from evo.results.status import FaultKind, Status, Verdict
+
+__all__ = [
+    "UNSTEADY",
+    "Baseline",
+    "CaptureNoise",
+    "CaseBench",
+    "CaseCheck",
+    "CaseEvidence",
+    "Check",
+    "Clocks",
+    "CompileReport",
+    "Control",
+    "Decision",
+    "Environment",
+    "Estimate",
+    "Evaluation",
+    "Evidence",
+    "Fault",
+    "FaultKind",
+    "Gain",
+    "Json",
+    "KernelResources",
+    "Loaded",
+    "SanitizerReport",
+    "Status",
+    "Timing",
+    "Verdict",
+    "drop_absent",
+    "geometric_mean",
+]

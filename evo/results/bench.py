@@ -1,0 +1,199 @@
+"""Times: measured on a GPU (`Timing`), modelled by the simulator (`Estimate`), and what belongs to them.
+
+They are different types and different JSON fields, and no ranking holds both. Units: microseconds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+from evo.results.codec import Decimals, Serializable, Us
+
+UNSTEADY = 0.10  # of the mean: a standard deviation above this is flagged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing(Serializable):
+    """Measured durations of one launch sequence on a GPU, from samples of which none was left out.
+
+    p50_us: the median.
+    p90_us: the 90th percentile.
+    p99_us: the 99th percentile.
+    mean_us: the mean.
+    std_us: the standard deviation.
+    samples: how many.
+    unsteady: present if the standard deviation is more than a tenth of the mean.
+    """
+
+    COMPUTED: ClassVar = ("unsteady",)
+
+    p50_us: Us
+    p90_us: Us
+    p99_us: Us
+    mean_us: Us
+    std_us: Us
+    samples: int
+
+    def __post_init__(self) -> None:
+        if not all(math.isfinite(x) and x > 0 for x in (self.p50_us, self.p90_us, self.p99_us, self.mean_us)):
+            raise ValueError(f"a Timing holds positive finite times only, got {self}")
+
+    @property
+    def unsteady(self) -> Literal[True] | None:
+        """True if the samples scatter so much that no figure of them stands for the rest."""
+        return True if self.std_us > UNSTEADY * self.mean_us else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate(Serializable):
+    """A modelled duration from simulator counters; never called measured.
+
+    modelled_us: the modelled time.
+    model_version: the version of the simulator's timing model.
+    chip: the chip that is modelled.
+    calibration: whether the model was fitted to measurements of that chip.
+    limiter: the largest term.
+    terms_us: the model's terms by name.
+    blocks_run: how many blocks were executed.
+    blocks_total: how many blocks the launches have.
+    """
+
+    modelled_us: Us
+    model_version: str
+    chip: str
+    calibration: str
+    limiter: str
+    terms_us: Mapping[str, Us]
+    blocks_run: int
+    blocks_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline(Serializable):
+    """The fastest library implementation of a case, timed on the same GPU in the same run, warm.
+
+    name: the library call, as the task names it.
+    p50_us: its median.
+    others: medians of the slower ones by name; a claim may be against one of them.
+    """
+
+    name: str
+    p50_us: Us
+    others: Mapping[str, Us] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaseBench(Serializable):
+    """Times of one bench case: measured (warm, and cold) or modelled, never both.
+
+    name: the case.
+    warm: measured, with inputs and code in the caches as repeated launches leave them.
+    cold: measured, with the L2 cache flushed before each launch.
+    tflop_per_s: the task's floating-point operations over the warm median.
+    roofline_fraction: the case's floor on the chip over its warm median; 1 is as fast as the chip's table allows.
+    baseline: the fastest library call for the case.
+    modelled_us: the modelled time; with it come the fields of an `Estimate`, whose names they have.
+    """
+
+    name: str
+    warm: Timing | None = None
+    cold: Timing | None = None
+    tflop_per_s: Annotated[float | None, Decimals(4)] = None
+    roofline_fraction: Annotated[float | None, Decimals(4)] = None
+    baseline: Baseline | None = None
+    modelled_us: Us | None = None
+    model_version: str | None = None
+    chip: str | None = None
+    calibration: str | None = None
+    limiter: str | None = None
+    terms_us: Mapping[str, Us] | None = None
+    blocks_run: int | None = None
+    blocks_total: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.warm is None) == (self.modelled_us is None):
+            raise ValueError(f"case {self.name}: exactly one of a measured timing and a modelled estimate")
+        if self.modelled_us is not None and (self.cold is not None or self.model_version is None):
+            raise ValueError(f"case {self.name}: a modelled time has a model_version, and nothing is measured")
+
+    @classmethod
+    def modelled(cls, name: str, estimate: Estimate) -> CaseBench:
+        """A case with a modelled time."""
+        return cls(name=name, **{each.name: getattr(estimate, each.name) for each in dataclasses.fields(estimate)})
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """The modelled time and what it rests on; None if the case was measured."""
+        if self.modelled_us is None:
+            return None
+        return Estimate(
+            modelled_us=self.modelled_us,
+            model_version=self.model_version or "",
+            chip=self.chip or "",
+            calibration=self.calibration or "",
+            limiter=self.limiter or "",
+            terms_us=self.terms_us or {},
+            blocks_run=self.blocks_run or 0,
+            blocks_total=self.blocks_total or 0,
+        )
+
+    @property
+    def time_us(self) -> float:
+        """The figure that ranks this case within its own timing kind: the warm median, or the modelled time."""
+        if self.warm is not None:
+            return self.warm.p50_us
+        assert self.modelled_us is not None
+        return self.modelled_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clocks(Serializable):
+    """How the GPU ran while blocks of launches were timed. A list that begins with `each` has one entry per block.
+
+    blocks: how many blocks of launches were timed.
+    sm_mhz_min: the lowest SM clock, MHz.
+    sm_mhz_max: the highest SM clock, MHz.
+    sm_mhz_median: the median SM clock, MHz.
+    throttle_reasons: NVML's bits of what held the clock back, in hexadecimal.
+    sm_mhz: `unavailable` if no clock could be read.
+    other_processes: compute processes of others on the GPU.
+    each_sm_mhz: the SM clock that NVML gave, MHz.
+    each_counted_mhz: the SM clock from the SMs' own counters, MHz.
+    each_power_w: the power that NVML gave, W.
+    each_temperature_c: the temperature, degrees Celsius.
+    each_throttle: NVML's bits of what held the clock back.
+    start_c: the temperature before, in records of earlier versions.
+    end_c: the temperature after, in records of earlier versions.
+    power_w: the power, in records of earlier versions.
+    """
+
+    blocks: int | None = None
+    sm_mhz_min: int | None = None
+    sm_mhz_max: int | None = None
+    sm_mhz_median: int | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    sm_mhz: str | None = None
+    other_processes: int | None = None
+    each_sm_mhz: tuple[int | float | None, ...] | None = None
+    each_counted_mhz: tuple[int | float | None, ...] | None = None
+    each_power_w: tuple[int | float | None, ...] | None = None
+    each_temperature_c: tuple[int | float | None, ...] | None = None
+    each_throttle: tuple[int | float | None, ...] | None = None
+    start_c: int | float | None = None
+    end_c: int | float | None = None
+    power_w: int | float | None = None
+
+
+def geometric_mean(values: Mapping[str, float], weights: Mapping[str, float]) -> float | None:
+    """The weighted geometric mean, such as a task's score over the times of its cases.
+
+    None if no weight is positive, or if a name with a positive weight has no positive value.
+    """
+    scored = {name: weight for name, weight in weights.items() if weight > 0}
+    if not scored or not all(values.get(name, 0) > 0 for name in scored):
+        return None
+    return math.exp(sum(w * math.log(values[name]) for name, w in scored.items()) / sum(scored.values()))

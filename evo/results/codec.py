@@ -83,17 +83,18 @@ class Serializable:
 
 def plain(value: object, places: int | None = None) -> Json:
     """A value as JSON holds it; places: to how many decimals its floats are rounded."""
-    if isinstance(value, Serializable):
-        return value.to_json()
-    if isinstance(value, enum.Enum):
-        return plain(value.value)
+    if value is None or isinstance(value, bool | int) or type(value) is str:
+        return value
     if isinstance(value, float):
         return value if places is None else round(value, places)
+    if isinstance(value, Serializable):
+        return value.to_json()
     if isinstance(value, Mapping):
         return {str(name): plain(member, places) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [plain(member, places) for member in value]
-    return value  # type: ignore[return-value]  # None, bool, int, str
+    assert isinstance(value, enum.Enum | str), f"{type(value).__name__} has no JSON"
+    return str(value.value if isinstance(value, enum.Enum) else value)
 
 
 def read(kind: type[T], data: object) -> T:

@@ -172,7 +172,7 @@ class Evaluation(Serializable):
     @property
     def code_hash(self) -> str | None:
         """Of the machine code and the launches; None if it did not compile."""
-        return self.compile.code_hash if self.compile is not None else None
+        return (self.compile.code_hash or None) if self.compile is not None else None
 
     @property
     def times_us(self) -> dict[str, float]:

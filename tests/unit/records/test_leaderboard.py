@@ -13,7 +13,7 @@ from evo.errors import RecordCorrupt
 from evo.records import leaderboard
 from evo.records.insights import change_of, rule_evidence, summarise, unsuccessful
 from evo.records.trials import Record
-from evo.results import Environment, Verdict
+from evo.results import CompileReport, Environment, Verdict
 
 
 def population() -> list[Record]:
@@ -189,14 +189,19 @@ def test_insights_give_the_median_effect_of_each_kind_of_change() -> None:
     assert len(found) == len(summarise(records)) == 3  # the start claims nothing
 
 
+def compiled(trial: Record, code: str) -> Record:
+    report = CompileReport(variant=trial.variant, arch="sm_89", status="compiled", code_hash=code)
+    return replace(trial, evaluation=replace(trial.evaluation, compile=report))
+
+
 def test_the_evidence_for_a_rule_keeps_measured_and_modelled_apart() -> None:
     def tried(number: int, code: str, **words: Any) -> Record:
         made = record(number, parent=text_of(1), arguments={"rule": "unroll", "to": number}, **words)
-        return replace(made, evaluation={**made.evaluation, "compile": {"code_hash": code}})
+        return compiled(made, code)
 
     start = record(1, parent=None)
     records = [
-        replace(start, evaluation={**start.evaluation, "compile": {"code_hash": "old"}}),
+        compiled(start, "old"),
         tried(2, "new", ratio=1.3),
         tried(3, "old", ratio=1.0, verdict=Verdict.REVERT),
         tried(4, "", verdict=None),

@@ -1,19 +1,25 @@
-"""Files that survive `kill -9` and a full disk: atomic replacement, flushed appends, mended tails.
+"""Files that survive `kill -9` and a full disk: atomic replacement, flushed appends, mended tails. The user's cache.
 
-Owns how evo writes what must not be lost. A failed write is a HarnessFault and leaves what was there before.
+Owns how evo writes what must not be lost. A failed write is a HarnessFault and leaves what was there before. What can
+be made again lies in the user's cache (`cache_folder`): a failed write there costs the next hit, nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
+import hashlib
 import json
 import os
+import secrets
+import time
 from pathlib import Path
 
 from evo.errors import HarnessFault
 
 TEMPORARY_SUFFIX = ".evo-tmp"  # what is left of a write that was killed; removed at the next start
+WRITING = ".writing-"  # the same in the user's cache; removed when that is trimmed
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -27,14 +33,19 @@ def disk_fault(error: OSError, path: Path) -> HarnessFault:
     return HarnessFault(f"{path}: cannot be written: {error.strerror or error}", hint=hint)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace a file by one rename, flushed to disk: a reader sees the old bytes or the new ones."""
-    temporary = path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
+def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Replace a file by one rename: a reader sees the old bytes or the new ones. Raises HarnessFault.
+
+    durable: flushed to disk, for one writer at a time. Otherwise several may write at once, and one of them wins.
+    """
+    spare = f".{path.name}{TEMPORARY_SUFFIX}" if durable else f"{WRITING}{secrets.token_hex(8)}"
+    temporary = path.with_name(spare)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_new(temporary, data)
+        _write_new(temporary, data, flush=durable)
         os.replace(temporary, path)
-        _flush_folder(path.parent)
+        if durable:
+            _flush_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -108,11 +119,12 @@ def is_object(line: bytes) -> bool:
         return False
 
 
-def _write_new(path: Path, data: bytes) -> None:
+def _write_new(path: Path, data: bytes, *, flush: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
     try:
         _write_all(descriptor, data)
-        os.fsync(descriptor)
+        if flush:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -138,3 +150,92 @@ def _flush_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+# The user's cache ---------------------------------------------------------------------------------------------
+
+_CHECKSUM = 32  # bytes
+_KEPT_SHARE = 0.8  # of the limit, so that not every write has to look
+_ABANDONED_S = 3600.0
+
+
+def cache_folder(name: str) -> Path | None:
+    """`$EVO_CACHE/NAME`, else `$XDG_CACHE_HOME/evo/NAME`, else `~/.cache/evo/NAME`; an empty variable is as none.
+
+    None if there is no home: then nothing is kept.
+    """
+    if chosen := os.environ.get("EVO_CACHE"):
+        return Path(chosen) / name
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / name
+    except RuntimeError:
+        return None
+
+
+def cache_limit(default: int) -> int:
+    """Bytes that a trimmed cache holds at most: `$EVO_CACHE_LIMIT_MB`, else its default."""
+    limit = os.environ.get("EVO_CACHE_LIMIT_MB", "")
+    return int(limit) * 2**20 if limit.isdecimal() else default
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CacheFolder:
+    """Files by name, each behind its SHA-256. Beyond limit_bytes, those go that were not used for longest.
+
+    Safe under parallel readers and writers. A damaged file counts as missing. Without a folder nothing is kept.
+    """
+
+    folder: Path | None
+    limit_bytes: int
+
+    def read(self, name: str) -> bytes | None:
+        """What was kept under a name, if it is whole; it counts as used now."""
+        if self.folder is None:
+            return None
+        path = self.folder / name
+        try:
+            raw = path.read_bytes()
+        except OSError:
+            return None
+        data = raw[_CHECKSUM:]
+        if len(raw) < _CHECKSUM or hashlib.sha256(data).digest() != raw[:_CHECKSUM]:
+            return None
+        with contextlib.suppress(OSError):  # someone else's cache, or a read-only one
+            os.utime(path)
+        return data
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Write one file, whole or not at all; now and then the folder is trimmed."""
+        if self.folder is None:
+            return
+        checksum = hashlib.sha256(data).digest()
+        with contextlib.suppress(HarnessFault):
+            write_atomic(self.folder / name, checksum + data, durable=False)
+        if checksum[0] < 4:  # one file in 64
+            self.trim()
+
+    def trim(self) -> int:
+        """Delete what was not used for longest until the folder is well under its limit; the bytes that it holds then.
+
+        Leftovers of killed writers go too.
+        """
+        entries = []
+        for folder, _, names in os.walk(self.folder) if self.folder is not None else ():
+            for name in names:
+                path = os.path.join(folder, name)
+                with contextlib.suppress(OSError):  # another process may be trimming too
+                    state = os.stat(path)
+                    if not name.startswith(WRITING):
+                        entries.append((state.st_mtime, state.st_size, path))
+                    elif time.time() - state.st_mtime > _ABANDONED_S:
+                        os.unlink(path)
+        held = sum(size for _, size, _ in entries)
+        if held <= self.limit_bytes:
+            return held
+        for _, size, path in sorted(entries):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            held -= size
+            if held <= _KEPT_SHARE * self.limit_bytes:
+                break
+        return held

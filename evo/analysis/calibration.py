@@ -6,7 +6,6 @@ Beside the datasheet's row, never instead of it. A file that is absent or damage
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,11 +14,12 @@ from pathlib import Path
 from typing import cast
 
 from evo.errors import HarnessFault
-from evo.files import write_atomic
+from evo.files import cache_folder, write_atomic
 from evo.results import Json
 
 VERSION = 1
 _RATES = "rates"
+_FOLDER = "measured"  # of the user's cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +73,8 @@ def latest_baseline(task: str, chip: str) -> Measured | None:
     return _latest(f"baseline-{task}", chip)
 
 
-def folder() -> Path | None:
-    """`$EVO_CACHE/measured`, else `~/.cache/evo/measured`; None where there is no home."""
-    if chosen := os.environ.get("EVO_CACHE"):
-        return Path(chosen) / "measured"
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / "measured"
-    except RuntimeError:
-        return None
-
-
 def _keep(kind: str, chip: str, about: Mapping[str, str], values: Mapping[str, Json], now: datetime) -> Path:
-    where = folder()
+    where = cache_folder(_FOLDER)
     if where is None:
         raise HarnessFault("no folder to keep measurements in", hint="set EVO_CACHE to a folder")
     driver = about.get("driver", "unknown")
@@ -97,18 +87,16 @@ def _keep(kind: str, chip: str, about: Mapping[str, str], values: Mapping[str, J
         about=dict(about),
         values=dict(values),
     )
+    text = json.dumps(measured.to_json(), indent=1, allow_nan=False)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise HarnessFault(
-            f"{path.parent}: {error.strerror}", hint="set EVO_CACHE to a folder that can be written"
-        ) from None
-    write_atomic(path, (json.dumps(measured.to_json(), indent=1, allow_nan=False) + "\n").encode())
+        write_atomic(path, f"{text}\n".encode())
+    except HarnessFault as fault:
+        raise HarnessFault(fault.message, hint="set EVO_CACHE to a folder that can be written") from fault
     return path
 
 
 def _latest(kind: str, chip: str) -> Measured | None:
-    where = folder()
+    where = cache_folder(_FOLDER)
     if where is None or _word(chip) != chip:
         return None
     found = [_read(path, kind, chip) for path in sorted((where / chip).glob(f"{kind}-*.json"))]

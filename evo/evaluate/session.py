@@ -34,7 +34,7 @@ _COPIES = 3  # of a case: in this process, on the way, and in the memory of the 
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # The rooms whose code can change a result: all that evaluation imports (a test derives the list).
 # A change anywhere else leaves results comparable.
-RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "results", "sim", "spec")
+RESULT_ROOMS = ("analysis", "cuda", "decide", "device", "errors.py", "evaluate", "files.py", "results", "sim", "spec")
 
 
 @functools.cache

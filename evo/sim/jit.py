@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import os
 import threading
 from collections.abc import Callable, Sequence
 from ctypes import CFUNCTYPE, c_void_p
@@ -15,9 +14,10 @@ from typing import Any
 import llvmlite
 from llvmlite import binding
 
+from evo.files import CacheFolder, cache_folder, cache_limit
 from evo.sim.errors import defect
 
-_CHECK = 32  # bytes of checksum before the contents of a cache file
+LIMIT_BYTES = 4 * 2**30  # of the cache: code of some 20,000 kernels
 # Characters of IR from which registers are allocated the quick way: a kernel of this size is compiled for seconds and
 # run for less, so a third of the first is worth twice the second. Not without end, since its stack frame is larger too.
 _QUICK = range(1_000_000, 30_000_000)
@@ -55,12 +55,9 @@ def host_features() -> str:
     return str(binding.get_host_cpu_features().flatten())
 
 
-def cache_directory() -> Path | None:
-    """Where machine code is kept between processes: $EVO_CACHE, else ~/.cache/evo. Empty $EVO_CACHE: nowhere."""
-    chosen = os.environ.get("EVO_CACHE")
-    if chosen == "":
-        return None
-    return (Path(chosen) if chosen else Path.home() / ".cache" / "evo") / "sim"
+def cache_of(folder: Path | None) -> CacheFolder:
+    """Where machine code and translated modules are kept between processes; by default in the user's cache."""
+    return CacheFolder(folder or cache_folder("sim"), cache_limit(LIMIT_BYTES))
 
 
 @functools.cache
@@ -78,7 +75,7 @@ def object_keys(texts: Sequence[str], opt_level: int) -> list[str]:
     return [_key(text, opt_level) for text in texts]
 
 
-def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, directory: Path | None) -> Compiled:
+def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, cache: CacheFolder) -> Compiled:
     """Machine code of the modules with these keys, the last of which defines `launch`; texts only if any is missing."""
     with _LOCK:
         _initialise()
@@ -86,12 +83,12 @@ def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int
         if name not in _CACHE:
             machine = _machine(opt_level)
             engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-            missing = [key for key in keys if _known(key, directory) is None]
+            missing = [key for key in keys if _known(key, cache) is None]
             if missing:
                 for key, text in zip(keys, texts(), strict=True):
                     if key in missing:
                         _OBJECTS[key] = _translate(text, opt_level, machine)
-                        keep(_path(key, directory), _OBJECTS[key])
+                        cache.keep(_name(key), _OBJECTS[key])
             for key in keys:
                 engine.add_object_file(binding.ObjectFileRef.from_data(_OBJECTS[key]))
             engine.finalize_object()
@@ -99,14 +96,14 @@ def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int
         return _CACHE[name]
 
 
-def _path(key: str, directory: Path | None) -> Path | None:
-    return directory / key[:2] / f"{key}.o" if directory else None
+def _name(key: str) -> str:
+    return f"{key[:2]}/{key}.o"
 
 
-def _known(key: str, directory: Path | None) -> bytes | None:
+def _known(key: str, cache: CacheFolder) -> bytes | None:
     """An object from memory or from disk."""
     if key not in _OBJECTS:
-        data = stored(_path(key, directory))
+        data = cache.read(_name(key))
         if data is None:
             return None
         _OBJECTS[key] = data
@@ -149,26 +146,3 @@ def optimise(module: Any, machine: Any, opt_level: int) -> None:
         passes.add_simplify_cfg_pass()
         passes.add_dead_code_elimination_pass()
     passes.run(module, builder)
-
-
-def stored(path: Path | None) -> bytes | None:
-    """The contents of a cache file; None if there is none or its checksum is wrong."""
-    try:
-        raw = path.read_bytes() if path is not None else b""
-    except OSError:
-        return None
-    data = raw[_CHECK:]
-    return data if raw and hashlib.sha256(data).digest() == raw[:_CHECK] else None
-
-
-def keep(path: Path | None, data: bytes) -> None:
-    """Write beside and rename, so that a reader never sees half a file; two writers leave the file of one."""
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
-        temporary.write_bytes(hashlib.sha256(data).digest() + data)
-        temporary.replace(path)
-    except OSError:
-        return

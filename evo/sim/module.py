@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.files import CacheFolder
 from evo.results import Fault, FaultKind
 from evo.sim import jit, module_cache
 from evo.sim.abi import PARAM_WINDOW
@@ -47,7 +48,7 @@ class LaunchResult:
 class Module:
     """Loaded PTX. Kernels are translated when the module is loaded, compiled when first launched."""
 
-    def __init__(self, translation: Translation, ptx: str, chip: Chip, opt_level: int, cache: Path | None) -> None:
+    def __init__(self, translation: Translation, ptx: str, chip: Chip, opt_level: int, cache: CacheFolder) -> None:
         self.ptx, self.chip, self.opt_level, self.cache = ptx, chip, opt_level, cache
         self.kernels = translation.kernels
         self.memory, self.constants = translation.memory, translation.constants
@@ -229,19 +230,18 @@ def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | N
 
     A HarnessFault is a defect of the simulator and says at which instruction it shows.
 
-    cache: folder for machine code; by default $EVO_CACHE or ~/.cache/evo.
+    cache: folder for machine code; by default `sim` in the user's cache (docs/design.md).
     """
     if opt_level not in (0, 1, 2, 3):
         raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
-    directory = cache if cache is not None else jit.cache_directory()
     chip = chip or CHIPS["l4"]
-    path = module_cache.path_of(ptx, chip, opt_level, directory)
-    kept = module_cache.fetch(path)
+    folder, name = jit.cache_of(cache), module_cache.name_of(ptx, chip, opt_level)
+    kept = module_cache.fetch(folder, name)
     if isinstance(kept, Translation):
-        return Module(kept, ptx, chip, opt_level, directory)
-    module = Module(_translated(ptx), ptx, chip, opt_level, directory)
+        return Module(kept, ptx, chip, opt_level, folder)
+    module = Module(_translated(ptx), ptx, chip, opt_level, folder)
     if sum(b.size_bytes for b in (*module.memory.buffers, *module.constants.buffers)) <= _LARGEST:
-        module_cache.keep(path, module.state())
+        module_cache.keep(folder, name, module.state())
     return module
 
 

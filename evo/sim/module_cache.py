@@ -1,7 +1,7 @@
 """Translated modules on disk, by content: a known PTX text is neither parsed nor emitted again.
 
-An entry is a pickle behind its own checksum, in the folder that also holds the machine code and is trusted as much.
-What is damaged, half written or of another version of this package counts as missing.
+An entry is a pickle, in the folder that also holds the machine code and is trusted as much. What is damaged or of
+another version of this package counts as missing.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from evo.files import CacheFolder
 from evo.sim import jit
 from evo.spec.chips import Chip
 
@@ -29,17 +30,16 @@ def _source() -> str:
     return digest.hexdigest()
 
 
-def path_of(ptx: str, chip: Chip, opt_level: int, directory: Path | None) -> Path | None:
-    if directory is None:
-        return None
+def name_of(ptx: str, chip: Chip, opt_level: int) -> str:
+    """What an entry is called: it depends on all that decides what it holds."""
     parts = (_source(), jit.host_key(), repr(chip), str(opt_level), ptx)
-    name = hashlib.sha256("\0".join(parts).encode()).hexdigest()
-    return directory / name[:2] / f"{name}.module"
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
+    return f"{digest[:2]}/{digest}.module"
 
 
-def fetch(path: Path | None) -> Any:
+def fetch(cache: CacheFolder, name: str) -> Any:
     """What `keep` was given; None if nothing sound is there."""
-    raw = jit.stored(path)
+    raw = cache.read(name)
     if raw is None:
         return None
     collects = gc.isenabled()
@@ -53,6 +53,5 @@ def fetch(path: Path | None) -> Any:
             gc.enable()
 
 
-def keep(path: Path | None, state: object) -> None:
-    if path is not None:
-        jit.keep(path, pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL))
+def keep(cache: CacheFolder, name: str, state: object) -> None:
+    cache.keep(name, pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL))

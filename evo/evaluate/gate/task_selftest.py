@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +16,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.cuda import compile as compiler
 from evo.device import Array, Arrays
-from evo.errors import TaskInvalid
+from evo.errors import HarnessFault, TaskInvalid
 from evo.evaluate.gate.compare import allclose, compare
 from evo.evaluate.gate.run_cases import spread_over_cases
+from evo.files import cache_folder, write_atomic
 from evo.results import Status
 from evo.spec import input_distributions, reference
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
@@ -71,7 +69,8 @@ def check_task(task: Task, found: Reference) -> None:
         return
     _Examination(task, found).examine()
     if marker is not None:
-        _remember(marker)
+        with contextlib.suppress(HarnessFault):  # a full or read-only disk costs the next look, nothing else
+            write_atomic(marker, b"", durable=False)
 
 
 class _Examination:
@@ -292,17 +291,6 @@ def _version() -> bytes:
 
 def _marker(task: Task) -> Path | None:
     """An empty file that says: this task, under this gate, has passed."""
-    folder = compiler.default_cache().folder
-    if folder is None:
-        return None
+    folder = cache_folder("tasks")
     digest = hashlib.sha256(_version() + task.hash.encode()).hexdigest()
-    return folder.parent / "tasks" / f"{task.name}-{digest[:24]}"
-
-
-def _remember(marker: Path) -> None:
-    """A full or read-only disk costs the next look, nothing else."""
-    with contextlib.suppress(OSError):
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=marker.parent, prefix=".writing-")
-        os.close(descriptor)
-        os.replace(temporary, marker)
+    return folder / f"{task.name}-{digest[:24]}" if folder is not None else None

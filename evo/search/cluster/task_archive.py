@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from evo.files import cache_folder
 from evo.spec.task import Task, load_task
 
 # Champions stay with the driver.
@@ -25,7 +25,7 @@ class Parcel:
     def unpack(self) -> Task:
         """Lay the task down in this machine's cache, in a folder named after all its bytes, and read it from there."""
         digest = hashlib.sha256(repr((self.name, sorted(self.files.items()))).encode()).hexdigest()[:16]
-        root = _cache() / digest
+        root = (cache_folder("tasks") or Path(tempfile.mkdtemp(prefix="evo-tasks-"))) / digest
         if not root.is_dir():
             self._write(root)
         return load_task(root, self.name)
@@ -42,16 +42,6 @@ class Parcel:
             except OSError:  # another station of this machine was first: its bytes are the same
                 if not root.is_dir():
                     raise
-
-
-def _cache() -> Path:
-    """`$EVO_CACHE/tasks`, else `~/.cache/evo/tasks`, else a temporary folder."""
-    if chosen := os.environ.get("EVO_CACHE"):
-        return Path(chosen) / "tasks"
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / "tasks"
-    except RuntimeError:
-        return Path(tempfile.mkdtemp(prefix="evo-tasks-"))
 
 
 def pack(task: Task) -> Parcel:

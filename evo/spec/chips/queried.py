@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
+from evo.errors import HarnessFault
+from evo.files import cache_folder, write_atomic
 from evo.spec.chips.capability import CAPABILITIES, sources
 from evo.spec.chips.chip import Chip
 
+_FOLDER = "chips"  # of the user's cache
 # Attributes by the name and number of CUDA's cudaDeviceAttr.
 ATTRIBUTES = {
     "MaxThreadsPerBlock": 1,
@@ -91,20 +91,16 @@ def from_attributes(product: str, attributes: Mapping[str, int]) -> Chip:
 def store(product: str, attributes: Mapping[str, int]) -> Chip:
     """Keep what a device reported, and return its row. A disk that cannot be written costs only the keeping."""
     row = from_attributes(product, attributes)
-    if (folder := cache_folder()) is not None:
+    if (folder := cache_folder(_FOLDER)) is not None:
         text = json.dumps({"product": product, "attributes": dict(attributes)}, indent=1, sort_keys=True)
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text + "\n")
-            os.replace(temporary, folder / f"{row.slug}.json")
+        with contextlib.suppress(HarnessFault):
+            write_atomic(folder / f"{row.slug}.json", f"{text}\n".encode(), durable=False)
     return row
 
 
 def load(slug: str) -> Chip | None:
     """A row that was queried on this machine before; None where there is none or its file is damaged."""
-    folder = cache_folder()
+    folder = cache_folder(_FOLDER)
     if folder is None or slug_of(slug) != slug:
         return None
     try:
@@ -113,13 +109,3 @@ def load(slug: str) -> Chip | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return row if row.slug == slug else None
-
-
-def cache_folder() -> Path | None:
-    """`$EVO_CACHE/chips`, else `~/.cache/evo/chips`; None where there is no home."""
-    if chosen := os.environ.get("EVO_CACHE"):
-        return Path(chosen) / "chips"
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "evo" / "chips"
-    except RuntimeError:
-        return None

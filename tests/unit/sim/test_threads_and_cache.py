@@ -84,7 +84,7 @@ def test_processes_may_fill_the_cache_together(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         outputs = pool.map(in_process, [str(tmp_path)] * 2, chunksize=1)
     assert len(set(outputs)) == 1
-    assert not list(tmp_path.rglob("*.tmp"))
+    assert not list(tmp_path.rglob(".writing-*"))
 
 
 def test_kept_memory_forgets_the_oldest() -> None:

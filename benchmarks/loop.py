@@ -1,0 +1,318 @@
+"""What people run, timed: `evo iterate TASK` from the first rung by rules alone, over all tasks, as a command.
+
+Per task: wall seconds in all, medians of a rejected and of a kept trial, the start, the A/A control, the share of the
+time that the GPU was busy (NVML, sampled), peak memory of the driver and of all processes, valid proposals, gain, and
+where the time went (`stages_s` of the run's records). With --problems, problems in KernelBench's form with a plain
+kernel beside each (NAME.py, NAME.cu) are imported first and run the same way.
+Caches are empty folders. On a simulator (--device sim:l4) everything but the GPU's share is shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from report import ROOT, parser, run, say, table, verdict, write_json
+
+AIM_RUN_S, AIM_REJECTED_S, AIM_KEPT_S, AIM_START_S, AIM_CONTROL_S = 120.0, 0.7, 5.0, 8.0, 3.0
+AIM_GAIN, AIM_VALID = 2.72, 0.95
+VALID = {"correct", "measured"}
+SAMPLE_S = 0.1
+
+
+# --- what the processes took ----------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Watched:
+    """Peaks over a run, in bytes, and the mean GPU utilisation (None without NVML)."""
+
+    driver: int = 0
+    everything: int = 0
+    busy: list[float] = field(default_factory=list)
+
+    @property
+    def gpu_busy(self) -> float | None:
+        return statistics.fmean(self.busy) if self.busy else None
+
+
+def resident_bytes(pid: int) -> int:
+    """Proportional set size of one process (what it shares is divided among those that share it); 0 once it is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def family(pid: int) -> set[int]:
+    """The process and all its descendants."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(folder.name)] = int(words[1])
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def watch(pid: int, gpu: int | None, seen: Watched, done: threading.Event) -> None:
+    handle = nvml = None
+    if gpu is not None:
+        import pynvml as nvml
+
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByIndex(gpu)
+    while not done.wait(SAMPLE_S):
+        sizes = {each: resident_bytes(each) for each in family(pid)}
+        seen.driver = max(seen.driver, sizes.get(pid, 0))
+        seen.everything = max(seen.everything, sum(sizes.values()))
+        if handle is not None:
+            seen.busy.append(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100)
+
+
+# --- one run --------------------------------------------------------------------------------------------------------
+
+
+def repository(folder: Path) -> Path:
+    """A fresh repository with the shipped tasks, without champions and records."""
+    root = folder / "repository"
+    shutil.copytree(ROOT / "kernels", root / "kernels", ignore=shutil.ignore_patterns("champions", "__pycache__"))
+    (root / "population").mkdir()
+    (root / "population" / ".gitkeep").touch()
+    (root / "leaderboard.json").write_text('{"version": 1, "entries": []}\n')
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "commit.gpgsign=false", "commit", "-qm", "tasks"]):
+        git(root, *words)
+    return root
+
+
+def git(root: Path, *words: str) -> None:
+    who = ["-c", "user.name=benchmark", "-c", "user.email=benchmark@localhost"]
+    subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True)
+
+
+def command(task: str, start: str, args: Any) -> list[str]:
+    words = [sys.executable, "-m", "evo", "iterate", task, "--device", args.device, "--arch", args.arch]
+    words += ["--from", start, "--operators", args.operators, "--iterations", str(args.iterations)]
+    return [*words, "--seed", str(args.seed), "--budget", f"{args.limit}s", "--json", *args.more]
+
+
+def iterate(root: Path, task: str, start: str, args: Any, cache: Path) -> dict[str, Any]:
+    """One `evo iterate` as a process: its lines with the time at which each came, and what it took."""
+    environment = {
+        **os.environ,
+        "EVO_CACHE": str(cache),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        **{f"GIT_{role}_{what}": "benchmark" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+    }
+    errors = root.parent / f"{task}.stderr"
+    began = time.perf_counter()
+    with errors.open("w") as log:
+        process = subprocess.Popen(
+            command(task, start, args), cwd=root, env=environment, stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        seen, done = Watched(), threading.Event()
+        gpu = int(args.device.partition(":")[2] or 0) if args.device.startswith("gpu") else None
+        watcher = threading.Thread(target=watch, args=(process.pid, gpu, seen, done), daemon=True)
+        watcher.start()
+        assert process.stdout is not None
+        lines = [(time.perf_counter() - began, json.loads(line)) for line in process.stdout]
+        code = process.wait()
+        done.set()
+        watcher.join()
+    return {
+        "task": task,
+        "exit": code,
+        "wall_s": time.perf_counter() - began,
+        "lines": [{"at_s": at, **line} for at, line in lines],
+        "stages_s": added_up(records(root, task)),
+        "driver_bytes": seen.driver,
+        "all_bytes": seen.everything,
+        "gpu_busy": seen.gpu_busy,
+        "stderr": errors.read_text()[-2000:],
+    }
+
+
+def records(root: Path, task: str) -> Iterator[dict[str, Any]]:
+    for path in sorted((root / "population" / task / "runs").glob("*.jsonl")):
+        for line in path.read_text().splitlines():
+            yield json.loads(line)
+
+
+def added_up(found: Iterator[dict[str, Any]]) -> dict[str, float]:
+    total: dict[str, float] = {}
+    for record in found:
+        for name, seconds in record.get("evaluation", {}).get("stages_s", {}).items():
+            total[name] = total.get(name, 0.0) + seconds
+    return {name: round(total[name], 3) for name in sorted(total, key=lambda name: -total[name])}
+
+
+# --- figures --------------------------------------------------------------------------------------------------------
+
+
+def figures(ran: dict[str, Any]) -> dict[str, Any]:
+    """The row of one task. A trial's time is what passed on the clock since the line before it."""
+    trials = [line for line in ran["lines"] if "trial" in line]
+    ends = [line["at_s"] for line in trials]
+    spans = [end - before for before, end in zip([0.0, *ends], ends, strict=False)]
+    start = spans[0] if trials else None
+    judged = list(zip(spans[1:], trials[1:], strict=True))
+    kept = [span for span, line in judged if line.get("decision") == "keep"]
+    lost = [span for span, line in judged if line.get("decision") != "keep"]
+    last = ran["lines"][-1] if ran["lines"] and ran["lines"][-1].get("done") else {}
+    valid = [line for _, line in judged if line["status"] in VALID]
+    return {
+        "task": ran["task"],
+        "exit": ran["exit"],
+        "trials": len(judged),
+        "wall_s": ran["wall_s"],
+        "start_s": start,
+        "rejected_s": statistics.median(lost) if lost else None,
+        "kept_s": statistics.median(kept) if kept else None,
+        "kept": len(kept),
+        "valid": len(valid) / len(judged) if judged else None,
+        "gain": gain_of(last),
+        "gpu_busy": ran["gpu_busy"],
+        "driver_gb": ran["driver_bytes"] / 1e9,
+        "all_gb": ran["all_bytes"] / 1e9,
+        "stages_s": ran["stages_s"],
+    }
+
+
+def gain_of(last: dict[str, Any]) -> float | None:
+    """Geometric mean over the bench cases of start over end, from the last line of a run."""
+    begin, end = last.get("start", {}), last.get("end", {})
+    both = [(time_of(begin[name]), time_of(end[name])) for name in begin if name in end]
+    ratios = [one / other for one, other in both if one and other]
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
+def time_of(row: dict[str, Any]) -> float | None:
+    value = row.get("modelled_us", row.get("warm", row).get("p50_us"))
+    return float(value) if value else None
+
+
+HEAD = ("task", "s", "trials", "start", "rejected", "kept", "n kept", "valid", "gain", "GPU busy", "GB", "GB all")
+
+
+def shown(row: dict[str, Any]) -> list[object]:
+    def figure(name: str, form: str) -> str | None:
+        return None if row[name] is None else format(row[name], form)
+
+    return [
+        row["task"], figure("wall_s", ".1f"), row["trials"], figure("start_s", ".1f"), figure("rejected_s", ".2f"),
+        figure("kept_s", ".1f"), row["kept"], figure("valid", ".0%"), figure("gain", ".2f"),
+        figure("gpu_busy", ".0%"), figure("driver_gb", ".2f"), figure("all_gb", ".2f"),
+    ]  # fmt: skip
+
+
+def aims(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """One line per aim, over all tasks of the run."""
+
+    def most(name: str, aim: float, words: str) -> str:
+        found = [row[name] for row in rows if row[name] is not None]
+        worst = max(found) if found else None
+        figure = f"{worst:.2f} s at most, {aim:g} asked" if worst is not None else "no such trial"
+        return verdict(words, worst <= aim if worst is not None else None, figure)
+
+    gains = [row["gain"] for row in rows if row["gain"] is not None]
+    judged = sum(row["trials"] for row in rows)
+    valid = sum(row["trials"] * (row["valid"] or 0.0) for row in rows) / judged if judged else None
+    middle = statistics.median(gains) if gains else None
+    return [
+        most("wall_s", AIM_RUN_S, "a run"),
+        most("rejected_s", AIM_REJECTED_S, "median rejected trial"),
+        most("kept_s", AIM_KEPT_S, "median kept trial"),
+        most("start_s", AIM_START_S, "start"),
+        verdict("median gain", middle >= AIM_GAIN if middle else None, f"{middle or 0:.2f}x, {AIM_GAIN} asked"),
+        verdict("valid", valid >= AIM_VALID if valid is not None else None, f"{valid or 0:.1%}, {AIM_VALID:.0%} asked"),
+    ]
+
+
+# --- problems from elsewhere ----------------------------------------------------------------------------------------
+
+
+def imported(root: Path, folder: Path) -> list[tuple[str, str]]:
+    """Import every NAME.py that has a NAME.cu; the tasks and their first kernels."""
+    found = []
+    for problem in sorted(folder.glob("*.py")):
+        kernel = problem.with_suffix(".cu")
+        if not kernel.is_file():
+            continue
+        words = [sys.executable, "-m", "evo", "import", "kernelbench", str(problem), "--name", problem.stem, "--json"]
+        done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+        if done.returncode:
+            say(f"{problem.name}: {done.stderr.strip()[-300:]}")
+            continue
+        shutil.copy(kernel, root / "kernels" / problem.stem / "ladder" / "00_plain.cu")
+        found.append((problem.stem, "ladder/00_plain.cu"))
+    if found:
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "problems")
+    return found
+
+
+def first_rungs(names: Sequence[str]) -> list[tuple[str, str]]:
+    tasks = sorted(path.parent.name for path in (ROOT / "kernels").glob("*/task.yaml"))
+    chosen = [name for name in tasks if not names or name in names]
+    return [(name, f"ladder/{min((ROOT / 'kernels' / name / 'ladder').glob('*.cu')).name}") for name in chosen]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    made = parser(__doc__ or "")
+    made.add_argument("--device", default="gpu:0")
+    made.add_argument("--arch", default="sm_89")
+    made.add_argument("--tasks", default="", help="comma-separated; all shipped ones by default")
+    made.add_argument("--problems", type=Path, metavar="FOLDER", help="NAME.py and NAME.cu pairs, imported first")
+    made.add_argument("--operators", default="rules")
+    made.add_argument("--iterations", type=int, default=45)
+    made.add_argument("--limit", type=int, default=120, help="seconds for one run")
+    made.add_argument("--seed", type=int, default=1)
+    made.add_argument("more", nargs="*", help="further options of evo iterate, after --")
+    args = made.parse_args(argv)
+    args.iterations = min(args.iterations, 5) if args.quick else args.iterations
+    rows: list[dict[str, Any]] = []
+    runs: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="evo-loop-") as scratch:
+        folder = Path(scratch)
+        root = repository(folder)
+        todo = first_rungs([name for name in args.tasks.split(",") if name])
+        todo += imported(root, args.problems) if args.problems else []
+        for task, start in todo:
+            ran = iterate(root, task, start, args, folder / f"cache-{task}")
+            runs.append(ran)
+            rows.append(figures(ran))
+            say(" ".join(str(cell) for cell in shown(rows[-1])))
+            if ran["exit"]:
+                say(ran["stderr"])
+            write_json(args.json, {"rows": rows, "runs": runs})
+    print(table(HEAD, [shown(row) for row in rows]))
+    for row in rows:
+        share = sum(value for name, value in row["stages_s"].items() if "." not in name) / row["wall_s"]
+        where = ", ".join(f"{name} {value:.1f}" for name, value in list(row["stages_s"].items())[:8])
+        print(f"{row['task']}: {where} s; {share:.0%} of the clock")
+    for line in aims(rows):
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

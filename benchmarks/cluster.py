@@ -46,7 +46,7 @@ def measured(spec: str, device: DeviceName, count: int, seed: int, slug: str) ->
         began = time.perf_counter()
         notes: list[str] = []
         with Fleet(open_site(parse_cluster(spec), device), note=notes.append) as fleet:
-            while not all(seat.name or seat.retired for seat in fleet.seats()):
+            while not all(slot.name or slot.retired for slot in fleet.slots()):
                 time.sleep(0.05)
             opened = time.perf_counter()
             # The parent first, as in a run, and at every station: inputs and the reference's answers are made there.

@@ -24,8 +24,7 @@ from evo.cuda.compile import Diagnostics, compile_source
 from evo.decide.capture_noise import ASSUMED, student_t
 from evo.decide.sequential import Between, NoiseFloor, gain_of, noise_floor, widened
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
-from evo.device.timing_types import BenchResult
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteGpu
 from evo.errors import HarnessFault
 from evo.evaluate.measure import BenchOptions, BenchRequest, control, measure
 from evo.evaluate.prepare import Failed, prepare
@@ -159,7 +158,7 @@ def calibrated(recorder: Recorder, arch: str, rounds: int) -> tuple[Line, list[t
                 case = BenchCase(program=known_work(n, arch), inputs=work_inputs(0))
                 options = replace(OPTIONS, samples=128, cold_samples=0)
                 request = BenchRequest(child=(case,), options=options)
-                result: BenchResult = recorder.call("bench", request, time_limit_s=60.0)
+                result = recorder.bench(request, time_limit_s=60.0)
                 assert result.child[0].warm is not None
                 points[n].append(result.child[0].warm.p50_us)
         return [(n, statistics.median(found)) for n, found in points.items()]
@@ -339,7 +338,7 @@ def cold_floor(recorder: Recorder, subject: Subject, rounds: int) -> list[float]
     for number in range(rounds):
         cases = subject.cases(number)
         request = BenchRequest(child=cases, parent=cases, options=watched)
-        result: BenchResult = recorder.call("bench", request, time_limit_s=60.0)
+        result = recorder.bench(request, time_limit_s=60.0)
         for ours, theirs in zip(result.child, result.parent, strict=True):
             if ours.cold is not None and theirs.cold is not None:
                 ratios.append(math.log(ours.cold.p50_us / theirs.cold.p50_us))
@@ -513,8 +512,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     made.add_argument("--seed", type=int, default=1)
     options = made.parse_args(arguments)
     clock = Clock(options.seconds)
-    with Worker(required_gpu(options.gpu)) as worker:
-        about: dict[str, str] = worker.call("describe", time_limit_s=120)
+    with RemoteGpu(required_gpu(options.gpu)) as gpu:
+        about = gpu.describe()
         row, arch = chip(about["chip"]), about["capability"]
         print(f"{about['gpu']}, driver {about['driver']}, kernels for {arch}")
         subjects = [
@@ -522,7 +521,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             rung_subject("rmsnorm", "20_vector", ("rows2k",), row, arch),
         ]
         figures, met = trial_run(
-            Recorder(worker), row, arch, subjects, quick=options.quick, clock=clock, seed=options.seed
+            Recorder(gpu), row, arch, subjects, quick=options.quick, clock=clock, seed=options.seed
         )
     figures |= {"environment": about, "elapsed_s": round(clock.seconds, 1)}
     write_json(options.json, figures)

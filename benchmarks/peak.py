@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from report import Clock, parser, required_gpu, run, say, table, write_json
 
-from evo.device.calibrate import Rate, calibrate
-from evo.device.worker import Worker
+from evo.device.calibrate import calibrate
+from evo.device.remote_device import RemoteGpu
+from evo.device.timing_types import Rate
 from evo.spec.chips import Chip, chip
 
 _SCALES = {
@@ -57,12 +58,12 @@ def rows(found: Mapping[str, Mapping[str, Rate]], row: Chip) -> list[list[object
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parser(__doc__.splitlines()[0]).parse_args(arguments)
     clock = Clock()
-    with Worker(required_gpu(options.gpu)) as worker:
-        about: dict[str, str] = worker.call("describe", time_limit_s=120)
+    with RemoteGpu(required_gpu(options.gpu)) as gpu:
+        about = gpu.describe()
         found: dict[str, dict[str, Rate]] = {}
         for arch in dict.fromkeys((about["capability"], "sm_89")):
             say(f"measuring with kernels for {arch}")
-            found[arch] = calibrate(worker, arch=arch, quick=options.quick)
+            found[arch] = calibrate(gpu, arch=arch, quick=options.quick)
     print(f"{about['gpu']}, driver {about['driver']}, {clock.seconds:.1f} s")
     print(table(["rate", "unit", *found, "table", "measured/table"], rows(found, chip(about["chip"]))))
     for rate in next(iter(found.values())).items():

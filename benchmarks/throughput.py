@@ -29,7 +29,7 @@ from recorder import Recorder
 from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, write_json
 
 from evo.device import DeviceName
-from evo.device.worker import OPENER
+from evo.device.remote_device import OPENER
 from evo.errors import HarnessFault
 from evo.evaluate.pipeline import Job, evaluate, evaluate_all
 from evo.evaluate.session import Workbench
@@ -148,8 +148,8 @@ def sweep(bench: Workbench, count: int, seed: int, *, sanitize: bool = False) ->
         raise HarnessFault(f"the parent, {rung}: {started.status}, {started.reason}", hint="see `evo check`")
     floor = bench.control(task, text, seed)
     say(f"  A/A control of the parent: sd {floor.sd:.3%} over {floor.pairs} pairs")
-    recorder = Recorder(bench.worker)
-    bench.worker = recorder  # type: ignore[assignment]
+    recorder = Recorder(bench.gpu)
+    bench.remote = bench.target = recorder  # type: ignore[assignment]
     found: list[Candidate] = []
     before = time.monotonic()
     for job, evaluation in evaluate_all(jobs, bench):

@@ -25,9 +25,9 @@ PACKAGE = ROOT / "evo"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "results"),
     ("files",),
-    ("spec", "cuda"),
-    ("decide", "sim", "records", "analysis"),
-    ("device",),
+    ("spec",),
+    ("cuda", "decide", "sim"),
+    ("device", "analysis", "records"),
     ("evaluate",),
     ("operators", "report"),
     ("search",),
@@ -146,6 +146,24 @@ def test_imports_point_upwards() -> None:
             if RANK.get(parts[1], len(LAYERS)) >= RANK[room]:
                 wrong.append(at(path, line, f"{room} imports {module}"))
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_two_files_import_each_other() -> None:
+    # Imports inside functions and under TYPE_CHECKING count: two such files still cannot be read apart.
+    sources_of = {module_of(path): path for path in sources()}
+    edges: dict[str, set[str]] = {}
+    for module, path in sources_of.items():
+        found = (next((part for part in prefixes(name) if part in sources_of), None) for name in imported_names(path))
+        edges[module] = {name for name in found if name is not None and name != module}
+    while leaves := [module for module, imports in edges.items() if not imports & edges.keys()]:
+        for module in leaves:
+            del edges[module]
+    while tops := edges.keys() - {name for imports in edges.values() for name in imports}:
+        for module in tops:  # what only imports a circle is not in it
+            del edges[module]
+    assert not edges, "\n".join(
+        f"{module} -> {sorted(imports & edges.keys())}" for module, imports in sorted(edges.items())
+    )
 
 
 def test_the_harness_hash_covers_what_evaluation_imports() -> None:

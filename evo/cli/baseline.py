@@ -33,7 +33,7 @@ def baseline(
     """Measure the library's backends one by one. Warm, cold and eager, each with its error; says which one to beat."""
     from evo.analysis.calibration import keep_baseline
     from evo.device import gpu_present, parse_device
-    from evo.device.worker import Worker
+    from evo.device.remote_device import RemoteGpu
     from evo.evaluate.library_baselines import baseline as measured
     from evo.spec.reference import load_reference
 
@@ -52,11 +52,11 @@ def baseline(
         )
     reference = load_reference(subject)
     found: list[CaseBaseline] = []
-    with Worker(name) as worker:
-        about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+    with RemoteGpu(name) as gpu:
+        about = gpu.describe()
         for one in cases:
             stage(f"rivals of {subject.name} at {one.name}")
-            found.append(measured(worker, reference, one, seed=seed))
+            found.append(measured(gpu, reference, one, seed=seed))
         stage("")
     values: dict[str, Json] = {one.case: one.kept() for one in found}
     try:

@@ -55,11 +55,11 @@ def choose_chip(word: str | None) -> Chip:
 def chip_of_gpu(index: str) -> Chip:
     """The row of a GPU of this machine, asked in a worker process."""
     from evo.device import DeviceName
-    from evo.device.worker import Worker
+    from evo.device.remote_device import RemoteGpu
     from evo.spec.chips import chip
 
-    with Worker(DeviceName("gpu", index)) as worker:
-        about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+    with RemoteGpu(DeviceName("gpu", index)) as gpu:
+        about = gpu.describe()
     return chip(about["chip"])
 
 

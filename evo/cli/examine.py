@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evo.cli.session import Session
-from evo.errors import EvoError, HarnessFault
+from evo.errors import CandidateFailed, EvoError, HarnessFault
 
 if TYPE_CHECKING:
     from evo.cuda.compile import Binary
@@ -215,8 +215,8 @@ def _launched(kind: str, which: str) -> str:
     """Run a kernel of one warp on a device and compare its output. Raises EvoError where that fails."""
     import numpy as np
 
-    from evo.device import Argument, BoundLaunch, Buffer, DeviceName, Program, RunRequest, RunResult
-    from evo.device.worker import Crashed, TimedOut, Worker
+    from evo.device import Argument, BoundLaunch, Buffer, DeviceName, Program, RunRequest
+    from evo.device.remote_device import open_remote
     from evo.spec.launch import Launch
 
     name = DeviceName(kind, which)
@@ -229,11 +229,11 @@ def _launched(kind: str, which: str) -> str:
         outputs=(Buffer(name="out", dtype="float32", dims=(32,)),),
         scratch=(),
     )
-    with Worker(name) as worker:
-        about: dict[str, str] = worker.call("describe", time_limit_s=_LIMIT_S)
+    with open_remote(name) as device:
+        about = device.describe(time_limit_s=_LIMIT_S)
         try:
-            result: RunResult = worker.call("run", RunRequest(program=program, inputs={}), time_limit_s=_LIMIT_S)
-        except (TimedOut, Crashed) as failure:
+            result = device.run(RunRequest(program=program, inputs={}), time_limit_s=_LIMIT_S)
+        except CandidateFailed as failure:
             raise HarnessFault(f"{name}: a trivial kernel failed: {failure}", hint="reinstall evo-kernels") from None
     if result.faults or not np.array_equal(result.outputs[0]["out"], 2.0 * np.arange(32)):
         said = result.faults[0].message if result.faults else "its output is not what was computed"

@@ -237,7 +237,7 @@ def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> t
     inputs = workbench.reference(subject.task).inputs(case, seed)
     request = RunRequest(program=prepared.programs[case.name], inputs=inputs, check_races=False)
     stage(f"count {case.name}")
-    result: RunResult = workbench.checker.call("run", request, time_limit_s=120.0)
+    result = workbench.checker.run(request, time_limit_s=120.0)
     stage("")
     return request.program, result
 

@@ -122,12 +122,12 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
 
     On a GPU a case may be too large for the simulator, and the rest of the profile is still worth having.
     """
-    from evo.device.worker import Crashed, TimedOut
+    from evo.errors import Crashed, TimedOut
     from evo.evaluate.gate import fault_reason
 
     stage(f"count {found.case.name}")
     try:
-        result: RunResult = workbench.checker.call("run", request, time_limit_s=_COUNT_LIMIT_S)
+        result = workbench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
     except TimedOut as late:
         words = f"still counting after {late.seconds:g} s: choose a smaller --case, or --no-count"
         if workbench.device.kind == "gpu":
@@ -158,8 +158,8 @@ def _add_counts(
 
 def _measured(request: RunRequest, index: str) -> Measured | Unavailable:
     """Nsight Compute around a process that launches the sequence once."""
-    from evo.device.worker import child_environment
     from evo.evaluate.profile import measure
+    from evo.spec.child_process import child_environment
 
     stage("nsight compute")
     with tempfile.TemporaryDirectory(prefix="evo-profile-") as folder:

@@ -34,7 +34,7 @@ def calibrate(device: str, *, quick: bool, json: bool) -> int:
     from evo.analysis.calibration import keep_rates
     from evo.device import gpu_present, parse_device
     from evo.device.calibrate import calibrate as measure
-    from evo.device.worker import Worker
+    from evo.device.remote_device import RemoteGpu
     from evo.spec.chips import chip
 
     name = parse_device("gpu:0" if device == "auto" else device)
@@ -43,11 +43,11 @@ def calibrate(device: str, *, quick: bool, json: bool) -> int:
         raise DeviceMissing(
             what, hint="calibrate on a machine with an NVIDIA GPU: evo doctor --calibrate --device gpu:0"
         )
-    with Worker(name) as worker:
-        about: dict[str, str] = worker.call("describe", time_limit_s=120.0)
+    with RemoteGpu(name) as gpu:
+        about = gpu.describe()
         row = chip(about["chip"])
         say(f"calibrating {about.get('gpu', row.name)}: some ten seconds")
-        rates = measure(worker, quick=quick)
+        rates = measure(gpu, quick=quick)
     values: dict[str, Json] = {key: rate.to_json() for key, rate in rates.items()}
     path = keep_rates(row.slug, about, values, datetime.now(UTC))
     if json:

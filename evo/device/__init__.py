@@ -1,22 +1,21 @@
 """What a device runs: programs, and what comes back. Two kinds stand behind it: `gpu` (CuPy), `sim` (PTX on the CPU).
 
 A Program is one variant at one case: binaries, bound launches, buffers. Everything here is picklable, because programs
-run in a child process that can be killed (`evo.device.worker`).
+run in a child process that can be killed (`evo.device.remote_device`). `evo.device.protocol` says what is asked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.cuda.compile import Binary
-from evo.device.output_extremes import Folded
+from evo.device.output_extremes import Extreme, Extremes
 from evo.errors import DeviceMissing, UsageError
 from evo.results import CaseBench, Fault
-from evo.spec.chips import CHIPS, Chip, chip
+from evo.spec.chips import CHIPS, chip
 from evo.spec.launch import Launch, Workspace
 
 Array = NDArray[np.generic]
@@ -126,13 +125,28 @@ class BenchCase:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecondLook:
-    """One more run of a bench case, on other blocks than its estimate: a fault, or its row and what was written.
+class SampleRequest:
+    """Run `blocks` blocks of a bench case, drawn by the seed `draw`, or all of them (None), with races checked.
 
-    places: per output, the flat indices of the elements that were, in rising order; values: theirs. share: of the
-    output that got least, over what the blocks that ran were due. whole: all blocks ran, or others would not change
-    the fault. doubtful: these blocks may not stand for the others, or all of them take little time. work: warp
-    instructions that all blocks of all launches would execute. blocks: how many the last launch has.
+    budget: warp instructions that a launch may execute; None: the usual number.
+    """
+
+    case: BenchCase
+    draw: int
+    blocks: int | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRun:
+    """What a SampleRequest left behind: a fault, or a modelled time (`row`) and what the blocks wrote.
+
+    whole: all blocks ran, or others would not change the fault.
+    places: per output, the flat indices of the elements that were written, in rising order; values: theirs.
+    share: of the output that got least, over what the blocks that ran were due.
+    doubtful: these blocks may not stand for the others, or all of them take little time.
+    work: warp instructions that all blocks of all launches would execute.
+    blocks: how many the last launch has.
     """
 
     whole: bool
@@ -147,17 +161,35 @@ class SecondLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WideLook:
-    """Numbers alone, of as many blocks as can be afforded: a fault, or each output folded over places alike.
+class ExtremesRequest:
+    """Run a bench case for its numbers alone: `blocks` blocks, drawn by the seed `draw`, or all (None).
 
-    whole: all blocks ran. unwritten: an output of which a whole grid left elements out, and how many.
-    short: in words, that blocks write less of an output than they are due, though all of them write alike. share: of
-    the output that got least, over what the blocks that ran were due. place: of the element that was asked for.
+    A GPU runs all blocks in any case, without a budget.
+    groups: of each place along the outputs' first axis, which have the same inputs, from 0; -1 leaves a place out;
+    None: all differ. find: a value of an earlier answer, whose place in the output is asked for instead.
+    """
+
+    case: BenchCase
+    draw: int
+    blocks: int | None = None
+    budget: int | None = None
+    groups: NDArray[np.int64] | None = None
+    find: Extreme | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputExtremes:
+    """What an ExtremesRequest left behind: a fault, or the extremes of each output.
+
+    whole: all blocks ran. unwritten: an output of which a whole grid left elements out: its name, the flat index of the
+    first one, how many. short: in words, that blocks write less of an output than they are due, though all of them
+    write alike. share: of the output that got least, over what the blocks that ran were due. place: flat index of the
+    value that was to be found.
     """
 
     whole: bool
     fault: Fault | None = None
-    folded: dict[str, Folded] = field(default_factory=dict)
+    extremes: dict[str, Extremes] = field(default_factory=dict)
     unwritten: tuple[str, int, int] | None = None
     short: str | None = None
     share: float = 1.0
@@ -173,37 +205,6 @@ class DeviceName:
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.which}"
-
-
-class Device(Protocol):
-    """A device, as it lives in the worker process."""
-
-    name: DeviceName
-    chip: Chip
-
-    def describe(self) -> dict[str, str]:
-        """Driver, clock policy and whatever else belongs in an Environment's detail."""
-        ...
-
-    def run(self, request: RunRequest) -> RunResult: ...
-
-
-class EstimatingDevice(Device, Protocol):
-    """A device whose times are modelled."""
-
-    def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault: ...
-
-    def look_again(self, case: BenchCase, draw: int, blocks: int | None, budget: int | None) -> SecondLook: ...
-
-    def look_widely(
-        self,
-        case: BenchCase,
-        draw: int,
-        blocks: int | None,
-        budget: int | None,
-        kinds: NDArray[np.int64] | None,
-        seek: tuple[str, int] | None = None,
-    ) -> WideLook: ...
 
 
 def parse_device(text: str) -> DeviceName:

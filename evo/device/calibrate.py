@@ -1,21 +1,16 @@
 """Sustained rates of the GPU at hand, measured: what `hardware`'s chip rows say from tables.
 
 Every rate is work counted by hand over time between events, of kernels that are compiled like any variant and do one
-thing only. This is the caller's side; `evo.device.gpu_rates` times them in the worker's child, which owns the GPU.
+thing only. This is the caller's side; `evo.device.gpu_rates` times them in the child process that owns the GPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 from evo.cuda.compile import Binary, Diagnostics, compile_source
 from evo.device import DeviceName
+from evo.device.remote_device import RemoteGpu
+from evo.device.timing_types import Rate
 from evo.errors import HarnessFault, UsageError
-from evo.results import Json
-
-if TYPE_CHECKING:
-    from evo.device.worker import Worker
 
 CHAINS = 8  # independent chains of a thread, which hide the pipe's latency
 UNROLL = 4
@@ -150,19 +145,7 @@ extern "C" __global__ void empty() {}
 _TEXT = _HEAD + _MMA + _SCALAR + _MEMORY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """One measured figure in SI units, and the condition that it holds under."""
-
-    value: float
-    unit: str
-    condition: str
-
-    def to_json(self) -> dict[str, Json]:
-        return {"value": float(f"{self.value:.6g}"), "unit": self.unit, "condition": self.condition}
-
-
-def calibrate(device: DeviceName | Worker, *, arch: str = "native", quick: bool = False) -> dict[str, Rate]:
+def calibrate(device: DeviceName | RemoteGpu, *, arch: str = "native", quick: bool = False) -> dict[str, Rate]:
     """Measure the rates of a GPU; some 10 s, a quarter of that with quick. Holds the GPU's lock while it measures.
 
     Keys: mma_f16_flop_per_s, fp32_flop_per_s, exp_per_s (2**x), dram_copy_bytes_per_s (read + written),
@@ -172,17 +155,13 @@ def calibrate(device: DeviceName | Worker, *, arch: str = "native", quick: bool 
 
     Raises: UsageError for a simulator, DeviceMissing without a GPU, HarnessFault for anything else.
     """
-    from evo.device.worker import Worker
-
     if isinstance(device, DeviceName):
         _require_gpu(device)
-        with Worker(device) as worker:
-            return calibrate(worker, arch=arch, quick=quick)
-    _require_gpu(device.device)
-    about: dict[str, str] = device.call("describe", time_limit_s=_LIMIT_S)
+        with RemoteGpu(device) as gpu:
+            return calibrate(gpu, arch=arch, quick=quick)
+    about = device.describe(time_limit_s=_LIMIT_S)
     binary = rate_kernels(about["capability"] if arch == "native" else arch)
-    found: dict[str, Rate] = device.call("calibrate", binary, quick, time_limit_s=_LIMIT_S)
-    return found
+    return device.calibrate(binary, quick, time_limit_s=_LIMIT_S)
 
 
 def rate_kernels(arch: str) -> Binary:

@@ -1,28 +1,20 @@
-"""The worker's child process: opens the device and answers requests until the parent is gone.
-
-Started as `python -m evo.device.child`; everything it says to the parent goes through the socket it was handed.
-"""
+"""The child's side of `evo.device.calls`: opens an object and answers calls of its methods until the driver is gone."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
 import os
-import signal
-import socket
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from evo.device import DeviceName
-from evo.device.pipe import Closed, receive, send
-from evo.device.worker import Crashed, TimedOut
-from evo.errors import EvoError, HarnessFault
+from evo.device.calls import Call, LockState, Raised, Returned, packed, unpacked
+from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
+from evo.spec.child_main import die_with_driver, find_entry
+from evo.spec.connection import Closed, Connection
 
 _COLLECT_AFTER = 20_000  # objects
 
@@ -45,42 +37,37 @@ def open_device(name: DeviceName) -> Any:
     return GpuDevice(name)
 
 
-def serve(arguments: list[str]) -> None:
-    """Child side: open the device, then answer requests until the parent is gone."""
-    descriptor, parent, kind, which, opener = arguments
-    pipe = socket.socket(fileno=int(descriptor))
-    _bind_to_parent(int(parent))
-    _limit(kind)
-    with contextlib.suppress(Closed):
-        device: Any = None
-        with _answering(pipe, lambda: False) as reply:
-            module, _, function = opener.partition(":")
-            device = getattr(import_module(module), function)(DeviceName(kind, which))
-            if hasattr(device, "notify"):
-                device.notify = lambda state: send(pipe, (state, None, False))
-            if kind == "sim":  # a kernel's translation is many small objects, none of them garbage
-                gc.freeze()
-                gc.set_threshold(_COLLECT_AFTER)
-            reply(None)
-        while device is not None:
-            method, args = receive(pipe, float("inf"))
-            with _answering(pipe, lambda: bool(getattr(device, "spent", False))) as reply:
-                known = method != "health" or hasattr(device, "health")  # a device may have nothing to check
-                reply(getattr(device, method)(*args) if known else None)
-    os._exit(0)  # the parent is gone or done with us: no time for atexit handlers of a broken CUDA context
+def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
+    """Open the object, then answer calls. It may say `spent` (replace this process) and take a `notify`."""
+    die_with_driver()
+    _limit_memory(kind)
+    opened: Any = None
+    with _answering(connection, lambda: False) as reply:
+        opened = find_entry(opener)(DeviceName(kind, which))
+        if hasattr(opened, "notify"):
+            opened.notify = lambda state: connection.send(packed(LockState(waiting=state == "waiting")))
+        if kind == "sim":  # a kernel's translation is many small objects, none of them garbage
+            gc.freeze()
+            gc.set_threshold(_COLLECT_AFTER)
+        reply(None)
+    while opened is not None:
+        call = unpacked(connection.receive())
+        assert isinstance(call, Call)
+        with _answering(connection, lambda: bool(getattr(opened, "spent", False))) as reply:
+            reply(getattr(opened, call.method)(*call.arguments, **(call.named or {})))
 
 
 @contextlib.contextmanager
-def _answering(pipe: socket.socket, spent: Callable[[], bool]) -> Iterator[Callable[[object], None]]:
-    """Send what the body replies, or the exception it raises, told apart as the variant's or the harness's."""
+def _answering(connection: Connection, spent: Callable[[], bool]) -> Iterator[Callable[[object], None]]:
+    """Send what the body replies, or the exception it raises, told apart as the candidate's or the harness's."""
     try:
-        yield lambda value: send(pipe, ("ok", value, spent()))
+        yield lambda value: connection.send(packed(Returned(value, spent())))
     except Closed:
         raise
     except (EvoError, TimedOut, Crashed) as error:
-        send(pipe, ("error", error, spent() or isinstance(error, Crashed)))
-    except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, it is not the variant's
-        send(pipe, ("error", _harness_fault(error), True))
+        connection.send(packed(Raised(error, spent() or isinstance(error, Crashed))))
+    except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, it is not the candidate's
+        connection.send(packed(Raised(_harness_fault(error), spent=True)))
 
 
 def _harness_fault(error: Exception) -> HarnessFault:
@@ -96,34 +83,11 @@ def _harness_fault(error: Exception) -> HarnessFault:
     )
 
 
-def _bind_to_parent(parent: int) -> None:
-    """Make sure that this process ends when its parent does, even in the middle of a kernel."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:  # it died before we asked
-        os._exit(0)
-
-    def watch() -> None:  # for systems without PDEATHSIG, and parents that lose the spawning thread
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _limit(kind: str) -> None:
+def _limit_memory(kind: str) -> None:
     import resource
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if kind == "sim":  # CUDA maps far more address space than it uses, so a GPU child gets no such limit
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         bound = max(memory, 16 * 2**30)
         resource.setrlimit(resource.RLIMIT_AS, (bound if hard < 0 else min(bound, hard), hard))
-
-
-if __name__ == "__main__":
-    serve(sys.argv[1:])

@@ -1,31 +1,39 @@
-"""The `gpu:` device, over CuPy: runs Programs under guards and poison, and times them. Lives in the worker's child."""
+"""The `gpu:` device, over CuPy: runs Programs under guards and poison, and times them. Lives in a child process."""
 
 from __future__ import annotations
 
 import secrets
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from evo.cuda.compile import Binary
-from evo.device import Arrays, RunRequest, RunResult
-from evo.device.calibrate import Rate
+from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult
 from evo.device.gpu_context import GpuContext
+from evo.device.gpu_library import time_library
+from evo.device.gpu_library_pairs import compare_with_library
 from evo.device.gpu_load import KernelFault, Sequence, mostly_free
 from evo.device.gpu_memory import Arena
 from evo.device.gpu_rates import measure_rates
-from evo.device.gpu_rival_pairs import pair_rivals
-from evo.device.gpu_rivals import measure_rivals, time_rivals
 from evo.device.gpu_timing import Bench
-from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, RivalFigures, RivalPairs
+from evo.device.protocol import TimingDevice
+from evo.device.timing_types import (
+    BenchOptions,
+    BenchRequest,
+    BenchResult,
+    LibraryCase,
+    LibraryPairs,
+    LibraryTimes,
+    Rate,
+)
+from evo.device.whole_grid import whole_grid_extremes
 from evo.errors import HarnessFault
-from evo.results import Fault, FaultKind, Timing
+from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 
 
-class GpuDevice(GpuContext):
+class GpuDevice(GpuContext, TimingDevice):
     """What is asked of a GPU: runs of programs, measurements, calibration."""
 
     def run(self, request: RunRequest) -> RunResult:
@@ -45,23 +53,21 @@ class GpuDevice(GpuContext):
             found = Bench(self, request).measure()
             return replace(found, held_s=time.perf_counter() - started)
 
-    def rivals(
-        self, folder: str, axes: dict[str, int], inputs: Arrays, options: BenchOptions | None = None
-    ) -> dict[str, Timing | str]:
-        with self.locked(exclusive=True):
-            return time_rivals(self, Path(folder), axes, inputs, options or BenchOptions())
+    def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
+        """Run the whole grid, and reduce all outputs."""
+        return whole_grid_extremes(self, request)
 
-    def baseline(
-        self, folder: str, axes: dict[str, int], inputs: Arrays, options: BenchOptions
-    ) -> dict[str, RivalFigures | str]:
+    def time_library(
+        self, library: LibraryCase, options: BenchOptions, thorough: bool = False
+    ) -> dict[str, LibraryTimes | str]:
         with self.locked(exclusive=True):
-            return measure_rivals(self, Path(folder), axes, inputs, options)
+            return time_library(self, library, options, thorough)
 
-    def versus(
-        self, request: BenchRequest, folder: str, axes: dict[str, int], pairs: int
-    ) -> dict[str, RivalPairs | str]:
+    def compare_with_library(
+        self, request: BenchRequest, library: LibraryCase, pairs: int
+    ) -> dict[str, LibraryPairs | str]:
         with self.timing():
-            return pair_rivals(self, request, Path(folder), axes, pairs)
+            return compare_with_library(self, request, library, pairs)
 
     def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
         with self.locked(exclusive=True):

@@ -24,9 +24,8 @@ from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
-from evo.device.timing_types import BenchRequest, Stages, sequences_per_sample
-from evo.device.worker import Crashed
-from evo.errors import HarnessFault
+from evo.device.timing_types import BenchRequest, Side, Stages, sequences_per_sample
+from evo.errors import CandidateFailed, Crashed, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 
@@ -38,19 +37,20 @@ SHORT_SAMPLES = 3
 BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
 
 
-class Diverged(Exception):
-    """Timed launches gave other outputs than the verified ones."""
+class Diverged(CandidateFailed):
+    """Timed launches of one side gave other outputs than the verified ones."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, side: Side) -> None:
         super().__init__(fault.message)
         self.fault = fault
+        self.side = side
 
 
 @dataclass(slots=True)
-class Side:
+class TimedVariant:
     """One variant at one case: its graphs, what each input set must give, and its samples."""
 
-    label: str
+    which: Side
     case: BenchCase
     sequences: list[Sequence]
     expected: list[int] = field(default_factory=list)
@@ -73,7 +73,7 @@ class CaseTimer:
         stages: Stages,
         *,
         capture: int = 0,
-        before: Mapping[str, Side] | None = None,
+        before: Mapping[Side, TimedVariant] | None = None,
         aside: SetAside | None = None,
     ) -> None:
         """capture: its number, where each has modules of its own. before: the sides of the capture before this one.
@@ -85,9 +85,9 @@ class CaseTimer:
         self.clock_mhz: float | None = None  # over the latest block
         self.random = random.SystemRandom()  # what is checked when must not follow from a seed
         self.values_at = list(range(INPUT_SETS))  # which set's values lie at each set's addresses
-        sides = [("child", request.child[index])]
+        sides = [(Side.CANDIDATE, request.child[index])]
         if request.parent:
-            sides.append(("parent", request.parent[index]))
+            sides.append((Side.PARENT, request.parent[index]))
         if request.options.swap:
             sides.reverse()
         case = request.child[index]
@@ -101,14 +101,14 @@ class CaseTimer:
         for number in range(OUTPUT_SETS):
             for name, (dtype, dims) in self.outputs.items():
                 sizes[f"{name}@{number}"] = math.prod(dims) * dtype.itemsize
-        for label, side in sides:
-            sizes |= {f"{label}.{s.name}": s.size_bytes for s in side.program.scratch}
+        for which, timed in sides:
+            sizes |= {f"{which}.{s.name}": s.size_bytes for s in timed.program.scratch}
         with stages.time("inputs"):
             self.arena = Arena(sizes, device.tools, key=self.random.getrandbits(63))
             for number, arrays in enumerate(self.inputs):
                 for name, array in arrays.items():
                     self.arena.upload(f"{name}#{number}", array)
-        self.sides = {label: self._side(label, side) for label, side in sides}
+        self.sides = {which: self._side(which, timed) for which, timed in sides}
         with stages.time("capture"), self._inputs_in(aside):
             self._capture(before or {})
 
@@ -127,57 +127,57 @@ class CaseTimer:
         given = [case.inputs, *self.request.others.get(self.name, ())]
         return [given[number % len(given)] for number in range(INPUT_SETS)]
 
-    def _side(self, label: str, case: BenchCase) -> Side:
+    def _side(self, which: Side, case: BenchCase) -> TimedVariant:
         with self.stages.time("load"):
-            copy = f"{label} {self.capture}" if self.request.options.captures > 1 else ""
+            copy = f"{which} {self.capture}" if self.request.options.captures > 1 else ""
             loaded = self.device.load(case.program, copy)
         sequences = []
         for number in range(CYCLE):
             addresses = {name: self.arena.address(f"{name}#{number % INPUT_SETS}") for name in self.inputs[0]}
             addresses |= {name: self.arena.address(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs}
-            addresses |= {s.name: self.arena.address(f"{label}.{s.name}") for s in case.program.scratch}
+            addresses |= {s.name: self.arena.address(f"{which}.{s.name}") for s in case.program.scratch}
             sequences.append(Sequence(case.program, loaded, addresses))
-        side = Side(label, case, sequences)
+        side = TimedVariant(which, case, sequences)
         with self._running(side), self.stages.time("verify"):
             self._verify(side)
         return side
 
     @contextlib.contextmanager
-    def _running(self, side: Side) -> Iterator[None]:
+    def _running(self, side: TimedVariant) -> Iterator[None]:
         """CUDA errors inside are this side's: a fault of the child, or a parent that should not be a parent."""
         try:
             with blamed_on(side.sequences[0].names):
                 yield
         except KernelFault as error:
-            if side.label == "child":
+            if side.which is Side.CANDIDATE:
                 raise Crashed(f"{error.fault.message} while it was timed, case {self.name}") from None
             hint = "demote it: it passed its gate once and faults now"
             raise HarnessFault(f"the parent: {error.fault.message}, case {self.name}", hint=hint) from None
 
-    def _verify(self, side: Side) -> None:
+    def _verify(self, side: TimedVariant) -> None:
         """One launch per input set on poisoned outputs: what every timed launch on that set must repeat."""
         for number in range(INPUT_SETS):
             self._poison()
             for space in side.case.program.scratch:  # nothing is left of an earlier launch that could be replayed
-                self.arena.fill(f"{side.label}.{space.name}", POISON_NAN)
+                self.arena.fill(f"{side.which}.{space.name}", POISON_NAN)
             with self.device.stream:
                 side.sequences[number].execute(self.device.stream)
             side.expected.append(self._digest(number))
-            if number == 0 and side.label == "child":
+            if number == 0 and side.which is Side.CANDIDATE:
                 self._hold_to_verified(side)
 
-    def _hold_to_verified(self, side: Side) -> None:
+    def _hold_to_verified(self, side: TimedVariant) -> None:
         for name, wanted in self.request.expected.get(self.name, {}).items():
             dtype, dims = self.outputs[name]
             got = self.arena.download(f"{name}@0", dtype, dims)
             if not np.array_equal(got.view(np.uint8), np.ascontiguousarray(wanted).view(np.uint8)):
-                raise Diverged(self._divergence(side, f"{name} differs from the verified output before timing"))
+                raise self._diverged(side, f"{name} differs from the verified output before timing")
 
-    def _capture(self, before: Mapping[str, Side]) -> None:
+    def _capture(self, before: Mapping[Side, TimedVariant]) -> None:
         """Graphs of every side; with sides before these, of as many launches, and their samples are taken over."""
         if before:
-            for label, side in self.sides.items():
-                old = before[label]
+            for which, side in self.sides.items():
+                old = before[which]
                 side.per_graph, side.block_samples = old.per_graph, old.block_samples
                 side.warm, side.cold = old.warm, old.cold
                 self._final_graphs(side)
@@ -193,13 +193,13 @@ class CaseTimer:
             side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / (each * count))))
             self._final_graphs(side)
 
-    def _final_graphs(self, side: Side) -> None:
+    def _final_graphs(self, side: TimedVariant) -> None:
         count = side.per_graph
         with self._running(side):
             rounds = [[number] for number in range(CYCLE)] if count == 1 else [range(count)]
             side.graphs = [self._graph(side, numbers) for numbers in rounds]
 
-    def _graph(self, side: Side, numbers: Any) -> Any:
+    def _graph(self, side: TimedVariant, numbers: Any) -> Any:
         stream = self.device.stream
         with stream:
             stream.begin_capture()
@@ -227,12 +227,12 @@ class CaseTimer:
         stream.synchronize()
         return [cupy.cuda.get_elapsed_time(start, end) * 1000 for start, end in events]
 
-    def block(self, side: Side, most: int = BLOCK_SAMPLES) -> list[float]:
+    def block(self, side: TimedVariant, most: int = BLOCK_SAMPLES) -> list[float]:
         """One warm block: poison, one untimed replay, samples, and a look at what the last launch wrote."""
         with self._running(side):
             return self._block(side, min(side.block_samples, most))
 
-    def _block(self, side: Side, samples: int) -> list[float]:
+    def _block(self, side: TimedVariant, samples: int) -> list[float]:
         self._poison()
         stream = self.device.stream
         graphs = side.graphs
@@ -248,7 +248,7 @@ class CaseTimer:
         self._audit(side)
         return [value / side.per_graph for value in taken]
 
-    def _audit(self, side: Side) -> None:
+    def _audit(self, side: TimedVariant) -> None:
         """Values at other addresses, a random number of launches, and a look at what the last one wrote."""
         self._move_values()
         first = self.random.randrange(CYCLE)
@@ -267,7 +267,7 @@ class CaseTimer:
                 self.arena.copy(to, of)
         self.values_at = [*self.values_at[1:], self.values_at[0]]
 
-    def cold_block(self, side: Side, count: int) -> list[float]:
+    def cold_block(self, side: TimedVariant, count: int) -> list[float]:
         stream = self.device.stream
         numbers = cycle(range(CYCLE))
         last = (count - 1) % CYCLE
@@ -282,13 +282,14 @@ class CaseTimer:
             self._check(side, last)
         return taken
 
-    def _check(self, side: Side, number: int) -> None:
+    def _check(self, side: TimedVariant, number: int) -> None:
         if self._digest(number) != side.expected[self.values_at[number % INPUT_SETS]]:
-            raise Diverged(self._divergence(side, "a timed launch gave other outputs than the verified ones"))
+            raise self._diverged(side, "a timed launch gave other outputs than the verified ones")
 
-    def _divergence(self, side: Side, what: str) -> Fault:
-        message = f"case {self.name}: {side.label}: {what}"
-        return Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel=side.sequences[0].names, message=message)
+    def _diverged(self, side: TimedVariant, what: str) -> Diverged:
+        message = f"case {self.name}: {side.which}: {what}"
+        fault = Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel=side.sequences[0].names, message=message)
+        return Diverged(fault, side.which)
 
     def _poison(self) -> None:
         for number in range(OUTPUT_SETS):

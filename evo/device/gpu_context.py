@@ -24,12 +24,12 @@ _MAX_MODULES = 64
 
 
 class GpuContext:
-    """One GPU. `spent` is set once its context is lost: the worker then replaces the process."""
+    """One GPU. `spent` is set once its context is lost: the process is then replaced."""
 
     def __init__(self, name: DeviceName) -> None:
         self.name = name
         self.spent = False
-        self.notify: Callable[[str], object] = str  # the worker puts its own here
+        self.notify: Callable[[str], object] = str  # whose process this is puts its own here
         index = int(name.which)
         try:
             count = runtime.getDeviceCount()
@@ -70,14 +70,13 @@ class GpuContext:
             **self.monitor.describe(),
         }
 
-    def health(self) -> str:
+    def health(self) -> None:
         """A known kernel on fresh memory. Raises HarnessFault when the answer is wrong."""
         arena = Arena({"probe": 4096}, self.tools, key=1)
         data = np.arange(1024, dtype=np.uint32)
         arena.upload("probe", data)
         if not np.array_equal(arena.download("probe", data.dtype, data.shape), data) or arena.broken():
             raise HarnessFault(f"{self.product} returns wrong data", hint="check the GPU's ECC counters and Xid log")
-        return "ok"
 
     def load(self, program: Program, copy: str = "") -> Loaded:
         """The program's module in this context; each `copy` is one of its own, at another address."""

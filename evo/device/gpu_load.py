@@ -18,7 +18,7 @@ from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.cuda.compile import Binary
 from evo.device import Argument, Program
-from evo.errors import DeviceMissing, HarnessFault
+from evo.errors import CandidateFailed, DeviceMissing, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
 from evo.spec.launch import Launch
@@ -45,7 +45,7 @@ _FAULTS = {
 }
 
 
-class KernelFault(Exception):
+class KernelFault(CandidateFailed):
     """A CUDA error that a variant caused, as a Fault. `sticky`: the context is lost."""
 
     def __init__(self, fault: Fault, sticky: bool) -> None:

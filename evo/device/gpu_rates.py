@@ -1,4 +1,4 @@
-"""Timing the calibration kernels of `evo.device.calibrate` on the GPU at hand. Lives in the worker's child."""
+"""Timing the calibration kernels of `evo.device.calibrate` on the GPU at hand. Lives in a child process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from cupy.cuda import driver, runtime  # driver is an attribute, not a module of
 from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.cuda.compile import Binary
-from evo.device.calibrate import CHAINS, MMA_FLOP, UNROLL, Rate
+from evo.device.calibrate import CHAINS, MMA_FLOP, UNROLL
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_load import cuda_trouble, load
+from evo.device.timing_types import Rate
 
 _THREADS = 256
 _SUSTAIN_S = 0.5  # a power limit shows within some hundred milliseconds of load

@@ -19,12 +19,12 @@ import numpy as np
 
 from evo.decide.sequential import P99_SAMPLES, Sequential
 from evo.device.clock_pairs import OwnClock, clock_ratio, same_clock
-from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, Side
+from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, TimedVariant
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
-from evo.device.timing_types import BenchRequest, BenchResult, Pace, Stages, settled, timer_step_us, timing_of
+from evo.device.timing_types import BenchRequest, BenchResult, Pace, Side, Stages, settled, timer_step_us, timing_of
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Clocks, Fault, FaultKind, Verdict
 
@@ -47,7 +47,7 @@ class Bench:
         self.most = BLOCK_SAMPLES  # samples of a block; few while the child looks like a clear loser
         self.cycles: list[dict[str, float]] = []
         self.dropped = 0
-        self.own_clocks: dict[tuple[str, str], OwnClock] = {}  # by case and side
+        self.own_clocks: dict[tuple[str, Side], OwnClock] = {}  # by case and side
         self.at_own_clocks = 0  # pairs whose halves ran at different clocks, each at its side's own
         self.verdict: Verdict | None = None
         self.readings: list[Reading] = []  # of the pairs' blocks, in the order taken
@@ -62,7 +62,7 @@ class Bench:
                 self.aside = aside
                 return self._measure()
         except Diverged as found:
-            if found.fault.message.partition(": ")[2].startswith("parent"):
+            if found.side is Side.PARENT:
                 raise HarnessFault(
                     found.fault.message, hint="demote the parent: it no longer does what it did"
                 ) from None
@@ -90,7 +90,7 @@ class Bench:
         for timer in self.timers:
             if broken := timer.arena.broken():
                 message = f"case {timer.name}: written past the ends of {', '.join(broken)} while timed"
-                raise Diverged(Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="", message=message))
+                raise Diverged(Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="", message=message), Side.CANDIDATE)
 
     def _capture_anew(self, number: int) -> None:
         """Other buffers, modules and graphs; the samples so far are kept."""
@@ -138,20 +138,20 @@ class Bench:
         else:
             self.most = BLOCK_SAMPLES
 
-    def _block(self, timer: CaseTimer, side: Side) -> list[float]:
+    def _block(self, timer: CaseTimer, side: TimedVariant) -> list[float]:
         taken = timer.block(side, self.most)
-        self._own_clock(timer, side.label).add(timer.clock_mhz)
+        self._own_clock(timer, side.which).add(timer.clock_mhz)
         return taken
 
-    def _own_clock(self, timer: CaseTimer, label: str) -> OwnClock:
-        return self.own_clocks.setdefault((timer.name, label), OwnClock())
+    def _own_clock(self, timer: CaseTimer, which: Side) -> OwnClock:
+        return self.own_clocks.setdefault((timer.name, which), OwnClock())
 
     def _clearly_lost(self, recent: dict[int, list[float]]) -> bool:
         """Whether the child was much slower in some case, round after round of the warm-up."""
         if not self.request.parent:
             return False
         for timer in self.timers:
-            ours, theirs = (recent[id(timer.sides[label])][-LOST_ROUNDS:] for label in ("child", "parent"))
+            ours, theirs = (recent[id(timer.sides[which])][-LOST_ROUNDS:] for which in (Side.CANDIDATE, Side.PARENT))
             if len(ours) == LOST_ROUNDS and all(math.log(a / b) > LOST for a, b in zip(ours, theirs, strict=True)):
                 return True
         return False
@@ -183,22 +183,22 @@ class Bench:
         cycles: dict[str, float] = {}
         alike = steady = True
         for timer in self.timers:
-            order = ["child", "parent"]
+            order = [Side.CANDIDATE, Side.PARENT]
             self.random.shuffle(order)
-            medians: dict[str, float] = {}
-            readings: dict[str, Reading] = {}
-            for label in order:
-                side = timer.sides[label]
+            medians: dict[Side, float] = {}
+            readings: dict[Side, Reading] = {}
+            for which in order:
+                side = timer.sides[which]
                 taken = self._block(timer, side)
                 side.warm.extend(taken)
-                medians[label] = _median(taken)
-                readings[label] = self._reading(timer)
-                self.readings.append(readings[label])
-            ours, theirs = readings["child"], readings["parent"]
+                medians[which] = _median(taken)
+                readings[which] = self._reading(timer)
+                self.readings.append(readings[which])
+            ours, theirs = readings[Side.CANDIDATE], readings[Side.PARENT]
             if not same_clock(ours, theirs):
                 alike = False
-                steady = steady and all(self._own_clock(timer, label).holds() for label in order)
-            ratios[timer.name] = math.log(medians["child"] / medians["parent"])
+                steady = steady and all(self._own_clock(timer, which).holds() for which in order)
+            ratios[timer.name] = math.log(medians[Side.CANDIDATE] / medians[Side.PARENT])
             if (clocks := clock_ratio(ours, theirs)) is not None:
                 cycles[timer.name] = ratios[timer.name] + math.log(clocks)
         if not steady:
@@ -217,8 +217,8 @@ class Bench:
         pace = Pace()
         tail_end = time.monotonic() + self.options.tail_s
         for timer in self.timers:
-            wanted = {"child": self.options.samples, "parent": min(self.options.samples, P99_SAMPLES)}
-            while short := [s for label, s in timer.sides.items() if len(s.warm) < wanted[label]]:
+            wanted = {Side.CANDIDATE: self.options.samples, Side.PARENT: min(self.options.samples, P99_SAMPLES)}
+            while short := [s for which, s in timer.sides.items() if len(s.warm) < wanted[which]]:
                 for side in short:
                     taken = timer.block(side)
                     side.warm.extend(taken)
@@ -230,12 +230,12 @@ class Bench:
                     break
 
     def _result(self) -> BenchResult:
-        def rows(label: str) -> tuple[CaseBench, ...]:
-            return tuple(_case_bench(t.name, t.sides[label]) for t in self.timers if label in t.sides)
+        def rows(which: Side) -> tuple[CaseBench, ...]:
+            return tuple(_case_bench(t.name, t.sides[which]) for t in self.timers if which in t.sides)
 
         return BenchResult(
-            child=rows("child"),
-            parent=rows("parent"),
+            child=rows(Side.CANDIDATE),
+            parent=rows(Side.PARENT),
             pairs=tuple(self.pairs),
             cycles=tuple(self.cycles) if len(self.cycles) == len(self.pairs) else (),
             captures=tuple(self.captures),
@@ -243,8 +243,8 @@ class Bench:
             at_own_clocks=self.at_own_clocks,
             clocks=self._clock_summary(),
             loaded=self.device.load(self.request.child[0].program).how,
-            samples={t.name: np.asarray(t.sides["child"].warm, np.float32) for t in self.timers},
-            launches_per_sample={t.name: t.sides["child"].per_graph for t in self.timers},
+            samples={t.name: np.asarray(t.sides[Side.CANDIDATE].warm, np.float32) for t in self.timers},
+            launches_per_sample={t.name: t.sides[Side.CANDIDATE].per_graph for t in self.timers},
             stages_s=dict(self.stages.seconds),
             timer_step=max(_timer_step(side) for timer in self.timers for side in timer.sides.values()),
         )
@@ -277,7 +277,7 @@ class Bench:
         )
 
 
-def _case_bench(name: str, side: Side) -> CaseBench:
+def _case_bench(name: str, side: TimedVariant) -> CaseBench:
     warm = timing_of(side.warm)
     flop = side.case.program.flop
     return CaseBench(
@@ -288,7 +288,7 @@ def _case_bench(name: str, side: Side) -> CaseBench:
     )
 
 
-def _timer_step(side: Side) -> float:
+def _timer_step(side: TimedVariant) -> float:
     """The timer's resolution over the length of a sample."""
     raw = np.asarray(side.warm) * side.per_graph
     return timer_step_us(raw) / float(np.median(raw))

@@ -6,6 +6,7 @@ all that a comparison needs, and take as little room as the few places that were
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,11 @@ _CHUNK = 1 << 22  # elements at a time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
-    """Of one output: the lowest and highest value of each element of each kind of place, flat.
+class Extremes:
+    """Of one output: the lowest and highest value of each element of each group of places, flat.
 
     NaN lies beyond the infinities, so that one among numbers shows, and a number among NaN. seen: whether a block that
-    ran wrote that element at a place of the kind; elsewhere the values mean nothing.
+    ran wrote that element at a place of the group; elsewhere the values mean nothing.
     """
 
     low: Array
@@ -33,14 +34,23 @@ class Folded:
     seen: NDArray[np.bool_]
 
 
-def fold(values: Array, written: NDArray[np.bool_] | None, kinds: Places | None, dtype: str) -> Folded:
-    """Fold a flat output. kinds: of each place along its first axis, from 0; -1 leaves one out; None: each its own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extreme:
+    """One value in an `Extremes`: of which output, its flat index there, and on which side."""
+
+    output: str
+    at: int
+    lowest: bool
+
+
+def extremes_of(values: Array, written: NDArray[np.bool_] | None, groups: Places | None, dtype: str) -> Extremes:
+    """Reduce a flat output. groups: of each place along its first axis, from 0; -1 leaves one out; None: each its own.
 
     written: which elements were; None is all of them.
     """
-    if kinds is None:
-        return Folded(low=values, high=values, seen=np.ones(len(values), np.bool_) if written is None else written)
-    keys, order, starts = _keys(values, dtype).reshape(len(kinds), -1), *_sorted(kinds)
+    if groups is None:
+        return Extremes(low=values, high=values, seen=np.ones(len(values), np.bool_) if written is None else written)
+    keys, order, starts = _keys(values, dtype).reshape(len(groups), -1), *_sorted(groups)
     limits = np.iinfo(keys.dtype)
     low = np.empty((len(starts), keys.shape[1]), keys.dtype)
     high = np.empty_like(low)
@@ -56,33 +66,46 @@ def fold(values: Array, written: NDArray[np.bool_] | None, kinds: Places | None,
         else:
             high[:, part] = np.maximum.reduceat(held, starts, axis=0)
         low[:, part] = np.minimum.reduceat(held, starts, axis=0)
-    return Folded(
+    return Extremes(
         low=_values(low, values.dtype, dtype).reshape(-1),
         high=_values(high, values.dtype, dtype).reshape(-1),
         seen=np.asarray(low <= high).reshape(-1),
     )
 
 
-def place_of(values: Array, written: NDArray[np.bool_] | None, kinds: Places | None, dtype: str, at: int) -> int:
-    """Flat index in the output of a value that `fold` found lowest or highest: the sought one is `at` in what it gave.
-
-    The lowest is negative: -1 - at.
-    """
-    lowest, at = (True, -1 - at) if at < 0 else (False, at)
-    if kinds is None:
-        return at
-    each = len(values) // len(kinds)
-    places = np.flatnonzero(kinds == at // each) * each + at % each
+def place_of(
+    values: Array, written: NDArray[np.bool_] | None, groups: Places | None, dtype: str, sought: Extreme
+) -> int:
+    """Flat index in the output of a value that `extremes_of` gave."""
+    if groups is None:
+        return sought.at
+    each = len(values) // len(groups)
+    places = np.flatnonzero(groups == sought.at // each) * each + sought.at % each
     places = places if written is None else places[written[places]]
     keys = _keys(values[places], dtype)
-    return int(places[keys.argmin() if lowest else keys.argmax()])
+    return int(places[keys.argmin() if sought.lowest else keys.argmax()])
 
 
-def _sorted(kinds: Places) -> tuple[Places, Places]:
-    """The places that count in the order of their kinds, and where each kind begins. Every kind has a place."""
-    order = np.argsort(kinds, kind="stable")
-    order = order[kinds[order] >= 0]
-    return order, np.flatnonzero(np.diff(kinds[order], prepend=-1))
+def reduced(
+    outputs: Mapping[str, Array],
+    dtypes: Mapping[str, str],
+    written: Mapping[str, NDArray[np.bool_] | None],
+    groups: Places | None,
+    find: Extreme | None,
+) -> tuple[dict[str, Extremes], int | None]:
+    """The extremes of all outputs of a run, or (find) the place of one of them."""
+    flat = {name: array.reshape(-1) for name, array in outputs.items()}
+    if find is not None:
+        name = find.output
+        return {}, place_of(flat[name], written[name], groups, dtypes[name], find)
+    return {name: extremes_of(flat[name], written[name], groups, dtypes[name]) for name in flat}, None
+
+
+def _sorted(groups: Places) -> tuple[Places, Places]:
+    """The places that count in the order of their groups, and where each group begins. Every group has a place."""
+    order = np.argsort(groups, kind="stable")
+    order = order[groups[order] >= 0]
+    return order, np.flatnonzero(np.diff(groups[order], prepend=-1))
 
 
 def _keys(values: Array, dtype: str) -> Keys:

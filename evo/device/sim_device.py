@@ -1,28 +1,31 @@
 """The `sim:` device: runs Programs on the PTX simulator, and models their time.
 
-Binds the device contract to `evo.sim`, which knows nothing of tasks. Lives in the worker's child process.
+Binds the device contract to `evo.sim`, which knows nothing of tasks. Lives in a child process.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evo import sim
 from evo.device import (
     Arrays,
     BenchCase,
     DeviceName,
+    ExtremesRequest,
     LaunchCounters,
+    OutputExtremes,
     Program,
     RunRequest,
     RunResult,
-    SecondLook,
-    WideLook,
+    SampledRun,
+    SampleRequest,
 )
-from evo.device.output_extremes import fold, place_of
+from evo.device.output_extremes import reduced
+from evo.device.protocol import ModellingDevice
 from evo.device.sim_execution import SECOND_LOOK, Execution, add
 from evo.results import CaseBench, Estimate, Fault, FaultKind
 from evo.spec.chips import chip
@@ -36,7 +39,7 @@ _FAIR_SHARE = 0.5  # of the outputs that a sample of blocks is due to write; bel
 _EXACT = 1 - 1e-9  # of what was due, but for rounding
 
 
-class SimDevice:
+class SimDevice(ModellingDevice):
     """One modelled chip. Loaded modules are kept by binary key."""
 
     def __init__(self, name: DeviceName) -> None:
@@ -46,6 +49,9 @@ class SimDevice:
 
     def describe(self) -> dict[str, str]:
         return {"simulator": sim.VERSION, "loaded": "sim"}
+
+    def health(self) -> None:
+        """Nothing can be wrong with a simulator that a fresh process does not mend."""
 
     def run(self, request: RunRequest) -> RunResult:
         """Execute a program whole (or a sample of blocks), every access checked."""
@@ -75,7 +81,7 @@ class SimDevice:
             launches=launches,
         )
 
-    def estimate(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
+    def estimate(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:
         """Model each case's time from the counters of an execution (sampled where the grid is large).
 
         A Fault is the variant's: one that passed the gate may still fault at a size that the gate did not run.
@@ -83,7 +89,7 @@ class SimDevice:
         return self._all(cases, whole=_WHOLE, sample=_SAMPLE, fair=_FAIR_SHARE)
 
     def _all(
-        self, cases: list[BenchCase], *, whole: int, sample: int, fair: float = 0.0
+        self, cases: Sequence[BenchCase], *, whole: int, sample: int, fair: float = 0.0
     ) -> tuple[CaseBench, ...] | Fault:
         rows: list[CaseBench] = []
         for case in cases:
@@ -93,28 +99,32 @@ class SimDevice:
             rows.append(self._modelled(run))
         return tuple(rows)
 
-    def screen(self, cases: list[BenchCase]) -> tuple[CaseBench, ...] | Fault:
+    def screen(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:
         """Quicker estimates from a handful of blocks, to choose between proposals; never recorded."""
         return self._all(cases, whole=_QUICK, sample=_QUICK)
 
-    def look_again(self, case: BenchCase, draw: int, blocks: int | None, budget: int | None) -> SecondLook:
-        """Run one case for its numbers, with races checked: so many blocks, drawn by `draw`, or all (None)."""
-        program = case.program
+    def run_sample(self, request: SampleRequest) -> SampledRun:
+        """Run some blocks of a case for their numbers, or all of them, with races checked."""
+        program, blocks = request.case.program, request.blocks
         whole = blocks is None or max(bound.launch.blocks for bound in program.launches) <= blocks
-        request = RunRequest(
-            program=program, inputs=case.inputs, blocks=None if whole else blocks, draw=draw, budget=budget
+        asked = RunRequest(
+            program=program,
+            inputs=request.case.inputs,
+            blocks=None if whole else blocks,
+            draw=request.draw,
+            budget=request.budget,
         )
         module = self._module(program)
         if isinstance(module, Fault):  # a binary that the gate's cases do not need
-            return SecondLook(fault=module, whole=True)
-        run = Execution(module, request)
+            return SampledRun(fault=module, whole=True)
+        run = Execution(module, asked)
         ordered = module.depends_on_order(run.last.launch.kernel)
         if faults := run.execute():
-            return SecondLook(fault=faults[0], whole=whole or not self._needs_others(run, faults[0]))
+            return SampledRun(fault=faults[0], whole=whole or not self._needs_others(run, faults[0]))
         places = {output.name: run.written(output) for output in program.outputs}
         values = {name: array.reshape(-1)[places[name]] for name, array in run.outputs().items()}
         shares = [run.share(output) for output in program.outputs]
-        return SecondLook(
+        return SampledRun(
             row=self._modelled(run),
             places=places,
             values=values,
@@ -125,44 +135,36 @@ class SimDevice:
             blocks=run.results[-1].blocks_total,
         )
 
-    def look_widely(
-        self,
-        case: BenchCase,
-        draw: int,
-        blocks: int | None,
-        budget: int | None,
-        kinds: NDArray[np.int64] | None,
-        seek: tuple[str, int] | None = None,
-    ) -> WideLook:
-        """Run one case for its numbers alone: so many blocks, drawn by `draw`, or all (None).
-
-        kinds: of each place along the outputs' first axis, which have the same inputs (-1: looked at by no one);
-        None: all differ. seek: an output and what `place_of` is to find in it; the same run is done again for that.
-        """
-        program = case.program
-        request = RunRequest(
-            program=program, inputs=case.inputs, blocks=blocks, draw=draw, budget=budget, check_races=False
+    def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
+        """Run a case for its numbers alone, and reduce what the blocks that ran have written."""
+        program = request.case.program
+        asked = RunRequest(
+            program=program,
+            inputs=request.case.inputs,
+            blocks=request.blocks,
+            draw=request.draw,
+            budget=request.budget,
+            check_races=False,
         )
         module = self._module(program)
         if isinstance(module, Fault):
-            return WideLook(whole=True, fault=module)
-        run = Execution(module, request)
+            return OutputExtremes(whole=True, fault=module)
+        run = Execution(module, asked)
         faults = run.execute()
         whole = all(result.blocks_run == result.blocks_total for result in run.results)
         if faults:
-            return WideLook(whole=whole or blocks is None, fault=faults[0])
-        outputs = {output.name: output for output in program.outputs}
-        values = {name: array.reshape(-1) for name, array in run.outputs().items()}
-        masks = {name: run.mask(output) for name, output in outputs.items()}
-        if seek is not None:
-            name, at = seek
-            return WideLook(whole=whole, place=place_of(values[name], masks[name], kinds, outputs[name].dtype, at))
+            return OutputExtremes(whole=whole or request.blocks is None, fault=faults[0])
+        masks = {output.name: run.mask(output) for output in program.outputs}
+        dtypes = {output.name: output.dtype for output in program.outputs}
+        extremes, place = reduced(run.outputs(), dtypes, masks, request.groups, request.find)
+        if place is not None:
+            return OutputExtremes(whole=whole, place=place)
         share = _least(run)  # before blocks are run by themselves
         missing = {name: mask for name, mask in masks.items() if mask is not None}
         gaps = [(name, int(np.argmin(mask)), int(mask.size - mask.sum())) for name, mask in missing.items()]
-        return WideLook(
+        return OutputExtremes(
             whole=whole,
-            folded={name: fold(values[name], masks[name], kinds, out.dtype) for name, out in outputs.items()},
+            extremes=extremes,
             unwritten=gaps[0] if whole and gaps else None,
             short=None if whole else self._short(run),
             share=share,

@@ -204,7 +204,7 @@ def sample_of(launch: Launch, count: int | None, draw: int | None) -> Sequence[i
     # A plain stride would alias with the grid's own period, so the place within each stratum is drawn.
     rng = random.Random(total if draw is None else f"{draw} {total}")
     beside = 0 if draw is None else count // _BESIDE
-    strata = count if draw is None else count - beside - 2
+    strata = count if draw is None else max(1, count - beside - 2)
     edges = [index * total // strata for index in range(strata + 1)]
     drawn = [rng.randrange(low, high) for low, high in pairwise(edges)]
     if draw is None:

@@ -1,4 +1,4 @@
-"""What a measurement is asked for and what it gives back: the data that crosses the worker's pipe for `bench`."""
+"""What a measurement is asked for and what it gives back: the data that crosses to the device's process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.decide.sequential import DEFAULT_RULE, Rule
 from evo.device import Array, Arrays, BenchCase
-from evo.results import CaseBench, Clocks, Fault, Timing
+from evo.results import CaseBench, Clocks, Fault, Json, Timing
 
 Samples = NDArray[np.float32]
 
@@ -25,6 +26,13 @@ _SETTLED = 0.01
 _DOCUMENTED_STEP_US = 0.5  # of CUDA events, where the samples do not show a finer one
 _ROUNDING_US = 1e-3  # differences below this are of the float that the driver returns
 _DENSE_US = 100_000.0
+
+
+class Side(StrEnum):
+    """Which of the two programs of a measurement."""
+
+    CANDIDATE = "candidate"
+    PARENT = "parent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +112,7 @@ class Stages:
 class Pace:
     """Idle time after dense work, as long as the work: a power limit then slows down no later kernel.
 
-    Whatever is timed for its absolute time has the same duty cycle that way: variants and library rivals alike. An H200
+    Whatever is timed for its absolute time has the same duty cycle that way: variants and library calls alike. An H200
     reaches its limit after 0.7 s of dense mma. Rests are few, since kernels right after one are up to 5 % slower.
     """
 
@@ -150,29 +158,51 @@ def sequences_per_sample(each_us: Sequence[float], cycle: int) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RivalFigures:
-    """One library call at one case. warm and cold: device time; eager: wall time of a call and its synchronisation.
+class LibraryCase:
+    """The library calls of a task, rivals() of `folder`/reference.py, at one case and on its inputs."""
 
-    outputs: what it computed from the first inputs, in the order of the task's outputs, 16-bit floats as float32.
-    """
-
-    warm: Timing
-    cold: Timing
-    eager: Timing
-    outputs: tuple[Array, ...]
+    folder: str
+    axes: dict[str, int]
+    inputs: Arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RivalPairs:
+class LibraryTimes:
+    """One library call at one case. warm and cold: device time; eager: wall time of a call and its synchronisation.
+
+    outputs: what it computed from the inputs, in the order of the task's outputs, 16-bit floats as float32. Only warm
+    times are taken unless more is asked for.
+    """
+
+    warm: Timing
+    cold: Timing | None = None
+    eager: Timing | None = None
+    outputs: tuple[Array, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryPairs:
     """A variant and one library call in interleaved blocks. ratios: ln(variant / call) of block medians, in order.
 
-    champion_us, rival_us: medians over all blocks of each side. dropped: pairs whose halves saw different clocks.
+    variant_us, library_us: medians over all blocks of each. dropped: pairs whose halves saw different clocks.
     """
 
     ratios: tuple[float, ...]
-    champion_us: float
-    rival_us: float
+    variant_us: float
+    library_us: float
     dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
+    """One measured figure of a chip in SI units, and the condition that it holds under."""
+
+    value: float
+    unit: str
+    condition: str
+
+    def to_json(self) -> dict[str, Json]:
+        return {"value": float(f"{self.value:.6g}"), "unit": self.unit, "condition": self.condition}
 
 
 def timing_of(samples: Sequence[float] | Samples) -> Timing:

@@ -12,10 +12,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device.timing_types import BenchOptions, RivalFigures
-from evo.device.worker import Worker
+from evo.device import BenchCase
+from evo.device.remote_device import RemoteGpu
+from evo.device.timing_types import BenchOptions, BenchRequest, LibraryCase, LibraryPairs, LibraryTimes
 from evo.errors import TaskInvalid
-from evo.results import Json, Timing, drop_absent
+from evo.results import Baseline, Json, Timing, drop_absent
 from evo.spec.reference import Reference
 from evo.spec.task import Case
 
@@ -82,7 +83,7 @@ class CaseBaseline:
 
 
 def baseline(
-    worker: Worker, reference: Reference, case: Case, *, seed: int = 0, options: BenchOptions | None = None
+    gpu: RemoteGpu, reference: Reference, case: Case, *, seed: int = 0, options: BenchOptions | None = None
 ) -> CaseBaseline:
     """Measure the rivals of one case. Raises TaskInvalid where reference.py names none, EvoError for the harness."""
     task = reference.task
@@ -92,19 +93,47 @@ def baseline(
             hint="add `def rivals()` returning {name: call(tensors, case)}, e.g. library calls of torch",
         )
     options = options or BenchOptions()
-    inputs = reference.inputs(case, seed)
+    library = library_case(reference, case, seed)
     limit = _RIVALS * options.budget_s + _SLACK_S
-    found = cast(
-        "dict[str, RivalFigures | str]",
-        worker.call("baseline", str(task.folder), dict(case.axes), inputs, options, time_limit_s=limit),
-    )
-    expected = reference.expected(inputs, case)
+    found = gpu.time_library(library, options, thorough=True, time_limit_s=limit)
+    expected = reference.expected(library.inputs, case)
     rivals = tuple(_judged(reference, expected, name, figures) for name, figures in found.items())
     return CaseBaseline(case=case.name, rivals=rivals)
 
 
+def fastest(gpu: RemoteGpu, reference: Reference, case: Case, *, seed: int, options: BenchOptions) -> Baseline | None:
+    """The fastest library call of one case, warm, and the others; None if none can run here."""
+    limit = options.budget_s + _SLACK_S
+    found = gpu.time_library(library_case(reference, case, seed), options, time_limit_s=limit)
+    times = {name: times.warm.p50_us for name, times in found.items() if not isinstance(times, str)}
+    if not times:
+        return None
+    name = min(times, key=lambda name: times[name])
+    return Baseline(name=name, p50_us=times.pop(name), others=times)
+
+
+def against_library(
+    gpu: RemoteGpu, reference: Reference, bench: BenchCase, *, pairs: int, limit_s: float
+) -> dict[str, LibraryPairs | str]:
+    """A variant at one bench case in interleaved pairs with each library call, or why one cannot run here.
+
+    Raises TimedOut or Crashed for the variant, EvoError for the harness.
+    """
+    task = reference.task
+    case = task.case(bench.program.case)
+    request = BenchRequest(child=(bench,), options=BenchOptions(warm_up_s=0.2, budget_s=limit_s / 2))
+    library = LibraryCase(folder=str(task.folder), axes=dict(case.axes), inputs=bench.inputs)
+    return gpu.compare_with_library(request, library, pairs, time_limit_s=limit_s)
+
+
+def library_case(reference: Reference, case: Case, seed: int) -> LibraryCase:
+    """The library calls of a case, on the inputs that a variant gets."""
+    folder, inputs = str(reference.task.folder), reference.inputs(case, seed)
+    return LibraryCase(folder=folder, axes=dict(case.axes), inputs=inputs)
+
+
 def _judged(
-    reference: Reference, expected: dict[str, NDArray[np.generic]], name: str, figures: RivalFigures | str
+    reference: Reference, expected: dict[str, NDArray[np.generic]], name: str, figures: LibraryTimes | str
 ) -> Rival:
     if isinstance(figures, str):
         return Rival(name=name, refused=figures)

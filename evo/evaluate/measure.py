@@ -1,14 +1,12 @@
 """Measuring a variant on a GPU, alone or against its parent: two stages in two processes, and one decision.
 
-The measurement itself is `evo.device.gpu_timing`, in the worker's child; the statistics are `evo.decide.sequential`.
+The measurement itself is `evo.device.gpu_timing`, in the GPU's process; the statistics are `evo.decide.sequential`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import cast
 
 import numpy as np
 
@@ -25,16 +23,15 @@ from evo.decide.sequential import (
     require_margin,
     too_fast,
 )
-from evo.device import Arrays, BenchCase
+from evo.device import BenchCase
+from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
-from evo.device.worker import Worker
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Clocks, Decision, Fault, Timing, Verdict
+from evo.results import CaseBench, Clocks, Decision, Fault, Verdict
 from evo.spec.chips import Chip
 
 __all__ = [
     "BenchOptions", "BenchRequest", "Measurement", "control", "measure", "measure_persisting", "require_quiet",
-    "time_rivals",
 ]  # fmt: skip
 
 CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
@@ -59,7 +56,7 @@ class Measurement:
 
 
 def measure(
-    worker: Worker,
+    gpu: RemoteGpu,
     request: BenchRequest,
     *,
     chip: Chip,
@@ -72,18 +69,18 @@ def measure(
     floor: of the A/A control before; its scatter between captures widens the intervals (without one, an assumed one).
     Raises TimedOut or Crashed for the variant, EvoError for the harness.
     """
-    first = _bench(worker, request)
+    first = _bench(gpu, request)
     if first.divergence:
         return Measurement(divergence=first.divergence, loaded=first.loaded, stages_s=first.stages_s)
     between = floor.between if floor is not None and floor.between is not None else ASSUMED
     decision = _judged(first, request, chip, between)
     if decision is None or not decision.kept:
         return _measurement(first, decision, first.child)
-    worker.recycle()
+    gpu.recycle()
     again = fresh() if fresh else request
     samples = max(request.options.samples, CHAMPION_SAMPLES)
     second = _bench(
-        worker,
+        gpu,
         replace(
             again,
             options=replace(
@@ -100,13 +97,13 @@ def measure(
 
 
 def control(
-    worker: Worker, cases: tuple[BenchCase, ...], *, options: BenchOptions, score: dict[str, float] | None = None
+    gpu: RemoteGpu, cases: tuple[BenchCase, ...], *, options: BenchOptions, score: dict[str, float] | None = None
 ) -> tuple[NoiseFloor, Decision]:
     """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP)."""
     rule = replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS, simpler=None)
     watched = replace(options, rule=rule, cold_samples=0, captures=_CONTROL_CAPTURES)
     request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
-    result = _bench(worker, request)
+    result = _bench(gpu, request)
     if result.divergence:
         hint = "demote it: it does not do the same each time"
         raise HarnessFault(f"A/A control: {result.divergence.message}", hint=hint)
@@ -120,13 +117,13 @@ def control(
     return floor, judge(comparison, weights, options.rule)
 
 
-def measure_persisting(worker: Worker, cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
+def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:
     """Warm times with the inputs kept in L2 that is set aside for them: to look at, never part of a decision.
 
     Raises UsageError on a GPU that sets no L2 aside, HarnessFault where outputs differ, and as `measure` does.
     """
     options = BenchOptions(l2_persist=True, cold_samples=0)
-    result = _bench(worker, BenchRequest(child=cases, options=options))
+    result = _bench(gpu, BenchRequest(child=cases, options=options))
     if result.divergence:
         raise HarnessFault(f"with L2 set aside: {result.divergence.message}", hint="leave --l2-persist out")
     return result.child
@@ -146,19 +143,8 @@ def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:
     require_margin(floor, rule)
 
 
-def time_rivals(
-    worker: Worker, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions | None = None
-) -> dict[str, Timing | str]:
-    """Times of the task's library baselines at one case, or why one cannot run here."""
-    options = options or BenchOptions()
-    limit = options.budget_s + _SLACK_S
-    found = worker.call("rivals", str(folder), axes, inputs, options, time_limit_s=limit)
-    return cast("dict[str, Timing | str]", found)
-
-
-def _bench(worker: Worker, request: BenchRequest) -> BenchResult:
-    limit = request.options.budget_s + _SLACK_S
-    return cast(BenchResult, worker.call("bench", request, time_limit_s=limit))
+def _bench(gpu: RemoteGpu, request: BenchRequest) -> BenchResult:
+    return gpu.bench(request, time_limit_s=request.options.budget_s + _SLACK_S)
 
 
 def _judged(result: BenchResult, request: BenchRequest, chip: Chip, between: Between) -> Decision | None:

@@ -18,9 +18,9 @@ from queue import SimpleQueue
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, decide_modelled
 from evo.device import RunRequest
+from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import Stages
-from evo.device.worker import Crashed, TimedOut, Worker
-from evo.errors import UsageError
+from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared, simpler, spills
@@ -94,17 +94,17 @@ def evaluate_all(
     the machine code and launches of an earlier one gets that one's result, with a reason that says so.
     """
     ahead = max(1, ahead if ahead is not None else min((os.cpu_count() or 2) - 1, _MOST_AHEAD))
-    free: SimpleQueue[Worker] = SimpleQueue()
-    for worker in bench.more_checkers(1 if bench.modelled else ahead):
-        free.put(worker)
+    free: SimpleQueue[RemoteSimulator] = SimpleQueue()
+    for checker in bench.more_checkers(1 if bench.modelled else ahead):
+        free.put(checker)
 
     def begin(job: Job) -> Started:
-        worker = free.get() if not bench.modelled else bench.checker
+        checker = free.get() if not bench.modelled else bench.checker
         try:
-            return start(job, bench, worker)
+            return start(job, bench, checker)
         finally:
             if not bench.modelled:
-                free.put(worker)
+                free.put(checker)
 
     known: dict[tuple[object, ...], Evaluation] = {}
     waiting = iter(jobs)
@@ -140,7 +140,7 @@ def _finish_once(started: Started, bench: Workbench, known: dict[tuple[object, .
     return known[key]
 
 
-def start(job: Job, bench: Workbench, checker: Worker) -> Started:
+def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
     """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks. It may run elsewhere."""
     began = time.monotonic()
     stages = Stages()
@@ -161,14 +161,14 @@ def start(job: Job, bench: Workbench, checker: Worker) -> Started:
         if not bench.modelled:
             bench.on_stage("gate")
             with stages.time("check"):
-                started.check = _gate(started, bench, gate.Places(checker=checker, target=bench.worker, half="checker"))
+                started.check = _gate(started, bench, gate.Places(checker=checker, target=bench.target, half="checker"))
                 if started.check.status.passed:
                     started.check = _undefined_at_bench(started, bench, checker) or started.check
     started.elapsed_s = time.monotonic() - began
     return started
 
 
-def _undefined_at_bench(started: Started, bench: Workbench, checker: Worker) -> Check | None:
+def _undefined_at_bench(started: Started, bench: Workbench, checker: RemoteSimulator) -> Check | None:
     """A failed check where some blocks of a timed case read from a workspace what that launch did not write.
 
     On a GPU such a read finds what an earlier launch left: a result to replay, or a count of launches.
@@ -179,7 +179,7 @@ def _undefined_at_bench(started: Started, bench: Workbench, checker: Worker) -> 
     if all(space.init == "zero" for program in prepared.programs.values() for space in program.scratch):
         return None
     try:
-        found = checker.call("screen", bench.bench_cases(job.task, prepared, job.seed), time_limit_s=_WORKSPACE_LIMIT_S)
+        found = checker.screen(bench.bench_cases(job.task, prepared, job.seed), time_limit_s=_WORKSPACE_LIMIT_S)
     except (TimedOut, Crashed):  # a few blocks of a grid may wait for others for ever; the gate has run whole ones
         return None
     if not isinstance(found, Fault) or found.kind is not FaultKind.UNINITIALISED:
@@ -217,8 +217,7 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
         bench.on_stage("gate")
         half = None if bench.modelled else "target"
         with stages.time("gate"):
-            target = None if bench.modelled else bench.worker
-            rest = _gate(started, bench, gate.Places(checker=bench.checker, target=target, half=half))
+            rest = _gate(started, bench, gate.Places(checker=bench.checker, target=bench.target, half=half))
         check = replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest
     assert check is not None
     base = replace(started.base, status=check.status, reason=check.reason, check=check)
@@ -381,7 +380,7 @@ def _measured(
         )
 
     floor = bench.floors.get(job.task.hash)
-    found = measure(bench.worker, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1), floor=floor)
+    found = measure(bench.gpu, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1), floor=floor)
     for name, seconds in found.stages_s.items():
         started.stages.seconds[f"bench.{name}"] = seconds
     if found.divergence is not None:

@@ -1,4 +1,4 @@
-"""What evaluations on one device share: worker processes, references, the parent, modelled times, the noise floor."""
+"""What evaluations on one device share: device processes, references, the parent, modelled times, the noise floor."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor
 from evo.device import BenchCase, DeviceName
-from evo.device.worker import OPENER, Crashed, TimedOut, Worker
-from evo.errors import HarnessFault, SyntaxInvalid, UsageError
+from evo.device.remote_device import OPENER, RemoteGpu, RemoteSimulator, open_remote
+from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task, timed_sizes
-from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet, time_rivals
+from evo.evaluate.library_baselines import fastest
+from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Failed, Prepared, prepare
-from evo.results import Baseline, CaseBench, Control, Environment, Fault, Loaded, Timing
+from evo.results import Baseline, CaseBench, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
 from evo.spec.reference import Reference, load_reference
@@ -63,16 +64,21 @@ class Workbench:
         """`about` is what a device elsewhere says of itself: then none is opened here, and nothing can be timed."""
         self.device = device
         self.on_stage = on_stage
-        self.worker = Worker(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
-        self.about: dict[str, str] = about or self.worker.call("describe", time_limit_s=_RUN_LIMIT_S)
+        self.remote = open_remote(device, opener=opener, on_wait=lambda: self.on_stage(f"waiting for {device}"))
+        self.about: dict[str, str] = about or self.remote.describe(time_limit_s=_RUN_LIMIT_S)
         self.chip: Chip = chip(self.about.get("chip", device.which))
         self.arch = self.chip.arch if arch == "native" else arch
-        self.checker = self.worker if device.kind == "sim" else Worker(DeviceName("sim", self.chip.slug))
+        self.checker: RemoteSimulator
+        self.target: RemoteGpu | None = None
+        if isinstance(self.remote, RemoteSimulator):
+            self.checker = self.remote
+        else:
+            self.checker, self.target = RemoteSimulator(DeviceName("sim", self.chip.slug)), self.remote
         self.controls: dict[str, Control] = {}  # task hash -> the noise floor of this run's A/A control
         self.floors: dict[str, NoiseFloor] = {}  # the same as it was measured, for the intervals
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
-        self._checkers: list[Worker] = []  # more simulators, for screening and for what is evaluated ahead
+        self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self._lock = threading.Lock()
         self._parents: dict[tuple[str, str], Prepared | Failed] = {}
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
@@ -87,12 +93,19 @@ class Workbench:
         self.close()
 
     def close(self) -> None:
-        for worker in (self.worker, self.checker, *self._checkers):
-            worker.close()
+        for device in (self.remote, self.checker, *self._checkers):
+            device.close()
 
     @property
     def modelled(self) -> bool:
-        return self.device.kind == "sim"
+        return self.target is None
+
+    @property
+    def gpu(self) -> RemoteGpu:
+        """What times are measured on. Raises UsageError on a simulator."""
+        if self.target is None:
+            raise UsageError(f"{self.device} measures no times", hint="use --device gpu:0")
+        return self.target
 
     @property
     def default_margin(self) -> float:
@@ -129,9 +142,7 @@ class Workbench:
         """The modelled times of all bench cases, kept by variant; or the fault that an execution ended in."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._estimates:
-            found: tuple[CaseBench, ...] | Fault = self.worker.call(
-                "estimate", self.bench_cases(task, prepared, seed), time_limit_s=_BENCH_LIMIT_S
-            )
+            found = self.checker.estimate(self.bench_cases(task, prepared, seed), time_limit_s=_BENCH_LIMIT_S)
             if isinstance(found, Fault):
                 return found
             self._estimates[key] = found
@@ -148,7 +159,7 @@ class Workbench:
                 self.checker,
                 seed,
                 numbers=self.modelled,
-                target=None if self.modelled else self.worker,
+                target=self.target,
             )
         return self._timed[key]
 
@@ -158,10 +169,10 @@ class Workbench:
             _require_room(task)
         return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
 
-    def more_checkers(self, count: int) -> list[Worker]:
-        """The simulator worker and others beside it, `count` in all; they live as long as the workbench."""
+    def more_checkers(self, count: int) -> list[RemoteSimulator]:
+        """The simulator and others beside it, `count` in all; they live as long as the workbench."""
         while len(self._checkers) < count - 1:
-            self._checkers.append(Worker(self.checker.device))
+            self._checkers.append(RemoteSimulator(self.checker.device))
         return [self.checker, *self._checkers[: count - 1]]
 
     def parent(self, task: Task, text: str) -> Prepared:
@@ -189,8 +200,8 @@ class Workbench:
         cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
         options = BenchOptions(rule=rule, budget_s=_CONTROL_S)
         try:
-            floor, decision = control(self.worker, cases, options=options, score=dict(task.score))
-        except (TimedOut, Crashed) as failure:
+            floor, decision = control(self.gpu, cases, options=options, score=dict(task.score))
+        except CandidateFailed as failure:
             hint = "demote it: it passed its gate once"
             raise HarnessFault(f"A/A control: the champion failed: {failure}", hint=hint) from None
         require_quiet(floor, decision, rule)
@@ -201,7 +212,7 @@ class Workbench:
     def persisting(self, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
         """Warm times of a verified variant with its inputs kept in L2, as `measure_persisting` takes them."""
         cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
-        return measure_persisting(self.worker, cases)
+        return measure_persisting(self.gpu, cases)
 
     def floor_us(self, task: Task, case: str) -> float | None:
         """What a bench case cannot be faster than on this chip; None where the task states no work."""
@@ -227,21 +238,16 @@ class Workbench:
             return self._baselines[key]
         found = self._baselines[key] = {}
         reference = self.reference(task)
-        if not hasattr(reference.module, "rivals"):
+        if self.target is None or not hasattr(reference.module, "rivals"):
             return found
         try:
             for case in task.bench:
-                inputs = reference.inputs(case, seed)
-                times = time_rivals(self.worker, task.folder, case.axes, inputs, _BASELINE_OPTIONS)
-                timed = {name: time.p50_us for name, time in times.items() if isinstance(time, Timing)}
-                if timed:
-                    name = min(timed, key=lambda name: timed[name])
-                    fastest = timed.pop(name)
-                    found[case.name] = Baseline(name=name, p50_us=fastest, others=timed)
+                if (best := fastest(self.target, reference, case, seed=seed, options=_BASELINE_OPTIONS)) is not None:
+                    found[case.name] = best
         except HarnessFault as fault:
             self.on_stage(f"no baseline: {fault.message}")
         finally:
-            self.worker.recycle()  # torch has left its memory pools and handles in there
+            self.target.recycle()  # torch has left its memory pools and handles in there
         return found
 
     def prepare(

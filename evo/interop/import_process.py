@@ -1,4 +1,4 @@
-"""The process that runs foreign problem files (`python -m evo.interop.import_process`): jobs on stdin, JSON lines out.
+"""The process that runs foreign problem files: answers jobs of `evo.interop.kernelbench`, one after the other.
 
 It imports torch once and forks for every job, so that a file that hangs, exits or eats memory takes only its own
 process with it.
@@ -6,66 +6,49 @@ process with it.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
-import signal
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-_POLL_S = 0.02
+from evo.errors import ChildDied, ChildGarbled
+from evo.spec.child_process import ChildProcess
+from evo.spec.connection import Connection
+
 _MANY = 8
 
 
-def main() -> int:
-    """Read jobs, answer each: `{"wrote": ...}`, `{"refused": ..., "hint": ...}`."""
-    jobs = json.load(sys.stdin)
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a problem prints is no answer
+def serve(connection: Connection, count: str) -> None:
+    """Answer `count` jobs: `{"wrote": ...}`, or `{"refused": ..., "hint": ...}`."""
     import torch
 
     torch.set_num_threads(1)  # a pool of threads does not survive a fork
-    from evo.interop import import_torch_module as draft  # noqa: F401 - once, before the forks
+    from evo.interop import import_torch_module  # noqa: F401 - once, before the forks
 
-    if len(jobs) > _MANY:
+    if int(count) > _MANY:
         import torch._dynamo
-
-    for job in jobs:
-        answers.write(json.dumps(_forked(job)) + "\n")
-        answers.flush()
-    return 0
-
-
-def _forked(job: dict[str, Any]) -> dict[str, Any]:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        os.setsid()  # so that what it starts ends with it
-        _answer(job, writing)
-    os.close(writing)
-    ended = _waited(child, time.monotonic() + float(job["limit_s"]))
-    with os.fdopen(reading, "rb") as file:
-        said = file.read() if ended is not None else b""
-    if ended is None:
-        return {"refused": f"not done within {job['limit_s']:g} s", "hint": "lower its sizes, or raise --limit"}
-    try:
-        found: dict[str, Any] = json.loads(said)
-        return found
-    except ValueError:
-        return {"refused": f"its process ended with {_words(ended)}", "hint": "run the file by itself and see"}
+    sys.path.insert(0, "")  # what a problem imports may lie where evo was started
+    for _ in range(int(count)):
+        job: Any = connection.receive()
+        connection.send(answer(job))
 
 
-def _answer(job: dict[str, Any], writing: int) -> None:
-    """In the fork: do the job, write the answer, end without the parent's clean-up."""
-    try:
-        said = json.dumps(_done(job)).encode()
-        with os.fdopen(writing, "wb") as file:
-            file.write(said)
-    finally:
-        sys.stderr.flush()
-        os._exit(0)
+def answer(job: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of one file, examined in a fork of this process."""
+    limit_s = float(job["limit_s"])
+    with contextlib.closing(ChildProcess.fork(lambda connection: connection.send(_done(job)), plain=True)) as child:
+        try:
+            said = child.receive(time.monotonic() + limit_s)
+        except TimeoutError:
+            return {"refused": f"not done within {limit_s:g} s", "hint": "lower its sizes, or raise --limit"}
+        except ChildDied as death:
+            return {"refused": f"its process ended with {death.words}", "hint": "run the file by itself and see"}
+        except ChildGarbled as error:
+            return {"refused": error.message, "hint": "run the file by itself and see"}
+    assert isinstance(said, dict)
+    return said
 
 
 def _done(job: dict[str, Any]) -> dict[str, Any]:
@@ -106,28 +89,3 @@ def _mapped_bytes() -> int:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 16 * 2**30
-
-
-def _waited(child: int, end: float) -> int | None:
-    """The wait status; None where the time was up and the child's process group has been killed."""
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(_POLL_S)
-    for kill in (os.killpg, os.kill):
-        try:
-            kill(child, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-    os.waitpid(child, 0)
-    return None
-
-
-def _words(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    return f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,23 +7,25 @@ neither: `evo new` writes that part.
 from __future__ import annotations
 
 import ast
+import contextlib
 import itertools
 import json
 import re
-import subprocess
-import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from evo.errors import EvoError, SyntaxInvalid
+from evo.errors import ChildDied, ChildGarbled, EvoError, SyntaxInvalid
 from evo.search.knobs.conditions import from_c
 from evo.search.knobs.t1_t4_files import read_declaration
+from evo.spec.child_process import ChildProcess
 from evo.spec.expr import parse
 from evo.spec.variant import parse_variant
 
 LIMIT_S = 120.0
+_ENTRY = "evo.interop.kernel_tuner_process:serve"
 _HINT = "a T1 file has KernelSpecification with KernelName, KernelFile, LocalSize and GlobalSize"
 _SCRIPT_HINT = "a script calls tune_kernel(name, source, problem_size, arguments, tune_params, ...) when it is run"
 _TEMPLATE_HINT = "give each of the template's parameters a value, as in name<float, 4>, or write it as a plain kernel"
@@ -182,15 +184,15 @@ def _from_script(spec: Path, source: Path | None, limit_s: float) -> list[_Kerne
     """What the script calls tune_kernel() with, from a process of its own. Raises SyntaxInvalid."""
     if not spec.is_file():
         raise SyntaxInvalid(spec, None, "no such file", hint=_SCRIPT_HINT)
-    command = [sys.executable, "-m", "evo.interop.kernel_tuner_process", str(spec.resolve())]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
-        said: dict[str, Any] = json.loads(done.stdout)
-    except subprocess.TimeoutExpired:
-        raise SyntaxInvalid(spec, None, f"not done within {limit_s:g} s", hint="lower its sizes, or --limit") from None
-    except ValueError:
-        last = (done.stderr.strip().splitlines() or ["nothing was said"])[-1]
-        raise SyntaxInvalid(spec, None, f"its process ended early: {last}", hint=_SCRIPT_HINT) from None
+    with contextlib.closing(ChildProcess(_ENTRY, str(spec.resolve()), plain=True)) as child:
+        try:
+            said = child.receive(time.monotonic() + limit_s)
+        except TimeoutError:
+            hint = "lower its sizes, or --limit"
+            raise SyntaxInvalid(spec, None, f"not done within {limit_s:g} s", hint=hint) from None
+        except (ChildDied, ChildGarbled) as failure:
+            raise SyntaxInvalid(spec, None, f"its process ended early: {failure}", hint=_SCRIPT_HINT) from None
+    assert isinstance(said, dict)
     if "refused" in said:
         raise SyntaxInvalid(spec, None, said["refused"], hint=_SCRIPT_HINT)
     return [_from_call(spec, call, source) for call in said["kernels"]]

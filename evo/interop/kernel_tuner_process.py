@@ -1,4 +1,4 @@
-"""The process that runs a Kernel Tuner script (`python -m evo.interop.kernel_tuner_process FILE`): JSON on stdout.
+"""The process that runs a Kernel Tuner script, for `evo.interop.kernel_tuner`.
 
 The script is run with a `kernel_tuner` that only takes down what tune_kernel() is called with; nothing is compiled or
 tuned. Packages that are not installed here are stood in for.
@@ -11,7 +11,6 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import io
-import json
 import os
 import runpy
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 from evo.interop.lambda_conditions import Unreadable, text_of
+from evo.spec.connection import Connection
 
 _MAIN = "kernel_tuner"
 _BLOCKS = ("block_size_x", "block_size_y", "block_size_z")
@@ -81,14 +81,9 @@ def _run_kernel(*given: Any, **named: Any) -> Any:
     return named.get("arguments") or (given[3] if len(given) > 3 else [])
 
 
-def main() -> int:
-    path = Path(sys.argv[1])
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a script prints is no answer
-    found = _ran(path)
-    answers.write(json.dumps(found))
-    answers.flush()
-    return 0
+def serve(connection: Connection, path: str) -> None:
+    """Run one script; `{"kernels": [...]}`, or `{"refused": ...}`."""
+    connection.send(_ran(Path(path)))
 
 
 def _ran(path: Path) -> dict[str, Any]:
@@ -209,7 +204,3 @@ def _integers(arguments: Any) -> list[int | None]:
 
 def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

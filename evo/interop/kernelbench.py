@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +12,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from evo.errors import HarnessFault, UsageError
+from evo.errors import ChildDied, HarnessFault, UsageError
+from evo.spec.child_process import ChildProcess
 
 LIMIT_S = 120.0
+_ENTRY = "evo.interop.import_process:serve"
 _START_S = 180.0  # torch from a cold disk
 
 
@@ -118,24 +118,19 @@ def import_problems(
             yield _settled(root, request, said, Path(scratch) / request.name)
 
 
-def _said(jobs: list[dict[str, Any]], limit_s: float) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "evo.interop.import_process"]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps(jobs),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_START_S + (limit_s + 1) * len(jobs),
-        )
-    except subprocess.TimeoutExpired:
-        raise HarnessFault("the importing process does not answer", hint="import fewer files at once") from None
-    answers: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
-    if len(answers) != len(jobs):
-        last = done.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise HarnessFault(f"the importing process ended early: {last[0]}", hint="is torch installed? see `evo doctor`")
-    return answers
+def _said(jobs: list[dict[str, Any]], limit_s: float) -> Iterator[dict[str, Any]]:
+    """What the importing process says of each job, one after the other."""
+    with contextlib.closing(ChildProcess(_ENTRY, str(len(jobs)), plain=True)) as child:
+        for job in jobs:
+            try:
+                said = child.ask(job, _START_S + limit_s + 1)
+            except TimeoutError:
+                raise HarnessFault("the importing process does not answer", hint="import fewer files at once") from None
+            except ChildDied as death:
+                hint = "is torch installed? see `evo doctor`"
+                raise HarnessFault(f"the importing process ended early: {death.words}", hint=hint) from None
+            assert isinstance(said, dict)
+            yield said
 
 
 def _settled(root: Path, request: Request, said: dict[str, Any], written: Path) -> Answer:

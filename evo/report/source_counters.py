@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.device import DeviceName, RunRequest, RunResult
-from evo.device.worker import Crashed, TimedOut
+from evo.device import DeviceName, RunRequest
+from evo.errors import Crashed, TimedOut
 from evo.evaluate.gate import fault_reason
 from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.profile import HotLine, hot_lines, kernel_profiles
@@ -58,7 +58,7 @@ def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, li
             inputs = bench.reference(task).inputs(case, _SEED)
             request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET)
             try:
-                result: RunResult = bench.checker.call("run", request, time_limit_s=limit_s)
+                result = bench.checker.run(request, time_limit_s=limit_s)
             except TimedOut:
                 problem = f"counting was not through after {limit_s:g} s"
                 continue

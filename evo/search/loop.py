@@ -21,7 +21,7 @@ from evo.results import CaseBench, Control, Evaluation, Status
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
-from evo.search.pipelined import Flights, open_bench
+from evo.search.pipelined import InFlight, open_bench
 from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer
 from evo.search.restarts import Lines
@@ -94,7 +94,7 @@ class _Loop:
         fleet: Fleet | None = None,
     ) -> None:
         self.llm, self.fleet = llm, fleet
-        self.flights = Flights(task, fleet, self._job) if fleet is not None else None
+        self.in_flight = InFlight(task, fleet, self._job) if fleet is not None else None
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
@@ -222,8 +222,8 @@ class _Loop:
 
     def step(self) -> bool:
         """One trial; False when no operator has a proposal left."""
-        if self.flights is not None:
-            evaluated = self._land(self.flights)
+        if self.in_flight is not None:
+            evaluated = self._next_in_flight(self.in_flight)
             if evaluated is None:
                 return False
             candidate, evaluation = evaluated
@@ -254,19 +254,19 @@ class _Loop:
                 return None
         return asked
 
-    def _land(self, flights: Flights) -> tuple[Candidate, Evaluation] | None:
-        """Send what there is room for, then take the verdict whose turn it is."""
+    def _next_in_flight(self, in_flight: InFlight) -> tuple[Candidate, Evaluation] | None:
+        """Submit what there is room for, then take the verdict whose turn it is."""
         for _ in range(DUPLICATES):
-            while flights.room and self.trials + len(flights) < self.settings.iterations:
-                if (candidate := self._ask(len(flights))) is None:
+            while in_flight.room and self.trials + len(in_flight) < self.settings.iterations:
+                if (candidate := self._ask(len(in_flight))) is None:
                     break
-                flights.send(candidate, self.champion, known=self.proposer.code_seen)
-            if not flights:
+                in_flight.submit(candidate, self.champion, known=self.proposer.code_seen)
+            if not in_flight:
                 return None
-            self.watch(Event(stage=f"{len(flights)} under way"))
-            if (landed := flights.land(self.champion, self.proposer.tried)) is not None:
+            self.watch(Event(stage=f"{len(in_flight)} under way"))
+            if (judged := in_flight.next(self.champion, self.proposer.tried)) is not None:
                 self.trials += 1
-                return landed.candidate, self._try(landed.candidate, landed.evaluation)
+                return judged.candidate, self._try(judged.candidate, judged.evaluation)
             self.proposer.memory.duplicates += 1
         return None
 
@@ -298,7 +298,7 @@ class _Loop:
             self._parent(),
             number=self.trials + ahead,
             stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
-            compiled_here=self.flights is None,
+            compiled_here=self.in_flight is None,
             under_way=ahead,
         )
 

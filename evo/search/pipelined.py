@@ -46,28 +46,31 @@ def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Workbench,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flight:
+class Submitted:
     """A candidate in flight. rival: the champion it is compared with. judged: None if it is refused unevaluated."""
 
     candidate: Candidate
     rival: Variant
-    judged: Future[Evaluation] | None
+    judged: Future[Evaluation | KnownCode] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
+class Judged:
     """A candidate whose turn has come: perhaps carried over to the new champion, which is then its parent."""
 
     candidate: Candidate
     evaluation: Evaluation | None
 
 
-class Flights:
-    """What is under way. job: what a trial of a candidate against a rival asks of the pipeline."""
+class InFlight:
+    """Candidates that are being evaluated, in the order in which they were proposed.
+
+    job: what a trial of a candidate against a rival asks of the pipeline.
+    """
 
     def __init__(self, task: Task, fleet: Fleet, job: Callable[[Candidate, Variant], Job]) -> None:
         self._task, self._fleet, self._job = task, fleet, job
-        self._queue: deque[Flight] = deque()
+        self._queue: deque[Submitted] = deque()
         self._codes: set[str] = set()  # machine code that has been evaluated or is under way
 
     def __len__(self) -> int:
@@ -75,40 +78,39 @@ class Flights:
 
     @property
     def room(self) -> int:
-        """How many more may leave: one at each device, and one for each that waits compiled."""
+        """How many more may be submitted: one at each device, and one for each that waits compiled."""
         return max(0, 2 * self._fleet.width - len(self._queue))
 
-    def send(self, candidate: Candidate, rival: Variant, *, known: Iterable[str] = ()) -> None:
+    def submit(self, candidate: Candidate, rival: Variant, *, known: Iterable[str] = ()) -> None:
         """Have it evaluated, unless it is refused, or its machine code is known or has been sent before."""
         self._codes.update(known)
         refused = candidate.refusal is not None
-        judged = None if refused else self._fleet.submit(self._job(candidate, rival), known=self._codes)
-        self._queue.append(Flight(candidate=candidate, rival=rival, judged=judged))
+        judged = None if refused else self._fleet.submit_new(self._job(candidate, rival), self._codes)
+        self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
-    def land(self, champion: Variant, tried: set[str]) -> Landed | None:
-        """The earliest that left, once it is judged; None where its machine code was known.
+    def next(self, champion: Variant, tried: set[str]) -> Judged | None:
+        """The earliest of them, once it is judged; None where its machine code was known.
 
         Raises EvoError for harness failures only.
         """
-        flight = self._queue.popleft()
-        try:
-            evaluation = flight.judged.result() if flight.judged is not None else None
-        except KnownCode:
+        submitted = self._queue.popleft()
+        evaluation = submitted.judged.result() if submitted.judged is not None else None
+        if isinstance(evaluation, KnownCode):
             return None
-        landed = Landed(candidate=flight.candidate, evaluation=evaluation)
-        is_stale = flight.rival.text != champion.text
+        judged = Judged(candidate=submitted.candidate, evaluation=evaluation)
+        is_stale = submitted.rival.text != champion.text
         if evaluation is None or evaluation.decision is None or not is_stale:
-            return landed
+            return judged
         if not evaluation.kept:
-            return landed
-        again = self._again(flight, evaluation.decision, champion, tried)
-        return again or replace(landed, evaluation=_stale(evaluation, evaluation.decision, flight.rival, champion))
+            return judged
+        again = self._again(submitted, evaluation.decision, champion, tried)
+        return again or replace(judged, evaluation=_stale(evaluation, evaluation.decision, submitted.rival, champion))
 
-    def _again(self, flight: Flight, decision: Decision, champion: Variant, tried: set[str]) -> Landed | None:
+    def _again(self, submitted: Submitted, decision: Decision, champion: Variant, tried: set[str]) -> Judged | None:
         """Judged against the new champion; None where the change does not fit there, or is known there."""
-        candidate, parent = flight.candidate, flight.candidate.parent
+        candidate, parent = submitted.candidate, submitted.candidate.parent
         assert parent is not None
-        if parent.text == flight.rival.text:  # otherwise it was not made from the champion, and stays as it is
+        if parent.text == submitted.rival.text:  # otherwise it was not made from the champion, and stays as it is
             proposal = carried(candidate.proposal, parent, champion)
             if proposal is None or (proposal.text != candidate.proposal.text and proposal.variant.id in tried):
                 return None
@@ -117,11 +119,11 @@ class Flights:
                 return None
         before = round(decision.ratio, 5) if decision.ratio is not None else None
         marks: dict[str, Json] = {
-            "carried_from": flight.rival.id,
+            "carried_from": submitted.rival.id,
             **({"gain_before": before} if before is not None else {}),
         }
         evaluation = self._fleet.evaluate(self._job(candidate, champion))
-        return Landed(candidate=candidate.with_arguments(marks), evaluation=evaluation)
+        return Judged(candidate=candidate.with_arguments(marks), evaluation=evaluation)
 
 
 def _stale(evaluation: Evaluation, decision: Decision, rival: Variant, champion: Variant) -> Evaluation:

@@ -71,7 +71,7 @@ def _time(task: Task, cases: Cases) -> float | None:
 
 
 def control_words(place: str, noise: Control) -> str:
-    """What an A/A control has shown, and at which station of a cluster."""
+    """What an A/A control has shown, and at which worker of a cluster."""
     return (
         f"A/A control{f' at {place}' if place else ''}: the champion against itself scatters by {noise.sd:.2%} a pair "
         f"({noise.pairs} pairs), which supports a margin of {noise.smallest_margin:.2%} and more"

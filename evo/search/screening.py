@@ -16,10 +16,10 @@ from itertools import islice
 from queue import SimpleQueue
 
 from evo.decide.modelled import CASE_LOSS
-from evo.device import BenchCase, RunRequest, RunResult
-from evo.device.timing_types import BenchResult, Stages
-from evo.device.worker import Crashed, TimedOut, Worker
-from evo.errors import UsageError
+from evo.device import BenchCase, RunRequest
+from evo.device.remote_device import RemoteSimulator
+from evo.device.timing_types import Stages
+from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
 from evo.evaluate.measure import BenchOptions, BenchRequest
 from evo.evaluate.prepare import Failed, Prepared, prepare, spills
@@ -123,9 +123,9 @@ class _Neighbours:
         cores = os.cpu_count() or 1
         self._ahead = min(cores, _MOST_AHEAD)
         self._count = max(2, min(cores // 2, _SIMULATORS))
-        self._free: SimpleQueue[Worker] = SimpleQueue()
-        for worker in bench.more_checkers(self._count):
-            self._free.put(worker)
+        self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()
+        for simulator in bench.more_checkers(self._count):
+            self._free.put(simulator)
 
     def gains(self, texts: Sequence[str]) -> list[float | None]:
         """The gains of texts over the parent; None where one does not come as far as a time, or would not be kept."""
@@ -176,24 +176,24 @@ class _Neighbours:
         """Times by case, the headline's alone where that is slower than before; none where it cannot be run."""
         headline = self._task.headline
         others = [name for name in prepared.programs if name != headline]
-        worker = self._free.get()
+        simulator = self._free.get()
         try:
-            times = self._estimated(worker, prepared, [headline])
+            times = self._estimated(simulator, prepared, [headline])
             if others and times and not times[headline] > before.get(headline, math.inf) / (1 - CASE_LOSS):
-                more = self._estimated(worker, prepared, others)
+                more = self._estimated(simulator, prepared, others)
                 return times | more if more else {}
             return times
         finally:
-            self._free.put(worker)
+            self._free.put(simulator)
 
-    def _estimated(self, worker: Worker, prepared: Prepared, names: Sequence[str]) -> dict[str, float]:
+    def _estimated(self, simulator: RemoteSimulator, prepared: Prepared, names: Sequence[str]) -> dict[str, float]:
         inputs = self._bench.reference(self._task).inputs
         cases = [
             BenchCase(program=prepared.programs[name], inputs=inputs(self._task.case(name), self._seed))
             for name in names
         ]
         try:
-            found = worker.call("screen", cases, time_limit_s=_ESTIMATE_LIMIT_S)
+            found = simulator.screen(cases, time_limit_s=_ESTIMATE_LIMIT_S)
         except (TimedOut, Crashed):
             return {}
         return {} if isinstance(found, Fault) else {row.name: row.time_us for row in found}
@@ -244,7 +244,7 @@ def _screened(
     try:
         with stages.time("check"):
             request = RunRequest(program=program, inputs=expectation.inputs)
-            ran: RunResult = bench.worker.call("run", request, time_limit_s=_LIMIT_S)
+            ran = bench.gpu.run(request, time_limit_s=_LIMIT_S)
             if ran.faults:
                 return ended(ran.faults[0].kind.status, gate.fault_reason(ran.faults[0]))
             if touched := (*ran.overwritten, *ran.broken_guards):
@@ -254,7 +254,7 @@ def _screened(
             return ended(row.status, row.reason)
         with stages.time("bench"):
             timed = BenchRequest(child=(BenchCase(program=program, inputs=expectation.inputs),), options=_OPTIONS)
-            found: BenchResult = bench.worker.call("bench", timed, time_limit_s=_LIMIT_S)
+            found = bench.gpu.bench(timed, time_limit_s=_LIMIT_S)
     except TimedOut as late:
         return ended(Status.TIMED_OUT, str(late))
     except Crashed as crash:

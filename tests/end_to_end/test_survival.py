@@ -30,7 +30,7 @@ HOSTILE = {
     "memory_5": (Status.REFUSED, "memory in memory_5"),
     "crash_5": (Status.CRASHED, "illegal memory access while it was timed"),
     "segfault_5": (Status.CRASHED, "segmentation fault"),
-    "bomb_5": (Status.UNCOMPILED, "the compiler crashed (signal 11)"),
+    "bomb_5": (Status.UNCOMPILED, "the compiler crashed (signal SIGSEGV)"),
 }
 
 
@@ -45,15 +45,14 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(cases, "_RUN_LIMIT_S", 8.0)
-    real = pool._Worker.run
+    real = pool._Compiler.run
 
-    def run(self: pool._Worker, job: dict[str, Any], time_limit_s: float) -> tuple[dict[str, Any], bytes]:
+    def run(self: pool._Compiler, job: dict[str, Any], time_limit_s: float) -> tuple[dict[str, Any], bytes]:
         if "bomb_5" in job["text"]:
-            os.kill(self.process.pid, signal.SIGSEGV)
-            raise EOFError
+            os.kill(self.child.pid, signal.SIGSEGV)
         return real(self, job, time_limit_s)
 
-    monkeypatch.setattr(pool._Worker, "run", run)
+    monkeypatch.setattr(pool._Compiler, "run", run)
     return load_task(new_repository(tmp_path / "mine"), "scale")
 
 
@@ -79,7 +78,7 @@ def test_eight_hostile_variants_spoil_nothing(
     ]
     with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
         found = {job.path: evaluation for job, evaluation in evaluate_all(jobs_of(task, mixed), bench, ahead=2)}
-        starts = bench.worker.starts
+        starts = bench.remote.starts
     assert list(found) == mixed
     for kernel, (status, words) in HOSTILE.items():
         assert (kernel, found[kernel].status) == (kernel, status), found[kernel].reason

@@ -1,4 +1,4 @@
-"""Tiny programs for the GPU tests, compiled through evo.cuda.compile and run in a real worker."""
+"""Tiny programs for the GPU tests, compiled through evo.cuda.compile and run in a real child process."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 
 from evo.cuda.compile import Binary, compile_source
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, DeviceName, Program, RunRequest, gpu_present
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteGpu
 from evo.spec.launch import Launch, Workspace
 
 N = 1 << 16
@@ -62,18 +62,18 @@ def fma(iterations: int, *, name: str = "fma", case: str = "c", n: int = N, arch
 
 
 @pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
+def gpu() -> Iterator[RemoteGpu]:
     if not gpu_present():
         pytest.skip("no GPU")
-    with Worker(DeviceName("gpu", "0")) as worker:
-        yield worker
+    with RemoteGpu(DeviceName("gpu", "0")) as gpu:
+        yield gpu
 
 
 @pytest.fixture
-def run(worker: Worker) -> Callable[..., Any]:
+def run(gpu: RemoteGpu) -> Callable[..., Any]:
     def call(prog: Program, limit: float = 60.0, **more: Any) -> Any:
         more.setdefault("inputs", inputs())
-        return worker.call("run", RunRequest(program=prog, **more), time_limit_s=limit)
+        return gpu.run(RunRequest(program=prog, **more), time_limit_s=limit)
 
     return call
 

@@ -1,4 +1,4 @@
-"""Stations on real GPUs: a killed one costs no result, and each decision names the one GPU that it was measured on."""
+"""Workers on real GPUs: a killed one costs no result, and each decision names the one GPU that it was measured on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXTS = [SLOW, WRONG, FAST, BROKEN, UNSAFE, FAST.replace("THREADS 128", "THREADS
 EXPECTED = ["measured", "wrong", "measured", "uncompiled", "unsafe", "measured", "measured", "measured"]
 
 
-def test_eight_candidates_with_a_station_killed(tmp_path: Path) -> None:
+def test_eight_candidates_with_a_worker_killed(tmp_path: Path) -> None:
     count = min(2, gpu_count())
     task = load_task(new_repository(tmp_path / "mine"), "scale")
     jobs = [Job(task=task, text=text, rival=SLOW, seed=5) for text in TEXTS]
@@ -31,8 +31,8 @@ def test_eight_candidates_with_a_station_killed(tmp_path: Path) -> None:
         figures = fleet.control(task, SLOW, 5)
         found = fleet.evaluate_all(jobs)
         first = next(found)
-        station = next(seat for seat in fleet.seats() if seat.role == "measure" and seat.name)
-        match = re.search(r"pid (\d+)", station.name)
+        worker = next(slot for slot in fleet.slots() if slot.role == "measure" and slot.name)
+        match = re.search(r"pid (\d+)", worker.name)
         assert match is not None
         os.kill(int(match[1]), signal.SIGKILL)
         evaluations = [evaluation for _, evaluation in (first, *found)]

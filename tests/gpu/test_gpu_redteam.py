@@ -7,7 +7,7 @@ from conftest import case_of, inputs, program
 
 from evo.audit.redteam import NaiveHarness, load_attacks, planted_file, run_attack
 from evo.device import DeviceName
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteGpu
 from evo.evaluate.measure import BenchOptions, BenchRequest, Measurement, measure
 from evo.evaluate.pipeline import Workbench
 from evo.spec.chips import CHIPS
@@ -35,33 +35,33 @@ CHEATS = {
 }
 
 
-def timed(worker: Worker, body: str) -> Measurement:
+def timed(gpu: RemoteGpu, body: str) -> Measurement:
     elements = 1 << 16
     space = Workspace(name="s", size_bytes=2 * SLOTS * 4 * elements, init="poison")
     case = case_of(program(body, name="cheat", scratch=space))
     options = BenchOptions(budget_s=20, warm_up_s=1.0)
     request = BenchRequest(child=(case,), others={"c": (inputs(1), inputs(2))}, options=options)
-    chip = CHIPS[worker.call("describe", time_limit_s=60)["chip"]]
-    return measure(worker, request, chip=chip)
+    chip = CHIPS[gpu.describe(time_limit_s=60)["chip"]]
+    return measure(gpu, request, chip=chip)
 
 
 @pytest.mark.parametrize("name", CHEATS)
-def test_the_timing_audit_catches_what_the_gate_cannot_see(worker, name):
-    found = timed(worker, CHEATS[name])
+def test_the_timing_audit_catches_what_the_gate_cannot_see(gpu, name):
+    found = timed(gpu, CHEATS[name])
     assert found.divergence is not None
     assert found.divergence.kind == "timing_divergence"
     assert found.child == ()
 
 
-def test_an_honest_use_of_a_workspace_is_timed(worker):
-    found = timed(worker, "s[i] = 2.0f * x[i]; y[i] = s[i];")
+def test_an_honest_use_of_a_workspace_is_timed(gpu):
+    found = timed(gpu, "s[i] = 2.0f * x[i]; y[i] = s[i];")
     assert found.divergence is None
     assert found.child[0].warm is not None
 
 
 @pytest.mark.parametrize("name", ["replay_output_large", "remembered_values", "near_zero_time", "missing_barrier"])
-def test_a_shipped_attack_loses_on_a_gpu(worker, name):
-    del worker  # there is a GPU
+def test_a_shipped_attack_loses_on_a_gpu(gpu, name):
+    del gpu  # there is a GPU
     device = DeviceName("gpu", "0")
     attack = next(attack for attack in load_attacks() if attack.name == name)
     with (

@@ -13,7 +13,8 @@ from conftest import N, inputs, program
 
 from evo.device import POISON_LARGE
 from evo.device.gpu_lock import lock_path
-from evo.device.worker import TimedOut, Worker
+from evo.device.remote_device import RemoteGpu
+from evo.errors import TimedOut
 from evo.spec.chips import CHIPS
 from evo.spec.launch import Workspace
 
@@ -24,12 +25,12 @@ ADD = "if (i < n) y[i] = x[i] + 1.0f;"
 Run = Callable[..., Any]
 
 
-def test_the_gpu_describes_itself(worker: Worker) -> None:
-    about = worker.call("describe", time_limit_s=30)
+def test_the_gpu_describes_itself(gpu: RemoteGpu) -> None:
+    about = gpu.describe(time_limit_s=30)
     print("describe:", about)
     assert about["chip"] in CHIPS
     assert about["driver"]
-    assert worker.call("health", time_limit_s=30) == "ok"
+    gpu.health(time_limit_s=30)
 
 
 def test_a_right_kernel_is_right_under_both_poisons_and_an_offset(run: Run) -> None:
@@ -65,15 +66,15 @@ def test_a_hang_times_out_and_the_next_variant_runs(run: Run) -> None:
         ("*(double*)((char*)(y + i) + 4) = 1.0;", "misaligned"),
     ],
 )
-def test_a_sticky_fault_is_named_and_costs_one_process(run: Run, worker: Worker, body: str, kind: str) -> None:
+def test_a_sticky_fault_is_named_and_costs_one_process(run: Run, gpu: RemoteGpu, body: str, kind: str) -> None:
     run(program(ADD))
-    before = worker.starts
+    before = gpu.starts
     result = run(program(body, name=kind))
     print("fault:", result.faults)
     assert [fault.kind for fault in result.faults] == [kind]
     assert result.faults[0].kernel == "k"
     assert run(program(ADD)).faults == ()
-    assert worker.starts == before + 1
+    assert gpu.starts == before + 1
 
 
 def test_writes_past_the_end_break_a_guard(run: Run) -> None:
@@ -90,13 +91,13 @@ def test_an_overwritten_input_is_named(run: Run) -> None:
     assert result.overwritten == ("x",)
 
 
-def test_what_the_chip_cannot_launch_is_a_launch_fault_and_not_sticky(run: Run, worker: Worker) -> None:
-    before = worker.starts
+def test_what_the_chip_cannot_launch_is_a_launch_fault_and_not_sticky(run: Run, gpu: RemoteGpu) -> None:
+    before = gpu.starts
     result = run(program("extern __shared__ float s[]; s[0] = x[i]; y[i] = s[0];", shared=300_000))
     assert [fault.kind for fault in result.faults] == ["launch"]
     print("fault:", result.faults)
     assert run(program(ADD)).faults == ()
-    assert worker.starts == before
+    assert gpu.starts == before
 
 
 def test_large_dynamic_shared_memory_works(run: Run) -> None:
@@ -143,9 +144,9 @@ def test_twenty_candidates_with_five_bad_ones_mislabel_none(run: Run) -> None:
     assert seen == {number: bad.get(number) for number in range(20)}
 
 
-def test_a_gpu_in_use_is_waited_for_and_not_charged(run: Run, worker: Worker) -> None:
+def test_a_gpu_in_use_is_waited_for_and_not_charged(run: Run, gpu: RemoteGpu) -> None:
     run(program(ADD))
-    uuid = worker.call("describe", time_limit_s=30)["uuid"]
+    uuid = gpu.describe(time_limit_s=30)["uuid"]
     descriptor = os.open(lock_path(uuid), os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     threading.Timer(3.0, os.close, [descriptor]).start()

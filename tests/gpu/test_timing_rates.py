@@ -3,15 +3,15 @@
 import pytest
 
 from evo.device.calibrate import calibrate
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteGpu
 from evo.spec.chips import chip
 
 pytestmark = pytest.mark.gpu
 
 
-def test_rates_lie_below_the_datasheet_and_above_a_fraction_of_it(worker: Worker) -> None:
-    row = chip(worker.call("describe", time_limit_s=60)["chip"])
-    found = calibrate(worker, quick=True)
+def test_rates_lie_below_the_datasheet_and_above_a_fraction_of_it(gpu: RemoteGpu) -> None:
+    row = chip(gpu.describe(time_limit_s=60)["chip"])
+    found = calibrate(gpu, quick=True)
     for key, rate in found.items():
         print(f"{key}: {rate.value:.4g} {rate.unit} ({rate.condition})")
     value = {key: rate.value for key, rate in found.items()}
@@ -33,8 +33,8 @@ def test_rates_lie_below_the_datasheet_and_above_a_fraction_of_it(worker: Worker
     assert value["launch_event_s"] > value["launch_graph_s"]
 
 
-def test_ptx_that_the_driver_compiles_reaches_the_rates_of_machine_code(worker: Worker) -> None:
-    native, older = (calibrate(worker, arch=arch, quick=True) for arch in ("native", "sm_89"))
+def test_ptx_that_the_driver_compiles_reaches_the_rates_of_machine_code(gpu: RemoteGpu) -> None:
+    native, older = (calibrate(gpu, arch=arch, quick=True) for arch in ("native", "sm_89"))
     ratio = older["mma_f16_flop_per_s"].value / native["mma_f16_flop_per_s"].value
     print(f"mma.sync from sm_89 over native: {ratio:.3f}")
     assert 0.8 < ratio < 1.25

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from conftest import case_of, program
 
-from evo.device.worker import Worker
-from evo.evaluate.measure import BenchOptions, BenchRequest, measure, time_rivals
-from evo.results import Timing
+from evo.device.remote_device import RemoteGpu
+from evo.device.timing_types import LibraryCase, LibraryTimes
+from evo.evaluate.measure import BenchOptions, BenchRequest, measure
 from evo.spec.chips import Chip, chip
 from evo.spec.reference import load_reference
 from evo.spec.task import load_task
@@ -33,8 +33,8 @@ COPIES = 3  # of the inputs, which the calls rotate over as evo's do
 
 
 @pytest.fixture(scope="module")
-def row(worker: Worker) -> Chip:
-    return chip(worker.call("describe", time_limit_s=60)["chip"])
+def row(gpu: RemoteGpu) -> Chip:
+    return chip(gpu.describe(time_limit_s=60)["chip"])
 
 
 def graph_time_us(call: Callable[[int], object], calls: int, torch: Any) -> float:
@@ -89,7 +89,7 @@ def graph_time_us(call: Callable[[int], object], calls: int, torch: Any) -> floa
 
 
 @pytest.mark.parametrize("name", ["b2", "b4", "b8", "long"])
-def test_attention_rivals_agree_with_a_cuda_graph_written_here(worker: Worker, name: str) -> None:
+def test_attention_rivals_agree_with_a_cuda_graph_written_here(gpu: RemoteGpu, name: str) -> None:
     torch = pytest.importorskip("torch")
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention
@@ -114,11 +114,11 @@ def test_attention_rivals_agree_with_a_cuda_graph_written_here(worker: Worker, n
         if number % 2:
             for rival in known:
                 measured_here(rival)
-        times = time_rivals(worker, task.folder, case.axes, inputs, OPTIONS)
+        times = gpu.time_library(LibraryCase(folder=str(task.folder), axes=dict(case.axes), inputs=inputs), OPTIONS)
         for rival in backends:
             timing = times[rival]
-            if isinstance(timing, Timing):
-                ours[rival].append(timing.p50_us)
+            if isinstance(timing, LibraryTimes):
+                ours[rival].append(timing.warm.p50_us)
                 if not number % 2:
                     measured_here(rival)
     compared = 0
@@ -133,22 +133,22 @@ def test_attention_rivals_agree_with_a_cuda_graph_written_here(worker: Worker, n
     assert compared
 
 
-def test_an_empty_kernel_takes_what_a_graph_of_empty_kernels_says(worker: Worker, row: Chip) -> None:
+def test_an_empty_kernel_takes_what_a_graph_of_empty_kernels_says(gpu: RemoteGpu, row: Chip) -> None:
     empty = program("if (n < 0) y[i] = x[i];", name="nothing", grid=1, block=32, arch=row.arch)
-    result = measure(worker, BenchRequest(child=(case_of(empty),), options=OPTIONS), chip=row)
+    result = measure(gpu, BenchRequest(child=(case_of(empty),), options=OPTIONS), chip=row)
     warm = result.child[0].warm
     assert warm is not None
     print(f"empty kernel: p50 {warm.p50_us:.3f} us, p90 {warm.p90_us:.3f} us over {warm.samples} samples")
     assert 0.2 < warm.p50_us < 2.0
 
 
-def test_times_of_short_kernels_are_told_apart(worker: Worker, row: Chip) -> None:
+def test_times_of_short_kernels_are_told_apart(gpu: RemoteGpu, row: Chip) -> None:
     """The 10 us class: each step of 5 % work is seen, in the right order and in proportion."""
     times = []
     for trips in (4000, 4200, 4410):
         body = f"float a = x[i]; for (int j = 0; j < {trips}; ++j) a = fmaf(a, 0.999f, 0.001f); y[i] = a;"
         short = program(body, name=f"short{trips}", n=4096, block=128, arch=row.arch)
-        warm = measure(worker, BenchRequest(child=(case_of(short),), options=OPTIONS), chip=row).child[0].warm
+        warm = measure(gpu, BenchRequest(child=(case_of(short),), options=OPTIONS), chip=row).child[0].warm
         assert warm is not None
         times.append(warm.p50_us)
     print("short kernels:", [f"{us:.3f}" for us in times])

@@ -12,10 +12,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 import fake_gpu
 import pytest
+from in_process_site import InProcessSite, InProcessTransport
 from run_killer import problems
 from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, new_repository
 
@@ -23,7 +23,6 @@ from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.records.trials import load_records
 from evo.search.cluster import Cluster, Fleet, open_site, parse_cluster
-from evo.search.cluster.remote_worker import Station
 from evo.search.loop import Event, Settings, evolve
 from evo.spec.task import Task, load_task
 
@@ -79,17 +78,17 @@ def test_eight_candidates_with_one_of_two_workers_killed_give_eight_right_result
 
 
 def _pid_of(fleet: Fleet, role: str) -> int:
-    """The process of a station that is at work, so that its loss is felt."""
+    """The process of a worker that is at work, so that its loss is felt."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        for seat in fleet.seats():
-            if seat.role == role and seat.busy and (match := re.search(r"pid (\d+)", seat.name)):
+        for slot in fleet.slots():
+            if slot.role == role and slot.busy and (match := re.search(r"pid (\d+)", slot.name)):
                 return int(match[1])
         time.sleep(0.001)
-    raise AssertionError("no station was ever at work")
+    raise AssertionError("no worker was ever at work")
 
 
-def test_the_loop_keeps_the_same_whatever_stations_die(tmp_path: Path) -> None:
+def test_the_loop_keeps_the_same_whatever_workers_die(tmp_path: Path) -> None:
     lines: dict[str, list[dict[str, object]]] = {}
     for name in ("calm", "killed"):
         root = new_repository(tmp_path / name)
@@ -105,7 +104,7 @@ def test_the_loop_keeps_the_same_whatever_stations_die(tmp_path: Path) -> None:
             assert run.stdout is not None
             first = run.stdout.readline()
             if name == "killed":
-                os.kill(_stations_of(run.pid)[0], signal.SIGKILL)
+                os.kill(_workers_of(run.pid)[0], signal.SIGKILL)
             rest, errors = run.communicate(timeout=200)
         assert run.returncode == 0, errors
         lines[name] = [json.loads(line) for line in (first + rest).splitlines()]
@@ -122,8 +121,8 @@ def _told(line: dict[str, object]) -> tuple[object, ...]:
     return tuple(line.get(name) for name in ("operator", "summary", "status", "decision", "variant", "parent", "cases"))
 
 
-def _stations_of(parent: int) -> list[int]:
-    """The stations among a process's children, by what they were told to open."""
+def _workers_of(parent: int) -> list[int]:
+    """The workers among a process's children, by what they were told to open."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -132,40 +131,12 @@ def _stations_of(parent: int) -> list[int]:
                 above = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-            if above == parent and "evo.search.cluster.remote_worker" in command:
+            if above == parent and "evo.search.cluster.local_worker" in command:
                 found.append(int(folder.name))
     return sorted(found)
 
 
-class Here:
-    """A station in this very process."""
-
-    asked: ClassVar[set[str]] = set()
-
-    def __init__(self, device: DeviceName) -> None:
-        self.station = Station(device)
-
-    def call(self, method: str, *args: object, limit_s: float) -> object:
-        self.asked.add(method)
-        return getattr(self.station, method)(*args)
-
-    def close(self) -> None:
-        self.station.close()
-
-
-class HereSite:
-    measuring, compiling = 2, 1
-
-    def __init__(self, cluster: Cluster, device: DeviceName) -> None:
-        self.device = device
-
-    def open(self, role: str, index: int) -> Here:
-        return Here(self.device)
-
-    def close(self) -> None: ...
-
-
-def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
+def test_on_gpus_every_worker_has_its_control_and_measures_a_first_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gpu").mkdir()
@@ -173,9 +144,10 @@ def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[1] / "support"))
     for name, value in environment().items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("evo.search.pipelined.open_site", HereSite)
+    two = functools.partial(InProcessSite, measuring=2)
+    monkeypatch.setattr("evo.search.pipelined.open_site", two)
     faked = functools.partial(Workbench, opener=fake_gpu.OPENER)
-    monkeypatch.setattr("evo.search.cluster.remote_worker.Workbench", faked)
+    monkeypatch.setattr("evo.search.cluster.local_worker.Workbench", faked)
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
     for file, text, kernel in (("00_slow.cu", SLOW, "slow_20"), ("10_fast.cu", FAST, "fast_10")):
@@ -193,4 +165,4 @@ def test_on_gpus_every_station_has_its_control_and_measures_a_first_look(
     assert all(record.evaluation.control for record in records[1:] if record.status.value == "measured")
     assert "fast_10" in (root / "kernels" / "scale" / "champions" / "h200-sm_89.cu").read_text()
     assert git(root, "status", "--porcelain") == ""
-    assert {"start", "finish", "control", "gains"} <= Here.asked
+    assert {"start", "finish", "control", "gains"} <= InProcessTransport.asked

@@ -16,10 +16,20 @@ from pathlib import Path
 
 import numpy as np
 
-from evo.device import BenchCase, DeviceName, Program, RunRequest, RunResult
-from evo.device.timing_types import BenchRequest, BenchResult, RivalPairs, timing_of
-from evo.device.worker import Crashed
-from evo.errors import HarnessFault
+from evo.cuda.compile import Binary
+from evo.device import BenchCase, DeviceName, ExtremesRequest, OutputExtremes, Program, RunRequest, RunResult
+from evo.device.timing_types import (
+    BenchOptions,
+    BenchRequest,
+    BenchResult,
+    LibraryCase,
+    LibraryPairs,
+    LibraryTimes,
+    Rate,
+    timing_of,
+)
+from evo.device.whole_grid import whole_grid_extremes
+from evo.errors import Crashed, HarnessFault
 from evo.results import CaseBench, Fault, FaultKind
 
 OPENER = "fake_gpu:FakeGpu"
@@ -48,8 +58,14 @@ class FakeGpu:
     def describe(self) -> dict[str, str]:
         return {"chip": "h200", "gpu": "Fake H200", "uuid": "GPU-fake", "driver": "1.2", "cuda": "13.0"}
 
-    def health(self) -> str:
-        return "ok"
+    def health(self) -> None:
+        """Always well."""
+
+    def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
+        return whole_grid_extremes(self, request)
+
+    def calibrate(self, kernels: Binary, quick: bool) -> dict[str, Rate]:
+        return {"sm_clock_hz": Rate(value=1.98e9, unit="Hz", condition="made up")}
 
     def run(self, request: RunRequest) -> RunResult:
         kernel = kernel_of(request.program)
@@ -77,17 +93,25 @@ class FakeGpu:
         file = self.folder / name
         return float(file.read_text()) if file.exists() else usual
 
-    def rivals(self, folder: str, axes: dict[str, int], inputs: object, options: object) -> dict[str, object]:
+    def time_library(
+        self, library: LibraryCase, options: BenchOptions, thorough: bool = False
+    ) -> dict[str, LibraryTimes | str]:
         if (self.folder / "no_torch").exists():
             raise HarnessFault("ModuleNotFoundError: no module named torch", hint="install it")
         slow, fast = (timing_of(us * self.setting("slow", 1.0) * np.ones(64)) for us in (14.0, 12.0))
-        return {"plain": slow, "library": fast, "broken": "RuntimeError: not on this chip"}
+        return {
+            "plain": LibraryTimes(warm=slow),
+            "library": LibraryTimes(warm=fast),
+            "broken": "RuntimeError: not on this chip",
+        }
 
-    def versus(self, request: BenchRequest, folder: str, axes: dict[str, int], pairs: int) -> dict[str, object]:
+    def compare_with_library(
+        self, request: BenchRequest, library: LibraryCase, pairs: int
+    ) -> dict[str, LibraryPairs | str]:
         rng, us, slow = np.random.default_rng(2), time_of(request.child[0]), self.setting("slow", 1.0)
         ratios = tuple(float(ratio) for ratio in np.log(us / 12.0) + rng.normal(0, 0.003, pairs))
         return {
-            "library": RivalPairs(ratios=ratios, champion_us=us * slow, rival_us=12.0 * slow),
+            "library": LibraryPairs(ratios=ratios, variant_us=us * slow, library_us=12.0 * slow),
             "broken": "RuntimeError: not on this chip",
         }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from evo.device import Arrays, DeviceName
-from evo.device.timing_types import BenchOptions, RivalFigures, timing_of
+from evo.device import DeviceName
+from evo.device.timing_types import BenchOptions, LibraryCase, LibraryTimes, timing_of
 
 
 class RivalDevice:
@@ -17,15 +17,15 @@ class RivalDevice:
     def describe(self) -> dict[str, str]:
         return {"chip": "h200", "gpu": "a stand-in", "capability": "sm_90", "driver": "570.1"}
 
-    def baseline(
-        self, folder: str, axes: dict[str, int], inputs: Arrays, options: BenchOptions
-    ) -> dict[str, RivalFigures | str]:
+    def time_library(
+        self, library: LibraryCase, options: BenchOptions, thorough: bool = False
+    ) -> dict[str, LibraryTimes | str]:
         """Twice x: exact, half a thousandth off, wrong but fastest, not a number, refused, and one without outputs."""
-        x = inputs["x"].astype(np.float64)
+        x = library.inputs["x"].astype(np.float64)
 
-        def figures(us: float, *outputs: object) -> RivalFigures:
+        def figures(us: float, *outputs: object) -> LibraryTimes:
             times = timing_of([us, us, us * 1.1])
-            return RivalFigures(
+            return LibraryTimes(
                 warm=times, cold=timing_of([us + 5] * 3), eager=timing_of([us + 40] * 3),
                 outputs=tuple(np.asarray(output) for output in outputs),
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Stations that follow a script, in threads of the test's own process: no compiler, no device, no Ray."""
+"""Workers that follow a script, in threads of the test's own process: no compiler, no device, no Ray."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from evo.device.calls import Answer, Call, Raised, Returned
+from evo.errors import EvoError, WorkerUnreachable
 from evo.evaluate.pipeline import Job, Started
 from evo.evaluate.session import harness_version
 from evo.results import Environment, Evaluation, Status
-from evo.search.cluster import StationLost
-from evo.search.cluster.remote_worker import Introduction
+from evo.search.cluster import RemoteWorker
+from evo.search.cluster.protocol import Introduction, Role
 from evo.spec.variant import parse_variant
 
-Script = Callable[[str, int, str, tuple[Any, ...]], Any]  # role, which station of that seat, method, arguments
+Script = Callable[[str, int, str, tuple[Any, ...]], Any]  # role, which worker of that slot, method, arguments
 
 
 def environment(place: str) -> Environment:
@@ -22,28 +24,34 @@ def environment(place: str) -> Environment:
 
 
 def evaluation_of(job: Job, place: str) -> Evaluation:
-    """What every station says of a job: its variant is correct, and where it was."""
+    """What every worker says of a job: its variant is correct, and where it was."""
     return Evaluation(
         variant=parse_variant(job.text).id, status=Status.CORRECT, reason=None, environment=environment(place)
     )
 
 
-class ScriptedLink:
-    def __init__(self, site: ScriptedSite, role: str, index: int, number: int) -> None:
+class ScriptedTransport:
+    def __init__(self, site: ScriptedSite, role: Role, index: int, number: int) -> None:
         self.site, self.role, self.index, self.number = site, role, index, number
         self.place = f"{role}:{index}.{number}"
         self.closed = threading.Event()
 
-    def call(self, method: str, *args: Any, limit_s: float) -> Any:
-        self.site.calls.append((self.place, method, args))
+    def call(self, call: Call, limit_s: float) -> Answer:
+        self.site.calls.append((self.place, call.method, call.arguments))
         if self.closed.is_set():
-            raise StationLost("closed")
-        said = self.site.script(self.role, self.number, method, args)
+            raise WorkerUnreachable("closed")
+        try:
+            said = self.site.script(self.role, self.number, call.method, call.arguments)
+        except WorkerUnreachable:
+            raise
+        except EvoError as error:
+            return Raised(error)
         if said == "hang":
             self.closed.wait(limit_s)
-            raise StationLost(f"no answer in {limit_s:g} s")
-        if said is not None:
-            return said
+            raise WorkerUnreachable(f"no answer in {limit_s:g} s")
+        return Returned(said if said is not None else self.usual(call.method, call.arguments))
+
+    def usual(self, method: str, arguments: tuple[Any, ...]) -> object:
         match method:
             case "join":
                 return Introduction(
@@ -52,9 +60,9 @@ class ScriptedLink:
             case "control":
                 return {"sd": 0.001, "pairs": 8, "smallest_margin": 0.01}
             case "start":
-                return Started(job=args[0], base=evaluation_of(args[0], self.place))
+                return Started(job=arguments[0], base=evaluation_of(arguments[0], self.place))
             case "finish":
-                return evaluation_of(args[0].job, self.place)
+                return evaluation_of(arguments[0].job, self.place)
         return None
 
     def close(self) -> None:
@@ -70,10 +78,10 @@ class ScriptedSite:
         self.calls: list[tuple[str, str, tuple[Any, ...]]] = []
         self.closed = False
 
-    def open(self, role: str, index: int) -> ScriptedLink:
+    def open(self, role: Role, index: int) -> RemoteWorker:
         number = self.opened[role, index] = self.opened.get((role, index), -1) + 1
         self.script(role, number, "open", ())
-        return ScriptedLink(self, role, index, number)
+        return RemoteWorker(ScriptedTransport(self, role, index, number))
 
     def close(self) -> None:
         self.closed = True

@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from evo.decide.sequential import Sequential
-from evo.device import BenchCase, DeviceName, RunRequest, RunResult
+from evo.device import BenchCase, DeviceName, ExtremesRequest, OutputExtremes, RunRequest, RunResult
 from evo.device.sim_device import SimDevice
 from evo.device.timing_types import BenchRequest, BenchResult, timing_of
+from evo.device.whole_grid import whole_grid_extremes
 from evo.results import CaseBench
 
 
@@ -23,8 +24,14 @@ class StandInGpu:
     def describe(self) -> dict[str, str]:
         return {"chip": "l4", "gpu": "a stand-in", "capability": "sm_89", "driver": "none"}
 
+    def health(self) -> None:
+        """A simulator is always well."""
+
     def run(self, request: RunRequest) -> RunResult:
         return self.simulator.run(request)
+
+    def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:
+        return whole_grid_extremes(self, request)
 
     def bench(self, request: BenchRequest) -> BenchResult:
         """A microsecond for each thread of a block."""

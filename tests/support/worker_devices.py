@@ -1,4 +1,4 @@
-"""Devices that misbehave on request, opened in the worker's child by test_worker.py."""
+"""Devices that misbehave on request, opened in the child process by test_remote_device.py."""
 
 import ctypes
 import os
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evo.device import DeviceName
-from evo.device.worker import Crashed
-from evo.errors import DeviceMissing, TaskInvalid
+from evo.errors import Crashed, DeviceMissing, TaskInvalid
 
 
 @dataclass

@@ -8,7 +8,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -26,8 +26,7 @@ import throughput  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
 from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
-from evo.device.calibrate import Rate  # noqa: E402
-from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
+from evo.device.timing_types import BenchRequest, BenchResult, Rate, timing_of  # noqa: E402
 from evo.operators import RULES  # noqa: E402
 from evo.results import CaseBench, Status, Verdict  # noqa: E402
 from evo.search.screening import Screened  # noqa: E402
@@ -39,7 +38,7 @@ FIXED_US, EACH_US = 1.7, 0.035
 
 
 class SimulatedSampler:
-    """A worker whose times are a line in the trips, with noise on each block and a difference that each capture has."""
+    """A GPU whose times are a line in the trips, with noise on each block and a difference that each capture has."""
 
     def __init__(self, *, noise: float = 0.0006, bias: float = 0.0, between: float = 0.0004, seed: int = 1) -> None:
         self.noise, self.bias, self.between, self.random = noise, bias, between, random.Random(seed)
@@ -48,8 +47,7 @@ class SimulatedSampler:
     def recycle(self) -> None:
         self.fresh += 1
 
-    def call(self, method: str, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
-        assert method == "bench"
+    def bench(self, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
         assert time_limit_s > 0
         if not request.parent:
             return BenchResult(child=self._rows(request.child, request))
@@ -85,7 +83,7 @@ class SimulatedSampler:
 
 
 def run(sampler: SimulatedSampler, *, quick: bool = True, seconds: float = 600.0) -> tuple[dict[str, Any], bool]:
-    recorder = Recorder(sampler)
+    recorder = Recorder(cast(Any, sampler))
     clock = report.Clock(seconds)
     return decisions.trial_run(recorder, chip("l4"), "sm_89", [], quick=quick, clock=clock, seed=3)
 
@@ -241,12 +239,12 @@ FIGURES: dict[str, Any] = {
 
 def test_the_recorder_adds_up_how_long_the_gpu_was_held() -> None:
     class Held:
-        def call(self, method: str, *arguments: object, time_limit_s: float) -> BenchResult:
+        def bench(self, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
             return BenchResult(child=(), held_s=0.25)
 
-    recorder = Recorder(Held())
+    recorder = Recorder(cast(Any, Held()))
     for _ in range(2):
-        recorder.call("bench", time_limit_s=1.0)
+        recorder.bench(BenchRequest(child=()), time_limit_s=1.0)
     assert recorder.held_s == {"bench": 0.5}
     assert recorder.seconds["bench"] < 0.25
     recorder.clear()

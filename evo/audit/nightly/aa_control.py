@@ -66,9 +66,7 @@ def _estimate(bench: Workbench, task: Task, text: str, seed: int) -> tuple[CaseB
     prepared = bench.prepare(task, text)
     if isinstance(prepared, Failed):
         raise HarnessFault(f"does not run: {prepared.reason}", hint="`evo check` says more")
-    found: tuple[CaseBench, ...] | Fault = bench.worker.call(
-        "estimate", bench.bench_cases(task, prepared, seed), time_limit_s=_LIMIT_S
-    )
+    found = bench.checker.estimate(bench.bench_cases(task, prepared, seed), time_limit_s=_LIMIT_S)
     if isinstance(found, Fault):
         raise HarnessFault(f"faults: {found.message}", hint="`evo check` says more")
     return found

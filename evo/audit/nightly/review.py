@@ -15,7 +15,7 @@ from evo.audit.nightly.bisect import Cause, Found, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
 from evo.audit.nightly.champion_status import Figure, Held, Standing, State
 from evo.audit.nightly.demote import put_back, renew
-from evo.audit.nightly.versus_library import against_library
+from evo.audit.nightly.versus_library import held_against_library
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench, evaluate
 from evo.records.ledger import History
@@ -88,7 +88,7 @@ class _Review:
             return self._demote(*winner)
         if not self.bench.modelled:
             self.tell(f"{self.standing.name}: against the library")
-            self.standing.pairs += against_library(self.bench, self.task, self.head.text, self.notebook.seed)
+            self.standing.pairs += held_against_library(self.bench, self.task, self.head.text, self.notebook.seed)
         self._judge_figures()
         if self.head.record is None:
             self.standing.note = (
@@ -162,7 +162,7 @@ class _Review:
 
     def _once_more(self, slowdown: float) -> float:
         """A second look in a fresh process: a slow moment of the machine is no loss of the champion."""
-        self.bench.worker.recycle()
+        self.bench.remote.recycle()
         again = self._evaluate(self.head, seed=1)
         if not again.status.passed:
             return slowdown

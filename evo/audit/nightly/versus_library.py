@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from evo.audit.nightly.champion_status import Held
 from evo.decide.sequential import gain_of, widened, words
-from evo.device.timing_types import RivalPairs
-from evo.device.worker import Crashed, TimedOut
-from evo.errors import EvoError
-from evo.evaluate.measure import BenchOptions, BenchRequest
+from evo.device.timing_types import LibraryPairs
+from evo.errors import CandidateFailed, EvoError
+from evo.evaluate.library_baselines import against_library
 from evo.evaluate.pipeline import Workbench
 from evo.spec.task import Task
 
@@ -17,7 +14,7 @@ _PAIRS = 20
 _LIMIT_S = 150.0  # for all rivals of one case
 
 
-def against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[Held]:
+def held_against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[Held]:
     """Each rival of each bench case; a library that cannot run a case is told, and costs nothing else."""
     reference = bench.reference(task)
     if not hasattr(reference.module, "rivals"):
@@ -27,21 +24,16 @@ def against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[
     try:
         for case in bench.bench_cases(task, prepared, seed):
             name = case.program.case
-            request = BenchRequest(child=(case,), options=BenchOptions(warm_up_s=0.2, budget_s=_LIMIT_S / 2))
-            axes = task.case(name).axes
-            pairs = cast(
-                "dict[str, RivalPairs | str]",
-                bench.worker.call("versus", request, str(task.folder), axes, _PAIRS, time_limit_s=_LIMIT_S),
-            )
+            pairs = against_library(bench.gpu, reference, case, pairs=_PAIRS, limit_s=_LIMIT_S)
             found += [_held(bench, task, name, rival, one) for rival, one in pairs.items()]
-    except (EvoError, TimedOut, Crashed) as failure:
+    except (EvoError, CandidateFailed) as failure:
         found.append(Held(against="the library", verdict="fault", reason=str(failure)))
     finally:
-        bench.worker.recycle()  # torch has left its memory pools and handles in there
+        bench.gpu.recycle()  # torch has left its memory pools and handles in there
     return found
 
 
-def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: RivalPairs | str) -> Held:
+def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: LibraryPairs | str) -> Held:
     if isinstance(pairs, str):
         return Held(against=rival, case=case, verdict="refused", reason=pairs)
     if not pairs.ratios:
@@ -52,7 +44,7 @@ def _held(bench: Workbench, task: Task, case: str, rival: str, pairs: RivalPairs
         gain = widened(gain, floor.between, case=case)
     low, high = gain.low, gain.high
     verdict = "faster" if low is not None and low > 1 else "slower" if high is not None and high < 1 else "equal"
-    times = f"{pairs.champion_us:.2f} against {pairs.rival_us:.2f} us measured"
+    times = f"{pairs.variant_us:.2f} against {pairs.library_us:.2f} us measured"
     return Held(
         against=rival,
         case=case,

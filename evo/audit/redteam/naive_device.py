@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from evo.device import Array, Arrays, DeviceName, Program
+from evo.device.remote_device import DeviceProcess
 from evo.spec.dtypes import NUMPY
 
 if TYPE_CHECKING:
     from evo import sim
     from evo.device.gpu import GpuDevice
 
+_OPENER = "evo.audit.redteam.naive_device:open_naive"
 _ALIGNMENT = 256
 _TAIL = 1 << 16  # bytes after the last tensor that are the allocator's
 _BUDGET = 10**15  # warp instructions: no limit
@@ -89,6 +91,14 @@ class Pool:
         return image[start : start + int(np.prod(dims)) * dtype.itemsize].copy().view(dtype).reshape(dims)
 
 
+class NaiveDevice(Protocol):
+    """What the naive harness asks of either device."""
+
+    def run(self, request: NaiveRequest) -> NaiveResult: ...
+
+    def health(self) -> None: ...
+
+
 class NaiveSim:
     """On the simulator: checkers off where they can be, times modelled."""
 
@@ -98,8 +108,8 @@ class NaiveSim:
         self.name = name
         self.chip = chip(name.which)
 
-    def describe(self) -> dict[str, str]:
-        return {}
+    def health(self) -> None:
+        """Nothing that a fresh process does not mend."""
 
     def run(self, request: NaiveRequest) -> NaiveResult:
         from evo import sim
@@ -191,11 +201,8 @@ class NaiveGpu:
     def notify(self, call: Callable[[str], object]) -> None:
         self._gpu.notify = call
 
-    def describe(self) -> dict[str, str]:
-        return self._gpu.describe()
-
-    def health(self) -> str:
-        return self._gpu.health()
+    def health(self) -> None:
+        self._gpu.health()
 
     def run(self, request: NaiveRequest) -> NaiveResult:
         with self._gpu.locked(exclusive=request.runs > 0):
@@ -247,5 +254,16 @@ class NaiveGpu:
 
 
 def open_naive(name: DeviceName) -> NaiveSim | NaiveGpu:
-    """What the naive harness's worker opens."""
+    """What the naive harness's child process opens."""
     return NaiveSim(name) if name.kind == "sim" else NaiveGpu(name)
+
+
+class RemoteNaiveDevice(DeviceProcess):
+    """A naive device in its child process."""
+
+    def __init__(self, device: DeviceName) -> None:
+        super().__init__(device, opener=_OPENER)
+
+    def run(self, request: NaiveRequest, *, time_limit_s: float) -> NaiveResult:
+        """Raises TimedOut or Crashed, or an EvoError."""
+        return self._run(NaiveDevice.run, time_limit_s, [request.program], request)

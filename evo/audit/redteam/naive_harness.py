@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from evo.audit.redteam.attack import Attack
-from evo.audit.redteam.naive_device import NaiveRequest, NaiveResult
+from evo.audit.redteam.naive_device import NaiveRequest, NaiveResult, RemoteNaiveDevice
 from evo.cuda.compile import PRELUDE
 from evo.cuda.compile.binary import PRELUDE_NAME
 from evo.cuda.compile.include_policy import STANDARD_HEADERS
-from evo.cuda.compile.process_pool import CompilerCrashed, CompilerStuck, shared_pool
+from evo.cuda.compile.process_pool import shared_pool
 from evo.cuda.compile.toolkit import find_toolkit
 from evo.device import Array, Arrays, DeviceName, Program
-from evo.device.worker import Crashed, TimedOut, Worker
+from evo.errors import Crashed, TimedOut
 from evo.evaluate.prepare import Failed, prepare
 from evo.results import Status
 from evo.spec.chips import Chip
@@ -52,7 +52,7 @@ class NaiveHarness:
     def __init__(self, device: DeviceName, *, chip: Chip, arch: str, planted: Path) -> None:
         self.chip, self.arch, self.planted = chip, arch, planted
         self.modelled = device.kind == "sim"
-        self.worker = Worker(device, opener="evo.audit.redteam.naive_device:open_naive")
+        self.device = RemoteNaiveDevice(device)
         self._baselines: dict[tuple[str, str, str, bool], float] = {}
 
     def __enter__(self) -> NaiveHarness:
@@ -62,7 +62,7 @@ class NaiveHarness:
         self.close()
 
     def close(self) -> None:
-        self.worker.close()
+        self.device.close()
 
     def judge(self, attack: Attack, text: str, task: Task, reference: Reference) -> NaiveVerdict:
         """What a naive harness says about one attack; `text` is the attack's with the planted file's path in it."""
@@ -139,7 +139,7 @@ class NaiveHarness:
                 runs=min(attack.runs, 5),
                 cold=cold,
             )
-            found: NaiveResult = self.worker.call("run", request, time_limit_s=_RUN_LIMIT_S)
+            found = self.device.run(request, time_limit_s=_RUN_LIMIT_S)
             if found.mean_us is None:
                 return None
             self._baselines[key] = found.mean_us
@@ -161,7 +161,7 @@ class NaiveHarness:
         )
         limit = _PATIENCE_S if "hangs" in attack.naive else _RUN_LIMIT_S
         try:
-            found: NaiveResult = self.worker.call("run", request, time_limit_s=limit)
+            found = self.device.run(request, time_limit_s=limit)
         except TimedOut:
             return NaiveVerdict("hangs" in attack.naive, f"hangs: still running after {limit:g} s, it has no limit")
         except Crashed as crash:
@@ -171,9 +171,9 @@ class NaiveHarness:
     def _stuck_compiling(self, text: str) -> NaiveVerdict | None:
         try:
             self._unscreened(text, _PATIENCE_S)
-        except CompilerStuck:
+        except TimedOut:
             return NaiveVerdict(True, f"hangs: still compiling after {_PATIENCE_S:g} s, it has no limit")
-        except CompilerCrashed:
+        except Crashed:
             return NaiveVerdict(True, "the compiler crashes, and the harness with it")
         return None
 

@@ -28,10 +28,10 @@ from evo.cuda.compile.binary import (
 )
 from evo.cuda.compile.cache import Cache, default_cache
 from evo.cuda.compile.include_policy import ALLOWED_FLAGS, STANDARD_HEADERS, flag_allowed, macro_allowed, refusal
-from evo.cuda.compile.process_pool import CompilerCrashed, CompilerStuck, shared_pool
+from evo.cuda.compile.process_pool import shared_pool
 from evo.cuda.compile.sass import instruction_mix, known_arch
 from evo.cuda.compile.toolkit import find_toolkit, toolkit_major, toolkit_version, toolkit_wheels
-from evo.errors import HarnessFault, UsageError
+from evo.errors import Crashed, HarnessFault, TimedOut, UsageError
 from evo.results import Status
 
 __all__ = [
@@ -161,9 +161,9 @@ def _compile(
             answer["sass"] = mix
         elif known and cubin:
             answer, cubin = shared_pool().run(disassembled, time_limit_s)
-    except CompilerStuck:
+    except TimedOut:
         return Diagnostics(status=Status.TIMED_OUT, reason=f"{name}: not compiled within {time_limit_s:g} s")
-    except CompilerCrashed as crash:
+    except Crashed as crash:
         return Diagnostics(status=Status.UNCOMPILED, reason=f"{name}: the compiler crashed ({crash})")
     log = str(answer["log"])
     result = int(answer["result"])

@@ -3,24 +3,24 @@
 The gate runs the check cases and the headline whole; at other timed sizes an estimate runs a fixed sample of blocks.
 Here a secret sample of each is run with races watched, its numbers are held to the reference, and its times handed
 back to be decided on again. Large references are cut along an axis whose places do not depend on one another. Then the
-numbers alone are looked at over the whole grid, or as many of its blocks as can be afforded (`widely`).
+numbers alone are looked at over the whole grid, or as many of its blocks as can be afforded (`full_grid`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import Arrays, BenchCase, Program, RunRequest, RunResult, SecondLook, WideLook
-from evo.device.output_extremes import fold, place_of
-from evo.device.worker import Crashed, TimedOut, Worker
-from evo.errors import TaskInvalid
+from evo.device import Arrays, BenchCase, ExtremesRequest, OutputExtremes, Program, SampledRun, SampleRequest
+from evo.device.output_extremes import Extreme
+from evo.device.remote_device import RemoteGpu, RemoteSimulator
+from evo.errors import Crashed, TaskInvalid, TimedOut
 from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
 from evo.evaluate.gate.run_cases import fault_reason
@@ -28,7 +28,7 @@ from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Status
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
 
-L = TypeVar("L", SecondLook, WideLook)
+R = TypeVar("R")
 Places = NDArray[np.int64]  # flat indices of elements, or indices along an axis
 
 _LIMIT_S = 120.0
@@ -65,11 +65,11 @@ def timed_sizes(
     task: Task,
     programs: Mapping[str, Program],
     reference: Reference,
-    worker: Worker,
+    checker: RemoteSimulator,
     seed: int,
     *,
     numbers: bool = True,
-    target: Worker | None = None,
+    target: RemoteGpu | None = None,
 ) -> TimedSizes:
     """Look at every bench case again. Raises EvoError for the harness only.
 
@@ -81,22 +81,12 @@ def timed_sizes(
     unseen: str | None = None
     for case in task.bench:
         bench = BenchCase(program=programs[case.name], inputs=reference.inputs(case, seed))
-        found = _Look(task, case, reference, axis, seed, bench, worker, numbers, target).judge()
+        found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target).judge()
         if found.status is not Status.CORRECT:
             return found
         unseen = unseen or found.unseen
         rows += found.rows
     return TimedSizes(status=Status.CORRECT, rows=tuple(rows) if unseen is None else (), unseen=unseen)
-
-
-@dataclass(frozen=True, slots=True)
-class _WideCall:
-    """What the worker is asked for a wide look; blocks: None for the whole grid."""
-
-    bench: BenchCase
-    draw: int
-    blocks: int | None
-    kinds: Places | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +99,26 @@ class _Look:
     axis: str | None
     seed: int
     bench: BenchCase
-    worker: Worker
+    checker: RemoteSimulator
     numbers: bool
-    target: Worker | None
+    target: RemoteGpu | None
     known: dict[str, tuple[Places | None, Expectation]] = field(default_factory=dict)
 
     def judge(self) -> TimedSizes:
         """A sample first; what is wrong with it, or missing, is asked of the whole grid before it is believed."""
         found = self._run(_FEW)
-        if isinstance(found, SecondLook) and found.fault is None and not found.whole and found.share < _SHARE:
+        if isinstance(found, SampledRun) and found.fault is None and not found.whole and found.share < _SHARE:
             found = self._run(_MANY)  # blocks that write unequal amounts: more of them are nearer to the mean
-        if isinstance(found, SecondLook):
+        if isinstance(found, SampledRun):
             row = self._compared(found)
             if not found.whole and (found.fault is not None or row is not None or found.share < _SHARE):
                 # A part of the grid may well be wrong by itself: a block that adds to others' sums, or waits for them.
                 found = self._run(None, _BUDGET)
-                row = self._compared(found) if isinstance(found, SecondLook) else None
+                row = self._compared(found) if isinstance(found, SampledRun) else None
             elif found.doubtful:
                 found = self._of_all(found)
                 row = self._compared(found)
-        if not isinstance(found, SecondLook):
+        if not isinstance(found, SampledRun):
             return self._unseen(found)
         if _over_budget(found.fault):
             return self._unseen("its blocks need one another, and all of them take more instructions than one look has")
@@ -137,7 +127,7 @@ class _Look:
             return TimedSizes(status=found.fault.kind.status, reason=reason, fault=found.fault)
         if row is not None:
             return TimedSizes(status=row.status, reason=f"at a timed size: case {self.case.name}: {row.reason}")
-        problem = self._widely(found) if self.numbers and not found.whole else None
+        problem = self._of_many_blocks(found) if self.numbers and not found.whole else None
         if problem is None and (self.numbers or self.target is not None):
             problem = self._varied(found)
         if problem is not None:
@@ -145,26 +135,29 @@ class _Look:
         assert found.row is not None
         return TimedSizes(status=Status.CORRECT, rows=(found.row,))
 
-    def _widely(self, sample: SecondLook) -> TimedSizes | None:
+    def _of_many_blocks(self, sample: SampledRun) -> TimedSizes | None:
         """What is wrong with the numbers of many blocks, all of them if that is cheap; None if nothing."""
         few = max(_FEW, int(sample.blocks * _WIDE / max(1.0, sample.work)))
         where, truth = self.known["truth"]
-        inputs, kinds = self.bench.inputs, None
+        inputs, groups = self.bench.inputs, None
         if where is not None:  # else the whole truth is known
             assert self.axis is not None
-            inputs, kinds = repeated(self.task, self.case, self.axis, self.bench.inputs, where, self.seed)
+            inputs, groups = repeated(self.task, self.case, self.axis, self.bench.inputs, where, self.seed)
         blocks = None if few >= sample.blocks else few
-        return self._held(_WideCall(replace(self.bench, inputs=inputs), self.seed, blocks, kinds), truth)
+        return self._held(self._asked(inputs, blocks, groups), truth)
 
-    def _varied(self, sample: SecondLook) -> TimedSizes | None:
+    def _varied(self, sample: SampledRun) -> TimedSizes | None:
         """What is wrong on other inputs than the task draws: a variant may be right on those alone, at timed sizes."""
         other = varied(self.task, self.case, self.reference, self.axis, self._count(), self.seed)
         if other is None:
             return None
         under = f" with {other.truth.distribution} inputs"
         blocks = None if sample.blocks <= _FEW else _FEW
-        asked = _WideCall(replace(self.bench, inputs=other.inputs), self.seed, blocks, other.kinds)
-        return self._held(asked, other.truth, under)
+        return self._held(self._asked(other.inputs, blocks, other.groups), other.truth, under)
+
+    def _asked(self, inputs: Arrays, blocks: int | None, groups: Places | None) -> ExtremesRequest:
+        case, budget = replace(self.bench, inputs=inputs), _BUDGET if blocks is None else None
+        return ExtremesRequest(case=case, draw=self.seed, blocks=blocks, budget=budget, groups=groups)
 
     def _count(self) -> int:
         """Places along the axis that a reference is cut to; 0 without an axis."""
@@ -175,15 +168,15 @@ class _Look:
         each = sum(math.prod(t.dims(self.case)[1:]) for t in led)
         return max(1, min(self.case.axes[self.axis], most // max(1, each)))
 
-    def _held(self, asked: _WideCall, truth: Expectation, under: str = "") -> TimedSizes | None:
-        """What a wide look shows to be wrong, or cannot show; None if it is all right."""
-        found = self._look_widely(asked)
-        if isinstance(found, WideLook) and not found.whole and self._wants_all(found, truth, asked):
-            asked, part = replace(asked, blocks=None), found
-            found = self._look_widely(asked)
-            if isinstance(found, WideLook) and part.short and _over_budget(found.fault):
+    def _held(self, asked: ExtremesRequest, truth: Expectation, under: str = "") -> TimedSizes | None:
+        """What the extremes of the outputs show to be wrong, or cannot show; None if they are all right."""
+        found = self._extremes(asked)
+        if isinstance(found, OutputExtremes) and not found.whole and self._wants_all(found, truth, asked):
+            asked, part = replace(asked, blocks=None, budget=_BUDGET), found
+            found = self._extremes(asked)
+            if isinstance(found, OutputExtremes) and part.short and _over_budget(found.fault):
                 return self._unseen(part.short)
-        if not isinstance(found, WideLook):
+        if not isinstance(found, OutputExtremes):
             return self._unseen(found)
         if _over_budget(found.fault):
             return self._unseen(
@@ -194,37 +187,21 @@ class _Look:
             return TimedSizes(status=amiss[0], reason=reason, fault=found.fault)
         return None
 
-    def _wants_all(self, found: WideLook, truth: Expectation, asked: _WideCall) -> bool:
+    def _wants_all(self, found: OutputExtremes, truth: Expectation, asked: ExtremesRequest) -> bool:
         """Whether a part of the grid may need the others, or has written over what is others' to write."""
         return found.share < _SHARE or found.short is not None or self._amiss(found, truth, asked) is not None
 
-    def _look_widely(self, asked: _WideCall, seek: tuple[str, int] | None = None) -> WideLook | str:
-        if self.target is not None:
-            return self._on_target(self.target, asked, seek)
+    def _extremes(self, asked: ExtremesRequest) -> OutputExtremes | str:
+        """What the device found, or why it found nothing. A GPU runs the whole grid without a budget."""
         whole = asked.blocks is None
-        budget = _BUDGET if whole else None
-        return self._called(
-            WideLook, "look_widely", asked.bench, asked.draw, asked.blocks, budget, asked.kinds, seek, whole=whole
-        )
+        if self.target is None:
+            limit_s = _WHOLE_LIMIT_S if whole else _LIMIT_S
+            return _found(lambda: self.checker.output_extremes(asked, time_limit_s=limit_s))
+        target = self.target
+        return _found(lambda: target.output_extremes(asked, time_limit_s=_LIMIT_S))
 
-    def _on_target(self, target: Worker, asked: _WideCall, seek: tuple[str, int] | None) -> WideLook | str:
-        """The same of a GPU, which runs the whole grid and hands out all of its outputs."""
-        request = RunRequest(program=asked.bench.program, inputs=asked.bench.inputs)
-        try:
-            ran: RunResult = target.call("run", request, time_limit_s=_LIMIT_S)
-        except (TimedOut, Crashed) as failure:
-            return str(failure)
-        if ran.faults:
-            return WideLook(whole=True, fault=ran.faults[0])
-        kinds = {tensor.name: tensor.dtype for tensor in self.task.outputs}
-        values = {name: array.reshape(-1) for name, array in ran.outputs[0].items()}
-        if seek is not None:
-            return WideLook(whole=True, place=place_of(values[seek[0]], None, asked.kinds, kinds[seek[0]], seek[1]))
-        folded = {name: fold(array, None, asked.kinds, kinds[name]) for name, array in values.items()}
-        return WideLook(whole=True, folded=folded)
-
-    def _amiss(self, found: WideLook, truth: Expectation, asked: _WideCall) -> tuple[Status, str] | None:
-        """Status and reason of a wide look that is not as it should be."""
+    def _amiss(self, found: OutputExtremes, truth: Expectation, asked: ExtremesRequest) -> tuple[Status, str] | None:
+        """Status and reason of extremes that are not as they should be."""
         if found.fault is not None:
             return found.fault.kind.status, fault_reason(found.fault)
         if found.unwritten is not None:
@@ -236,42 +213,34 @@ class _Look:
         reason = row.reason or ""
         if match := _FLAT_INDEX.search(reason):
             number = int(match["number"])
-            again = self._look_widely(asked, (match["name"], -1 - number if lowest else number))
-            if isinstance(again, WideLook) and again.place is not None:
+            sought = Extreme(output=match["name"], at=number, lowest=lowest)
+            again = self._extremes(replace(asked, find=sought))
+            if isinstance(again, OutputExtremes) and again.place is not None:
                 element = self._element(match["name"], np.int64(again.place))
                 reason = f"{reason[: match.start()]}{element}{reason[match.end() :]}"
         return row.status, reason
 
-    def _of_all(self, sample: SecondLook) -> SecondLook:
+    def _of_all(self, sample: SampledRun) -> SampledRun:
         """The whole grid, where that can be run; the sample otherwise, and its time unless it hid much."""
         found = self._run(None, _TRIFLE)
-        if not isinstance(found, SecondLook) or _over_budget(found.fault):
+        if not isinstance(found, SampledRun) or _over_budget(found.fault):
             return sample
         if sample.row is not None and found.row is not None and found.row.time_us < HIDDEN * sample.row.time_us:
             return replace(found, row=sample.row)
         return found
 
-    def _run(self, blocks: int | None, budget: int | None = None) -> SecondLook | str:
-        """Look at a sample, or at the whole grid under a budget."""
-        return self._called(SecondLook, "look_again", self.bench, self.seed, blocks, budget, whole=blocks is None)
-
-    def _called(self, kind: type[L], method: str, *asked: object, whole: bool) -> L | str:
-        """What the worker found, or why it found nothing."""
-        try:
-            found = self.worker.call(method, *asked, time_limit_s=_WHOLE_LIMIT_S if whole else _LIMIT_S)
-        except TimedOut as late:
-            return f"it was still running after {late.seconds:g} s"
-        except Crashed as crash:
-            return str(crash)
-        assert isinstance(found, kind)
-        return found
+    def _run(self, blocks: int | None, budget: int | None = None) -> SampledRun | str:
+        """Run a sample, or the whole grid under a budget; why nothing was found if so."""
+        asked = SampleRequest(case=self.bench, draw=self.seed, blocks=blocks, budget=budget)
+        limit_s = _WHOLE_LIMIT_S if blocks is None else _LIMIT_S
+        return _found(lambda: self.checker.run_sample(asked, time_limit_s=limit_s))
 
     def _unseen(self, why: str) -> TimedSizes:
         return TimedSizes(
             status=Status.CORRECT, unseen=f"case {self.case.name} cannot be verified on the simulator: {why}"
         )
 
-    def _compared(self, found: SecondLook) -> CaseCheck | None:
+    def _compared(self, found: SampledRun) -> CaseCheck | None:
         """What is wrong with the numbers that were written; None if nothing."""
         if found.fault is not None or not self.numbers:
             return None
@@ -298,7 +267,7 @@ class _Look:
             return None
         return replace(row, reason=self._placed(row.reason or "", looked_at))
 
-    def _unwritten(self, found: SecondLook, sizes: dict[str, int]) -> str | None:
+    def _unwritten(self, found: SampledRun, sizes: dict[str, int]) -> str | None:
         for name, places in found.places.items():
             if len(places) < sizes[name]:
                 first = np.searchsorted(places - np.arange(len(places)), 1)  # where the rising places leave one out
@@ -342,6 +311,16 @@ class _Look:
     def _element(self, name: str, place: np.int64) -> str:
         dims = next(tensor.dims(self.case) for tensor in self.task.outputs if tensor.name == name)
         return f"{name}{[int(i) for i in np.unravel_index(int(place), dims)]}"
+
+
+def _found(ask: Callable[[], R]) -> R | str:
+    """What a device found, or in words why it found nothing."""
+    try:
+        return ask()
+    except TimedOut as late:
+        return f"it was still running after {late.seconds:g} s"
+    except Crashed as crash:
+        return str(crash)
 
 
 def _cut(task: Task, reference: Reference, case: Case, inputs: Arrays, axis: str, where: Places) -> Expectation:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.device import Arrays, WideLook
+from evo.device import Arrays, OutputExtremes
 from evo.evaluate.gate.compare import compare
 from evo.results import CaseCheck, Status
 from evo.spec.dtypes import is_float
@@ -37,13 +37,13 @@ def repeated(task: Task, case: Case, axis: str, inputs: Arrays, where: Places, s
     length = case.axes[axis]
     rng = np.random.default_rng([seed, length, len(where)])
     led = _led(task, axis)
-    kinds = _dealt(len(where), length, rng, led)
-    source = where[kinds]
+    groups = _dealt(len(where), length, rng, led)
+    source = where[groups]
     if len(where) == 1 and length > 1:
         source[where[0]] = (where[0] + 1) % length
-        kinds[where[0]] = -1
+        groups[where[0]] = -1
     given = {tensor.name: np.ascontiguousarray(inputs[tensor.name][source]) for tensor in led}
-    return inputs | given, np.asarray(kinds, np.int64)
+    return inputs | given, np.asarray(groups, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Varied:
     """Inputs of a large case under another distribution, of each place along the axis which it has, and the truth."""
 
     inputs: Arrays
-    kinds: Places | None
+    groups: Places | None
     truth: Expectation
 
 
@@ -72,9 +72,9 @@ def varied(task: Task, case: Case, reference: Reference, axis: str | None, count
         if axis is None or count == case.axes[axis]:
             return Varied(found.inputs, None, found)
         led = _led(task, axis)
-        kinds = _dealt(count, case.axes[axis], drawn, led)
-        inputs = found.inputs | {t.name: np.ascontiguousarray(found.inputs[t.name][kinds]) for t in led}
-        return Varied(inputs, kinds, found)
+        groups = _dealt(count, case.axes[axis], drawn, led)
+        inputs = found.inputs | {t.name: np.ascontiguousarray(found.inputs[t.name][groups]) for t in led}
+        return Varied(inputs, groups, found)
     return None
 
 
@@ -83,13 +83,13 @@ def _led(task: Task, axis: str) -> list[Tensor]:
 
 
 def _dealt(count: int, length: int, rng: np.random.Generator, led: Sequence[Tensor]) -> Places:
-    """Which of so many kinds each place is; every kind is there. Whole numbers among the inputs may have to rise."""
-    kinds = np.r_[np.arange(count), rng.integers(0, count, length - count)]
+    """The group of each place; every group is there. Whole numbers among the inputs may have to rise."""
+    groups = np.r_[np.arange(count), rng.integers(0, count, length - count)]
     in_order = not all(is_float(tensor.dtype) for tensor in led)
-    return np.asarray(np.sort(kinds) if in_order else rng.permutation(kinds), np.int64)
+    return np.asarray(np.sort(groups) if in_order else rng.permutation(groups), np.int64)
 
 
-def held_to_truth(task: Task, case: Case, found: WideLook, truth: Expectation) -> tuple[CaseCheck, bool] | None:
+def held_to_truth(task: Task, case: Case, found: OutputExtremes, truth: Expectation) -> tuple[CaseCheck, bool] | None:
     """The first thing that is wrong with the lowest (True) or the highest (False) values; None if nothing."""
     expected = {name: values.reshape(-1) for name, values in truth.expected.items()}
     trusted = {n: v.reshape(-1) for n, v in truth.trusted.items()} if truth.trusted is not None else None
@@ -97,10 +97,10 @@ def held_to_truth(task: Task, case: Case, found: WideLook, truth: Expectation) -
     flat = Expectation({}, expected, trusted, REPEATED, spread)
     for lowest in (True, False):
         outputs: Arrays = {}
-        for name, folded in found.folded.items():
-            values = folded.low if lowest else folded.high
+        for name, extremes in found.extremes.items():
+            values = extremes.low if lowest else extremes.high
             with np.errstate(all="ignore"):  # the truth itself where no block that ran has written
-                outputs[name] = np.where(folded.seen, values, expected[name].astype(values.dtype))
+                outputs[name] = np.where(extremes.seen, values, expected[name].astype(values.dtype))
         row = compare(task, case.name, outputs, flat)
         if row.status is not Status.CORRECT:
             return row, lowest

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from evo.device import LaunchCounters, Program, RunRequest, RunResult
-from evo.device.worker import Crashed, TimedOut, Worker
+from evo.device import LaunchCounters, Program, RunRequest
+from evo.device.remote_device import RemoteSimulator
+from evo.errors import Crashed, TimedOut
 from evo.spec.metric_bounds import MetricGate
 from evo.spec.metrics import METRICS, STATIC, added, counted_metrics, lost_ways, short
 from evo.spec.reference import Reference
@@ -15,7 +16,7 @@ _LIMIT_S = 120.0
 
 
 def metric_problem(
-    task: Task, programs: Mapping[str, Program], reference: Reference, checker: Worker, seed: int
+    task: Task, programs: Mapping[str, Program], reference: Reference, checker: RemoteSimulator, seed: int
 ) -> str | None:
     """Why a correct variant is refused: the first bound that does not hold, with its values; None if all hold.
 
@@ -53,12 +54,12 @@ def static_metrics(programs: Iterable[Program]) -> dict[str, float]:
 
 
 def _count(
-    task: Task, program: Program, reference: Reference, checker: Worker, seed: int, case: str
+    task: Task, program: Program, reference: Reference, checker: RemoteSimulator, seed: int, case: str
 ) -> tuple[LaunchCounters, ...] | str:
     inputs = reference.inputs(task.case(case), seed)
     try:
         request = RunRequest(program=program, inputs=inputs, check_races=False)
-        result: RunResult = checker.call("run", request, time_limit_s=_LIMIT_S)
+        result = checker.run(request, time_limit_s=_LIMIT_S)
     except (TimedOut, Crashed) as failure:
         return f"nothing was counted at case {case}: {failure}"
     if result.faults:

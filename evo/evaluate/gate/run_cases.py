@@ -1,4 +1,4 @@
-"""Running a variant's cases on workers, and what became of each: faults, overwritten inputs, numbers, stability."""
+"""Running a variant's cases on devices, and what became of each: faults, overwritten inputs, numbers, stability."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, RunResult
-from evo.device.worker import Crashed, TimedOut, Worker
+from evo.device.remote_device import RemoteDevice, RemoteGpu, RemoteSimulator
+from evo.errors import Crashed, TimedOut
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Status
@@ -34,13 +35,13 @@ def fault_reason(fault: Fault) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where cases run. checker: a simulator worker, always. target: the GPU worker, or None on the simulator.
+    """Where cases run. checker: a simulator, always. target: the GPU, or None on the simulator.
 
     half: `checker` or `target` to run that part alone, so that one variant's first part may overlap another's second.
     """
 
-    checker: Worker
-    target: Worker | None
+    checker: RemoteSimulator
+    target: RemoteGpu | None
     half: str | None = None
 
 
@@ -85,7 +86,7 @@ class _Step:
     """One run of one case. again: under another poison and placement, to be the same bit for bit as the first run."""
 
     case: Case
-    worker: Worker
+    device: RemoteDevice
     check_races: bool = False
     repeats: int = 1
     distribution: str = DRAWN
@@ -161,7 +162,7 @@ def _check_case(
     first_outputs: dict[tuple[str, int], Arrays],
 ) -> tuple[CaseCheck, RunResult | None, tuple[Fault, ...]]:
     case = step.case
-    key = (case.name, id(step.worker))
+    key = (case.name, id(step.device))
     if step.distribution == DRAWN:
         expectation = reference.expectation(case, seed)
     else:
@@ -179,7 +180,7 @@ def _check_case(
         budget=step.budget,
         backwards=step.again,
     )
-    result = _run(step.worker, request, case)
+    result = _run(step.device, request, case)
     if isinstance(result, CaseCheck):
         return result, None, ()
     if problem := _run_problem(case, result):
@@ -220,9 +221,9 @@ def _unstable(row: CaseCheck, reason: str) -> CaseCheck:
     return replace(row, status=Status.UNSTABLE, reason=reason)
 
 
-def _run(worker: Worker, request: RunRequest, case: Case) -> RunResult | CaseCheck:
+def _run(device: RemoteDevice, request: RunRequest, case: Case) -> RunResult | CaseCheck:
     try:
-        result: RunResult = worker.call("run", request, time_limit_s=_RUN_LIMIT_S)
+        result = device.run(request, time_limit_s=_RUN_LIMIT_S)
     except TimedOut as late:
         reason = f"still running after {late.seconds:g} s"
         return CaseCheck(name=case.name, status=Status.TIMED_OUT, reason=reason)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.device import RunRequest
-from evo.device.worker import child_environment
 from evo.results import Fault, FaultKind, SanitizerReport
+from evo.spec.child_process import child_environment
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_LIMIT_S = 240.0

@@ -11,8 +11,7 @@ from evo.analysis.roofline import CaseLimits, limits
 from evo.analysis.tiles import derive
 from evo.analysis.tiles.knob_text import knob_text
 from evo.device import RunRequest
-from evo.device.worker import Crashed, TimedOut
-from evo.errors import SyntaxInvalid, TaskInvalid
+from evo.errors import CandidateFailed, SyntaxInvalid, TaskInvalid
 from evo.evaluate.prepare import Failed
 from evo.evaluate.profile import hot_lines, kernel_profiles
 from evo.evaluate.session import Workbench
@@ -106,8 +105,8 @@ def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[
         inputs = bench.reference(task).inputs(at, _SEED)
         request = RunRequest(program=program, inputs=inputs, check_races=False)
         try:
-            ran = bench.checker.call("run", request, time_limit_s=_COUNT_LIMIT_S)
-        except (TimedOut, Crashed):
+            ran = bench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
+        except CandidateFailed:
             continue
         if ran.faults:
             continue

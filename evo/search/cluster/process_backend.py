@@ -1,16 +1,14 @@
-"""Stations as child processes of this one, without Ray: one per GPU of this machine, or per simulator."""
+"""Workers as child processes of this one, without Ray: one per GPU of this machine, or per simulator."""
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-from typing import Any
-
 from evo.device import DeviceName
-from evo.device.worker import STARTUP_LIMIT_S, Child, Died, exit_words
-from evo.search.cluster.protocol import StationLost
+from evo.device.calls import Answer, Call, OpenedObject, Raised
+from evo.device.remote_device import STARTUP_LIMIT_S
+from evo.errors import ChildDied, WorkerUnreachable
+from evo.search.cluster.protocol import RemoteWorker, Role
 
-_OPENER = "evo.search.cluster.remote_worker:open_station"
+_OPENER = "evo.search.cluster.local_worker:open_worker"
 
 
 class ProcessSite:
@@ -21,37 +19,39 @@ class ProcessSite:
         self.measuring = measuring
         self.compiling = compiling
 
-    def open(self, role: str, index: int) -> ProcessLink:
+    def open(self, role: Role, index: int) -> RemoteWorker:
         own = role == "measure" and self._device.kind == "gpu"
         name = DeviceName("gpu", str(int(self._device.which) + index)) if own else self._device
-        return ProcessLink(name)
+        return RemoteWorker(ProcessTransport(name))
 
     def close(self) -> None:
-        """Nothing is left: each link ends its own process."""
+        """Nothing is left: each worker ends its own process."""
 
 
-class ProcessLink:
+class ProcessTransport:
     """One child process. One thread at a time may call."""
 
-    def __init__(self, device: DeviceName) -> None:
-        self._child = Child(device, _OPENER, lambda: None)
-        self._answered(None, STARTUP_LIMIT_S)
+    def __init__(self, device: DeviceName, opener: str = _OPENER) -> None:
+        self._opened = OpenedObject(device, opener)
+        try:
+            answer = self._opened.opened(STARTUP_LIMIT_S)
+        except (TimeoutError, ChildDied) as failure:
+            self._opened.child.close()
+            raise _unreachable(failure, STARTUP_LIMIT_S) from None
+        if isinstance(answer, Raised):
+            self._opened.child.close()
+            raise answer.error
 
-    def call(self, method: str, *args: object, limit_s: float) -> Any:
-        return self._answered((method, args), limit_s)
+    def call(self, call: Call, limit_s: float) -> Answer:
+        try:
+            return self._opened.call(call, limit_s)
+        except (TimeoutError, ChildDied) as failure:
+            raise _unreachable(failure, limit_s) from None
 
     def close(self) -> None:
-        self._child.process.kill()  # the process alone: a call in flight in another thread reads on, and sees the end
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.process.wait(timeout=10)
+        self._opened.child.stop()  # the process alone: a call in flight in another thread reads on, and sees the end
+        self._opened.child.reap()
 
-    def _answered(self, request: tuple[str, tuple[object, ...]] | None, limit_s: float) -> Any:
-        try:
-            kind, value, _ = self._child.ask(*request, limit_s) if request else self._child.first(limit_s)
-        except TimeoutError:
-            raise StationLost(f"no answer in {limit_s:.0f} s") from None
-        except Died as death:
-            raise StationLost(exit_words(death)) from None
-        if kind == "error":
-            raise value
-        return value
+
+def _unreachable(failure: TimeoutError | ChildDied, limit_s: float) -> WorkerUnreachable:
+    return WorkerUnreachable(failure.words if isinstance(failure, ChildDied) else f"no answer in {limit_s:.0f} s")

@@ -1,4 +1,4 @@
-"""Stations as Ray actors. One that measures has a GPU to itself, by Ray's resources; one that compiles asks for none,
+"""Workers as Ray actors. One that measures has a GPU to itself, by Ray's resources; one that compiles asks for none,
 and Ray puts those on nodes without GPUs first.
 """
 
@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from evo.device import DeviceName
-from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError
-from evo.search.cluster.protocol import StationLost
-from evo.search.cluster.remote_worker import Station
+from evo.device.calls import Answer, Call, Raised, Returned
+from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerUnreachable
+from evo.search.cluster.local_worker import LocalWorker
+from evo.search.cluster.protocol import RemoteWorker, Role
 from evo.search.cluster.spec import Cluster, compiling_beside
 
 
@@ -48,16 +49,16 @@ class RaySite:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
 
-    def open(self, role: str, index: int) -> RayLink:
+    def open(self, role: Role, index: int) -> RemoteWorker:
         del index  # Ray chooses the place
         pinned = role == "measure" and self._device.kind == "gpu"
         # Ray shows an actor its own GPU alone, which is then number 0.
         device = DeviceName("gpu", "0") if pinned else self._device
         actor = self._ray.remote(Server).options(num_cpus=1, num_gpus=int(pinned), max_restarts=0, max_task_retries=0)
         try:
-            return RayLink(self._ray, actor.remote(device))
+            return RemoteWorker(RayTransport(self._ray, actor.remote(device)))
         except _failures(self._ray) as error:
-            raise StationLost(_line(error)) from None
+            raise WorkerUnreachable(_line(error)) from None
 
     def close(self) -> None:
         with suppress(Exception):
@@ -65,34 +66,32 @@ class RaySite:
 
 
 class Server:
-    """The actor: a station whose errors travel as values, since Ray would wrap them."""
+    """The actor: a worker whose errors travel as values, since Ray would wrap them."""
 
     def __init__(self, device: DeviceName) -> None:
-        self._station = Station(device)
+        self._worker = LocalWorker(device)
 
-    def serve(self, method: str, arguments: tuple[object, ...]) -> tuple[str, object]:
+    def serve(self, call: Call) -> Answer:
         try:
-            return "ok", getattr(self._station, method)(*arguments)
+            return Returned(getattr(self._worker, call.method)(*call.arguments, **(call.named or {})))
         except EvoError as error:
-            return "error", error
+            return Raised(error)
 
 
-class RayLink:
+class RayTransport:
     """One actor."""
 
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
 
-    def call(self, method: str, *args: object, limit_s: float) -> Any:
+    def call(self, call: Call, limit_s: float) -> Answer:
         try:
-            kind, value = self._ray.get(self._actor.serve.remote(method, args), timeout=limit_s)
+            answer: Answer = self._ray.get(self._actor.serve.remote(call), timeout=limit_s)
         except self._ray.exceptions.GetTimeoutError:
-            raise StationLost(f"no answer in {limit_s:.0f} s") from None
+            raise WorkerUnreachable(f"no answer in {limit_s:.0f} s") from None
         except _failures(self._ray) as error:  # a dead actor, a lost node, a broken connection
-            raise StationLost(_line(error)) from None
-        if kind == "error":
-            raise value
-        return value
+            raise WorkerUnreachable(_line(error)) from None
+        return answer
 
     def close(self) -> None:
         with suppress(Exception):
@@ -122,7 +121,7 @@ def _failures(ray: Any) -> tuple[type[Exception], ...]:
 
 
 def _sizes(resources: dict[str, float], device: DeviceName) -> tuple[int, int]:
-    """How many stations of each kind a running cluster has room for."""
+    """How many workers of each kind a running cluster has room for."""
     cores = int(resources.get("CPU", 0))
     measuring = int(resources.get("GPU", 0)) if device.kind == "gpu" else max(1, cores - 1)
     if not measuring:

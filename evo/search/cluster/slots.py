@@ -1,23 +1,26 @@
-"""What a fleet keeps of its stations and of the jobs on their way, and when it gives a station up."""
+"""What a fleet keeps of its workers and of the jobs on their way, and when it gives a worker up."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Started
-from evo.results import Control
-from evo.search.cluster.protocol import Link
+from evo.results import Control, Evaluation
+from evo.search.cluster.protocol import RemoteWorker, Role
+from evo.search.cluster.task_archive import TaskArchive
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a station counts as lost. Seconds, but for losses.
+    """When a worker counts as lost. Seconds, but for losses.
 
     slow_s: for one step of one job at most; less once some are done: slow_factor times the longest, at least patient_s.
-    losses: how many stations one job may lose before the run ends. alone_s: how long a run goes on with no station.
+    losses: how many workers one job may lose before the run ends. alone_s: how long a run goes on with no worker.
     """
 
     open_s: float = 120.0
@@ -30,48 +33,117 @@ class Limits:
     again_s: tuple[float, ...] = (0.5, 2.0, 10.0, 30.0, 60.0)
 
 
-class KnownCode(Exception):
-    """A job ended before it was measured: its machine code has been evaluated."""
+@dataclass(frozen=True, slots=True)
+class KnownCode:
+    """What came of a job that was not measured, since its machine code had been evaluated."""
+
+    code_hash: str
 
 
-@dataclass(slots=True)
-class Order:
-    """A job on its way, or a question to a device. `rank`: the smaller is served first.
-
-    known: machine code that is not measured again. question: a station's method and its arguments, without a job.
-    """
+@dataclass(slots=True, kw_only=True, eq=False)
+class Order(Generic[R]):
+    """Something that workers are to find. `rank`: the smaller is served first. lost: workers it has cost in a row."""
 
     rank: tuple[int, int]
-    future: Future[Any]
-    job: Job | None = None
-    known: set[str] | None = None
-    question: tuple[str, tuple[object, ...]] | None = None
-    started: Started | None = None
+    future: Future[R] = field(default_factory=Future)
+    found: R | None = None
     lost: int = 0
 
-    def __lt__(self, other: Order) -> bool:
+    def __lt__(self, other: AnyOrder) -> bool:
         return self.rank < other.rank
 
+    def settle(self) -> None:
+        """Hand out what was found."""
+        if self.found is not None and not self.future.cancelled():
+            self.future.set_result(self.found)
+
+    def fail(self, error: EvoError) -> None:
+        """Hand out why there is nothing to be found."""
+        if not self.future.cancelled():
+            self.future.set_exception(error)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class JobOrder(Order[Evaluation | KnownCode]):
+    """A job: compiled by one worker, measured by another.
+
+    known: hashes of machine code that is not measured again; None: any is.
+    """
+
+    job: Job
+    known: set[str] | None = None
+    compiled: Started | None = None  # as it came back
+    started: Started | None = None  # ... once the fleet has taken note
+
     @property
-    def role(self) -> str:
-        return "compile" if self.started is None and self.question is None else "measure"
+    def role(self) -> Role:
+        """The role of the worker that it needs next."""
+        return "compile" if self.started is None else "measure"
+
+    def perform(self, worker: RemoteWorker, limit_s: float) -> None:
+        """The next step. Raises WorkerUnreachable, or the EvoError of the worker."""
+        if self.started is None:
+            self.compiled = worker.start(self.job, time_limit_s=limit_s)
+        else:
+            self.found = worker.finish(self.started, time_limit_s=limit_s)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class GainsOrder(Order[list[float | None]]):
+    """A first look: quick gains of some texts over their parent. task: its hash."""
+
+    task: str
+    parent: str
+    texts: list[str]
+    seed: int
+
+    @property
+    def role(self) -> Role:
+        return "measure"
+
+    def perform(self, worker: RemoteWorker, limit_s: float) -> None:
+        """Raises WorkerUnreachable, or the EvoError of the worker."""
+        self.found = worker.gains(self.task, self.parent, self.texts, self.seed, time_limit_s=limit_s)
+
+
+AnyOrder = JobOrder | GainsOrder
+
+
+@dataclass(frozen=True, slots=True)
+class LearnTask:
+    """A lesson for every worker: a task."""
+
+    archive: TaskArchive
+
+
+@dataclass(frozen=True, slots=True)
+class RunControl:
+    """A lesson for every worker that measures: its A/A control of a task, by its hash."""
+
+    task: str
+    text: str
+    seed: int
+    margin: float | None
+
+
+Lesson = LearnTask | RunControl
 
 
 @dataclass(slots=True)
-class Seat:
-    """One station's place: it outlives the stations that fill it."""
+class Slot:
+    """One worker's place: it outlives the workers that fill it."""
 
-    role: str
+    role: Role
     index: int
-    link: Link | None = None
-    opening: Link | None = None  # a station that has not joined yet
+    worker: RemoteWorker | None = None
+    opening: RemoteWorker | None = None  # a worker that has not joined yet
     name: str = ""
-    taught: int = 0  # lessons that the present station has had
+    taught: int = 0  # lessons that the present worker has had
     failures: int = 0  # in a row
     retired: EvoError | None = None
-    busy: bool = False  # a job of the fleet's is at the station now
+    busy: bool = False  # the worker is at one of the fleet's orders now
     told: Control | None = None  # what its A/A control showed
 
     @property
     def words(self) -> str:
-        return self.name or f"station {self.index + 1} to {self.role}"
+        return self.name or f"worker {self.index + 1} to {self.role}"

@@ -18,7 +18,7 @@ _COMPILING_PER_GPU = 8  # the simulator's checks of one variant take about as lo
 class Cluster:
     """kind: `processes` of this machine, or `ray` (a Ray cluster that runs).
 
-    count: stations that measure; None: as many as the running Ray has GPUs. address: of the running Ray.
+    count: workers that measure; None: as many as the running Ray has GPUs. address: of the running Ray.
     """
 
     kind: str
@@ -35,7 +35,7 @@ def parse_cluster(text: str) -> Cluster:
         count = int(match[1])
         if 1 <= count <= _MOST:
             return Cluster("processes", count)
-        raise UsageError(f"--cluster {text}: {count} stations", hint=f"from 1 to {_MOST}")
+        raise UsageError(f"--cluster {text}: {count} workers", hint=f"from 1 to {_MOST}")
     if re.fullmatch(r"ray://[^\s/]+:\d+", text) or text == "ray:auto":
         return Cluster("ray", address=text)
     if match := re.fullmatch(r"local:(\d+)", text):
@@ -45,7 +45,7 @@ def parse_cluster(text: str) -> Cluster:
 
 
 def compiling_beside(measuring: int, device: DeviceName, cores: int | None = None) -> int:
-    """How many stations compile for so many that measure, on so many cores (default: those of this machine)."""
+    """How many workers compile for so many that measure, on so many cores (default: those of this machine)."""
     free = max(1, ((cores or os.cpu_count() or 1) - measuring) // 2)
     # Simulators compute on the cores that compiling would need, and compiling is the small part there.
     return min(free, measuring * _COMPILING_PER_GPU if device.kind == "gpu" else -(-measuring // 4))

@@ -1,4 +1,4 @@
-"""A task folder on its way to a station that shares no file system with the driver."""
+"""A task folder on its way to a worker that shares no file system with the driver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEFT_BEHIND = {"champions", "wrong", "__pycache__"}
 
 
 @dataclass(frozen=True, slots=True)
-class Parcel:
+class TaskArchive:
     """The files of a task by their path in its folder, and the hash that they must have on arrival."""
 
     name: str
@@ -39,13 +39,13 @@ class Parcel:
                 target.write_bytes(data)
             try:
                 (Path(temporary) / "task").rename(root)
-            except OSError:  # another station of this machine was first: its bytes are the same
+            except OSError:  # another worker of this machine was first: its bytes are the same
                 if not root.is_dir():
                     raise
 
 
-def pack(task: Task) -> Parcel:
+def pack(task: Task) -> TaskArchive:
     found = sorted(path for path in task.folder.rglob("*") if path.is_file())
     inside = {path.relative_to(task.folder): path for path in found}
     files = {at.as_posix(): path.read_bytes() for at, path in inside.items() if at.parts[0] not in _LEFT_BEHIND}
-    return Parcel(task.name, task.hash, files)
+    return TaskArchive(task.name, task.hash, files)

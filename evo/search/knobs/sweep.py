@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from evo.device import BenchCase
-from evo.device.worker import Crashed, TimedOut
-from evo.errors import UsageError
+from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
@@ -113,7 +112,7 @@ class Sweep:
         inputs = bench.reference(self.task).inputs(self.case, seed)
         request = [BenchCase(program=prepared.programs[self.case.name], inputs=inputs)]
         try:
-            found = bench.worker.call("screen", request, time_limit_s=_LIMIT_S)
+            found = bench.checker.screen(request, time_limit_s=_LIMIT_S)
         except TimedOut as late:
             return Screened(variant=prepared.variant.id, status=Status.TIMED_OUT, reason=str(late))
         except Crashed as crash:

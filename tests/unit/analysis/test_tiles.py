@@ -13,7 +13,7 @@ from evo.analysis.roofline import limits
 from evo.analysis.tiles import by_formula, check_layouts, conflicts, derive, prove, strided, swizzled, vector_width
 from evo.analysis.tiles.shared_layout import Layout
 from evo.device import DeviceName, RunRequest
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteSimulator
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.evaluate.prepare import Failed, Prepared, prepare
 from evo.report.tile_derivation import Evidence, explain, predictions
@@ -322,9 +322,8 @@ def counters_of(task: Task, text: str, case: Case) -> dict[str, int]:
     request = RunRequest(
         program=prepared.programs[case.name], inputs=load_reference(task).inputs(case, 0), check_races=False
     )
-    with Worker(DeviceName("sim", "l4")) as worker:
-        counters: dict[str, int] = worker.call("run", request, time_limit_s=200).counters
-    return counters
+    with RemoteSimulator(DeviceName("sim", "l4")) as simulator:
+        return simulator.run(request, time_limit_s=200).counters
 
 
 def counted(name: str, rung: str, axes: dict[str, int]) -> tuple[dict[str, float], dict[str, int]]:

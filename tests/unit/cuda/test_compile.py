@@ -287,13 +287,13 @@ def test_monstrous_globals_are_the_texts_fault(array: str) -> None:
 def test_compiler_crash_is_the_texts_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     from evo.cuda.compile import process_pool as pool
 
-    def crash(self: pool._Worker, job: object, time_limit_s: float) -> None:
-        os.kill(self.process.pid, 11)
-        raise EOFError
+    def crash(self: pool._Compiler, job: object, time_limit_s: float) -> None:
+        os.kill(self.child.pid, 11)
+        self.child.ask(job, time_limit_s)
 
-    monkeypatch.setattr(pool._Worker, "run", crash)
+    monkeypatch.setattr(pool._Compiler, "run", crash)
     failed = failure(TINY)
-    assert (failed.status, failed.reason) == (Status.UNCOMPILED, "k.cu: the compiler crashed (signal 11)")
+    assert (failed.status, failed.reason) == (Status.UNCOMPILED, "k.cu: the compiler crashed (signal SIGSEGV)")
     monkeypatch.undo()
     assert binary(TINY).cubin
 
@@ -311,9 +311,9 @@ def test_dead_worker_is_replaced() -> None:
     from evo.cuda.compile.process_pool import shared_pool
 
     binary(TINY)
-    worker = shared_pool()._idle[-1]
-    os.kill(worker.process.pid, 9)
-    worker.process.wait()
+    compiler = shared_pool()._idle[-1]
+    os.kill(compiler.child.pid, 9)
+    compiler.child.reap()
     assert binary(TINY).cubin
 
 
@@ -321,7 +321,7 @@ def test_worker_ends_with_a_killed_parent() -> None:
     script = (
         "from evo.cuda.compile import *; from evo.cuda.compile.process_pool import shared_pool\n"
         f"compile_source({TINY!r}, name='k', macros={{}}, cache=Cache(None))\n"
-        "print(shared_pool()._idle[0].process.pid, flush=True)\n"
+        "print(shared_pool()._idle[0].child.pid, flush=True)\n"
         "import os; os.kill(os.getpid(), 9)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

@@ -16,22 +16,22 @@ from evo.decide.sequential import Comparison, Rule, judge
 from evo.device import gpu_timing
 from evo.device.gpu_timing import Bench
 from evo.device.nvml import Reading
-from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult
+from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, Side
 from evo.results import Verdict
 
 OPTIONS = BenchOptions(budget_s=20, warm_up_s=0.2, samples=64, cold_samples=8)
 STEADY = Reading(sm_mhz=1980, throttle=0, power_w=300.04, temperature_c=40)
 
 
-class Side(SimpleNamespace):
-    """Enough of a Side: one variant at one case."""
+class Timed(SimpleNamespace):
+    """Enough of a TimedVariant: one variant at one case."""
 
 
 class Timer:
     """Blocks of up to eight samples: 10 us for the parent, `ratio` times that for the child."""
 
     ratio = 1.0
-    clocks: Callable[[str], float | None] = staticmethod(lambda label: 1975.0)
+    clocks: Callable[[Side], float | None] = staticmethod(lambda which: 1975.0)
     shift: Callable[[int], float] = staticmethod(lambda capture: 1.0 + capture / 1000)
 
     def __init__(
@@ -52,15 +52,15 @@ class Timer:
         self.arena = SimpleNamespace(broken=lambda: ())
         program = SimpleNamespace(flop=1e6, case=self.name)
         self.sides = {
-            label: Side(label=label, warm=[], cold=[], per_graph=6, case=SimpleNamespace(program=program))
-            for label in (["child", "parent"] if request.parent else ["child"])
+            which: Timed(which=which, warm=[], cold=[], per_graph=6, case=SimpleNamespace(program=program))
+            for which in ([Side.CANDIDATE, Side.PARENT] if request.parent else [Side.CANDIDATE])
         }
-        for label, side in (before or {}).items():
-            self.sides[label].warm = side.warm
+        for which, side in (before or {}).items():
+            self.sides[which].warm = side.warm
 
     def block(self, side: Side, most: int = 8) -> list[float]:
-        self.clock_mhz = self.clocks(side.label)
-        us = 10.0 * (self.ratio * self.shift(self.capture) if side.label == "child" else 1.0)
+        self.clock_mhz = self.clocks(side.which)
+        us = 10.0 * (self.ratio * self.shift(self.capture) if side.which is Side.CANDIDATE else 1.0)
         return [us * next(self.noise) for _ in range(min(most, 8))]
 
     def cold_block(self, side: Side, count: int) -> list[float]:
@@ -76,7 +76,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., BenchResult]:
         alone: bool = False,
         reading: Reading = STEADY,
         options: BenchOptions = OPTIONS,
-        clocks: Callable[[str], float | None] = lambda label: 1975.0,
+        clocks: Callable[[Side], float | None] = lambda which: 1975.0,
     ) -> BenchResult:
         monkeypatch.setattr(
             gpu_timing, "CaseTimer", type("T", (Timer,), {"ratio": ratio, "clocks": staticmethod(clocks)})
@@ -119,7 +119,7 @@ def test_every_block_of_a_pair_has_its_readings(run: Callable[..., BenchResult])
     assert clocks.each_power_w == (300.0,) * 32
     assert clocks.each_temperature_c == (40,) * 32
     assert (clocks.sm_mhz_median, clocks.throttle_reasons, clocks.other_processes) == (1975, (), 1)
-    bare = run(0.8, reading=Reading(), clocks=lambda label: None).clocks
+    bare = run(0.8, reading=Reading(), clocks=lambda which: None).clocks
     assert bare is not None
     assert bare.sm_mhz == "unavailable"
     assert not any(name.startswith("each_") for name in bare.to_json())
@@ -127,29 +127,29 @@ def test_every_block_of_a_pair_has_its_readings(run: Callable[..., BenchResult])
 
 def test_pairs_that_the_clock_moved_in_are_dropped_and_counted(run: Callable[..., BenchResult]) -> None:
     turn = itertools.count()
-    result = run(0.8, clocks=lambda label: 1900.0 if label == "child" and next(turn) % 2 else 1980.0)
+    result = run(0.8, clocks=lambda which: 1900.0 if which is Side.CANDIDATE and next(turn) % 2 else 1980.0)
     assert result.dropped > 0
     assert len(result.pairs) == len(result.cycles) == 8
     assert result.at_own_clocks == 0
     mood = random.Random(5)
-    never = run(0.8, clocks=lambda label: mood.choice([1500.0, 1600.0]) if label == "child" else 1980.0)
+    never = run(0.8, clocks=lambda which: mood.choice([1500.0, 1600.0]) if which is Side.CANDIDATE else 1980.0)
     assert never.pairs == ()
     assert never.dropped == 2 * Rule().max_pairs
     # Without counters, NVML's clock decides; without that, nothing can be told and nothing is dropped.
-    assert run(0.8, clocks=lambda label: None).dropped == 0
-    assert run(0.8, clocks=lambda label: None, reading=Reading()).cycles == ()
+    assert run(0.8, clocks=lambda which: None).dropped == 0
+    assert run(0.8, clocks=lambda which: None, reading=Reading()).cycles == ()
 
 
 def test_a_kernel_that_runs_at_a_clock_of_its_own_is_measured(run: Callable[..., BenchResult]) -> None:
     """An H200 clocks down for dense mma: no pair of a scalar parent and a tensor-core child is at one clock."""
-    result = run(0.2, clocks=lambda label: 1795.0 if label == "child" else 1978.0)
+    result = run(0.2, clocks=lambda which: 1795.0 if which is Side.CANDIDATE else 1978.0)
     assert len(result.pairs) == len(result.cycles) == result.at_own_clocks == 8
     assert result.dropped <= 6  # until it is known which clock each side keeps to
     assert judge(_compared(result), {"case0": 1.0}).verdict is Verdict.KEEP
 
 
 def test_a_gain_that_only_a_higher_clock_makes_is_not_kept(run: Callable[..., BenchResult]) -> None:
-    result = run(0.9, clocks=lambda label: 1980.0 if label == "child" else 1780.0)
+    result = run(0.9, clocks=lambda which: 1980.0 if which is Side.CANDIDATE else 1780.0)
     decision = judge(_compared(result), {"case0": 1.0})
     assert decision.verdict is Verdict.INCONCLUSIVE
     assert "the clock made the difference" in decision.reason
@@ -166,7 +166,7 @@ def _compared(result: BenchResult) -> Comparison:
 
 
 def test_cycles_are_times_at_the_clock_that_was_seen(run: Callable[..., BenchResult]) -> None:
-    result = run(0.9, clocks=lambda label: 1980.0 if label == "child" else 1960.0)
+    result = run(0.9, clocks=lambda which: 1980.0 if which is Side.CANDIDATE else 1960.0)
     for pair, cycles in zip(result.pairs, result.cycles, strict=True):
         assert cycles["case0"] - pair["case0"] == pytest.approx(0.01015, abs=1e-4)
 

@@ -12,7 +12,7 @@ from tiny import TASK_YAML
 
 from evo.analysis import calibration
 from evo.device import DeviceName
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteGpu
 from evo.errors import HarnessFault, TaskInvalid
 from evo.evaluate.library_baselines import CaseBaseline, baseline
 from evo.spec.reference import load_reference
@@ -23,8 +23,8 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture
-def worker() -> Iterator[Worker]:
-    with Worker(DeviceName("gpu", "0"), opener="rival_device:open_device") as made:
+def worker() -> Iterator[RemoteGpu]:
+    with RemoteGpu(DeviceName("gpu", "0"), opener="rival_device:open_device") as made:
         yield made
 
 
@@ -36,7 +36,7 @@ def with_rivals(folder: Path) -> Task:
 
 
 @pytest.fixture
-def measured(tmp_path: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> CaseBaseline:
+def measured(tmp_path: Path, worker: RemoteGpu, monkeypatch: pytest.MonkeyPatch) -> CaseBaseline:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     task = with_rivals(tmp_path)
     return baseline(worker, load_reference(task), task.case("small"))
@@ -76,7 +76,7 @@ def test_three_kinds_of_time_are_kept_apart(measured: CaseBaseline) -> None:
     assert (exact.warm.p50_us, exact.cold.p50_us, exact.eager.p50_us) == (12.0, 17.0, 52.0)
 
 
-def test_a_task_without_rivals_is_told_what_to_add(tmp_path: Path, worker: Worker) -> None:
+def test_a_task_without_rivals_is_told_what_to_add(tmp_path: Path, worker: RemoteGpu) -> None:
     task = tiny_task(tmp_path, TASK_YAML)
     with pytest.raises(TaskInvalid, match=r"reference\.py: no rivals\(\)"):
         baseline(worker, load_reference(task), task.case("small"))

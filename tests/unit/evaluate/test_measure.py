@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from evo.device import BenchCase
+from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import BenchResult, sequences_per_sample, timing_of
-from evo.device.worker import Crashed, Worker
-from evo.errors import HarnessFault, UsageError
+from evo.errors import Crashed, HarnessFault, UsageError
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, control, measure, require_quiet
 from evo.results import CaseBench, Fault, FaultKind, Verdict
 from evo.spec.chips import L4
@@ -24,7 +24,7 @@ class FakeProgram:
 
 
 @dataclass
-class FakeWorker:
+class FakeGpu:
     """Answers `bench` from a list of ratios (child / parent), one a call, and notes what it was asked."""
 
     ratios: list[float]
@@ -37,8 +37,7 @@ class FakeWorker:
     def recycle(self) -> None:
         self.recycled += 1
 
-    def call(self, method: str, request: BenchRequest, time_limit_s: float) -> BenchResult:
-        assert method == "bench"
+    def bench(self, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
         assert time_limit_s > request.options.budget_s
         self.requests.append(request)
         if self.divergence:
@@ -64,30 +63,30 @@ def cases(**work: float) -> tuple[BenchCase, ...]:
     return (BenchCase(program=cast(Any, FakeProgram(**cast(Any, work))), inputs={"x": np.zeros(4, np.float32)}),)
 
 
-def run(worker: FakeWorker, request: BenchRequest, **more: Any) -> Any:
-    return measure(cast(Worker, worker), request, chip=L4, **more)
+def run(gpu: FakeGpu, request: BenchRequest, **more: Any) -> Any:
+    return measure(cast(RemoteGpu, gpu), request, chip=L4, **more)
 
 
 PAIRED = BenchRequest(child=cases(), parent=cases(), score={"a": 1.0, "another": 2.0})
 
 
 def test_without_a_parent_there_are_figures_and_no_decision() -> None:
-    worker = FakeWorker([0.9])
-    result = run(worker, BenchRequest(child=cases()))
+    gpu = FakeGpu([0.9])
+    result = run(gpu, BenchRequest(child=cases()))
     assert result.decision is None
     assert result.child[0].warm.samples == 64
-    assert worker.recycled == 0
+    assert gpu.recycled == 0
 
 
 def test_a_gain_is_confirmed_in_a_fresh_process_with_the_order_swapped() -> None:
-    worker = FakeWorker([0.8, 0.85])
+    gpu = FakeGpu([0.8, 0.85])
     fresh = replace(PAIRED, child=cases(), parent=cases())
-    result = run(worker, PAIRED, fresh=lambda: fresh)
+    result = run(gpu, PAIRED, fresh=lambda: fresh)
     assert result.decision.verdict is Verdict.KEEP
     assert result.decision.gain.confirmed
     assert result.decision.gain.ratio == pytest.approx(1 / 0.85, rel=0.01)
-    assert worker.recycled == 1
-    first, second = worker.requests
+    assert gpu.recycled == 1
+    first, second = gpu.requests
     assert second.child is fresh.child
     assert (first.options.swap, second.options.swap) == (False, True)
     assert second.options.rule.alpha == 0.05
@@ -96,45 +95,45 @@ def test_a_gain_is_confirmed_in_a_fresh_process_with_the_order_swapped() -> None
 
 
 def test_no_gain_ends_after_one_stage_and_a_lucky_one_after_two() -> None:
-    worker = FakeWorker([1.0])
-    assert run(worker, PAIRED).decision.verdict is Verdict.REVERT
-    assert worker.recycled == 0
-    worker = FakeWorker([0.9, 1.0])
-    decision = run(worker, PAIRED).decision
+    gpu = FakeGpu([1.0])
+    assert run(gpu, PAIRED).decision.verdict is Verdict.REVERT
+    assert gpu.recycled == 0
+    gpu = FakeGpu([0.9, 1.0])
+    decision = run(gpu, PAIRED).decision
     assert decision.verdict is Verdict.REVERT
     assert "not confirmed" in decision.reason
 
 
 def test_a_time_that_cannot_be_true_is_never_kept() -> None:
-    decision = run(FakeWorker([0.5, 0.5]), replace(PAIRED, child=cases(flop=1e12))).decision
+    decision = run(FakeGpu([0.5, 0.5]), replace(PAIRED, child=cases(flop=1e12))).decision
     assert decision.verdict is Verdict.REVERT
     assert "too fast to be true" in decision.reason
-    alone = run(FakeWorker([0.5]), BenchRequest(child=cases(flop=1e12))).decision
+    alone = run(FakeGpu([0.5]), BenchRequest(child=cases(flop=1e12))).decision
     assert "too fast to be true" in alone.reason
 
 
 def test_divergence_leaves_no_figures() -> None:
     fault = Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="k", message="case a: child: other outputs")
-    result = run(FakeWorker([], divergence=fault), PAIRED)
+    result = run(FakeGpu([], divergence=fault), PAIRED)
     assert result.divergence is fault
     assert result.child == ()
     assert result.decision is None
 
 
 def test_a_control_run_gives_the_noise_floor_and_no_keep() -> None:
-    worker = FakeWorker([1.0])
-    floor, decision = control(cast(Worker, worker), cases(), options=BenchOptions())
+    gpu = FakeGpu([1.0])
+    floor, decision = control(cast(RemoteGpu, gpu), cases(), options=BenchOptions())
     assert floor.pairs == 30
     assert floor.sd == pytest.approx(0.003, rel=0.5)
     assert decision.verdict is Verdict.REVERT
-    assert worker.requests[0].options.rule.futility == float("inf")
+    assert gpu.requests[0].options.rule.futility == float("inf")
 
 
 def test_a_control_that_finds_a_gain_stops_the_run() -> None:
-    floor, decision = control(cast(Worker, FakeWorker([0.9])), cases(), options=BenchOptions())
+    floor, decision = control(cast(RemoteGpu, FakeGpu([0.9])), cases(), options=BenchOptions())
     with pytest.raises(HarnessFault, match="judged faster than itself"):
         require_quiet(floor, decision, BenchOptions().rule)
-    floor, decision = control(cast(Worker, FakeWorker([1.0])), cases(), options=BenchOptions())
+    floor, decision = control(cast(RemoteGpu, FakeGpu([1.0])), cases(), options=BenchOptions())
     require_quiet(floor, decision, BenchOptions().rule)
     with pytest.raises(UsageError, match="below the noise floor"):
         require_quiet(floor, decision, replace(BenchOptions().rule, margin=0.001))
@@ -143,11 +142,11 @@ def test_a_control_that_finds_a_gain_stops_the_run() -> None:
 def test_a_control_of_a_program_that_differs_from_itself_is_a_fault() -> None:
     fault = Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="k", message="case a: child: other outputs")
     with pytest.raises(HarnessFault, match="A/A control: case a"):
-        control(cast(Worker, FakeWorker([], divergence=fault)), cases(), options=BenchOptions())
+        control(cast(RemoteGpu, FakeGpu([], divergence=fault)), cases(), options=BenchOptions())
 
 
 def test_dropped_pairs_and_stage_times_of_both_stages_are_added_up() -> None:
-    result = run(FakeWorker([0.8, 0.85], dropped=3, stages_s={"pairs": 0.5}), PAIRED)
+    result = run(FakeGpu([0.8, 0.85], dropped=3, stages_s={"pairs": 0.5}), PAIRED)
     assert result.dropped == 6
     assert result.stages_s == {"pairs": 1.0}
     assert result.decision.evidence is not None
@@ -155,17 +154,17 @@ def test_dropped_pairs_and_stage_times_of_both_stages_are_added_up() -> None:
 
 
 def test_neutral_is_kept_after_two_stages_when_asked() -> None:
-    worker = FakeWorker([1.0, 1.0])
+    gpu = FakeGpu([1.0, 1.0])
     asked = replace(PAIRED, options=replace(PAIRED.options, rule=replace(PAIRED.options.rule, simpler="2 fewer lines")))
-    result = run(worker, asked)
+    result = run(gpu, asked)
     assert result.decision.verdict is Verdict.KEEP_NEUTRAL
-    assert worker.recycled == 1
+    assert gpu.recycled == 1
     assert result.child[0].warm.samples == CHAMPION_SAMPLES + 64
 
 
 def test_crashes_pass_through() -> None:
-    class Crashing(FakeWorker):
-        def call(self, method: str, request: BenchRequest, time_limit_s: float) -> BenchResult:
+    class Crashing(FakeGpu):
+        def bench(self, request: BenchRequest, *, time_limit_s: float) -> BenchResult:
             raise Crashed("illegal memory access in k")
 
     with pytest.raises(Crashed):

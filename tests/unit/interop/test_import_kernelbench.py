@@ -444,11 +444,11 @@ def test_sizes_that_no_simulator_holds_are_left_out_or_refused_in_time(tmp_path:
 
 def test_a_file_that_hangs_or_exits_takes_only_its_own_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(child, "_done", lambda job: time.sleep(60))
-    assert child._forked({"limit_s": 0.3})["refused"] == "not done within 0.3 s"
+    assert child.answer({"limit_s": 0.3})["refused"] == "not done within 0.3 s"
     monkeypatch.setattr(child, "_done", lambda job: os._exit(3))
-    assert child._forked({"limit_s": 30})["refused"] == "its process ended with exit code 3"
+    assert child.answer({"limit_s": 30})["refused"] == "its process ended with exit code 3"
     monkeypatch.setattr(child, "_done", lambda job: {"wrote": "x"})
-    assert child._forked({"limit_s": 30}) == {"wrote": "x"}
+    assert child.answer({"limit_s": 30}) == {"wrote": "x"}
 
 
 def test_sizes_are_found_where_they_stand_and_replaced_there(tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 
 from evo.device import BenchCase, DeviceName
-from evo.device.worker import Worker
+from evo.device.remote_device import RemoteSimulator
 from evo.evaluate.session import Workbench
 from evo.search.screening import screened_gains
 from evo.spec.task import Task, load_task
@@ -54,15 +54,13 @@ def bench() -> Iterator[Workbench]:
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """The cases of every estimate that a simulator is asked for, by call."""
     seen: list[tuple[str, ...]] = []
-    call = Worker.call
+    screen = RemoteSimulator.screen
 
-    def counted(worker: Worker, method: str, *args: Any, time_limit_s: float) -> Any:
-        if method == "screen":
-            cases: list[BenchCase] = args[0]
-            seen.append(tuple(case.program.case for case in cases))
-        return call(worker, method, *args, time_limit_s=time_limit_s)
+    def counted(simulator: RemoteSimulator, cases: Sequence[BenchCase], *, time_limit_s: float) -> Any:
+        seen.append(tuple(case.program.case for case in cases))
+        return screen(simulator, cases, time_limit_s=time_limit_s)
 
-    monkeypatch.setattr(Worker, "call", counted)
+    monkeypatch.setattr(RemoteSimulator, "screen", counted)
     return seen
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evo.device import DeviceName
-from evo.device.output_extremes import fold, place_of
+from evo.device.output_extremes import Extreme, extremes_of, place_of
 from evo.evaluate.gate import TimedSizes, at_timed_sizes, timed_sizes
 from evo.evaluate.gate.full_grid import repeated, varied
 from evo.evaluate.pipeline import Job, Workbench, evaluate
@@ -91,7 +91,7 @@ def bench() -> Iterator[Workbench]:
 def looked_at(task: Task, bench: Workbench, store: str) -> TimedSizes:
     prepared = bench.prepare(task, KERNEL.replace(STORE, store))
     assert isinstance(prepared, Prepared), prepared.reason
-    return timed_sizes(task, prepared.programs, bench.reference(task), bench.worker, 11)
+    return timed_sizes(task, prepared.programs, bench.reference(task), bench.checker, 11)
 
 
 def test_an_honest_kernel_passes(task, bench):
@@ -182,7 +182,7 @@ def test_whole_numbers_that_rise_still_rise_where_inputs_repeat(tmp_path):
     other = varied(task, case, reference, "ROWS", 40, 1)
     assert other is not None
     assert (np.diff(other.inputs["label"]) >= 0).all()
-    assert len(set(other.kinds)) == 40
+    assert len(set(other.groups)) == 40
 
 
 @pytest.mark.parametrize("masked", [False, True])
@@ -205,14 +205,15 @@ def test_folding_finds_the_extremes_and_their_places(kind, dtype, masked):
     kinds = rng.permutation(np.r_[np.arange(3), rng.integers(-1, 3, 37)])
     written = rng.random((40, 7)) < 0.3 if masked else np.ones((40, 7), np.bool_)
     flat, known = values.reshape(-1), written.reshape(-1) if masked else None
-    folded = fold(flat, known, kinds, dtype)
+    folded = extremes_of(flat, known, kinds, dtype)
     for at in range(21):
         mine = (kinds == at // 7) & written[:, at % 7]
         assert folded.seen[at] == mine.any()
         if mine.any():
             column = values[mine, at % 7].astype(np.float64)
             assert (float(folded.low[at]), float(folded.high[at])) == (column.min(), column.max())
-            for sought, value in ((-1 - at, folded.low[at]), (at, folded.high[at])):
+            for lowest, value in ((True, folded.low[at]), (False, folded.high[at])):
+                sought = Extreme(output="y", at=at, lowest=lowest)
                 place = place_of(flat, known, kinds, dtype, sought)
                 assert flat[place] == value
                 assert mine[place // 7]
@@ -223,7 +224,7 @@ def test_folding_hides_no_nan_and_no_number_among_them(nan):
     values = np.zeros((6, 2), np.float32)
     values[:, 1] = nan
     values[3] = nan, 1.0
-    folded = fold(values.reshape(-1), None, np.zeros(6, np.int64), "float32")
+    folded = extremes_of(values.reshape(-1), None, np.zeros(6, np.int64), "float32")
     for element in range(2):
         both = np.array([folded.low[element], folded.high[element]])
         assert np.isnan(both).sum() == 1

@@ -1,4 +1,4 @@
-"""The order of runs: distributions, poisons, placements and repeats, with a worker that computes in numpy."""
+"""The order of runs: distributions, poisons, placements and repeats, on a device that computes in numpy."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class StandIn:
     more: dict = field(default_factory=dict)
     requests: list[RunRequest] = field(default_factory=list)
 
-    def call(self, method: str, request: RunRequest, time_limit_s: float) -> RunResult:
-        assert method == "run"
+    def run(self, request: RunRequest, *, time_limit_s: float) -> RunResult:
         self.requests.append(request)
         outputs = tuple({"y": self.kernel(request, number)} for number in range(request.repeats))
         return replace(RunResult(outputs=outputs, counters={"runs": 1}), **self.more)
@@ -44,10 +43,10 @@ def task(tmp_path):
 
 
 def run(task, kernel: Kernel, *, gpu: bool = False, seed: int = 4, **more):
-    worker, checker = StandIn(kernel, more), StandIn(honest)
-    places = gate.Places(checker=checker if gpu else worker, target=worker if gpu else None)
+    device, checker = StandIn(kernel, more), StandIn(honest)
+    places = gate.Places(checker=checker if gpu else device, target=device if gpu else None)
     names = [case.name for case in (*task[0].check, *task[0].bench)]
-    return gate.run_gate(task[0], dict.fromkeys(names, NO_LAUNCHES), task[1], places, seed), worker
+    return gate.run_gate(task[0], dict.fromkeys(names, NO_LAUNCHES), task[1], places, seed), device
 
 
 @pytest.mark.parametrize("gpu", [False, True])
@@ -60,19 +59,19 @@ def test_every_distribution_is_run_once(task, gpu):
 
 
 def test_the_simulator_runs_a_case_twice_and_the_plain_one_once_more(task):
-    _, worker = run(task, honest)
-    assert len(worker.requests) <= 2 * len(task[0].check) + len(DERIVED)
-    first, *others = [r for r in worker.requests if r.inputs["x"].shape == (64, 96)]
+    _, device = run(task, honest)
+    assert len(device.requests) <= 2 * len(task[0].check) + len(DERIVED)
+    first, *others = [r for r in device.requests if r.inputs["x"].shape == (64, 96)]
     assert (first.poison, first.offset_bytes, first.check_races) == (POISON_NAN, 0, True)
     assert {(r.poison, r.offset_bytes) for r in others} == {(POISON_LARGE, 16)}
     assert any(np.array_equal(r.inputs["x"], first.inputs["x"]) for r in others)
 
 
 def test_a_gpu_repeats_ten_times_and_every_case_under_both_poisons(task):
-    _, worker = run(task, honest, gpu=True)
-    drawn = [r for r in worker.requests if r.poison == POISON_NAN]
+    _, device = run(task, honest, gpu=True)
+    drawn = [r for r in device.requests if r.poison == POISON_NAN]
     assert [r.repeats for r in drawn] == [10, 2, 2, 10]  # the first check case, two more, the headline
-    moved = [r for r in worker.requests if r.poison == POISON_LARGE and r.repeats == 1]
+    moved = [r for r in device.requests if r.poison == POISON_LARGE and r.repeats == 1]
     for first in drawn:
         assert any(r.inputs["x"] is first.inputs["x"] and r.offset_bytes == 16 for r in moved)
 

@@ -1,4 +1,4 @@
-"""Who evaluates what when stations come, go, hang and break; without Ray, devices or compilers."""
+"""Who evaluates what when workers come, go, hang and break; without Ray, devices or compilers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from scripted_site import ScriptedSite, evaluation_of
 from tiny import FAST, new_repository
 
-from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost
+from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost, WorkerUnreachable
 from evo.evaluate.pipeline import Job, Started
 from evo.evaluate.session import harness_version
-from evo.results import Status
-from evo.search.cluster import Fleet, KnownCode, Limits, StationLost
-from evo.search.cluster.remote_worker import Introduction
+from evo.results import Evaluation, Status
+from evo.search.cluster import Fleet, KnownCode, Limits
+from evo.search.cluster.protocol import Introduction
 from evo.spec.task import Task, load_task
 
 QUICK = Limits(again_s=(0.01,), slow_s=5.0, patient_s=5.0, alone_s=0.2)
@@ -50,7 +50,7 @@ def once(answer: Callable[[], Any], *, method: str, role: str = "measure", at: i
 
 
 def lost() -> Any:
-    raise StationLost("killed")
+    raise WorkerUnreachable("killed")
 
 
 def broken() -> Any:
@@ -66,7 +66,7 @@ def broken() -> Any:
         (lost, "learn", "measure", "killed"),
     ],
 )
-def test_a_lost_station_costs_no_result(
+def test_a_lost_worker_costs_no_result(
     task: Task, answer: Callable[[], Any], method: str, role: str, words: str
 ) -> None:
     notes: list[str] = []
@@ -74,7 +74,7 @@ def test_a_lost_station_costs_no_result(
     jobs = jobs_of(task, 8)
     with Fleet(site, note=notes.append, limits=QUICK) as fleet:
         found = list(fleet.evaluate_all(jobs))
-        wait_for(lambda: sum(site.opened.values()) == 1)  # the seat is filled a second time
+        wait_for(lambda: sum(site.opened.values()) == 1)  # the slot is filled a second time
     assert [job for job, _ in found] == jobs
     assert [evaluation.variant for _, evaluation in found] == [evaluation_of(job, "").variant for job in jobs]
     assert {evaluation.status for _, evaluation in found} == {Status.CORRECT}
@@ -84,7 +84,7 @@ def test_a_lost_station_costs_no_result(
     assert site.closed
 
 
-def test_a_station_that_hangs_is_given_up_and_its_candidate_goes_elsewhere(task: Task) -> None:
+def test_a_worker_that_hangs_is_given_up_and_its_candidate_goes_elsewhere(task: Task) -> None:
     notes: list[str] = []
     site = ScriptedSite(once(lambda: "hang", method="finish"))
     limits = Limits(again_s=(0.01,), slow_s=0.1, patient_s=0.1)
@@ -106,19 +106,19 @@ def test_compiling_and_measuring_are_done_in_different_places_and_a_decision_in_
     assert all(job.rival == FAST for job in measured)  # the parent goes along, and is measured with its candidate
 
 
-def test_a_job_that_costs_station_after_station_ends_the_run_without_a_verdict(task: Task) -> None:
+def test_a_job_that_costs_worker_after_worker_ends_the_run_without_a_verdict(task: Task) -> None:
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
         if method == "finish" and "unused_2" in args[0].job.text:
-            raise StationLost("killed")
+            raise WorkerUnreachable("killed")
 
     with Fleet(ScriptedSite(script), limits=QUICK) as fleet:
         futures = [fleet.submit(job) for job in jobs_of(task, 4)]
-        with pytest.raises(WorkerLost, match="3 stations in a row were lost over one job"):
+        with pytest.raises(WorkerLost, match="3 workers in a row were lost over one job"):
             futures[2].result(timeout=10)
         assert [futures[number].result(timeout=10).status for number in (0, 1, 3)] == [Status.CORRECT] * 3
 
 
-def test_what_is_asked_wrongly_goes_to_the_caller_and_costs_no_station(task: Task) -> None:
+def test_what_is_asked_wrongly_goes_to_the_caller_and_costs_no_worker(task: Task) -> None:
     def refuse() -> Any:
         raise UsageError("the variant to compare with does not run", hint="another")
 
@@ -132,7 +132,7 @@ def test_what_is_asked_wrongly_goes_to_the_caller_and_costs_no_station(task: Tas
 
 
 @pytest.mark.parametrize(("harness", "chip", "words"), [("0", "sim-l4", "has evo 0"), ("", "h200", "chip h200")])
-def test_a_station_of_another_kind_is_left_out(task: Task, harness: str, chip: str, words: str) -> None:
+def test_a_worker_of_another_kind_is_left_out(task: Task, harness: str, chip: str, words: str) -> None:
     begun = threading.Event()
 
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
@@ -153,7 +153,7 @@ def test_a_station_of_another_kind_is_left_out(task: Task, harness: str, chip: s
     assert "is not used" in notes[0]
 
 
-def test_every_station_has_its_own_control_before_it_measures(task: Task) -> None:
+def test_every_worker_has_its_own_control_before_it_measures(task: Task) -> None:
     site = ScriptedSite(once(lost, method="finish", at=3))
     with Fleet(site, limits=QUICK) as fleet:
         figures = fleet.control(task, FAST, 7)
@@ -183,9 +183,10 @@ def test_a_gpu_that_is_too_noisy_is_left_out(task: Task) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(DeviceMissing("no GPU 0 here", hint="sim"), DeviceMissing), (StationLost("gone"), WorkerLost)]
+    ("error", "kind"),
+    [(DeviceMissing("no GPU 0 here", hint="sim"), DeviceMissing), (WorkerUnreachable("gone"), WorkerLost)],
 )
-def test_a_cluster_with_no_station_says_so(error: Exception, kind: type[EvoError]) -> None:
+def test_a_cluster_with_no_worker_says_so(error: Exception, kind: type[EvoError]) -> None:
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
         if method == "open":
             raise error
@@ -198,10 +199,10 @@ def test_a_cluster_with_no_station_says_so(error: Exception, kind: type[EvoError
     assert site.closed
 
 
-def test_stations_that_all_go_for_good_end_the_run(task: Task) -> None:
+def test_workers_that_all_go_for_good_end_the_run(task: Task) -> None:
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
         if role == "measure" and (method == "finish" or (method == "open" and number > 0)):
-            raise StationLost("preempted")
+            raise WorkerUnreachable("preempted")
         return None
 
     with Fleet(ScriptedSite(script), limits=QUICK) as fleet:
@@ -227,11 +228,11 @@ def test_known_machine_code_is_not_measured_and_the_first_submitted_is_the_one_t
     site = ScriptedSite(script, compiling=4)
     known = {"old"}
     with Fleet(site, limits=QUICK) as fleet:
-        futures = [fleet.submit(job, known=known) for job in jobs_of(task, 4)]
+        futures = [fleet.submit_new(job, known) for job in jobs_of(task, 4)]
         wait_for(lambda: len(site.served("start")) == 4)
         late.set()
-        found = [future.exception(timeout=10) or future.result().status for future in futures]
-    assert [type(one) for one in found] == [Status, KnownCode, Status, KnownCode]
+        found = [future.result(timeout=10) for future in futures]
+    assert [type(one) for one in found] == [Evaluation, KnownCode, Evaluation, KnownCode]
     assert len(site.served("finish")) == 2
     assert known == {"old", "twice", "new"}
 
@@ -258,7 +259,7 @@ def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:
     assert order.index(jobs[5].text) == 1  # one was on the device already
 
 
-def test_a_first_look_is_shared_out_with_the_parent_and_survives_a_lost_station(task: Task) -> None:
+def test_a_first_look_is_shared_out_with_the_parent_and_survives_a_lost_worker(task: Task) -> None:
     dying = once(lost, method="gains", at=2)
 
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
@@ -290,8 +291,8 @@ def test_a_task_arrives_byte_for_byte(task: Task, tmp_path: Path, monkeypatch: p
     from evo.search.cluster.task_archive import pack
 
     monkeypatch.setenv("EVO_CACHE", str(tmp_path))
-    parcel = pack(task)
-    first, second = parcel.unpack(), parcel.unpack()
+    archive = pack(task)
+    first, second = archive.unpack(), archive.unpack()
     assert first.hash == second.hash == task.hash
     assert first.folder == second.folder != task.folder
     assert [case.axes for case in first.bench] == [case.axes for case in task.bench]

@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from in_process_site import InProcessSite
 from run_killer import problems
 from scripted_site import evaluation_of
 from tiny import FAST, SLOW, environment, new_repository
@@ -18,11 +19,10 @@ from evo.records.trials import load_records
 from evo.results import Decision, Evaluation, Gain, Verdict
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Cluster, KnownCode, open_site, parse_cluster
-from evo.search.cluster.remote_worker import Station
 from evo.search.cluster.spec import compiling_beside
 from evo.search.events import Event, TrialResult
 from evo.search.loop import Settings, evolve
-from evo.search.pipelined import Flights
+from evo.search.pipelined import InFlight
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant
 
@@ -53,12 +53,10 @@ class Judge:
         self.verdicts = list(verdicts)
         self.held: list[tuple[str, str | None]] = []
 
-    def submit(self, job: Job, *, known: set[str]) -> Future[Evaluation]:
-        future: Future[Evaluation] = Future()
-        if parse_variant(job.text).id in known:  # as if that were its machine code
-            future.set_exception(KnownCode("known"))
-        else:
-            future.set_result(self.evaluate(job))
+    def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode]:
+        future: Future[Evaluation | KnownCode] = Future()
+        is_known = parse_variant(job.text).id in known  # as if that were its machine code
+        future.set_result(KnownCode("known") if is_known else self.evaluate(job))
         return future
 
     def evaluate(self, job: Job) -> Evaluation:
@@ -70,33 +68,33 @@ class Judge:
         )
 
 
-def flights(task: Task, judge: Judge) -> Flights:
+def in_flight(task: Task, judge: Judge) -> InFlight:
     def job(candidate: Candidate, rival: Variant) -> Job:
         return Job(task=task, text=candidate.variant.text, rival=rival.text)
 
-    return Flights(task, judge, job)  # type: ignore[arg-type]
+    return InFlight(task, judge, job)  # type: ignore[arg-type]
 
 
 def test_a_gain_over_a_replaced_champion_is_proved_anew_on_the_new_one(task: Task) -> None:
     judge = Judge(Verdict.KEEP, Verdict.KEEP)
-    under_way = flights(task, judge)
-    under_way.send(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
-    landed = under_way.land(CHAMPION, set())
-    assert landed is not None
+    under_way = in_flight(task, judge)
+    under_way.submit(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
+    judged = under_way.next(CHAMPION, set())
+    assert judged is not None
     assert judge.held == [(UNROLLED, PARENT.text), (BOTH, CHAMPION.text)]
-    assert landed.candidate.proposal.text == BOTH
-    assert landed.candidate.parent is CHAMPION
-    assert landed.candidate.proposal.arguments["carried_from"] == PARENT.id
-    assert landed.candidate.proposal.arguments["gain_before"] == 1.3
+    assert judged.candidate.proposal.text == BOTH
+    assert judged.candidate.parent is CHAMPION
+    assert judged.candidate.proposal.arguments["carried_from"] == PARENT.id
+    assert judged.candidate.proposal.arguments["gain_before"] == 1.3
 
 
 def test_the_second_verdict_counts(task: Task) -> None:
-    under_way = flights(task, Judge(Verdict.KEEP, Verdict.REVERT))
-    under_way.send(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
-    landed = under_way.land(CHAMPION, set())
-    assert landed.evaluation is not None
-    assert landed.evaluation.decision is not None
-    assert landed.evaluation.decision.verdict is Verdict.REVERT
+    under_way = in_flight(task, Judge(Verdict.KEEP, Verdict.REVERT))
+    under_way.submit(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
+    judged = under_way.next(CHAMPION, set())
+    assert judged.evaluation is not None
+    assert judged.evaluation.decision is not None
+    assert judged.evaluation.decision.verdict is Verdict.REVERT
 
 
 @pytest.mark.parametrize(
@@ -104,12 +102,12 @@ def test_the_second_verdict_counts(task: Task) -> None:
 )
 def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, text: str, tried: set[str]) -> None:
     judge = Judge(Verdict.KEEP)
-    under_way = flights(task, judge)
-    under_way.send(candidate_of(task, proposal(text), PARENT), PARENT)
-    landed = under_way.land(CHAMPION, {parse_variant(BOTH).id} if tried else set())
+    under_way = in_flight(task, judge)
+    under_way.submit(candidate_of(task, proposal(text), PARENT), PARENT)
+    judged = under_way.next(CHAMPION, {parse_variant(BOTH).id} if tried else set())
     assert len(judge.held) == 1
-    assert landed.candidate.parent is PARENT  # the record names what it was really held against
-    decision = landed.evaluation.decision if landed.evaluation else None
+    assert judged.candidate.parent is PARENT  # the record names what it was really held against
+    decision = judged.evaluation.decision if judged.evaluation else None
     assert decision is not None
     assert decision.verdict is Verdict.INCONCLUSIVE
     assert decision.reason.startswith("stale: ")
@@ -118,26 +116,26 @@ def test_what_does_not_fit_or_is_known_there_is_stale_and_not_kept(task: Task, t
 
 def test_what_was_not_to_be_kept_stays_as_it_was_judged(task: Task) -> None:
     judge = Judge(Verdict.REVERT)
-    under_way = flights(task, judge)
-    under_way.send(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
-    landed = under_way.land(CHAMPION, set())
-    assert (landed.candidate.proposal.text, landed.candidate.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
+    under_way = in_flight(task, judge)
+    under_way.submit(candidate_of(task, proposal(UNROLLED), PARENT), PARENT)
+    judged = under_way.next(CHAMPION, set())
+    assert (judged.candidate.proposal.text, judged.candidate.parent, len(judge.held)) == (UNROLLED, PARENT, 1)
 
 
 def test_a_rung_and_a_search_from_one_root_are_held_against_the_new_champion_as_they_are(task: Task) -> None:
     for kind, parent, rival in (("rung", PARENT, PARENT), ("mutation", parse_variant(FAST), PARENT)):
         judge = Judge(Verdict.KEEP, Verdict.KEEP)
-        under_way = flights(task, judge)
+        under_way = in_flight(task, judge)
         text = FAST if kind == "rung" else FAST.replace("THREADS 128", "THREADS 64")
-        under_way.send(candidate_of(task, proposal(text, kind), parent), rival)
-        landed = under_way.land(CHAMPION, set())
+        under_way.submit(candidate_of(task, proposal(text, kind), parent), rival)
+        judged = under_way.next(CHAMPION, set())
         assert judge.held[1] == (text, CHAMPION.text)
-        assert landed.candidate.parent is (CHAMPION if kind == "rung" else parent)
+        assert judged.candidate.parent is (CHAMPION if kind == "rung" else parent)
 
 
 def test_landing_follows_the_order_of_leaving_and_what_is_refused_or_known_needs_no_judge(task: Task) -> None:
     judge = Judge(Verdict.REVERT, Verdict.REVERT)
-    under_way = flights(task, judge)
+    under_way = in_flight(task, judge)
     texts = [
         UNROLLED,
         BOTH,
@@ -145,11 +143,11 @@ def test_landing_follows_the_order_of_leaving_and_what_is_refused_or_known_needs
         SLOW.replace("#define THREADS 32", "#define THREADS 128"),
     ]
     for text in texts:  # the second is more than one change of its parent
-        under_way.send(candidate_of(task, proposal(text), PARENT), PARENT, known={parse_variant(texts[2]).id})
+        under_way.submit(candidate_of(task, proposal(text), PARENT), PARENT, known={parse_variant(texts[2]).id})
     assert under_way.room == 0
-    landed = [under_way.land(PARENT, set()) for _ in texts]
-    assert [one.candidate.proposal.text if one else None for one in landed] == [*texts[:2], None, texts[3]]
-    assert [one is not None and one.evaluation is None for one in landed] == [False, True, False, False]
+    judged = [under_way.next(PARENT, set()) for _ in texts]
+    assert [one.candidate.proposal.text if one else None for one in judged] == [*texts[:2], None, texts[3]]
+    assert [one is not None and one.evaluation is None for one in judged] == [False, True, False, False]
     assert under_way.room == 4
 
 
@@ -197,39 +195,14 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     assert "processes:N" in raised.value.hint
 
 
-def test_more_stations_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_more_workers_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("evo.search.cluster.open.gpu_count", lambda: 2)
     with pytest.raises(UsageError, match="2 GPUs"):
         open_site(parse_cluster("processes:3"), DeviceName("gpu", "0"))
 
 
-class Here:
-    """A station in this very process, behind a link."""
-
-    def __init__(self, name: DeviceName) -> None:
-        self.station = Station(name)
-
-    def call(self, method: str, *args: object, limit_s: float) -> object:
-        return getattr(self.station, method)(*args)
-
-    def close(self) -> None:
-        self.station.close()
-
-
-class HereSite:
-    measuring = compiling = 1
-
-    def __init__(self, cluster: Cluster, device: DeviceName) -> None:
-        self.device = device
-
-    def open(self, role: str, index: int) -> Here:
-        return Here(self.device)
-
-    def close(self) -> None: ...
-
-
 def test_the_loop_on_a_fleet_decides_and_writes_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evo.search.pipelined.open_site", HereSite)
+    monkeypatch.setattr("evo.search.pipelined.open_site", InProcessSite)
     root = new_repository(tmp_path / "mine")
     for key, value in environment().items():
         monkeypatch.setenv(key, value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import random
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,22 +17,21 @@ import numpy as np
 from evo.device.clock_pairs import same_clock
 from evo.device.gpu_case_timer import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
 from evo.device.gpu_context import GpuContext
-from evo.device.gpu_rivals import captured, each_rival, replayed_block
+from evo.device.gpu_library import captured, each_call, replayed_block
 from evo.device.nvml import Reading
-from evo.device.timing_types import BenchRequest, RivalPairs, Stages
-from evo.device.worker import Crashed
-from evo.errors import EvoError
+from evo.device.timing_types import BenchRequest, LibraryCase, LibraryPairs, Side, Stages
+from evo.errors import Crashed, EvoError
 
 
-def pair_rivals(
-    device: GpuContext, request: BenchRequest, folder: Path, axes: dict[str, int], pairs: int
-) -> dict[str, RivalPairs | str]:
-    """Pairs of the request's one case with each of reference.py's rivals(), or why a rival cannot run here.
+def compare_with_library(
+    device: GpuContext, request: BenchRequest, library: LibraryCase, pairs: int
+) -> dict[str, LibraryPairs | str]:
+    """Pairs of the request's one case with each of reference.py's rivals(), or why a call cannot run here.
 
     Raises what timing a variant raises where the variant itself fails.
     """
     timer = CaseTimer(device, request, 0, Stages())
-    side = timer.sides["child"]
+    side = timer.sides[Side.CANDIDATE]
     own_failure: list[Exception] = []  # not to be taken for one of the library's
 
     def ours() -> list[float]:
@@ -46,8 +44,8 @@ def pair_rivals(
             own_failure.append(Crashed(error.fault.message))
             raise
 
-    def paired(torch: Any, call: Any, sets: list[dict[str, Any]]) -> RivalPairs:
-        graphs, per_graph, stream = captured(torch, call, sets, axes)
+    def paired(torch: Any, call: Any, sets: list[dict[str, Any]]) -> LibraryPairs:
+        graphs, per_graph, stream = captured(torch, call, sets, library.axes)
         samples = _block_samples(torch, graphs, stream)
 
         def theirs() -> list[float]:
@@ -55,7 +53,7 @@ def pair_rivals(
 
         return _interleaved(device, ours, theirs, pairs, request.options.warm_up_s, request.options.budget_s)
 
-    found = each_rival(device, folder, request.child[0].inputs, paired)
+    found = each_call(device, library, paired)
     if own_failure:
         raise own_failure[0]
     return found
@@ -63,7 +61,7 @@ def pair_rivals(
 
 def _interleaved(
     device: GpuContext, ours: Any, theirs: Any, pairs: int, warm_up_s: float, budget_s: float
-) -> RivalPairs:
+) -> LibraryPairs:
     order = random.Random(0)
     limit = time.monotonic() + budget_s
     end = time.monotonic() + warm_up_s
@@ -89,10 +87,10 @@ def _interleaved(
             dropped += 1
         if len(ratios) >= pairs or time.monotonic() > limit:
             break
-    return RivalPairs(
+    return LibraryPairs(
         ratios=tuple(ratios),
-        champion_us=float(np.median(taken["ours"])),
-        rival_us=float(np.median(taken["theirs"])),
+        variant_us=float(np.median(taken["ours"])),
+        library_us=float(np.median(taken["theirs"])),
         dropped=dropped,
     )
 

@@ -11,10 +11,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from evo.device import Array, Arrays
+from evo.device import Array
 from evo.device.gpu_context import GpuContext
-from evo.device.timing_types import SAMPLE_US, SINGLE_US, BenchOptions, Pace, RivalFigures, settled, timing_of
-from evo.results import Timing
+from evo.device.timing_types import (
+    SAMPLE_US,
+    SINGLE_US,
+    BenchOptions,
+    LibraryCase,
+    LibraryTimes,
+    Pace,
+    settled,
+    timing_of,
+)
 from evo.spec.reference import load_module
 
 TRIAL = BenchOptions(samples=8, warm_up_s=0.05)
@@ -23,48 +31,43 @@ _T = TypeVar("_T")
 _COPIES = 3  # input sets that the captured calls rotate over, as for variants
 
 
-def time_rivals(
-    device: GpuContext, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
-) -> dict[str, Timing | str]:
-    """Time each of reference.py's rivals(); the words of the error where one cannot run here."""
+def time_library(
+    device: GpuContext, library: LibraryCase, options: BenchOptions, thorough: bool
+) -> dict[str, LibraryTimes | str]:
+    """Time each of reference.py's rivals(); the words of the error where one cannot run here.
 
-    def timed(torch: Any, call: Any, sets: list[dict[str, Any]]) -> Timing:
-        return timing_of(_samples(torch, call, sets, axes, options))
+    thorough: cold and eager times and the outputs too.
+    """
+    axes = library.axes
 
-    return each_rival(device, folder, inputs, timed)
-
-
-def measure_rivals(
-    device: GpuContext, folder: Path, axes: dict[str, int], inputs: Arrays, options: BenchOptions
-) -> dict[str, RivalFigures | str]:
-    """Each of reference.py's rivals() warm, cold and eager, with its outputs; the words of the error of a refusal."""
-
-    def measured(torch: Any, call: Any, sets: list[dict[str, Any]]) -> RivalFigures:
+    def timed(torch: Any, call: Any, sets: list[dict[str, Any]]) -> LibraryTimes:
+        if not thorough:
+            return LibraryTimes(warm=timing_of(_samples(torch, call, sets, axes, options)))
         outputs = _outputs(torch, call(sets[0], axes))
         warm = timing_of(_samples(torch, call, sets, axes, options))
-        return RivalFigures(
+        return LibraryTimes(
             warm=warm,
             cold=timing_of(_cold(device, torch, call, sets, axes, options)),
             eager=timing_of(_eager(torch, call, sets, axes, options)),
             outputs=outputs,
         )
 
-    return each_rival(device, folder, inputs, measured)
+    return each_call(device, library, timed)
 
 
-def each_rival(
-    device: GpuContext, folder: Path, inputs: Arrays, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
+def each_call(
+    device: GpuContext, library: LibraryCase, what: Callable[[Any, Any, list[dict[str, Any]]], _T]
 ) -> dict[str, _T | str]:
     """What `what(torch, call, input sets)` gives for each of reference.py's rivals(), or the words of its error."""
     import torch
 
-    module = load_module(folder / "reference.py")
+    module = load_module(Path(library.folder) / "reference.py")
     if not hasattr(module, "rivals"):
         return {}
     calls: dict[str, Callable[[dict[str, Any], dict[str, int]], object]] = module.rivals()
     index = int(device.name.which)
     torch.cuda.set_device(index)
-    sets = [{name: _tensor(torch, array, index) for name, array in inputs.items()} for _ in range(_COPIES)]
+    sets = [{name: _tensor(torch, array, index) for name, array in library.inputs.items()} for _ in range(_COPIES)]
     found: dict[str, _T | str] = {}
     for name, call in calls.items():
         with warnings.catch_warnings(record=True) as said:

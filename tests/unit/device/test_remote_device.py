@@ -1,4 +1,4 @@
-"""The worker tells the variant's failures from the harness's, and leaves no process behind."""
+"""A remote device tells the candidate's failures from the harness's, and leaves no process behind."""
 
 import os
 import signal
@@ -14,22 +14,24 @@ import pytest
 
 from evo.device import DeviceName
 from evo.device.child import open_device
-from evo.device.worker import PROGRAMS_PER_CHILD, Crashed, TimedOut, Worker
-from evo.errors import DeviceMissing, HarnessFault, TaskInvalid, WorkerLost
+from evo.device.remote_device import PROGRAMS_PER_CHILD, RemoteGpu, RemoteSimulator
+from evo.errors import Crashed, DeviceMissing, HarnessFault, TaskInvalid, TimedOut, WorkerLost
 
 SUPPORT = Path(__file__).resolve().parents[2] / "support"
 from worker_devices import Program, Request  # noqa: E402
 
 
 @pytest.fixture
-def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteSimulator]:
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    with Worker(DeviceName("sim", "l4"), opener="worker_devices:Device") as worker:
-        yield worker
+    with RemoteSimulator(DeviceName("sim", "l4"), opener="worker_devices:Device") as device:
+        yield device
 
 
-def run(worker: Worker, action: str, value: object = None, *, variant: str = "v", limit: float = 20.0) -> object:
-    return worker.call("run", Request(Program(variant), action, value), time_limit_s=limit)
+def run(
+    device: RemoteSimulator, action: str, value: object = None, *, variant: str = "v", limit: float = 20.0
+) -> object:
+    return device.run(Request(Program(variant), action, value), time_limit_s=limit)  # type: ignore[arg-type]
 
 
 def alive(pid: int) -> bool:
@@ -48,19 +50,19 @@ def gone_within(pid: int, seconds: float) -> bool:
     return False
 
 
-def test_a_result_comes_back_and_the_child_stays(worker: Worker) -> None:
-    assert run(worker, "echo", {"a": [1, 2]}) == {"a": [1, 2]}
-    assert run(worker, "pid") == run(worker, "pid") == worker.pid
-    assert worker.starts == 1
+def test_a_result_comes_back_and_the_child_stays(device: RemoteSimulator) -> None:
+    assert run(device, "echo", {"a": [1, 2]}) == {"a": [1, 2]}
+    assert run(device, "pid") == run(device, "pid") == device.pid
+    assert device.starts == 1
 
 
-def test_large_arrays_travel_fast_and_arrive_writable(worker: Worker) -> None:
+def test_large_arrays_travel_fast_and_arrive_writable(device: RemoteSimulator) -> None:
     array = np.arange(16 * 2**20, dtype=np.float32)  # 64 MiB
-    run(worker, "echo")
+    run(device, "echo")
     took: list[float] = []
     while not took or (min(took) >= 3.0 and len(took) < 5):  # the machine may be busy
         start = time.monotonic()
-        result = run(worker, "double", array)
+        result = run(device, "double", array)
         took.append(time.monotonic() - start)
         assert isinstance(result, np.ndarray)
         assert result[-1] == array[-1] * 2
@@ -68,91 +70,91 @@ def test_large_arrays_travel_fast_and_arrive_writable(worker: Worker) -> None:
     assert min(took) < 3.0
 
 
-def test_a_hang_is_the_variants_and_the_next_call_works(worker: Worker) -> None:
-    before = run(worker, "pid")
+def test_a_hang_is_the_variants_and_the_next_call_works(device: RemoteSimulator) -> None:
+    before = run(device, "pid")
     with pytest.raises(TimedOut) as caught:
-        run(worker, "hang", limit=0.5)
+        run(device, "hang", limit=0.5)
     assert caught.value.seconds == 0.5
     assert isinstance(before, int)
     assert gone_within(before, 2)
-    assert run(worker, "echo", 1) == 1
+    assert run(device, "echo", 1) == 1
 
 
-def test_a_segmentation_fault_is_the_variants(worker: Worker) -> None:
+def test_a_segmentation_fault_is_the_variants(device: RemoteSimulator) -> None:
     with pytest.raises(Crashed, match="segmentation fault in the simulator child"):
-        run(worker, "segfault")
-    assert run(worker, "echo", 1) == 1
+        run(device, "segfault")
+    assert run(device, "echo", 1) == 1
 
 
-def test_a_crash_named_by_the_device_recycles_the_child(worker: Worker) -> None:
-    before = run(worker, "pid")
+def test_a_crash_named_by_the_device_recycles_the_child(device: RemoteSimulator) -> None:
+    before = run(device, "pid")
     with pytest.raises(Crashed, match="illegal memory access"):
-        run(worker, "crash")
-    assert run(worker, "pid") != before
+        run(device, "crash")
+    assert run(device, "pid") != before
 
 
-def test_a_sticky_error_keeps_its_result_and_recycles_the_child(worker: Worker) -> None:
-    before = run(worker, "pid")
-    assert run(worker, "sticky") == "fault in the result"
-    assert run(worker, "pid") != before
+def test_a_sticky_error_keeps_its_result_and_recycles_the_child(device: RemoteSimulator) -> None:
+    before = run(device, "pid")
+    assert run(device, "sticky") == "fault in the result"
+    assert run(device, "pid") != before
 
 
-def test_a_child_killed_from_outside_is_tried_again_and_never_the_variants(worker: Worker, tmp_path: Path) -> None:
-    assert run(worker, "killed_once", str(tmp_path / "mark")) == "second try"
+def test_a_child_killed_from_outside_is_tried_again_and_never_the_variants(
+    device: RemoteSimulator, tmp_path: Path
+) -> None:
+    assert run(device, "killed_once", str(tmp_path / "mark")) == "second try"
     with pytest.raises(WorkerLost, match="SIGKILL"):
-        run(worker, "killed")
-    assert run(worker, "echo", 1) == 1
+        run(device, "killed")
+    assert run(device, "echo", 1) == 1
 
 
-def test_harness_errors_cross_the_pipe(worker: Worker) -> None:
+def test_harness_errors_cross_the_pipe(device: RemoteSimulator) -> None:
     with pytest.raises(TaskInvalid, match=r"reference\.py: broken") as caught:
-        run(worker, "task_error")
+        run(device, "task_error")
     assert caught.value.hint == "fix it"
     with pytest.raises(HarnessFault, match=r"ZeroDivisionError: a bug of ours \(worker_devices.py:\d+\)"):
-        run(worker, "defect")
-    with pytest.raises(HarnessFault, match="no method 'system'"):
-        worker.call("system", time_limit_s=1)
+        run(device, "defect")
 
 
 def test_a_missing_device_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    with Worker(DeviceName("gpu", "7"), opener="worker_devices:missing") as worker:
+    with RemoteGpu(DeviceName("gpu", "7"), opener="worker_devices:missing") as device:
         with pytest.raises(DeviceMissing, match="no gpu:7"):
-            worker.call("describe", time_limit_s=5)
+            device.describe(time_limit_s=5)
         with pytest.raises(DeviceMissing):
-            worker.call("describe", time_limit_s=5)
+            device.describe(time_limit_s=5)
 
 
 def test_a_device_that_fails_its_health_check_after_a_hang_is_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    with Worker(DeviceName("sim", "l4"), opener="worker_devices:unhealthy") as worker:
+    with RemoteSimulator(DeviceName("sim", "l4"), opener="worker_devices:unhealthy") as device:
         with pytest.raises(TimedOut):
-            run(worker, "hang", limit=0.3)
+            run(device, "hang", limit=0.3)
         with pytest.raises(WorkerLost, match="health check"):
-            run(worker, "echo", 1)
+            run(device, "echo", 1)
 
 
-def test_the_child_is_recycled_after_fifty_variants(worker: Worker) -> None:
-    first = run(worker, "pid", variant="v0")
+def test_the_child_is_recycled_after_fifty_variants(device: RemoteSimulator) -> None:
+    first = run(device, "pid", variant="v0")
     for number in range(1, PROGRAMS_PER_CHILD):
-        run(worker, "echo", variant=f"v{number}")
-    assert run(worker, "pid", variant="v0") == first  # a variant seen before costs nothing
-    assert run(worker, "pid", variant="one more") != first
-    assert worker.starts == 2
+        run(device, "echo", variant=f"v{number}")
+    assert run(device, "pid", variant="v0") == first  # a variant seen before costs nothing
+    assert run(device, "pid", variant="one more") != first
+    assert device.starts == 2
 
 
-def test_waiting_for_the_gpu_is_not_charged_to_the_variant(worker: Worker) -> None:
-    run(worker, "echo")
-    assert run(worker, "wait_for_gpu", 1.0, limit=0.4) == "waited"
+def test_waiting_for_the_gpu_is_not_charged_to_the_variant(device: RemoteSimulator) -> None:
+    run(device, "echo")
+    assert run(device, "wait_for_gpu", 1.0, limit=0.4) == "waited"
 
 
-def test_stdout_stays_clean_and_secrets_stay_here(worker: Worker, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stdout_stays_clean_and_secrets_stay_here(device: RemoteSimulator, capfd: pytest.CaptureFixture[str]) -> None:
     os.environ["EVO_TEST_API_KEY"] = "hush"
     os.environ["EVO_TEST_PROXY"] = "http://me:hush@proxy"
     os.environ["EVO_TEST_PLAIN"] = "fine"
     try:
-        assert run(worker, "chatter") == "quiet"
-        seen = worker.call("describe", time_limit_s=5)
+        assert run(device, "chatter") == "quiet"
+        seen = device.describe(time_limit_s=5)
     finally:
         for name in ("EVO_TEST_API_KEY", "EVO_TEST_PROXY", "EVO_TEST_PLAIN"):
             del os.environ[name]
@@ -161,25 +163,25 @@ def test_stdout_stays_clean_and_secrets_stay_here(worker: Worker, capfd: pytest.
     assert capfd.readouterr() == ("", "")
 
 
-def test_calls_from_several_threads_take_turns(worker: Worker) -> None:
+def test_calls_from_several_threads_take_turns(device: RemoteSimulator) -> None:
     results: list[object] = []
-    threads = [threading.Thread(target=lambda n=n: results.append(run(worker, "echo", n))) for n in range(8)]
+    threads = [threading.Thread(target=lambda n=n: results.append(run(device, "echo", n))) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert sorted(map(str, results)) == [str(n) for n in range(8)]
-    assert worker.starts == 1
-    assert run(worker, "echo", 1) == 1  # the thread that started the child is gone, the child is not
+    assert device.starts == 1
+    assert run(device, "echo", 1) == 1  # the thread that started the child is gone, the child is not
 
 
-def test_close_ends_a_call_in_flight(worker: Worker) -> None:
-    run(worker, "echo")
-    threading.Timer(0.3, worker.close).start()
+def test_close_ends_a_call_in_flight(device: RemoteSimulator) -> None:
+    run(device, "echo")
+    threading.Timer(0.3, device.close).start()
     with pytest.raises(WorkerLost, match="closed"):
-        run(worker, "hang")
+        run(device, "hang")
     with pytest.raises(WorkerLost, match="closed"):
-        run(worker, "echo")
+        run(device, "echo")
 
 
 @pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["foreground", "background"])
@@ -190,11 +192,11 @@ def test_the_child_dies_with_its_parent_but_not_of_ctrl_c(how: signal.Signals, i
         "import signal, sys; sys.path.insert(0, sys.argv[1])\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from evo.device import DeviceName\n"
-        "from evo.device.worker import Worker\n"
+        "from evo.device.remote_device import RemoteSimulator\n"
         "from worker_devices import Program, Request\n"
-        "w = Worker(DeviceName('sim', 'l4'), opener='worker_devices:Device')\n"
-        "print(w.call('run', Request(Program('v'), 'pid'), time_limit_s=9), flush=True)\n"
-        "try: w.call('run', Request(Program('v'), 'hang'), time_limit_s=60)\n"
+        "w = RemoteSimulator(DeviceName('sim', 'l4'), opener='worker_devices:Device')\n"
+        "print(w.run(Request(Program('v'), 'pid'), time_limit_s=9), flush=True)\n"
+        "try: w.run(Request(Program('v'), 'hang'), time_limit_s=60)\n"
         "except KeyboardInterrupt: print('interrupted', w.pid, flush=True)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
@@ -225,9 +227,8 @@ def test_a_gpu_without_cupy_names_the_extra_that_brings_it(monkeypatch: pytest.M
     assert "evo-kernels[cu13]" in caught.value.hint
 
 
-def test_importing_the_worker_is_cheap() -> None:
-    code = (
-        "import sys, evo.device.worker; print([m for m in ('cupy', 'torch', 'llvmlite', 'scipy') if m in sys.modules])"
-    )
+def test_importing_remote_devices_is_cheap() -> None:
+    heavy = ("cupy", "torch", "llvmlite", "scipy")
+    code = f"import sys, evo.device.remote_device; print([m for m in {heavy} if m in sys.modules])"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""The far end: a process with a workbench of its own, on one device that it measures on, or on none to compile.
+"""A worker in its own process: a workbench on one device that it measures on, or on none to compile.
 
 It decides nothing beyond one evaluation and writes to no repository: tasks are sent to it, evaluations go back.
 """
@@ -7,36 +7,26 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from evo.device import DeviceName
 from evo.errors import HarnessFault
 from evo.evaluate.pipeline import Job, Started, finish, start
 from evo.evaluate.session import Workbench, harness_version
 from evo.results import Control, Evaluation
-from evo.search.cluster.task_archive import Parcel
+from evo.search.cluster.protocol import Introduction, Worker
+from evo.search.cluster.task_archive import TaskArchive
 from evo.search.screening import screened_gains
 from evo.spec.task import Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Introduction:
-    """Who answers. about: what its device says of itself."""
-
-    host: str
-    pid: int
-    harness: str
-    chip: str
-    about: dict[str, str]
+def open_worker(name: DeviceName) -> LocalWorker:
+    """For a child process, which opens objects by the name of a device."""
+    return LocalWorker(name)
 
 
-def open_station(name: DeviceName) -> Station:
-    """For the worker's child process, which opens devices by name."""
-    return Station(name)
-
-
-class Station:
-    """Serves one call at a time. `join` comes first; a task is learned before jobs of it."""
+class LocalWorker(Worker):
+    """A worker in this process, with a workbench of its own."""
 
     def __init__(self, device: DeviceName) -> None:
         self.device = device
@@ -44,7 +34,6 @@ class Station:
         self._tasks: dict[str, Task] = {}  # by hash, as they lie on this machine
 
     def join(self, arch: str, about: dict[str, str] | None) -> Introduction:
-        """Open the device; or none, to compile for one that says `about` of itself."""
         self._bench = Workbench(self.device, arch=arch, about=about)
         return Introduction(
             host=platform.node(),
@@ -54,20 +43,19 @@ class Station:
             about=self._bench.about,
         )
 
-    def learn(self, parcel: Parcel) -> None:
-        """Unpack a task. Raises HarnessFault where it arrives as another one."""
-        task = parcel.unpack()
-        if task.hash != parcel.hash:
-            raise HarnessFault(f"the task {parcel.name} arrived changed", hint="run it again; report it if it stays so")
+    def learn(self, archive: TaskArchive) -> None:
+        task = archive.unpack()
+        if task.hash != archive.hash:
+            raise HarnessFault(
+                f"the task {archive.name} arrived changed", hint="run it again; report it if it stays so"
+            )
         self._tasks[task.hash] = task
 
     def control(self, task: str, text: str, seed: int, margin: float | None) -> Control:
-        """The A/A control of this device. Raises HarnessFault or UsageError as the workbench does."""
         self.bench.control(self._tasks[task], text, seed, margin=margin)
         return self.bench.controls[task]
 
     def start(self, job: Job) -> Started:
-        """The first half of a job, and what it is compared with compiled, so that a GPU never waits for a compiler."""
         bench, job = self.bench, self._here(job)
         started = start(job, bench, bench.checker)
         if job.rival is not None and not started.ended and job.upto != "check":
@@ -75,12 +63,10 @@ class Station:
         return started
 
     def finish(self, started: Started) -> Evaluation:
-        """The second half: every measurement that one decision rests on is made here, on one device."""
         started.job = self._here(started.job)
         return finish(started, self.bench)
 
     def gains(self, task: str, parent: str, texts: list[str], seed: int) -> list[float | None]:
-        """Quick gains of some variants over their parent, on this device."""
         return screened_gains(self.bench, self._tasks[task], parent, texts, seed)
 
     def _here(self, job: Job) -> Job:
@@ -94,5 +80,5 @@ class Station:
     @property
     def bench(self) -> Workbench:
         if self._bench is None:
-            raise HarnessFault("the station was asked before it joined", hint="report this: it is a defect of evo")
+            raise HarnessFault("the worker was asked before it joined", hint="report this: it is a defect of evo")
         return self._bench

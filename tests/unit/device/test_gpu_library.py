@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from evo.device.gpu_rivals import captured, timing_samples
+from evo.device.gpu_library import captured, timing_samples
 from evo.device.timing_types import BenchOptions
 
 

@@ -1,0 +1,98 @@
+"""Calls of methods of an object that a child process has opened: the messages, and the driver's side of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from evo.device import DeviceName
+from evo.errors import ChildGarbled
+from evo.spec.child_process import ChildProcess
+
+_ENTRY = "evo.device.child:serve"
+
+
+class Call(NamedTuple):
+    """A method of the opened object, and what it is given."""
+
+    method: str
+    arguments: tuple[object, ...] = ()
+    named: dict[str, object] | None = None
+
+
+class Returned(NamedTuple):
+    """What the method returned; None once the object is open. spent: this child is to be replaced."""
+
+    value: object
+    spent: bool = False
+
+
+class Raised(NamedTuple):
+    """What the method raised: TimedOut, Crashed or an EvoError."""
+
+    error: Exception
+    spent: bool = False
+
+
+class LockState(NamedTuple):
+    """Sent during a call: the object waits for the GPU, which another process has, or has it now."""
+
+    waiting: bool
+
+
+Answer = Returned | Raised
+Message = Call | Returned | Raised | LockState
+_KINDS: dict[str, type[Message]] = {"call": Call, "returned": Returned, "raised": Raised, "lock": LockState}
+_TAGS = {kind: tag for tag, kind in _KINDS.items()}
+
+
+def packed(message: Message) -> tuple[object, ...]:
+    """A message as it is sent: a plain tuple, since to pickle a class by its name takes ten times as long."""
+    return (_TAGS[type(message)], *message)
+
+
+def unpacked(said: object) -> Message:
+    """The message that was sent. Raises ChildGarbled if it is none."""
+    if isinstance(said, tuple) and said and isinstance(said[0], str):
+        kind = _KINDS.get(said[0])
+        if kind is not None and len(said) == 1 + len(kind._fields):
+            return kind._make(said[1:])
+    raise ChildGarbled(f"what came is no message but a {type(said).__name__}")
+
+
+class OpenedObject:
+    """An object that `opener` (`module:function`, called with a DeviceName) opens in a child process of its own.
+
+    on_wait is called when a call has to wait for the GPU.
+    """
+
+    def __init__(self, device: DeviceName, opener: str, on_wait: Callable[[], object] = lambda: None) -> None:
+        self._on_wait = on_wait
+        self.child = ChildProcess(_ENTRY, device.kind, device.which, opener)
+
+    def opened(self, limit_s: float) -> Answer:
+        """What comes of opening the object. Raises as `call`."""
+        return self._answer(time.monotonic() + limit_s, limit_s)
+
+    def call(self, call: Call, limit_s: float) -> Answer:
+        """The answer to a call. The time that it waits for the GPU is not on its clock; the child bounds that itself.
+
+        Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use.
+        """
+        deadline = time.monotonic() + limit_s
+        self.child.send(packed(call), limit_s)
+        return self._answer(deadline, limit_s)
+
+    def _answer(self, deadline: float, limit_s: float) -> Answer:
+        while True:
+            said = unpacked(self.child.receive(deadline))
+            if isinstance(said, Returned | Raised):
+                return said
+            if isinstance(said, Call):
+                raise ChildGarbled(f"process {self.child.pid} sent a call, which is no answer")
+            if said.waiting:
+                deadline = float("inf")
+                self._on_wait()
+            else:
+                deadline = time.monotonic() + limit_s

@@ -1,0 +1,115 @@
+"""Messages over a socket between a driver and its child process. Either end may be gone, slow or out of its mind.
+
+A message is a header (magic number, count and sizes of its parts) and the parts: a body, then buffers. Two encodings:
+pickled, where arrays travel outside the pickle and are copied once on each side, and plain, JSON with `bytes` allowed,
+for children that run code of others: reading a plain message never runs what the sender chose.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+import struct
+import time
+from collections.abc import Sequence
+
+_MAGIC = b"evo\x01"
+_HEAD = struct.Struct("<4sI")
+_SIZE = struct.Struct("<Q")
+_MOST_PARTS = 1 << 20
+_PLACE = "\0bytes"  # in JSON, {_PLACE: n} stands for the n-th buffer
+
+
+class Closed(Exception):
+    """The other end is gone."""
+
+
+class Garbled(Exception):
+    """What arrived is no message."""
+
+
+class Connection:
+    """One end of the socket. plain: JSON instead of pickles."""
+
+    def __init__(self, pipe: socket.socket, *, plain: bool = False) -> None:
+        self.plain = plain
+        self._pipe = pipe
+
+    def fileno(self) -> int:
+        return self._pipe.fileno()
+
+    def close(self) -> None:
+        self._pipe.close()
+
+    def send(self, message: object, *, limit_s: float | None = None) -> None:
+        """Send one message. Raises Closed, or TimeoutError if the other end does not take it in `limit_s` seconds."""
+        parts = _plain_parts(message) if self.plain else _pickled_parts(message)
+        head = _HEAD.pack(_MAGIC, len(parts)) + b"".join(_SIZE.pack(part.nbytes) for part in parts)
+        try:
+            self._pipe.settimeout(limit_s)
+            self._pipe.sendall(head)
+            for part in parts:
+                self._pipe.sendall(part)
+        except (BrokenPipeError, ConnectionResetError):
+            raise Closed from None
+
+    def receive(self, deadline: float = float("inf")) -> object:
+        """Wait for one message until the monotonic time `deadline`. Raises TimeoutError, Closed or Garbled."""
+        magic, count = _HEAD.unpack(self._read(_HEAD.size, deadline))
+        if magic != _MAGIC or not 1 <= count <= _MOST_PARTS:
+            raise Garbled(f"a header of {(magic + _SIZE.pack(count)[:4]).hex()}")
+        sizes = [_SIZE.unpack(self._read(_SIZE.size, deadline))[0] for _ in range(count)]
+        try:
+            body, *buffers = [self._read(size, deadline) for size in sizes]
+        except (MemoryError, OverflowError):
+            raise Garbled(f"parts of {sizes} bytes") from None
+        try:
+            return _from_plain(body, buffers) if self.plain else pickle.loads(body, buffers=buffers)
+        except Exception as error:  # noqa: BLE001 - unpickling may raise anything; what cannot be read is garbled
+            raise Garbled(f"{type(error).__name__}: {error}") from None
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        while view.nbytes:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._pipe.settimeout(None if left == float("inf") else left)
+            try:
+                got = self._pipe.recv_into(view)
+            except ConnectionResetError:
+                raise Closed from None
+            if not got:
+                raise Closed
+            view = view[got:]
+        return data
+
+
+def _pickled_parts(message: object) -> list[memoryview]:
+    buffers: list[pickle.PickleBuffer] = []
+    body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    return [memoryview(body), *(buffer.raw() for buffer in buffers)]
+
+
+def _plain_parts(message: object) -> list[memoryview]:
+    buffers: list[memoryview] = []
+
+    def out_of_band(value: object) -> dict[str, int]:
+        if not isinstance(value, bytes | bytearray):
+            raise TypeError(f"{type(value).__name__} does not go into a plain message")
+        buffers.append(memoryview(value))
+        return {_PLACE: len(buffers) - 1}
+
+    body = json.dumps(message, default=out_of_band).encode()
+    return [memoryview(body), *buffers]
+
+
+def _from_plain(body: bytearray, buffers: Sequence[bytearray]) -> object:
+    def read(found: dict[str, object]) -> object:
+        place = found.get(_PLACE)
+        return bytes(buffers[place]) if isinstance(place, int) else found
+
+    message: object = json.loads(body, object_hook=read)
+    return message

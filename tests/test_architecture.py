@@ -43,6 +43,7 @@ OWNERS = {
     "cuda": ("cuda/compile",),
     "llvmlite": ("sim",),
     "git": ("records/ledger",),
+    "islpy": ("analysis/access/sets",),
     "tree_sitter": ("cuda/source",),
     "tree_sitter_cuda": ("cuda/source",),
     "yaml": ("spec/yaml_fields",),
@@ -56,7 +57,20 @@ OWNERS = {
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
     "torch": ("device", "interop"),
 }
-HEAVY = ("cupy", "torch", "numpy", "scipy", "llvmlite", "git", "tree_sitter", "yaml", "cuda", "rich", "msgspec")
+HEAVY = (
+    "cupy",
+    "torch",
+    "numpy",
+    "scipy",
+    "llvmlite",
+    "git",
+    "tree_sitter",
+    "islpy",
+    "yaml",
+    "cuda",
+    "rich",
+    "msgspec",
+)
 
 FILE_LINES = 420
 FUNCTION_LINES = 60

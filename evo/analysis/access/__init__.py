@@ -1,0 +1,59 @@
+"""What a kernel does to memory, from its text: loops, accesses as maps of thread and loop indices, and what follows.
+
+    for launch in analyse(variant, task, case, chip):
+        launch.form         loops, branches and accesses with their spans in the file; what could not be followed
+        launch.traffic      how often each access is carried out, sectors per request, footprints, reuse
+        launch.reductions   sums, maxima, online softmax ...; launch.contractions: matrix products and convolutions
+        launch.legality     which loops are parallel, which threads may be renumbered, what is read only
+        opportunities_of(launch)
+
+Sizes stay symbolic in the form; sets and counts are taken at a case. What is proven about axes holds for the cases that
+the task declares.
+"""
+
+from evo.analysis.access.conditions import Combined, Compare, Condition, Unsure
+from evo.analysis.access.contraction import Contraction, contractions_of
+from evo.analysis.access.dependences import Dependence, Dependences
+from evo.analysis.access.form import (
+    BLOCK,
+    THREAD,
+    Access,
+    Array,
+    Barrier,
+    Blocked,
+    Branch,
+    Carried,
+    Data,
+    Exchange,
+    Form,
+    Leave,
+    Loop,
+    Multiply,
+    Nest,
+    Node,
+    Unknown,
+    walk,
+)
+from evo.analysis.access.instances import Sizes, sizes_of
+from evo.analysis.access.launches import LaunchAnalysis, analyse
+from evo.analysis.access.legality import Guard, Legality, Verdict
+from evo.analysis.access.numeric import number_of
+from evo.analysis.access.opportunities import contraction_words, opportunities_of
+from evo.analysis.access.opportunity import Opportunity
+from evo.analysis.access.passes import Passes, passes_of
+from evo.analysis.access.read import axis_values, read_forms
+from evo.analysis.access.reductions import Reduction, reductions_of
+from evo.analysis.access.staging import Origin, Staged, origin, staged_of
+from evo.analysis.access.terms import Op, Symbol, Term
+from evo.analysis.access.traffic import AccessTraffic, ArrayTraffic, Footprint, Traffic, footprint, traffic_of
+from evo.analysis.access.wording import Wording
+
+__all__ = [
+    "BLOCK", "THREAD", "Access", "AccessTraffic", "Array", "ArrayTraffic", "Barrier", "Blocked", "Branch", "Carried",
+    "Combined", "Compare", "Condition", "Contraction", "Data", "Dependence", "Dependences", "Exchange", "Footprint",
+    "Form", "Guard", "LaunchAnalysis", "Leave", "Legality", "Loop", "Multiply", "Nest", "Node", "Op", "Opportunity",
+    "Origin", "Passes", "Reduction", "Sizes", "Staged", "Symbol", "Term", "Traffic", "Unknown", "Unsure", "Verdict",
+    "Wording", "analyse", "axis_values", "contraction_words", "contractions_of", "footprint", "number_of",
+    "opportunities_of", "origin", "passes_of", "read_forms", "reductions_of", "sizes_of", "staged_of", "traffic_of",
+    "walk",
+]  # fmt: skip

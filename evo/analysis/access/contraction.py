@@ -1,0 +1,199 @@
+"""Contractions: C[m, n] += A[m, k] * B[k, n] in any order of loops, layout, staging and number of batch dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from evo.analysis.access.form import Access, Data, Form
+from evo.analysis.access.reductions import Reduction, plain
+from evo.analysis.access.staging import Origin, leaf, origin
+from evo.analysis.access.terms import Symbol, Term
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contraction:
+    """A sum of products of elements of two tensors.
+
+    left, right: the factors; left is None if it is computed on the way, as the weights of a softmax are. output: the
+    store of the result, None if it goes on in the kernel. summed: the loops of the sum. roles: for each dimension of
+    left, right and output one letter: `m` (of left), `n` (of right), `b` (of both), `k` (summed), `w` (a window: an
+    output index and a summed one together), `1` (fixed). kind: `matmul`, `matvec`, `dot` or `convolution`. epilogue:
+    what is done to the sum before it is stored, by name.
+    """
+
+    kind: str
+    left: Origin | None
+    right: Origin
+    output: Access | None
+    summed: tuple[Symbol, ...]
+    roles: Mapping[str, str]
+    epilogue: tuple[str, ...]
+    line: int
+
+
+def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Contraction, ...]:
+    """All contractions of a form; of nested sums over one product the whole."""
+    found: list[Contraction] = []
+    for reduction in reductions:
+        if reduction.kind in ("sum", "rescaled_sum") and reduction.place in ("register", "local"):
+            made = _contraction(form, reduction)
+            if made is not None and all(known.right.way != made.right.way for known in found):
+                found.append(made)
+    return tuple(found)
+
+
+def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
+    factors = _factors(form, reduction.operand)
+    if factors is None:
+        return None
+    left, right = factors
+    summed = _summed(form, reduction, right)
+    if not summed:
+        return None
+    output, at = _output(form, reduction)
+    sides = {"left": left.subscripts if left is not None else (), "right": right.subscripts}
+    roles = {
+        "left": _roles(sides["left"], sides["right"], summed, "m"),
+        "right": _roles(sides["right"], sides["left"], summed, "n"),
+    }
+    if not _has_window(sides["left"], sides["right"], summed):  # lanes that share a sum
+        roles = {side: letters.replace("w", "k") for side, letters in roles.items()}
+    if output is not None:
+        roles["output"] = "".join(_output_role(term, sides["left"], sides["right"]) for term in at)
+    return Contraction(
+        kind=_kind(roles, left), left=left, right=right, output=output, summed=summed, roles=roles,
+        epilogue=_epilogue(output) if output is not None else (), line=reduction.line,
+    )  # fmt: skip
+
+
+def _has_window(left: tuple[Term, ...], right: tuple[Term, ...], summed: tuple[Symbol, ...]) -> bool:
+    """Whether one factor stands at output index and summed index together, and the other at the summed one alone."""
+    inside = frozenset(summed)
+    for wide, narrow in ((left, right), (right, left)):
+        for term in wide:
+            over = term.symbols() & inside
+            is_mixed = over and not _indices(term) <= inside
+            if is_mixed and any(_indices(other) & over and _indices(other) <= inside for other in narrow):
+                return True
+    return False
+
+
+def _kind(roles: Mapping[str, str], left: Origin | None) -> str:
+    if "w" in roles["left"] + roles["right"]:
+        return "convolution"
+    has_m, has_n = "m" in roles["left"] or left is None, "n" in roles["right"]
+    return "matmul" if has_m and has_n else "matvec" if has_m or has_n else "dot"
+
+
+def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] | None:
+    """The two elements that are multiplied, or a computed factor and an element."""
+    found = plain(operand)
+    if found is not None and found.op == "select":  # zero where a guard does not hold
+        sides = [side for side in (plain(arg) for arg in found.args) if side is not None and side.op == "mul"]
+        found = sides[0] if len(sides) == 1 else found
+    if found is None or found.op != "mul":
+        return None
+    parts = [part for part in _flat(found) if part.op not in ("constant", "scalar")]
+    known = [made for part in parts if (made := origin(form, part)) is not None]
+    if len(parts) != 2 or not known:
+        return None
+    return (known[0], known[1]) if len(known) == 2 else (None, known[0])
+
+
+def _flat(data: Data) -> Iterator[Data]:
+    found = plain(data)
+    if found is not None and found.op == "mul":
+        for arg in found.args:
+            yield from _flat(arg)
+    elif found is not None:
+        yield found
+
+
+def _summed(form: Form, reduction: Reduction, right: Origin) -> tuple[Symbol, ...]:
+    """The loops of the sum: from the outermost that it runs over inwards to the product."""
+    around = form.accesses[right.way[0]].loops
+    used = frozenset().union(*(term.symbols() for term in right.subscripts))
+    if reduction.place == "local":
+        return tuple(symbol for symbol in around if symbol in reduction.loops and symbol in used)
+    start = around.index(reduction.loops[0]) if reduction.loops[0] in around else len(around)
+    return tuple(symbol for symbol in around[start:] if symbol in used)
+
+
+def _output(form: Form, reduction: Reduction) -> tuple[Access | None, tuple[Term, ...]]:
+    """The store that the sum goes to, with its subscripts in the indices of the sum."""
+    names = {carried.name for carried in reduction.carried}
+    for access in form.accesses:
+        if not access.is_write or access.array is None or access.array.space != "global" or not access.subscripts:
+            continue
+        for part in _computed_from(access.value):
+            if reduction.place == "register" and getattr(part.detail, "name", "") in names:
+                return access, access.subscripts
+            if reduction.place == "local" and part.op == "read":
+                read = leaf(form, part)
+                update = form.accesses[reduction.accesses[-1]]
+                if read is not None and read[0].array == update.array:
+                    return access, _renamed(access.subscripts, read[0], update)
+    return None, ()
+
+
+def _computed_from(data: Data | None) -> Iterator[Data]:
+    """A value's operands down to the next reduction."""
+    waiting, seen = [data], set[int]()
+    while waiting:
+        part = plain(waiting.pop())
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        yield part
+        if part.op not in ("result", "carried"):
+            waiting += part.args
+
+
+def _renamed(at: tuple[Term, ...], read: Access, update: Access) -> tuple[Term, ...]:
+    """Subscripts of the store with the loops that read the accumulators named as those that sum them."""
+    values: dict[Symbol, Term] = {}
+    for now, then in zip(read.subscripts, update.subscripts, strict=False):
+        atom = now.atom
+        if isinstance(atom, Symbol) and atom.kind == "loop":
+            values[atom] = then
+    return tuple(term.substitute(values) for term in at)
+
+
+def _roles(at: tuple[Term, ...], other: tuple[Term, ...], summed: tuple[Symbol, ...], own: str) -> str:
+    beside = frozenset().union(*(_indices(term) for term in other if not term.symbols() & frozenset(summed)))
+    letters = []
+    for term in at:
+        indices, inside = _indices(term), term.symbols() & frozenset(summed)
+        if inside:
+            letters.append("k" if indices <= inside else "w")
+        elif not indices:
+            letters.append("1")
+        else:
+            letters.append("b" if indices <= beside else own)
+    return "".join(letters)
+
+
+def _indices(term: Term) -> frozenset[Symbol]:
+    return frozenset(symbol for symbol in term.symbols() if symbol.kind in ("block", "thread", "loop", "value"))
+
+
+def _output_role(term: Term, left: tuple[Term, ...], right: tuple[Term, ...]) -> str:
+    if term in left and term in right:
+        return "b"
+    if term in left or term in right:
+        return "m" if term in left else "n"
+    indices = _indices(term)
+    if not indices:
+        return "1"
+    near = [max((len(indices & _indices(t)) for t in side), default=0) for side in (left, right)]
+    return "m" if near[0] >= near[1] else "n"
+
+
+def _epilogue(output: Access) -> tuple[str, ...]:
+    """Operations between the sum and the store, besides conversions."""
+    words: dict[str, None] = {}
+    for part in _computed_from(output.value):
+        if part.op in ("add", "sub", "mul", "div", "max", "min", "call", "neg"):
+            words[str(part.detail) if part.op == "call" else part.op] = None
+    return tuple(words)

@@ -1,0 +1,46 @@
+"""Row-major offsets as subscripts: (b * H + h) * S + s in a tensor [B, H, S] is [b, h, s]."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evo.analysis.access.bounds import Bounds
+from evo.analysis.access.form import Access
+from evo.analysis.access.simplify import divide, remainder, split
+from evo.analysis.access.terms import Term
+
+
+def with_subscripts(access: Access, bounds: Bounds) -> Access:
+    """The access with a subscript for each dimension of its array, if the offset can be taken apart."""
+    array, index = access.array, access.index
+    if array is None or index is None or not array.shape:
+        return access
+    if len(array.shape) == 1:
+        return replace(access, subscripts=(index,))
+    with bounds.assuming(access.conditions):
+        found = subscripts(index, array.shape, bounds)
+    return replace(access, subscripts=found)
+
+
+def subscripts(index: Term, shape: Sequence[Term], bounds: Bounds) -> tuple[Term, ...]:
+    """One term per dimension, the inner ones proven to be within it; empty where that is not proven.
+
+    What is taken off a dimension is split by its size: what divides as it stands goes on to the next one out. A
+    remainder that is not proven to fit is carried over by division, which is right for any index that is not negative.
+    """
+    found: list[Term] = []
+    rest = index
+    for size in reversed(shape[1:]):
+        if size.value == 0:
+            return ()
+        whole, part = split(rest, size)
+        if bounds.within(part, size):
+            found.append(part)
+            rest = whole
+        elif bounds.nonnegative(rest):
+            found.append(remainder(bounds, rest, size))
+            rest = divide(bounds, rest, size)
+        else:
+            return ()
+    return (rest, *reversed(found))

@@ -1,0 +1,91 @@
+"""The analysis of a variant at one case: for each launch its form, and the facts that follow, worked out when asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from evo.analysis.access.contraction import Contraction, contractions_of
+from evo.analysis.access.form import BLOCK, THREAD, Form
+from evo.analysis.access.instances import Sizes, sizes_of
+from evo.analysis.access.legality import Legality
+from evo.analysis.access.numeric import number_of
+from evo.analysis.access.read import axis_values, read_forms
+from evo.analysis.access.reductions import Reduction, reductions_of
+from evo.analysis.access.staging import Staged, staged_of
+from evo.analysis.access.terms import Symbol
+from evo.analysis.access.traffic import Traffic, traffic_of
+from evo.spec.chips import Chip
+from evo.spec.launch import Launch, macros_of, occupancy_limits
+from evo.spec.task import Case, Task
+from evo.spec.variant import Variant
+
+
+@dataclass
+class LaunchAnalysis:
+    """One launch at one case on one chip."""
+
+    form: Form
+    sizes: Sizes
+    chip: Chip
+    case: Case
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        return traffic_of(self.form, self.sizes)
+
+    @cached_property
+    def reductions(self) -> tuple[Reduction, ...]:
+        return reductions_of(self.form)
+
+    @cached_property
+    def staged(self) -> tuple[Staged, ...]:
+        return staged_of(self.form)
+
+    @cached_property
+    def contractions(self) -> tuple[Contraction, ...]:
+        return contractions_of(self.form, self.reductions)
+
+    @cached_property
+    def legality(self) -> Legality:
+        return Legality(self.form, self.sizes, self.reductions)
+
+    @property
+    def first_place(self) -> dict[Symbol, int]:
+        """The indices of the first thread of the first block."""
+        return dict.fromkeys((*BLOCK, *THREAD), 0)
+
+    @property
+    def resident_blocks(self) -> int:
+        """Blocks that one SM holds by its threads, block slots and shared memory; registers are known to the compiler
+        alone."""
+        sizes, dynamic = self.sizes, number_of(self.form.shared_bytes, self.sizes.values) or 0
+        launch = Launch(kernel=self.form.kernel, grid=sizes.grid, block=sizes.block, shared_bytes=dynamic)
+        by = occupancy_limits(launch, self.chip, registers=1, static_shared=self.static_shared_bytes)
+        return max(1, min(by[name] for name in ("shared", "threads", "blocks")))
+
+    @property
+    def static_shared_bytes(self) -> int:
+        """Of shared arrays that the text sizes."""
+        total = 0
+        for array in self.form.shared:
+            elements = 1
+            for dim in array.shape:
+                elements *= dim.value or 0
+            total += 0 if array.is_dynamic else elements * array.element_bytes
+        return total
+
+
+def analyse(variant: Variant, task: Task, case: Case, chip: Chip) -> tuple[LaunchAnalysis, ...]:
+    """Read every launch of a variant at one case. What cannot be followed is noted in the forms, never raised.
+
+    A launch whose kernel is not in the file, or whose extents have no number at the case, is left out.
+    """
+    found = []
+    for form in read_forms(variant, task, macros_of(variant, case), chip):
+        values = axis_values(task, case)
+        values |= {Symbol(f"chip.{name}", "chip"): int(value) for name, value in chip.names().items()}
+        sizes = sizes_of(form, values)
+        if sizes is not None:
+            found.append(LaunchAnalysis(form, sizes, chip, case))
+    return tuple(found)

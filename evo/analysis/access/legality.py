@@ -1,0 +1,283 @@
+"""What may be rewritten: verdicts on loops, thread indices, arrays and guards, each with what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from evo.analysis.access.conditions import Compare, Condition, conjuncts
+from evo.analysis.access.dependences import Dependence, Dependences
+from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop, Nest, walk
+from evo.analysis.access.instances import Sizes, TooMany, instances, offsets, places
+from evo.analysis.access.numeric import NoValue, masks_of
+from evo.analysis.access.reductions import Reduction
+from evo.analysis.access.sampling import one_block, repeated
+from evo.analysis.access.sets import ANY, OTHER, Answer, meet
+from evo.analysis.access.terms import Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether something may be done: yes, no, or not known (None). why: what stands in the way, in words.
+
+    buffers: arrays that stand in the way only because they are used again; with a copy for each turn nothing would.
+    """
+
+    holds: bool | None
+    why: str = ""
+    dependences: tuple[Dependence, ...] = ()
+    buffers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A condition on indices around accesses.
+
+    is_always: it holds for all threads at this case. is_ragged: it fails in the last blocks along `blocks` alone, so
+    that the full blocks need no test. reaches_border: it fails at the low end too, as a halo's does.
+    """
+
+    condition: Condition
+    accesses: tuple[int, ...]
+    is_always: bool
+    is_ragged: bool
+    reaches_border: bool
+    blocks: tuple[Symbol, ...]
+
+
+class Legality:
+    """Verdicts on one form at one case."""
+
+    def __init__(self, form: Form, sizes: Sizes, reductions: tuple[Reduction, ...]) -> None:
+        self.form, self.sizes, self.reductions = form, sizes, reductions
+        self.dependences = Dependences(form, sizes)
+
+    def parallel(self, loop: Loop) -> Verdict:
+        """Whether the turns of a loop may be carried out in any order, or at once; reductions are named as such."""
+        if loop.blocked is not None:
+            return Verdict(None if "data" in loop.blocked.reason else False, loop.blocked.reason)
+        combined = {carried for r in self.reductions for carried in r.carried}
+        others = [carried.name for carried in loop.carried if carried not in combined]
+        if others:
+            return Verdict(False, f"each turn needs {_listed(others)} of the turn before")
+        ours = [r for r in self.reductions if loop.symbol in r.loops]
+        numbers = {number for r in ours for number in r.accesses}
+        found = [d for d in self.dependences.carried(loop) if not {d.source, d.sink} <= numbers]
+        arrays = {dependence.array.address: dependence.array for dependence in found}
+        if arrays and all(self._is_refilled(array, loop) for array in arrays.values()):
+            names = tuple(array.name for array in arrays.values())
+            verb = "is" if len(names) == 1 else "are"
+            why = f"{_listed([f'`{name}`' for name in names])} {verb} filled anew in each turn"
+            return Verdict(False, why, tuple(found), names)
+        return _verdict(found, self.form)
+
+    def _is_refilled(self, array: Array, loop: Loop) -> bool:
+        """Whether each turn writes all that it reads of an array before it reads it."""
+        inside = [access for access in self.form.of(array) if loop.symbol in access.loops]
+        writes = [access for access in inside if access.mode == "write"]
+        reads = [access for access in inside if access.is_read]
+        if not writes or any(loop.symbol in access.offset.symbols() for access in inside):
+            return False
+        if reads and min(read.number for read in reads) < min(write.number for write in writes):
+            return False
+        return self._elements(reads) <= self._elements(writes)
+
+    def _elements(self, accesses: list[Access]) -> set[int]:
+        """Bytes that a block touches by some accesses."""
+        found: set[int] = set()
+        start = places(self.sizes, [0], range(self.sizes.threads))
+        for access in accesses:
+            try:
+                columns = instances(self.form, access, self.sizes, start, turns=64)
+                for byte in set(offsets(access, columns, self.sizes).tolist()):
+                    found.update(range(byte, byte + access.bytes))
+            except (NoValue, TooMany):
+                return {-1} if access.is_read else found
+        return found
+
+    def is_reduction(self, loop: Loop) -> tuple[Reduction, ...]:
+        """The reductions over a loop's turns."""
+        return tuple(reduction for reduction in self.reductions if loop.symbol in reduction.loops)
+
+    def interchange(self, outer: Loop, inner: Loop) -> Verdict:
+        """Whether two loops, one directly in the other, may change places."""
+        if inner.parent != outer.symbol:
+            return Verdict(False, "the loops do not stand one directly in the other")
+        used = inner.start.symbols() | inner.condition.symbols() | inner.step.symbols()
+        if outer.symbol in used:
+            return Verdict(False, f"the bounds of `{inner.symbol.name}` depend on `{outer.symbol.name}`")
+        nest = next((n for n in walk(self.form.body) if isinstance(n, Nest) and n.loop is outer), None)
+        beside = [n for n in (nest.body if nest is not None else ()) if not (isinstance(n, Nest) and n.loop is inner)]
+        if any(not isinstance(n, Access) or n.array is None or n.array.space != "local" for n in beside):
+            return Verdict(False, f"more than the loop over `{inner.symbol.name}` stands in the one around it")
+        combined = {carried for r in self.reductions for carried in r.carried}
+        others = [c.name for loop in (outer, inner) for c in loop.carried if c not in combined]
+        if others:
+            return Verdict(False, f"the turns hand on {_listed(others)}")
+        return _verdict(list(self.dependences.crossing(outer, inner)), self.form)
+
+    @cached_property
+    def communicates(self) -> tuple[str, ...]:
+        """By what the threads of a block exchange values, in words."""
+        found: dict[str, None] = {}
+        shared = [a.name for a in self.form.shared if any(access.is_write for access in self.form.of(a))]
+        if shared:
+            found[f"shared memory (`{'`, `'.join(shared)}`)"] = None
+        for exchange in self.form.exchanges:
+            found["shuffles" if exchange.name.startswith("shfl") else f"`{exchange.name}`"] = None
+        if self.form.multiplies:
+            found["tensor-core fragments"] = None
+        for array in self.form.tensors:
+            if (
+                any(access.is_write for access in self.form.of(array))
+                and self.between_threads(array).holds is not False
+            ):
+                found[f"`{array.name}`"] = None
+        return tuple(found)
+
+    def between_threads(self, array: Array) -> Verdict:
+        """Whether different threads of a block touch the same element of an array, one of them writing."""
+        found = self.dependences.between_threads(array)
+        if not found:
+            return Verdict(False)
+        return Verdict(True if any(d.is_certain for d in found) else None, found[0].reason, found)
+
+    def between_blocks(self, array: Array) -> Verdict:
+        """Whether different blocks touch the same element of an array, one of them writing."""
+        found = self.dependences.between_blocks(array)
+        if not found:
+            return Verdict(False)
+        return Verdict(True if any(d.is_certain for d in found) else None, found[0].reason, found)
+
+    @cached_property
+    def threads_permute(self) -> Verdict:
+        """Whether threads may take over one another's work by any one-to-one map of (block, thread)."""
+        if self.form.barriers or self.communicates:
+            words = self.communicates or ("a barrier",)
+            return Verdict(False, f"the threads of a block work together through {_listed(words)}")
+        return self.blocks_permute
+
+    @cached_property
+    def blocks_permute(self) -> Verdict:
+        """Whether blocks may be renumbered: none needs what another writes."""
+        if any(barrier.scope == "grid" for barrier in self.form.barriers):
+            return Verdict(False, "the grid meets at a barrier")
+        for array in self.form.tensors:
+            found = self.between_blocks(array)
+            if found.holds is not False:
+                why = found.why or f"blocks share elements of `{array.name}` that they write"
+                return Verdict(None if found.holds is None else False, why, found.dependences)
+        return Verdict(True)
+
+    def is_read_only(self, array: Array) -> bool:
+        """Whether the launch writes no element of an array."""
+        return not any(access.is_write for access in self.form.of(array))
+
+    @cached_property
+    def rereads_output(self) -> tuple[Array, ...]:
+        """Tensors of which the launch reads elements that it writes, itself or in another thread."""
+        found = []
+        for array in self.form.tensors:
+            accesses = self.form.of(array)
+            writes = [access for access in accesses if access.is_write]
+            reads = [access for access in accesses if access.mode == "read"]
+            if any(self._meets(write, read).exists is not False for write in writes for read in reads):
+                found.append(array)
+        return tuple(found)
+
+    def _meets(self, first: Access, second: Access) -> Answer:
+        relations = [(symbol, ANY) for symbol in (*BLOCK, *THREAD)]
+        return meet(self.form, self.sizes, first, second, relations)
+
+    @cached_property
+    def writes_once(self) -> Verdict:
+        """Whether every element of every output is written by one thread, once."""
+        for array in self.form.tensors:
+            writes = [access for access in self.form.of(array) if access.is_write]
+            for at, first in enumerate(writes):
+                for second in writes[at:]:
+                    if self._written_twice(first, second).exists is not False:
+                        return Verdict(False, f"elements of `{array.name}` are written more than once")
+        return Verdict(True)
+
+    def _written_twice(self, first: Access, second: Access) -> Answer:
+        relations = [(symbol, OTHER) for symbol in (*BLOCK, *THREAD)]
+        same = [(symbol, ANY) for symbol in first.loops]
+        if first is second:
+            whole = (*BLOCK, *THREAD, *first.loops)
+            return meet(self.form, self.sizes, first, second, same, whole=whole)
+        return meet(self.form, self.sizes, first, second, [(s, ANY) for s, _ in relations])
+
+    @cached_property
+    def guards(self) -> tuple[Guard, ...]:
+        """Conditions on block and thread indices around accesses to tensors."""
+        around: dict[Compare, list[int]] = {}
+        for access in self.form.accesses:
+            if access.array is None or access.array.space != "global":
+                continue
+            for condition in access.conditions:
+                for part in conjuncts(condition):
+                    if isinstance(part, Compare) and any(s.kind in ("block", "thread") for s in part.symbols()):
+                        around.setdefault(part, []).append(access.number)
+        loops = {c for loop in self.form.loops.values() for c in conjuncts(loop.condition)}
+        return tuple(self._guard(part, numbers) for part, numbers in around.items() if part not in loops)
+
+    def _guard(self, condition: Compare, numbers: list[int]) -> Guard:
+        blocks = tuple(symbol for symbol in BLOCK if symbol in condition.symbols())
+        access = self.form.accesses[numbers[0]]
+        first, inside, last = (self._holds_in(condition, access, which) for which in ("first", "middle", "last"))
+        return Guard(
+            condition=condition, accesses=tuple(numbers), is_always=bool(inside and first and last),
+            is_ragged=bool(inside and first and not last and blocks), reaches_border=first is False, blocks=blocks,
+        )  # fmt: skip
+
+    def _holds_in(self, condition: Compare, access: Access, which: str) -> bool | None:
+        """Whether a condition holds for all threads and turns of a block; None if data is in it."""
+        import numpy as np
+
+        sample = one_block(self.sizes)
+        for symbol, extent in zip(BLOCK, self.sizes.grid, strict=True):
+            sample.columns[symbol] = np.full_like(sample.columns[symbol], _block_at(which, extent))
+        try:
+            for symbol in access.loops:
+                sample = repeated(self.form.loops[symbol], sample, self.sizes)
+            return bool(np.all(masks_of(condition, {**self.sizes.values, **sample.columns})))
+        except NoValue:
+            return None
+
+    @cached_property
+    def barriers_in_loops(self) -> tuple[tuple[Barrier, Loop], ...]:
+        """Barriers that are met in every turn of a loop."""
+        return tuple(
+            (barrier, self.form.loops[part])
+            for barrier in self.form.barriers
+            for part in barrier.context
+            if isinstance(part, Symbol) and barrier.scope == "block"
+        )
+
+
+def _verdict(found: list[Dependence], form: Form) -> Verdict:
+    if not found:
+        return Verdict(True)
+    certain = [dependence for dependence in found if dependence.is_certain]
+    worst = certain[0] if certain else found[0]
+    lines = sorted({form.accesses[worst.source].line, form.accesses[worst.sink].line})
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} and {lines[1]}"
+    word = {"flow": "is read after it was written", "anti": "is written after it was read"}.get(
+        worst.kind, "is written again"
+    )
+    if certain:
+        return Verdict(False, f"an element of `{worst.array.name}` {word} in a later turn ({where})", tuple(found))
+    return Verdict(None, f"`{worst.array.name}`: {worst.reason}", tuple(found))
+
+
+def _listed(words: tuple[str, ...] | list[str]) -> str:
+    words = list(dict.fromkeys(words))
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _block_at(which: str, extent: int) -> int:
+    """Where the `first`, `middle` or `last` block is."""
+    if which == "middle":
+        return extent // 2 if extent > 2 else 0
+    return extent - 1 if which == "last" else 0

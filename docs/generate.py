@@ -67,6 +67,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo derive matmul --gpu l4 --explain", "with the proofs, as a document"),
         ("evo derive --check mine.cu --gpu l4", "does this file fit the chip?"),
     ),
+    "explain": (
+        ("evo explain mine.cu", "who reads what how often, what is scattered, what may be rewritten"),
+        ("evo explain mine.cu --gpu l4 --case ragged --json", "for a chip and a case, as data"),
+    ),
     "baseline": (("evo baseline attention --device gpu:0", "every backend of the library, on a GPU"),),
     "profile": (
         ("evo profile mine.cu", "exact counts on the simulator"),

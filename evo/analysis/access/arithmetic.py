@@ -69,7 +69,7 @@ class Arithmetic(Declarators):
             return Unsure(symbol, self.wording(node))
         if isinstance(symbol, Op) and symbol.name == "select":
             when, left, right = symbol.args
-            if left == ONE and right == ZERO and not isinstance(when, Term):
+            if left == ONE and right == ZERO and isinstance(when, Condition):
                 return when
         return self.bounds.decided(compare(value.term, "!="))
 

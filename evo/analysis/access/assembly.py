@@ -150,7 +150,7 @@ class Assembly(Groups):
         atom = value.term.atom
         if value.term.value is None and isinstance(atom, Op) and atom.name == "select":
             when, left, right = atom.args
-            if isinstance(left, Term) and isinstance(right, Term) and not isinstance(when, Term):
+            if isinstance(left, Term) and isinstance(right, Term) and isinstance(when, Condition):
                 sides = [(when, left), (when.negated(), right)]
                 full = [condition for condition, side in sides if side.value]
                 if all(side.value is not None for _, side in sides):

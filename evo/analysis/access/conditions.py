@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from evo.analysis.access.terms import Op, Symbol, Term
+from evo.analysis.access.terms import Op, Symbol, Term, order_of, spell
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,6 @@ class Compare:
 
     @property
     def text(self) -> str:
-        from evo.analysis.access.spelling import spell_condition
-
         return spell_condition(self)
 
     def symbols(self) -> frozenset[Symbol]:
@@ -55,8 +53,6 @@ class Combined:
 
     @property
     def text(self) -> str:
-        from evo.analysis.access.spelling import spell_condition
-
         return spell_condition(self)
 
     def symbols(self) -> frozenset[Symbol]:
@@ -100,7 +96,8 @@ class Unsure:
     def negated(self) -> Condition:
         return Unsure(self.symbol, self.wording, not self.is_negated)
 
-    def substitute(self, _values: Mapping[Symbol, Term], _rebuild: Callable[[Op], Term] | None = None) -> Condition:
+    def substitute(self, values: Mapping[Symbol, Term], rebuild: Callable[[Op], Term] | None = None) -> Condition:
+        del values, rebuild  # data stays data
         return self
 
 
@@ -160,3 +157,42 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
 def conjuncts(condition: Condition) -> tuple[Condition, ...]:
     """The conditions that all hold if this one does."""
     return condition.items if isinstance(condition, Combined) and condition.word == "and" else (condition,)
+
+
+def spell_condition(condition: Condition, name: Callable[[Term], str] = spell) -> str:
+    """`i < n and j >= 0`; what is subtracted goes to the other side."""
+    if condition == ALWAYS:
+        return "always"
+    if condition == NEVER:
+        return "never"
+    if isinstance(condition, Compare):
+        return _comparison(condition, name)
+    if isinstance(condition, Combined):
+        word = f" {condition.word} "
+        return word.join(
+            f"({spell_condition(item, name)})" if isinstance(item, Combined) else spell_condition(item, name)
+            for item in condition.items
+        )
+    return condition.text
+
+
+def _comparison(condition: Compare, name: Callable[[Term], str]) -> str:
+    left = Term({mono: n for mono, n in condition.term.parts.items() if mono and n > 0})
+    right = Term({mono: -n for mono, n in condition.term.parts.items() if mono and n < 0})
+    constant = condition.term.constant
+    if condition.relation != ">=":
+        return f"{name(left if left.parts else right)} {condition.relation} " + (
+            name(right + -constant) if left.parts else name(Term.number(constant))
+        )
+    # left + constant >= right. The index stands on the left: `i < n`.
+    if _leads(right) < _leads(left):
+        return (
+            f"{name(right)} < {name(left + (constant + 1))}"
+            if constant < 0
+            else (f"{name(right)} <= {name(left + constant)}")
+        )
+    return f"{name(left)} >= {name(right - constant)}"
+
+
+def _leads(term: Term) -> int:
+    return min((order_of(atom)[0] for mono in term.parts for atom in mono), default=9)

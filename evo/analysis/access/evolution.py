@@ -61,7 +61,7 @@ class Evolution:
                 if isinstance(atom, Op) and atom.name == "select" and mono == (atom,) and now.parts[mono] == 1:
                     rest = now - Term.of(atom)
                     condition, (left, right) = atom.args[0], atom.terms
-                    assert not isinstance(condition, Term)
+                    assert isinstance(condition, Condition)
                     return condition, left + rest, right + rest
         return None
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from evo.analysis.access.conditions import Compare, Condition, Unsure
-from evo.analysis.access.terms import FOLDED, Op, Symbol, Term
+from evo.analysis.access.folding import FOLDED
+from evo.analysis.access.terms import Op, Symbol, Term
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,7 +54,7 @@ def _symbol(symbol: Symbol, values: Mapping[Symbol, int]) -> int:
 def _operation(op: Op, values: Mapping[Symbol, int]) -> int:
     if op.name == "select":
         condition, left, right = op.args
-        assert not isinstance(condition, Term)
+        assert isinstance(condition, Condition)
         assert isinstance(left, Term)
         assert isinstance(right, Term)
         return _number(left if _holds(condition, values) else right, values)
@@ -113,7 +114,7 @@ def _operations(op: Op, values: Mapping[Symbol, Numbers]) -> Numbers:
 
     if op.name == "select":
         condition, left, right = op.args
-        assert not isinstance(condition, Term)
+        assert isinstance(condition, Condition)
         assert isinstance(left, Term)
         assert isinstance(right, Term)
         found: Numbers = np.where(masks_of(condition, values), numbers_of(left, values), numbers_of(right, values))

@@ -77,7 +77,7 @@ class Point:
         result = self.fresh("q")
         if op.name == "select":
             condition, left, right = op.args
-            assert not isinstance(condition, Term)
+            assert isinstance(condition, Condition)
             assert isinstance(left, Term)
             assert isinstance(right, Term)
             then = f"{self.condition(condition)} and {result} = {self.term(left)}"

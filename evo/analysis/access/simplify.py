@@ -226,7 +226,7 @@ def rebuilt(bounds: Bounds, op: Op) -> Term:
         condition, left, right = op.args
         assert isinstance(left, Term)
         assert isinstance(right, Term)
-        assert not isinstance(condition, Term)
+        assert isinstance(condition, Condition)
         return choose(bounds, condition, left, right)
     left, right = op.terms
     if left.value is not None and right.value is not None:

@@ -8,12 +8,25 @@ condition is a comparison of a term with 0, or a combination of such. All are im
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from evo.analysis.access.conditions import Condition
+from evo.analysis.access.folding import FOLDED
 
-KINDS = ("block", "thread", "loop", "axis", "chip", "address", "value")
+
+class Predicate(Protocol):
+    """What chooses between two terms: a condition, which is defined on top of terms."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    def symbols(self) -> frozenset[Symbol]: ...
+
+    def ops(self) -> Iterator[Op]: ...
+
+    def substitute(self, values: Mapping[Symbol, Term], rebuild: Callable[[Op], Term] | None = None) -> Predicate: ...
 
 
 class Symbol:
@@ -63,7 +76,7 @@ class Op:
 
     __slots__ = ("_hash", "_symbols", "args", "chooses", "key", "name", "terms")
 
-    def __init__(self, name: str, args: tuple[Term | Condition, ...]) -> None:
+    def __init__(self, name: str, args: tuple[Term | Predicate, ...]) -> None:
         self.name, self.args = name, args
         self.key = f"{name}({','.join(arg.key for arg in args)})"
         self._hash = hash(self.key)
@@ -85,8 +98,6 @@ class Op:
 
     @property
     def text(self) -> str:
-        from evo.analysis.access.spelling import spell_op
-
         return spell_op(self)
 
     def symbols(self) -> frozenset[Symbol]:
@@ -143,8 +154,6 @@ class Term:
 
     @property
     def text(self) -> str:
-        from evo.analysis.access.spelling import spell
-
         return spell(self)
 
     @property
@@ -311,26 +320,7 @@ def _joined(parts: dict[Monomial, int], mono: Monomial, n: int) -> dict[Monomial
 ZERO, ONE = Term.number(0), Term.number(1)
 
 
-def quotient(left: int, right: int) -> int:
-    """C++ division."""
-    found = abs(left) // abs(right)
-    return found if (left < 0) == (right < 0) else -found
-
-
 _ALWAYS, _NEVER = "and()", "or()"  # the keys of the conditions that always and never hold
-FOLDED: dict[str, Callable[[int, int], int | None]] = {
-    "div": lambda a, b: quotient(a, b) if b else None,
-    "mod": lambda a, b: a - b * quotient(a, b) if b else None,
-    "min": min,
-    "max": max,
-    "xor": lambda a, b: a ^ b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "shl": lambda a, b: a << b if 0 <= b < 64 else None,
-    "shr": lambda a, b: a >> b if 0 <= b < 64 else None,
-    "wrap": lambda a, b: a % (1 << b),
-    "power": lambda a, b: a**b if 0 <= b < 64 else None,
-}
 
 
 def fold(op: Op) -> Term:
@@ -358,5 +348,73 @@ def fold(op: Op) -> Term:
     return Term.of(op)
 
 
-def apply(name: str, *args: Term | Condition) -> Term:
+def apply(name: str, *args: Term | Predicate) -> Term:
     return fold(Op(name, args))
+
+
+_RANK = {"block": 0, "loop": 1, "thread": 2, "value": 3, "axis": 4, "chip": 5, "address": 6}
+
+_INFIX = {"div": "/", "mod": "%", "xor": "^", "and": "&", "or": "|", "shl": "<<", "shr": ">>"}
+
+
+def order_of(atom: Atom) -> tuple[int, str]:
+    if isinstance(atom, Symbol):
+        return _RANK[atom.kind], atom.name
+    return min((_RANK[symbol.kind] for symbol in atom.symbols()), default=9), atom.key
+
+
+def spell(term: Term) -> str:
+    """The sum, indices first, the constant last."""
+    if not term.parts:
+        return "0"
+    said = ""
+    for mono, n in sorted(term.parts.items(), key=_place):
+        word = _product(mono, abs(n))
+        sign = ("-" if n < 0 else "") if not said else (" - " if n < 0 else " + ")
+        said += sign + word
+    return said
+
+
+def _place(part: tuple[Monomial, int]) -> tuple[int, int, list[tuple[int, str]]]:
+    mono, n = part
+    return (not mono, n < 0, sorted(order_of(atom) for atom in mono))
+
+
+def _product(mono: Monomial, n: int) -> str:
+    if len(mono) == 1 and n == 1 and isinstance(mono[0], Op) and mono[0].name in ("div", "mod"):
+        return mono[0].text
+    factors = [_factor(atom) for atom in sorted(mono, key=order_of)]
+    if n != 1 or not factors:
+        factors.append(str(n))
+    return " * ".join(factors)
+
+
+def _factor(atom: Atom) -> str:
+    if isinstance(atom, Op) and (atom.name in _INFIX or atom.name == "select"):
+        return f"({atom.text})"
+    return atom.text
+
+
+def _operand(term: Term) -> str:
+    is_simple = len(term.parts) <= 1 and (term.value is not None or term.atom is not None)
+    atom = term.atom
+    if isinstance(atom, Op) and (atom.name in _INFIX or atom.name == "select"):
+        is_simple = atom.name in ("div", "mod")
+    return term.text if is_simple else f"({term.text})"
+
+
+def spell_op(op: Op) -> str:
+    left, right = op.terms
+    if op.name == "select":
+        return f"{op.args[0].text} ? {left.text} : {right.text}"
+    if op.name in _INFIX:
+        return f"{_operand(left)} {_INFIX[op.name]} {_atomic(right)}"
+    if op.name == "wrap":
+        return f"unsigned({left.text})"
+    if op.name == "power":
+        return f"{_atomic(left)}^{_atomic(right)}"
+    return f"{op.name}({left.text}, {right.text})"
+
+
+def _atomic(term: Term) -> str:
+    return term.text if term.value is not None or isinstance(term.atom, Symbol) else f"({term.text})"

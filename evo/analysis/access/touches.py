@@ -96,7 +96,7 @@ class Touches(State):
         return total
 
     def _settled_op(self, op: Op) -> Term:
-        if op.name == "select" and not isinstance(op.args[0], Term):
+        if op.name == "select" and isinstance(op.args[0], Condition):
             decided = self.bounds.decided(op.args[0])
             if decided in (ALWAYS, NEVER):
                 return self.settled(op.terms[0 if decided == ALWAYS else 1])
@@ -128,7 +128,7 @@ class Touches(State):
                 chosen, first, second = op.args
                 assert isinstance(first, Term)
                 assert isinstance(second, Term)
-                assert not isinstance(chosen, Term)
+                assert isinstance(chosen, Condition)
                 for side, when in ((first, chosen), (second, chosen.negated())):
                     both = when if condition is None else all_of((condition, when))
                     yield from self._resolved(_replaced(term, op, side), both, left - 1)

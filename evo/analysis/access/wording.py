@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evo.analysis.access.conditions import Condition
+from evo.analysis.access.conditions import Condition, spell_condition
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
-from evo.analysis.access.spelling import spell, spell_condition
-from evo.analysis.access.terms import Op, Symbol, Term
+from evo.analysis.access.terms import Op, Predicate, Symbol, Term, spell
 
 _SHORT = {symbol: f"b{axis}" for symbol, axis in zip(BLOCK, "xyz", strict=True)}
 _SHORT |= {symbol: f"t{axis}" for symbol, axis in zip(THREAD, "xyz", strict=True)}
@@ -60,7 +59,7 @@ class Wording:
         return total
 
     def _op(self, op: Op) -> Op:
-        args: list[Term | Condition] = []
+        args: list[Term | Predicate] = []
         for arg in op.args:
             name = next((name for named, name in self._names if named == arg and not _is_bare(named)), None)
             if name is not None and isinstance(arg, Term):

@@ -3,6 +3,8 @@
 Writes to $EVO_GOLDENS_REPORT (default golden_report.json) how many values of each opcode family are the GPU's bits, lie
 within the stated bound, or lie beyond it, and every case that is not exact, with up to 20 of its differing values.
 Where hardware is known to leave the PTX ISA (`known`), the difference is measured and does not fail.
+Beside the report it leaves golden_bits.xz, the GPU's bits of all cases. Stored as tests/data/sim/golden_h200.xz they
+are what test_golden_cases.py compares the simulator with on every machine.
 $EVO_GOLDENS may name a folder made by `python tests/gpu/test_goldens.py FOLDER`: simulated outputs and PTX, for a
 machine that cannot run the simulator.
 """
@@ -21,10 +23,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "sim"))
+from golden_bits import Measured, compared, digest_of
+from golden_bits import packed as packed_bits
+
 pytestmark = pytest.mark.gpu
 
 
@@ -57,54 +61,6 @@ def on_gpu(case: dict[str, Any], folder: Path) -> list[Any]:
     outputs = [cupy.asarray(array) for array in case["outputs"]]
     kernel((case["grid"],), (case["block"],), (*inputs, *outputs))
     return [cupy.asnumpy(array) for array in outputs]
-
-
-def compared(case: dict[str, Any], gpu: list[Any]) -> dict[str, Any]:
-    """How far the simulator's outputs are from the GPU's; NaN equals NaN, bits are compared apart."""
-    exact_required = case["relative"] == case["absolute"] == 0.0
-    row: dict[str, Any] = {"group": case["group"], "name": case["name"], "values": 0, "exact": 0, "beyond_bound": 0}
-    row |= {"bound": "exact" if exact_required else {name: case[name] for name in ("relative", "absolute")}}
-    row |= {"max_absolute": 0.0, "max_relative": 0.0, "differing": []}
-    for mine, theirs in zip(case["simulated"], gpu, strict=True):
-        pairs = case["number"].endswith("x2")
-        raw = np.uint16 if pairs else f"u{mine.itemsize}"
-        a, b = as_float(case, mine), as_float(case, theirs)
-        both_nan = np.isnan(a) & np.isnan(b)
-        differ = (mine.view(raw) != theirs.view(raw)) & ~both_nan  # no payload is defined for arithmetic
-        with np.errstate(all="ignore"):
-            gap = np.where((a == b) | both_nan, 0.0, np.abs(a - b))
-            ratio = np.where((b != 0) & np.isfinite(a), gap / np.abs(b), 0.0)
-            far = (np.isnan(a) != np.isnan(b)) | ((gap > case["absolute"]) & ~(gap <= case["relative"] * np.abs(b)))
-        bad = differ if exact_required else far
-        if pairs:
-            differ, bad = (flags.reshape(-1, 2).any(1) for flags in (differ, bad))
-        row["values"] += mine.size
-        row["exact"] += int((~differ).sum())
-        row["beyond_bound"] += int(bad.sum())
-        # The worst first: beyond the bound, then any other difference.
-        for at in [*np.flatnonzero(bad), *np.flatnonzero(differ & ~bad)]:
-            inputs = [str(x[at % x.size]) for x in case["inputs"]]
-            found = [*inputs, "sim", str(mine[at]), "gpu", str(theirs[at])]
-            if len(row["differing"]) < 20 and found not in row["differing"]:
-                row["differing"].append(found)
-        finite = np.isfinite(a) & np.isfinite(b)
-        if finite.any():
-            row["max_absolute"] = max(row["max_absolute"], float(gap[finite].max()))
-            row["max_relative"] = max(row["max_relative"], float(ratio[finite].max()))
-    if case["known"]:
-        row["known"] = case["known"]
-    return row | {"agrees": row["beyond_bound"] == 0}
-
-
-def as_float(case: dict[str, Any], array: Any) -> Any:
-    """Results as numbers: 16-bit floats are stored as integers, pairs of them are two numbers."""
-    kind = case["number"].removesuffix("x2")
-    with np.errstate(all="ignore"):
-        if kind == "f16":
-            return array.view(np.float16).astype(np.float64)
-        if kind == "bf16":
-            return (array.view(np.uint16).astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-        return array.astype(np.float64)
 
 
 COUNTS = ("values", "exact", "within_bound", "beyond_bound")
@@ -161,10 +117,12 @@ def test_goldens_on_hardware(tmp_path: Path) -> None:
     cupy.zeros(1)  # a context must exist before a module is loaded: without one CuPy crashes
     folder = os.environ.get("EVO_GOLDENS")
     stored = pickle.loads((Path(folder) / "cases.pickle").read_bytes()) if folder else packed()
-    rows = []
+    rows, measured = [], {}
     for case in stored["cases"]:
         try:
-            rows.append(compared(case, on_gpu(case, tmp_path)))
+            found = on_gpu(case, tmp_path)
+            rows.append(compared(case, case["simulated"], found))
+            measured[f"{case['group']}:{case['name']}"] = Measured(digest_of(case["ptx"], case["inputs"]), found)
         except cupy.cuda.driver.CUDADriverError as error:
             rows.append({"group": case["group"], "name": case["name"], "agrees": None, "not_run": str(error)[:200]})
     about = {
@@ -174,7 +132,9 @@ def test_goldens_on_hardware(tmp_path: Path) -> None:
         "simulator": stored["simulator"],
     }  # fmt: skip
     report = report_of(rows, about)
-    Path(os.environ.get("EVO_GOLDENS_REPORT", "golden_report.json")).write_text(written(report))
+    target = Path(os.environ.get("EVO_GOLDENS_REPORT", "golden_report.json"))
+    target.write_text(written(report))
+    target.with_name("golden_bits.xz").write_bytes(packed_bits(about, measured))
     failed = [row["name"] for row in rows if row["agrees"] is False and "known" not in row]
     print(report["summary"], failed)
     assert not failed, failed

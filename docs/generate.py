@@ -1,7 +1,7 @@
 """Write the pages that follow from the code: one for each command, the operators, the simulator's opcode table.
 
-`make docs` runs it; tests/unit/test_docs.py holds the committed pages to what it gives. Everything about
-options comes from the command line itself; only examples and links are kept here, and the tests parse the examples.
+`make docs` runs it; tests/unit/test_docs.py compares the committed pages with its output. Everything about
+options comes from the command line itself; only examples and links are written here, and the tests parse the examples.
 """
 
 from __future__ import annotations
@@ -23,35 +23,41 @@ from evo.records.trials import load_records
 from evo.sim.lower.isa import TABLE
 
 DOCS = Path(__file__).parent
-_BESIDE = 72  # characters of the longest example, up to which comments stand beside
+_BESIDE = 72  # characters: if the longest example has more, comments go above the examples
 NOTE = "<!-- Written by `make docs` from the code. -->"
 
-# Command -> lines of (command line, what it is for).
+# Command -> pairs of (command line, purpose).
 EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "init": (("evo init", "in the root of a git repository"), ("evo init --root ../kernels-of-mine", "elsewhere")),
+    "init": (
+        ("evo init", "in the root of a git repository"),
+        ("evo init --root ../kernels-of-mine", "in another repository"),
+    ),
     "iterate": (
         ("evo iterate softmax --iterations 20", "twenty trials, on the GPU or on the simulator"),
-        ("evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run", "anew, on a branch of its own"),
+        (
+            "evo iterate attention --from ladder/00_scalar.cu --branch evo/first-run",
+            "from another start, on a new branch",
+        ),
         ("evo iterate attention --device gpu:0 --budget 30m --operators ladder,rules,derive", "half an hour on a GPU"),
-        ("evo iterate softmax --resume --iterations 40", "go on with the last run, up to 40 trials in all"),
+        ("evo iterate softmax --resume --iterations 40", "continue the last run, up to 40 trials in all"),
         ("evo iterate softmax --operators llm --llm-model MODEL --llm-budget 2.00", "ask a language model"),
         ("evo iterate attention --cluster processes:4", "on four GPUs at once"),
-        ("evo iterate softmax --json | tee run.jsonl", "one JSON object a trial"),
+        ("evo iterate softmax --json | tee run.jsonl", "one JSON object per trial"),
     ),
     "leaderboard": (
         ("evo leaderboard", "all champions"),
         ("evo leaderboard attention --json", "the entries of one task, as in leaderboard.json"),
-        ("evo leaderboard --rebuild", "write leaderboard.json anew from the records"),
+        ("evo leaderboard --rebuild", "write leaderboard.json again from the records"),
     ),
     "check": (
-        ("evo check mine.cu", "its task is named in the file"),
+        ("evo check mine.cu", "the file names its task"),
         ("evo check ladder/10_block.cu --task softmax", "a file of the task's folder"),
-        ("evo check mine.cu --seed 535657112", "the inputs of an earlier check again"),
-        ("evo check mine.cu --counters --case ragged", "and what ran, line by line, at one case"),
+        ("evo check mine.cu --seed 535657112", "the same inputs as in an earlier check"),
+        ("evo check mine.cu --counters --case ragged", "with counters of each line, at one case"),
     ),
     "bench": (
         ("evo bench mine.cu", "alone"),
-        ("evo bench mine.cu --against other.cu --device gpu:0", "in turns with another, with a decision"),
+        ("evo bench mine.cu --against other.cu --device gpu:0", "interleaved with another file, with a decision"),
     ),
     "try": (("evo try mine.cu", "against the champion"), ("evo try mine.cu --json", "for a script or an agent")),
     "compile": (
@@ -73,13 +79,13 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     ),
     "baseline": (("evo baseline attention --device gpu:0", "every backend of the library, on a GPU"),),
     "profile": (
-        ("evo profile mine.cu", "exact counts on the simulator"),
-        ("evo profile mine.cu --device gpu:0", "and Nsight Compute's beside them, on a GPU"),
+        ("evo profile mine.cu", "exact counts, on the simulator"),
+        ("evo profile mine.cu --device gpu:0", "with Nsight Compute's counters, on a GPU"),
     ),
     "tune": (
         ("evo tune ladder/30_mma.cu --task matmul --device sim:l4 --budget 20", "the knobs of a kernel"),
         ("evo tune --space convolution_A4000_T4.json.gz --runs 20", "a recorded space, by replay"),
-        ("evo tune --ask-tell", "anybody's space, over stdin and stdout"),
+        ("evo tune --ask-tell", "any space, over stdin and stdout"),
     ),
     "operators": (
         ("evo operators", "all of them, with an example each"),
@@ -90,12 +96,12 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo insights --rules", "the evidence for each rewrite rule, over all records"),
     ),
     "log": (("evo log softmax", "all trials of a task"), ("evo log --json", "as data")),
-    "show": (("evo show 5954", "by the beginning of a variant's or a trial's id"),),
+    "show": (("evo show 5954", "the beginning of a variant's or trial's id is enough"),),
     "diff": (("evo diff 5f1b 5954", "two variants side by side"),),
-    "replay": (("evo replay 5954", "the trial again, here and now"),),
+    "replay": (("evo replay 5954", "the trial again, on this machine"),),
     "report": (
-        ("evo report", "report.html, one page that needs nothing else"),
-        ("evo report --case-study --task attention --format md --out study.md", "one run told as a story"),
+        ("evo report", "report.html, one self-contained page"),
+        ("evo report --case-study --task attention --format md --out study.md", "one run as an article"),
         ("evo report --format csv --out trials.csv", "the trials as a table"),
     ),
     "new": (
@@ -116,13 +122,13 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo export attention --out attention_op", "a package with a torch operator"),
         ("evo export softmax --out softmax_ptx --format ptx --from mine.cu", "one kernel as PTX"),
     ),
-    "mcp": (("evo mcp --device sim:l4", "how an agent starts it"),),
+    "mcp": (("evo mcp --device sim:l4", "the command that an agent starts"),),
     "redteam": (
         ("evo redteam --device sim:l4", "all attacks; about a minute and a half of processor time"),
         ("evo redteam --only attention", "some of them: by name, row or task"),
     ),
     "doctor": (
-        ("evo doctor", "what is here, what is missing"),
+        ("evo doctor", "what is installed, what is missing"),
         ("evo doctor --calibrate --device gpu:0", "measure the rates of this GPU"),
     ),
     "nightly": (
@@ -133,31 +139,31 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
 
 SEE: Mapping[str, tuple[tuple[str, str], ...]] = {
     "iterate": (
-        ("operators.md", "where changes come from"),
+        ("operators.md", "operators"),
         ("llm.md", "a language model"),
         ("cluster.md", "several devices"),
-        ("proof.md", "what is kept"),
+        ("proof.md", "how a gain is proven"),
     ),
-    "check": (("proof.md", "what a check is"), ("kernels.md", "what a `.cu` file says")),
-    "bench": (("proof.md", "how times are taken and compared"),),
-    "try": (("proof.md", "how it is decided"),),
-    "compile": (("kernels.md", "what a `.cu` file says"),),
-    "profile": (("simulator.md", "what is counted"),),
-    "tune": (("tune.md", "how it searches, and what it was compared with"),),
+    "check": (("proof.md", "the gate"), ("kernels.md", "the format of a `.cu` file")),
+    "bench": (("proof.md", "how times are measured and compared"),),
+    "try": (("proof.md", "the decision"),),
+    "compile": (("kernels.md", "the format of a `.cu` file"),),
+    "profile": (("simulator.md", "the simulator"),),
+    "tune": (("tune.md", "the search and its comparison"),),
     "operators": (("operators.md", "all rules, and how to write one"),),
     "new": (("tasks.md", "tasks"),),
     "import": (("tasks.md", "tasks"),),
     "export": (("tasks.md", "tasks"),),
-    "mcp": (("mcp.md", "what an agent is given"),),
+    "mcp": (("mcp.md", "the tools of an agent"),),
     "redteam": (("redteam.md", "the attacks"),),
     "nightly": (("nightly.md", "a runner, step by step"),),
     "init": (("tutorial.md", "the first ten minutes"),),
-    "replay": (("proof.md", "what a record holds"),),
-    "show": (("proof.md", "what a record holds"),),
+    "replay": (("proof.md", "the content of a record"),),
+    "show": (("proof.md", "the content of a record"),),
 }
 
 EXITS = """\
-| exit code | says |
+| exit code | means |
 |---|---|
 | 0 | done |
 | 1 | the variant failed (`check`, `bench`, `try`, `compile`), an attack won, or a champion was lost (`nightly`) |
@@ -194,9 +200,9 @@ def index_page() -> str:
     """The list of all commands."""
     rows = [f"| [`evo {name}`]({name}.md) | {_sentences(command)[0]} |" for name, command in commands().items()]
     intro = (
-        "`--root DIR` names the repository from anywhere, `--version` the version. `evo --install-completion` makes the"
-        " Tab key know commands, tasks, cases, chips and operators. stdout is data, stderr is progress; every failure"
-        " is an `error:` line and a `hint:` line."
+        "`--root DIR` names the repository, `--version` prints the version. `evo --install-completion` adds Tab completion"
+        " of commands, tasks, cases, chips and operators. stdout is data, stderr is progress; every failure"
+        " prints an `error:` line and a `hint:` line."
     )
     return "\n".join([NOTE, "# Commands", "", "| command | does |", "|---|---|", *rows, "", intro, "", EXITS])
 
@@ -272,7 +278,7 @@ def _plain(text: str) -> str:
 
 
 def _filled(name: str) -> str:
-    """A page written by hand whose parts between `<!-- generated: PART -->` and `<!-- end -->` come from the code."""
+    """A hand-written page with the parts between `<!-- generated: PART -->` and `<!-- end -->` filled from the code."""
     parts = {"rules": rules_part, "opcodes": opcodes_part, "families": families_part, "layers": layers_part}
     text = (DOCS / name).read_text(encoding="utf-8")
     return re.sub(
@@ -284,7 +290,7 @@ def _filled(name: str) -> str:
 
 
 def layers_part() -> str:
-    """The rooms of evo/ as tests/test_architecture.py holds them."""
+    """The rooms of evo/ by layer, from tests/test_architecture.py."""
     tree = ast.parse((DOCS.parent / "tests" / "test_architecture.py").read_text(encoding="utf-8"))
     (layers,) = (
         ast.literal_eval(node.value)
@@ -298,13 +304,13 @@ def layers_part() -> str:
 
 
 def families_part() -> str:
-    """What `--operators` takes."""
+    """The operators that `--operators` takes."""
     rows = [f"| `{doc.name}` | {doc.sentence} |" for doc in operator_docs() if not doc.name.startswith("rules.")]
     return "\n".join(["| operator | does |", "|---|---|", *rows, ""])
 
 
 def rules_part() -> str:
-    """All rules by family, with what they brought on the kernels of data/rule_evidence.json and in the records."""
+    """All rules by family, with their evidence on the kernels of data/rule_evidence.json and in the records."""
     data = json.loads((DOCS / "data" / "rule_evidence.json").read_text(encoding="utf-8"))
     measured = {row.rule: row for row in rule_evidence(load_records(DOCS.parent)) if row.timing == "measured"}
     rows = []
@@ -335,7 +341,7 @@ def opcodes_part() -> str:
 
 
 def main() -> int:
-    """Write what differs."""
+    """Write the pages that differ."""
     for name, text in pages().items():
         path = DOCS / name
         if not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -200,8 +200,8 @@ def index_page() -> str:
     """The list of all commands."""
     rows = [f"| [`evo {name}`]({name}.md) | {_sentences(command)[0]} |" for name, command in commands().items()]
     intro = (
-        "`--root DIR` names the repository, `--version` prints the version. `evo --install-completion` adds Tab completion"
-        " of commands, tasks, cases, chips and operators. stdout is data, stderr is progress; every failure"
+        "`--root DIR` names the repository, `--version` prints the version. `evo --install-completion` adds Tab"
+        " completion of commands, tasks, cases, chips and operators. stdout is data, stderr is progress; every failure"
         " prints an `error:` line and a `hint:` line."
     )
     return "\n".join([NOTE, "# Commands", "", "| command | does |", "|---|---|", *rows, "", intro, "", EXITS])

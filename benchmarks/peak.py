@@ -11,7 +11,7 @@ from report import Clock, parser, required_gpu, run, say, table, write_json
 
 from evo.device.calibrate import calibrate
 from evo.device.remote_device import RemoteGpu
-from evo.device.timing_types import Rate
+from evo.results import Rate
 from evo.spec.chips import Chip, chip
 
 _SCALES = {

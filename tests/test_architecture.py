@@ -47,7 +47,7 @@ OWNERS = {
     "tree_sitter": ("cuda/source",),
     "tree_sitter_cuda": ("cuda/source",),
     "yaml": ("spec/yaml_fields",),
-    "msgspec": ("results/codec",),
+    "msgspec": ("results/codec", "results/schema"),
     "typer": ("cli",),
     "rich": ("cli",),
     "scipy": (),  # the tests hold the statistics of decide against it

@@ -8,85 +8,87 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import cast
+from typing import Annotated, Literal, TypeVar
 
 from evo.errors import HarnessFault
 from evo.files import cache_folder, write_atomic
-from evo.results import Json
+from evo.results import Rate, Timing
+from evo.results.codec import ALWAYS, Serializable, parse
 
-VERSION = 1
 _RATES = "rates"
 _FOLDER = "measured"  # of the user's cache
 
+M = TypeVar("M", "Calibration", "MeasuredBaseline")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One file: what was measured (`values`), on which chip, with which driver, when (ISO 8601, UTC)."""
+class CallTimes(Serializable):
+    """The times of one library call."""
 
-    kind: str
-    chip: str
-    driver: str
-    date: str
-    about: dict[str, str]
-    values: dict[str, Json]
+    warm: Timing  # with inputs and code in the caches
+    cold: Annotated[Timing | None, ALWAYS] = None  # with the L2 cache flushed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured(Serializable):
+    version: Literal[1] = 1  # of the file's format
+    kind: str  # what was measured
+    chip: str  # on which chip
+    driver: str  # with which driver
+    date: str  # when, ISO 8601 in UTC
+    about: Annotated[Mapping[str, str], ALWAYS] = field(default_factory=dict)  # what the device said of itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration(_Measured):
+    """The rates of a GPU."""
+
+    values: Annotated[Mapping[str, Rate], ALWAYS]  # by name
 
     def rates(self) -> dict[str, float]:
-        """The figures of a calibration by name, in SI units."""
-        found: dict[str, float] = {}
-        for name, figure in self.values.items():
-            value = figure.get("value") if isinstance(figure, dict) else None
-            if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
-                found[name] = float(value)
-        return found
-
-    def to_json(self) -> dict[str, Json]:
-        return {
-            "version": VERSION,
-            "kind": self.kind,
-            "chip": self.chip,
-            "driver": self.driver,
-            "date": self.date,
-            "about": dict[str, Json](self.about),
-            "values": self.values,
-        }
+        """The figures by name, in SI units."""
+        return {name: rate.value for name, rate in self.values.items() if rate.value > 0}
 
 
-def keep_rates(chip: str, about: Mapping[str, str], values: Mapping[str, Json], now: datetime) -> Path:
-    """Keep a calibration. Raises HarnessFault where the cache cannot be written."""
-    return _keep(_RATES, chip, about, values, now)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredBaseline(_Measured):
+    """The times of a task's library calls."""
+
+    values: Annotated[Mapping[str, Mapping[str, CallTimes]], ALWAYS]  # by case, then by library call
 
 
-def keep_baseline(task: str, chip: str, about: Mapping[str, str], values: Mapping[str, Json], now: datetime) -> Path:
-    """Keep a task's rivals as measured. Raises HarnessFault where the cache cannot be written."""
-    return _keep(f"baseline-{task}", chip, about, values, now)
+def keep_rates(chip: str, about: Mapping[str, str], values: Mapping[str, Rate], now: datetime) -> Path:
+    """Keep a calibration. Raises HarnessFault if the cache cannot be written."""
+    driver, date = about.get("driver", "unknown"), now.isoformat(timespec="seconds")
+    return _keep(Calibration(kind=_RATES, chip=chip, driver=driver, date=date, about=about, values=values))
 
 
-def latest_rates(chip: str) -> Measured | None:
+def keep_baseline(
+    task: str, chip: str, about: Mapping[str, str], values: Mapping[str, Mapping[str, CallTimes]], now: datetime
+) -> Path:
+    """Keep the times of a task's library calls. Raises HarnessFault if the cache cannot be written."""
+    driver, date = about.get("driver", "unknown"), now.isoformat(timespec="seconds")
+    kind = f"baseline-{task}"
+    return _keep(MeasuredBaseline(kind=kind, chip=chip, driver=driver, date=date, about=about, values=values))
+
+
+def latest_rates(chip: str) -> Calibration | None:
     """The latest calibration of a chip on this machine, of whichever driver."""
-    return _latest(_RATES, chip)
+    return _latest(Calibration, _RATES, chip)
 
 
-def latest_baseline(task: str, chip: str) -> Measured | None:
-    return _latest(f"baseline-{task}", chip)
+def latest_baseline(task: str, chip: str) -> MeasuredBaseline | None:
+    return _latest(MeasuredBaseline, f"baseline-{task}", chip)
 
 
-def _keep(kind: str, chip: str, about: Mapping[str, str], values: Mapping[str, Json], now: datetime) -> Path:
+def _keep(measured: Calibration | MeasuredBaseline) -> Path:
     where = cache_folder(_FOLDER)
     if where is None:
         raise HarnessFault("no folder to keep measurements in", hint="set EVO_CACHE to a folder")
-    driver = about.get("driver", "unknown")
-    path = where / chip / f"{kind}-{_word(driver)}.json"
-    measured = Measured(
-        kind=kind,
-        chip=chip,
-        driver=driver,
-        date=now.isoformat(timespec="seconds"),
-        about=dict(about),
-        values=dict(values),
-    )
+    path = where / measured.chip / f"{measured.kind}-{_word(measured.driver)}.json"
     text = json.dumps(measured.to_json(), indent=1, allow_nan=False)
     try:
         write_atomic(path, f"{text}\n".encode())
@@ -95,26 +97,20 @@ def _keep(kind: str, chip: str, about: Mapping[str, str], values: Mapping[str, J
     return path
 
 
-def _latest(kind: str, chip: str) -> Measured | None:
+def _latest(what: type[M], kind: str, chip: str) -> M | None:
     where = cache_folder(_FOLDER)
     if where is None or _word(chip) != chip:
         return None
-    found = [_read(path, kind, chip) for path in sorted((where / chip).glob(f"{kind}-*.json"))]
+    found = [_read(what, path, kind, chip) for path in sorted((where / chip).glob(f"{kind}-*.json"))]
     return max((measured for measured in found if measured is not None), key=lambda m: m.date, default=None)
 
 
-def _read(path: Path, kind: str, chip: str) -> Measured | None:
+def _read(what: type[M], path: Path, kind: str, chip: str) -> M | None:
     try:
-        data = json.loads(path.read_bytes())
-        if data["version"] != VERSION or data["kind"] != kind or data["chip"] != chip:
-            return None
-        about = {str(name): str(value) for name, value in data["about"].items()}
-        values = cast("dict[str, Json]", dict(data["values"]))
-        return Measured(
-            kind=kind, chip=chip, driver=str(data["driver"]), date=str(data["date"]), about=about, values=values
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        measured = what.from_json(parse(path.read_bytes()))
+    except (OSError, ValueError, RecursionError):
         return None
+    return measured if (measured.kind, measured.chip) == (kind, chip) else None
 
 
 def _word(text: str) -> str:

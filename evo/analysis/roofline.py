@@ -9,12 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from evo.errors import SyntaxInvalid
-from evo.results import Json, drop_absent
+from evo.results.codec import ALWAYS, NONEMPTY, Digits, Serializable, Whole
 from evo.spec.chips import Chip
 from evo.spec.expr import ceil_div
 from evo.spec.task import Case, Task
+
+Short = Annotated[float, Digits(6)]
+Count = Annotated[float, Whole()]
 
 _NARROW = {"float8_e4m3", "float8_e5m2"}
 _HALF = {"float16", "bfloat16"}
@@ -40,84 +44,42 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TileLimits:
-    """One tile configuration: its traffic in bytes, its floors, and the share of SMs that the grid keeps busy."""
+class TileLimits(Serializable):
+    """One tile configuration: its traffic, its floors, and how busy it keeps the chip."""
 
-    tile: dict[str, int]
-    blocks: int | None = None
-    busy: float | None = None  # blocks / (SMs x blocks of the busiest SM)
-    bytes_l2: int | None = None
-    bytes_shared: int | None = None
-    floors_us: dict[str, float] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "tile": dict(self.tile),
-                "blocks": self.blocks,
-                "busy": _short(self.busy),
-                "bytes_l2": self.bytes_l2,
-                "bytes_shared": self.bytes_shared,
-                "floors_us": _rounded(self.floors_us),
-            }
-        )
+    tile: Annotated[dict[str, int], ALWAYS]  # the tile's sizes by name
+    blocks: int | None = None  # of the launch
+    busy: Short | None = None  # blocks / (SMs x blocks of the busiest SM)
+    bytes_l2: int | None = None  # read from L2
+    bytes_shared: int | None = None  # read from shared memory
+    floors_us: Annotated[dict[str, Short], ALWAYS] = field(default_factory=dict)  # by resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseLimits:
-    """The limits of one case on one chip.
+class CaseLimits(Serializable):
+    """The limits of one case on one chip."""
 
-    floors_us: of the whole chip, and of the first tile configuration (l2, shared, wave_quantum). floor_us: the largest
-    of those that hold for every implementation with inputs in L2. limiter: which one that is; limiter_cold: which one
-    where inputs come from DRAM.
-    """
-
-    name: str
-    flop: float | None  # None where the task does not state it: then bytes alone bind
-    mac: float | None
-    exp: float | None
-    bytes_compulsory: int
-    bytes_materialised: int | None
-    intensity: float | None  # FLOP per compulsory byte
-    ridge: float | None  # FLOP per byte where both bind
-    floors_us: dict[str, float]
-    estimated: tuple[str, ...]
-    limiter: str
-    limiter_cold: str
-    floor_us: float
-    floor_cold_us: float
-    tiles: tuple[TileLimits, ...] = ()
-    target_us: float | None = None
-    target_cold_us: float | None = None
-    target_says: str = ""
-    calibrated_floors_us: dict[str, float] = field(default_factory=dict)
-    calibrated_limiter: str = ""
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "name": self.name,
-                "flop": _whole(self.flop),
-                "mac": _whole(self.mac),
-                "exp": _whole(self.exp),
-                "bytes_compulsory": self.bytes_compulsory,
-                "bytes_materialised": self.bytes_materialised,
-                "intensity_flop_per_byte": _short(self.intensity),
-                "ridge_flop_per_byte": _short(self.ridge),
-                "floors_us": _rounded(self.floors_us),
-                "estimated": list[Json](self.estimated),
-                "limiter": self.limiter,
-                "limiter_cold": self.limiter_cold,
-                "floor_us": _short(self.floor_us),
-                "floor_cold_us": _short(self.floor_cold_us),
-                "tiles": [tile.to_json() for tile in self.tiles],
-                "target_us": _short(self.target_us),
-                "target_cold_us": _short(self.target_cold_us),
-                "target": self.target_says or None,
-                "calibrated_floors_us": _rounded(self.calibrated_floors_us) if self.calibrated_floors_us else None,
-                "calibrated_limiter": self.calibrated_limiter or None,
-            }
-        )
+    name: str  # the case
+    flop: Count | None = None  # absent if the task does not state it: then bytes alone bind
+    mac: Count | None = None  # multiply-adds
+    exp: Count | None = None  # exponentials
+    bytes_compulsory: int  # every tensor once
+    bytes_materialised: int | None = None  # with the intermediate results that a sequence of library calls would store
+    intensity_flop_per_byte: Short | None = None  # FLOP per compulsory byte
+    ridge_flop_per_byte: Short | None = None  # FLOP per byte at which both bind
+    # of the whole chip by resource, and of the first tile configuration (l2, shared, wave_quantum)
+    floors_us: Annotated[dict[str, Short], ALWAYS]
+    estimated: Annotated[tuple[str, ...], ALWAYS]  # the floors that rest on a rate that no source states
+    limiter: str  # the resource that binds with inputs in L2
+    limiter_cold: str  # the resource that binds with inputs in DRAM
+    floor_us: Short  # the largest floor that holds for every implementation with inputs in L2
+    floor_cold_us: Short  # the same with inputs in DRAM
+    tiles: Annotated[tuple[TileLimits, ...], ALWAYS] = ()  # the task's tile configurations
+    target_us: Short | None = None  # the time that the case is to reach
+    target_cold_us: Short | None = None  # the same with inputs in DRAM
+    target: Annotated[str, NONEMPTY] = ""  # where the target comes from
+    calibrated_floors_us: dict[str, Short] = field(default_factory=dict)  # by rates measured on this machine
+    calibrated_limiter: Annotated[str, NONEMPTY] = ""  # the resource that binds by those rates
 
 
 def limits(
@@ -152,8 +114,8 @@ def limits(
         exp=work.get("exp"),
         bytes_compulsory=bytes_compulsory,
         bytes_materialised=_materialised(task, case),
-        intensity=flop / bytes_compulsory if flop is not None and bytes_compulsory else None,
-        ridge=peak / dram if flop is not None and peak and dram else None,
+        intensity_flop_per_byte=flop / bytes_compulsory if flop is not None and bytes_compulsory else None,
+        ridge_flop_per_byte=peak / dram if flop is not None and peak and dram else None,
         floors_us=floors,
         estimated=tuple(sorted(rates.estimated & floors.keys())),
         limiter=limiter,
@@ -163,7 +125,7 @@ def limits(
         tiles=tiles,
         target_us=target,
         target_cold_us=floor_cold / share if share and floor_cold else None,
-        target_says=says,
+        target=says,
         calibrated_floors_us=calibrated,
         calibrated_limiter=max(by_rates, key=lambda name: by_rates[name], default=""),
     )
@@ -350,15 +312,3 @@ def _target(task: Task, case: Case, chip: Chip, floor_us: float, efficiency: flo
     if share is None or floor_us <= 0:
         return None, ""
     return floor_us / share, f"floor / {share:g}"
-
-
-def _short(value: float | None) -> float | None:
-    return float(f"{value:.6g}") if value is not None else None
-
-
-def _whole(value: float | None) -> Json:
-    return int(value) if value is not None and value == int(value) else value
-
-
-def _rounded(values: Mapping[str, float]) -> dict[str, Json]:
-    return {name: _short(value) for name, value in values.items()}

@@ -13,7 +13,6 @@ from evo.cli.options import AsJson, DeviceWord, Seed
 from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say, stage
 from evo.errors import DeviceMissing, HarnessFault
-from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.evaluate.library_baselines import CaseBaseline, Rival
@@ -58,22 +57,16 @@ def baseline(
             stage(f"rivals of {subject.name} at {one.name}")
             found.append(measured(gpu, reference, one, seed=seed))
         stage("")
-    values: dict[str, Json] = {one.case: one.kept() for one in found}
+    values = {one.name: one.kept() for one in found}
     try:
         keep_baseline(subject.name, about["chip"], about, values, datetime.now(UTC))
     except HarnessFault as problem:  # the figures are here; only `evo limits` will not know of them
         say(f"not kept for `evo limits`: {problem.message}")
     if json:
-        cases_json: list[Json] = [one.to_json() for one in found]
-        out_json(
-            {
-                "task": subject.name,
-                "device": str(name),
-                "chip": about["chip"],
-                "about": dict(about),
-                "cases": cases_json,
-            }
-        )
+        from evo.cli.analysis_outputs import BaselineOutput
+
+        shown = BaselineOutput(task=subject.name, device=str(name), chip=about["chip"], about=about, cases=tuple(found))
+        out_json(shown.to_json())
     else:
         show(subject.name, about, found)
     return 0
@@ -89,13 +82,13 @@ def show(task: str, about: dict[str, str], found: list[CaseBaseline]) -> None:
 
 
 def _row(one: CaseBaseline, rival: Rival) -> list[str]:
-    if rival.refused is not None:
-        return [one.case, rival.name, "", "", "", "", "", "", f"refused: {plain(rival.refused)}"]
+    if rival.reason is not None:
+        return [one.name, rival.name, "", "", "", "", "", "", f"refused: {plain(rival.reason)}"]
     verdict = paint("the one to beat", "green") if rival is one.to_beat else ""
     if rival.within_tolerance is False:
         verdict = paint("not within the task's tolerance", "red")
     return [
-        one.case,
+        one.name,
         rival.name,
         microseconds(rival.warm.p50_us) if rival.warm else "",
         microseconds(rival.warm.p90_us) if rival.warm else "",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,10 @@ from evo.cli.chips import GpuWord, choose_chip
 from evo.cli.options import AsJson
 from evo.cli.session import choose_task, read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
-from evo.results import Json
 
 if TYPE_CHECKING:
-    from evo.analysis.tiles import Candidate, Checked, Derivation
+    from evo.analysis.tiles import Candidate, Checked, Derivation, Rung
+    from evo.cli.analysis_outputs import CheckedLayout, DeriveOutput
     from evo.cli.session import Session
     from evo.report.tile_derivation import Compiled
     from evo.spec.chips import Chip
@@ -64,7 +64,7 @@ def derive(
     if explain:
         out(_document(root, subject, chip, found, reports).rstrip("\n"))
     elif json:
-        out_json(derive_json(found, reports))
+        out_json(derive_output(found, reports).to_json())
     else:
         show(found, chip, reports, every=every)
     return 0
@@ -103,70 +103,23 @@ class _Compiler:
         return {rung.name: self.reports[rung.name] for rung in found.rungs if rung.name in self.reports}
 
 
-def derive_json(found: Derivation, reports: dict[str, Compiled]) -> dict[str, Json]:
-    """The shape of `evo derive --json`."""
+def derive_output(found: Derivation, reports: dict[str, Compiled]) -> DeriveOutput:
+    from evo.cli import analysis_outputs as outputs
     from evo.report.tile_derivation import predictions
+    from evo.results.codec import copied
 
-    rungs: list[Json] = []
-    for rung in found.rungs:
-        shape: dict[str, Json] = {"rung": rung.name, "knobs": dict[str, Json](rung.knobs)}
-        if (report := reports.get(rung.name)) is not None:
-            shape["compiled"] = {"registers": report.registers, "spill_bytes": report.spill_bytes}
-        shape["refused"] = [{"knobs": dict[str, Json](one.tile), "reason": one.reason} for one in rung.refused]
-        rungs.append(shape)
-    return {
-        "task": found.task,
-        "chip": found.chip,
-        "case": found.case,
-        "chosen": candidate_json(found.chosen),
-        "predicted": dict[str, Json](predictions(found)),
-        "knobs": {name: dict[str, Json](values) for name, values in found.knobs.items()},
-        "rungs": rungs,
-        "unmatched": [{"rung": name, "reason": reason} for name, reason in found.unmatched],
-        "candidates": [candidate_json(one) for one in found.candidates],
-        "rejected": [{"tile": dict[str, Json](one.tile), "reason": one.reason} for one in found.rejected],
-        "estimated": list[Json](found.estimated),
-        "limits": found.limits.to_json(),
-    }
+    def rung(one: Rung) -> outputs.DerivedRung:
+        report = reports.get(one.name)
+        compiled = copied(outputs.CompiledRung, report) if report is not None else None
+        refused = tuple(outputs.RefusedKnobs(knobs=other.tile, reason=other.reason) for other in one.refused)
+        return outputs.DerivedRung(rung=one.name, knobs=one.knobs, compiled=compiled, refused=refused)
 
-
-def candidate_json(one: Candidate) -> dict[str, Json]:
-    from evo.results import drop_absent
-
-    layouts: list[Json] = [
-        {
-            "name": part.name,
-            "copies": part.copies,
-            "rows": part.layout.rows,
-            "cols": part.layout.cols,
-            "layout": part.layout.how,
-            "bytes": part.layout.size_bytes,
-            "distinct_addresses": part.proof.distinct,
-            "misaligned_chunks": part.proof.misaligned,
-            "conflict_ways": dict[str, Json](part.proof.ways),
-            "instead_of": [{"layout": how, "reason": why} for how, why in part.instead_of],
-        }
-        for part in one.placed
-    ]
-    return drop_absent(
-        {
-            "tile": dict[str, Json](one.tile),
-            "threads": one.threads,
-            "blocks": one.blocks,
-            "busy": round(one.busy, 6),
-            "registers_estimated": one.registers,
-            "shared_bytes": one.shared_bytes,
-            "resident_blocks": one.resident,
-            "occupancy": round(one.occupancy, 6),
-            "vector_bytes": one.vector_bytes,
-            "steps": one.steps,
-            "mma": one.mma,
-            "l2_bytes": one.bytes_l2,
-            "shared_bytes_read": one.bytes_shared,
-            "modelled_us": round(one.modelled_us, 4),
-            "terms_us": {name: round(us, 4) for name, us in one.terms_us.items()},
-            "layouts": layouts,
-        }
+    return copied(
+        outputs.DeriveOutput,
+        found,
+        predicted=predictions(found),
+        rungs=tuple(rung(one) for one in found.rungs),
+        unmatched=tuple(outputs.UnmatchedRung(rung=name, reason=reason) for name, reason in found.unmatched),
     )
 
 
@@ -209,14 +162,14 @@ def _show_layouts(best: Candidate) -> None:
     rows = []
     for part in best.placed:
         ways = ", ".join(f"{read} {count}-way" for read, count in part.proof.ways.items())
-        size = f"{part.copies} x {part.layout.rows} x {part.layout.cols}"
+        size = f"{part.copies} x {part.rows} x {part.cols}"
         found = part.proof
         proof = f"{found.distinct:,} of {found.elements:,} distinct, {found.misaligned} of {found.chunks} misaligned"
-        rows.append([part.name, size, part.layout.how, proof, ways])
+        rows.append([part.name, size, part.layout, proof, ways])
     out_table(["tile", "copies x rows x cols", "layout", "proved over all addresses", "bank conflicts"], rows)
     for part in best.placed:
-        for how, why in part.instead_of:
-            out(paint(f"  {part.name}: not {how}: {why}", "dim"))
+        for other in part.instead_of:
+            out(paint(f"  {part.name}: not {other.layout}: {other.reason}", "dim"))
 
 
 def _show_rejected(found: Derivation, every: bool) -> None:
@@ -272,11 +225,13 @@ def _check_file(session: Session, file: Path, task: str | None, gpu: str | None,
     refused = prepared.reason.split("\n")[0] if isinstance(prepared, Failed) else None
     wrong = refused is not None or any(one.proof.faults for one in found)
     if json:
-        shape: dict[str, Json] = {"file": str(subject.path), "chip": chip.slug, "case": chosen.name, "sound": not wrong}
-        shape["layouts"] = [checked_json(one) for one in found]
-        if refused is not None:
-            shape["refused"] = refused
-        out_json(shape)
+        from evo.cli.analysis_outputs import LayoutsOutput
+
+        layouts = tuple(_checked(one) for one in found)
+        shown = LayoutsOutput(
+            file=str(subject.path), chip=chip.slug, case=chosen.name, sound=not wrong, layouts=layouts, refused=refused
+        )
+        out_json(shown.to_json())
         return FAILED if wrong else 0
     _show_checked(subject.path, found)
     if refused is not None:
@@ -297,24 +252,11 @@ def _show_checked(path: Path, found: tuple[Checked, ...]) -> None:
             out(f"  {problem}")
 
 
-def checked_json(one: Checked) -> dict[str, Json]:
-    proof = one.proof
-    return {
-        "name": one.layout.name,
-        "line": one.line,
-        "layout": one.layout.how,
-        "rows": one.layout.rows,
-        "cols": one.layout.cols,
-        "elements": proof.elements,
-        "distinct": proof.distinct,
-        "lost": proof.lost,
-        "out_of_bounds": proof.out_of_bounds,
-        "largest_offset": proof.largest_offset,
-        "allocated": proof.allocated,
-        "chunks": proof.chunks,
-        "misaligned": proof.misaligned,
-        "first_misaligned": [f"{address:#x}" for address in proof.first_misaligned[:8]],
-        "conflict_ways": dict[str, Json](proof.ways),
-        "faults": list[Json](proof.faults),
-        "slow": list[Json](proof.slow),
-    }
+def _checked(one: Checked) -> CheckedLayout:
+    from evo.cli.analysis_outputs import CheckedLayout
+    from evo.results.codec import copied
+
+    misaligned = tuple(f"{address:#x}" for address in one.proof.first_misaligned[:8])
+    known: dict[str, Any] = {"layout": one.layout.how, "allocated": one.proof.allocated}
+    known |= {"first_misaligned": misaligned, "conflict_ways": one.proof.ways}
+    return copied(CheckedLayout, one.layout, one.proof, one, **known)

@@ -13,7 +13,6 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.cli.examine import Finding
-    from evo.results import Json
 
 _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 
@@ -39,8 +38,11 @@ def doctor(
     findings = examine(session_of(context))
     works = all(finding.state != "missing" for finding in findings if finding.needed)
     if json:
-        rows: list[Json] = [finding.to_json() for finding in findings]
-        out_json({"simulator_works": works, "gpu_works": _state(findings, "gpu launch") == "ok", "findings": rows})
+        from evo.cli.analysis_outputs import DoctorOutput
+
+        gpu_works = _state(findings, "gpu launch") == "ok"
+        shown = DoctorOutput(simulator_works=works, gpu_works=gpu_works, findings=tuple(findings))
+        out_json(shown.to_json())
     else:
         _show(findings, works)
     return 0 if works else 5

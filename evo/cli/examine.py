@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from evo.cli.session import Session
 from evo.errors import CandidateFailed, EvoError, HarnessFault
+from evo.results.codec import Serializable
 
 if TYPE_CHECKING:
     from evo.cuda.compile import Binary
-    from evo.results import Json
 
 _CUDA12 = "the driver is older than CUDA 13: pip uninstall -y cupy-cuda13x, then pip install 'evo-kernels[cu12]'"
 _DISASSEMBLER = "nvidia-cuda-nvdisasm"
@@ -37,20 +37,14 @@ extern "C" __global__ void doctor(float* out) { out[threadIdx.x] = 2.0f * thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """state: `ok`, `warn` (evo works, with less) or `missing`. `needed`: the simulator does not work without it."""
+class Finding(Serializable):
+    """One thing that was looked for."""
 
-    name: str
-    state: str
-    found: str
-    to_do: str | None = None
-    needed: bool = False
-
-    def to_json(self) -> dict[str, Json]:
-        shape: dict[str, Json] = {"name": self.name, "state": self.state, "found": self.found, "needed": self.needed}
-        if self.to_do is not None:
-            shape["to_do"] = self.to_do
-        return shape
+    name: str  # what was looked for
+    state: str  # `ok`, `warn` (evo works, with less) or `missing`
+    found: str  # what was found
+    needed: bool = False  # whether the simulator does not work without it
+    to_do: str | None = None  # what to do about it
 
 
 def examine(session: Session) -> list[Finding]:

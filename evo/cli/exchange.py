@@ -205,7 +205,7 @@ def _kernelbench(
             continue
         cases = ", ".join(answer.cases or ())
         out(f"{paint('imported', 'green')}  {answer.file.name} -> kernels/{answer.name}: {cases}")
-        for note in answer.notes:
+        for note in answer.notes or ():
             out(f"          {note}")
     if last and not json:
         next_steps(last)

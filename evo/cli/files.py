@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,7 +26,6 @@ from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.cli.outputs import CheckOutput
     from evo.device import Program, RunResult
     from evo.evaluate.pipeline import Workbench
     from evo.evaluate.profile import HotLine, KernelProfile
@@ -70,9 +68,11 @@ def check(
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
         kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
     if json:
+        from evo.cli.outputs import CheckOutput
+
         by_line = found[1].counters_by_line if found else {}
         events = {str(line): dict(events) for line, events in by_line.items()}
-        out_json(_check_output(subject, evaluation, events if counted is not None else None).to_json())
+        out_json(CheckOutput.of(evaluation, subject, events if counted is not None else None).to_json())
         return 0 if evaluation.status.passed else FAILED
     views.show_check(evaluation, subject.path)
     if counted is not None and kernels:
@@ -110,8 +110,7 @@ def bench(
     if json:
         from evo.cli.outputs import BenchOutput
 
-        task_name, variant = subject.task.name, subject.variant.id
-        out_json(BenchOutput.of(evaluation, task=task_name, variant=variant, l2_persist=persisting).to_json())
+        out_json(BenchOutput.of(evaluation, subject, l2_persist=persisting).to_json())
     else:
         views.show_bench(evaluation, subject.path)
         views.show_persisting(evaluation.bench, persisting)
@@ -143,10 +142,10 @@ def attempt(
         finally:
             stage("")
     if json:
-        from evo.cli.outputs import BenchOutput
+        from evo.cli.outputs import BenchOutput, CheckOutput
 
-        task_name, variant, gate = subject.task.name, subject.variant.id, _check_output(subject, evaluation)
-        out_json(BenchOutput.of(evaluation, task=task_name, variant=variant, check=gate).to_json())
+        check = CheckOutput.of(evaluation, subject)
+        out_json(BenchOutput.of(evaluation, subject, check=check).to_json())
     else:
         views.show_check(evaluation, subject.path)
         views.show_bench(evaluation, subject.path, headed=False)
@@ -250,13 +249,3 @@ def _hottest(
     program, result = found
     kernels = kernel_profiles(program, workbench.chip, result.launches)
     return kernels, hot_lines(kernels, result.launches, subject.variant.text, workbench.chip)
-
-
-def _check_output(
-    subject: Subject, evaluation: Evaluation, counters_by_line: Mapping[str, Mapping[str, int]] | None = None
-) -> CheckOutput:
-    from evo.cli.outputs import CheckOutput
-
-    return CheckOutput.of(
-        evaluation, task=subject.task.name, variant=subject.variant.id, counters_by_line=counters_by_line
-    )

@@ -100,8 +100,9 @@ def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
     commit = commits_of(root).get(record.trial)
     if json:
         from evo.cli.outputs import ShownRecord
+        from evo.results.codec import copied
 
-        out_json(ShownRecord.of(record, commit).to_json())
+        out_json(copied(ShownRecord, record, commit=commit).to_json())
     else:
         show_record(record, commit)
         out()

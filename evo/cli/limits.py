@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,11 +15,11 @@ from evo.cli.options import AsJson
 from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
 from evo.errors import HarnessFault, UsageError
-from evo.results import Json
 
 if TYPE_CHECKING:
-    from evo.analysis.calibration import Measured
+    from evo.analysis.calibration import Calibration
     from evo.analysis.roofline import CaseLimits
+    from evo.cli.analysis_outputs import LimitsOutput, MeasuredTime
     from evo.spec.chips import Chip
     from evo.spec.task import Task
 
@@ -40,21 +40,22 @@ class Taken:
     cold_us: float | None = None
     clock_mhz: float | None = None
 
-    def to_json(self, limits: CaseLimits, chip: Chip) -> dict[str, Json]:
-        shape: dict[str, Json] = {"name": self.what, "p50_us": self.p50_us}
-        if self.cold_us is not None:
-            shape["cold_p50_us"] = self.cold_us
-        if limits.flop:
-            shape["tflop_per_s"] = round(limits.flop / self.p50_us * 1e-6, 4)
-        if limits.floor_us:
-            shape["floor_fraction"] = round(limits.floor_us / self.p50_us, 4)
-        if self.clock_mhz is not None:
-            shape["sm_clock_mhz"] = self.clock_mhz
-            scaled = scaled_floor(limits, chip, self.clock_mhz)
-            if scaled is not None:
-                shape["scaled_floor_us"] = round(scaled, 4)
-                shape["scaled_floor_fraction"] = round(scaled / self.p50_us, 4)
-        return shape
+    def beside(self, limits: CaseLimits, chip: Chip) -> MeasuredTime:
+        """The time beside the case's floor."""
+        from evo.cli.analysis_outputs import MeasuredTime
+
+        clock = self.clock_mhz
+        scaled = scaled_floor(limits, chip, clock) if clock is not None else None
+        return MeasuredTime(
+            name=self.what,
+            p50_us=self.p50_us,
+            cold_p50_us=self.cold_us,
+            tflop_per_s=limits.flop / self.p50_us * 1e-6 if limits.flop else None,
+            floor_fraction=limits.floor_us / self.p50_us if limits.floor_us else None,
+            sm_clock_mhz=clock,
+            scaled_floor_us=scaled,
+            scaled_floor_fraction=scaled / self.p50_us if scaled is not None else None,
+        )
 
 
 def limits(
@@ -93,29 +94,24 @@ def limits(
     if plot is not None:
         _draw(plot, subject, chip, found, taken)
     if json:
-        out_json(limits_json(subject, chip, found, taken, rates))
+        out_json(limits_output(subject, chip, found, taken, rates).to_json())
     else:
         show(subject, chip, found, taken, rates)
     return 0
 
 
-def limits_json(
-    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Measured | None
-) -> dict[str, Json]:
-    """The shape of `evo limits --json`."""
-    cases: list[Json] = [
-        {**one.to_json(), "measured": list[Json](t.to_json(one, chip) for t in taken.get(one.name, []))}
-        for one in found
-    ]
-    shape: dict[str, Json] = {"task": task.name, "chip": chip.slug, "name": chip.name, "cases": cases}
-    shape["clock_hz"] = chip.rates.get("tensor_clock_hz", chip.clock_hz)
-    for name, peak in (("tensor", chip.peak_tensor_flop_per_s), ("fp32", chip.peak_fp32_flop_per_s)):
-        if peak is not None:
-            shape[f"peak_{name}_flop_per_s"] = peak
-    shape["sources"] = dict[str, Json](chip.sources)
-    if rates is not None:
-        shape["calibration"] = rates.to_json()
-    return shape
+def limits_output(
+    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Calibration | None
+) -> LimitsOutput:
+    from evo.cli.analysis_outputs import LimitedCase, LimitsOutput
+    from evo.results.codec import copied
+
+    def case(one: CaseLimits) -> LimitedCase:
+        return copied(LimitedCase, one, measured=tuple(time.beside(one, chip) for time in taken.get(one.name, [])))
+
+    clock_hz = chip.rates.get("tensor_clock_hz", chip.clock_hz)
+    cases = tuple(case(one) for one in found)
+    return copied(LimitsOutput, chip, task=task.name, chip=chip.slug, cases=cases, clock_hz=clock_hz, calibration=rates)
 
 
 def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]:
@@ -149,11 +145,9 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
     baseline = latest_baseline(task.name, chip.slug)
     values = baseline.values if baseline is not None else {}
     for name, rivals in values.items():
-        for rival, timed in rivals.items() if isinstance(rivals, dict) else ():
-            warm = timed.get("warm") if isinstance(timed, dict) else None
-            if isinstance(warm, dict):
-                rival_us = cast("float", warm["p50_us"])
-                found.setdefault(name, []).append(Taken(what=f"rival {rival}", p50_us=rival_us))
+        found.setdefault(name, []).extend(
+            Taken(what=f"rival {rival}", p50_us=timed.warm.p50_us) for rival, timed in rivals.items()
+        )
     return found
 
 
@@ -178,7 +172,7 @@ def scaled_floor(limits: CaseLimits, chip: Chip, clock_mhz: float) -> float | No
 
 
 def show(
-    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Measured | None
+    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Calibration | None
 ) -> None:
     """Four tables: work, floors, tiles, what was measured."""
     out(f"{paint(task.name, 'bold')} on {chip.name} ({chip.slug}): {', '.join(_peaks(chip))}")
@@ -217,8 +211,8 @@ def _show_work(found: Sequence[CaseLimits]) -> None:
     head = ["case", ">FLOP", ">MAC", ">exp", ">bytes compulsory", ">materialised", ">FLOP/B", ">ridge"]
     out_table(head, [[
         one.name, _count(one.flop), _count(one.mac), _count(one.exp), _count(one.bytes_compulsory),
-        _count(one.bytes_materialised), f"{one.intensity:.4g}" if one.intensity is not None else "",
-        f"{one.ridge:.0f}" if one.ridge else "",
+        _count(one.bytes_materialised), _short(one.intensity_flop_per_byte),
+        f"{one.ridge_flop_per_byte:.0f}" if one.ridge_flop_per_byte else "",
     ] for one in found])  # fmt: skip
     if all(one.flop is None for one in found):
         out(paint("the task states no FLOP (`work.flop` in task.yaml): floors are of its bytes alone", "dim"))
@@ -240,7 +234,7 @@ def _show_floors(found: Sequence[CaseLimits]) -> None:
         cells = [_floor(one, name) for name in shown]
         target = microseconds(one.target_us) if one.target_us is not None else ""
         cold = microseconds(one.target_cold_us) if one.target_cold_us is not None else ""
-        rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), target, cold, one.target_says])
+        rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), target, cold, one.target])
     out_table(head, rows)
 
 
@@ -260,7 +254,7 @@ def _show_tiles(found: Sequence[CaseLimits]) -> None:
     out_table(head, rows)
 
 
-def _show_calibrated(found: Sequence[CaseLimits], rates: Measured) -> None:
+def _show_calibrated(found: Sequence[CaseLimits], rates: Calibration) -> None:
     shown = [*(name for name in _FLOORS), "l2", "shared", "wave_quantum"]
     shown = [name for name in shown if any(name in one.calibrated_floors_us for one in found)]
     head = ["by measured rates, µs", *(f">{_word(name)}" for name in shown), "binds"]
@@ -299,7 +293,7 @@ def _draw(path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken
     from evo import report
 
     points = [
-        report.Taken(case=one.name, what=name, role=role, us=time.p50_us)
+        report.Taken(case=one.name, what=name, role=role, p50_us=time.p50_us)
         for one in found
         for time in taken.get(one.name, [])
         for role, _, name in [time.what.partition(" ")]
@@ -326,6 +320,10 @@ def _marked(one: CaseLimits, floors: dict[str, float], name: str, *, measured: b
     if name == "dram_warm" and value == 0:
         return "in L2"
     return ("~" if name in one.estimated and not measured else "") + microseconds(value)
+
+
+def _short(value: float | None) -> str:
+    return f"{value:.4g}" if value is not None else ""
 
 
 def _count(value: float | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -43,7 +43,7 @@ def operators(
     if not docs:
         raise UsageError(f"no operator or rule {name!r}", hint="`evo operators` lists them all")
     if json:
-        out_json([asdict(doc) for doc in docs])
+        out_json([doc.to_json() for doc in docs])
         return 0
     for doc in docs:
         out(paint(doc.name, "bold"))

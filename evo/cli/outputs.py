@@ -3,232 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Annotated, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
 
+from evo.cli.session import Subject
 from evo.records.trials import Kind, Record
 from evo.results import CaseBench, CaseCheck, Check, Decision, Evaluation, Fault, Gain, SanitizerReport, Status
-from evo.results.codec import ALWAYS, Seconds, Serializable
+from evo.results.codec import ALWAYS, Seconds, Serializable, copied
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckOutput(Serializable):
-    """`evo check --json`: the gate's verdict.
+    """`evo check --json`: the gate's verdict."""
 
-    variant: the variant's id.
-    task: its task.
-    device: where it was checked.
-    arch: what was compiled for.
-    status: how far it got.
-    reason: why it got no further; null if it passed.
-    unseen: why the look at the timed sizes could not see all of them.
-    seed: what the inputs were drawn with.
-    cases: one row per case that was checked.
-    faults: what was seen while it executed.
-    counters: the simulator's totals over the cases, if it ran.
-    sanitizer: what compute-sanitizer said, if it was asked.
-    counters_by_line: with --counters, events by source line.
-    """
-
-    variant: str
-    task: str
-    device: str
-    arch: str
-    status: Status
-    reason: Annotated[str | None, ALWAYS] = None
-    unseen: str | None = None
-    seed: int | None = None
-    cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()
-    faults: Annotated[tuple[Fault, ...], ALWAYS] = ()
+    variant: str  # the variant's id
+    task: str  # its task
+    device: str  # where it was checked
+    arch: str  # what was compiled for
+    status: Status  # how far it got
+    reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
+    unseen: str | None = None  # why the look at the timed sizes could not see all of them
+    seed: int | None = None  # what the inputs were drawn with
+    cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
+    faults: Annotated[tuple[Fault, ...], ALWAYS] = ()  # what was seen while it executed
+    # the simulator's totals over the cases, if it ran
     counters: Annotated[Mapping[str, int], ALWAYS] = field(default_factory=dict)
-    sanitizer: SanitizerReport | None = None
-    counters_by_line: Mapping[str, Mapping[str, int]] | None = None
+    sanitizer: SanitizerReport | None = None  # what compute-sanitizer said, if it was asked
+    counters_by_line: Mapping[str, Mapping[str, int]] | None = None  # with --counters, events by source line
 
     @classmethod
     def of(
-        cls,
-        evaluation: Evaluation,
-        *,
-        task: str,
-        variant: str,
-        counters_by_line: Mapping[str, Mapping[str, int]] | None = None,
+        cls, evaluation: Evaluation, subject: Subject, counters_by_line: Mapping[str, Mapping[str, int]] | None = None
     ) -> CheckOutput:
-        """variant: the id to give if the evaluation has none."""
         check = evaluation.check or Check(status=evaluation.status)
-        return cls(
-            variant=evaluation.variant or variant,
-            task=task,
-            device=evaluation.environment.device,
-            arch=evaluation.environment.arch,
-            status=evaluation.status,
-            reason=evaluation.reason,
-            unseen=check.unseen,
-            seed=check.seed,
-            cases=check.cases,
-            faults=check.faults,
-            counters=check.counters,
-            sanitizer=check.sanitizer,
-            counters_by_line=counters_by_line,
-        )
+        given = {**_known(evaluation, subject), "status": evaluation.status, "reason": evaluation.reason}
+        return copied(cls, check, evaluation.environment, **given, counters_by_line=counters_by_line)
+
+
+def _known(evaluation: Evaluation, subject: Subject) -> dict[str, Any]:
+    """A text that no variant could be read from has no id in its evaluation."""
+    return {"variant": evaluation.variant or subject.variant.id, "task": subject.task.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOutput(Serializable):
-    """`evo bench --json` and `evo try --json`: times, and the decision if there was something to compare with.
+    """`evo bench --json` and `evo try --json`: times, and the decision if there was something to compare with."""
 
-    variant: the variant's id.
-    task: its task.
-    device: where it was timed.
-    arch: what was compiled for.
-    status: how far it got.
-    reason: why it got no further; null if it passed.
-    timing: `measured` or `modelled`, of all times in it.
-    cases: one row per case that was timed.
-    decision: keep or not.
-    gain: over what it was compared with.
-    l2_persist: with --l2-persist, times with the inputs kept in L2.
-    check: what the gate saw, from `evo try`.
-    """
-
-    variant: str
-    task: str
-    device: str
-    arch: str
-    status: Status
-    reason: Annotated[str | None, ALWAYS] = None
-    timing: Literal["measured", "modelled"]
-    cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()
-    decision: Decision | None = None
-    gain: Gain | None = None
-    l2_persist: tuple[CaseBench, ...] = ()
-    check: CheckOutput | None = None
+    variant: str  # the variant's id
+    task: str  # its task
+    device: str  # where it was timed
+    arch: str  # what was compiled for
+    status: Status  # how far it got
+    reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
+    timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
+    cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()  # one row per case that was timed
+    decision: Decision | None = None  # keep or not
+    gain: Gain | None = None  # over what it was compared with
+    l2_persist: tuple[CaseBench, ...] = ()  # with --l2-persist, times with the inputs kept in L2
+    check: CheckOutput | None = None  # what the gate saw, from `evo try`
 
     @classmethod
     def of(
         cls,
         evaluation: Evaluation,
+        subject: Subject,
         *,
-        task: str,
-        variant: str,
         l2_persist: tuple[CaseBench, ...] = (),
         check: CheckOutput | None = None,
     ) -> BenchOutput:
-        """variant: the id to give if the evaluation has none."""
-        return cls(
-            variant=evaluation.variant or variant,
-            task=task,
-            device=evaluation.environment.device,
-            arch=evaluation.environment.arch,
-            status=evaluation.status,
-            reason=evaluation.reason,
-            timing=evaluation.environment.timing,
-            cases=evaluation.bench,
-            decision=evaluation.decision,
-            gain=evaluation.decision.gain if evaluation.decision is not None else None,
-            l2_persist=l2_persist,
-            check=check,
-        )
+        gain = evaluation.decision.gain if evaluation.decision is not None else None
+        known = {**_known(evaluation, subject), "cases": evaluation.bench, "gain": gain}
+        return copied(cls, evaluation.environment, evaluation, **known, l2_persist=l2_persist, check=check)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTrial(Serializable):
-    """One trial of `evo log --json`.
+    """One trial of `evo log --json`."""
 
-    trial: the trial's id.
-    task: its task.
-    run: its run.
-    variant: what was tried.
-    parent: what was changed; absent for a start.
-    operator: what proposed it.
-    kind: of the change.
-    summary: what was changed, in a line.
-    status: how far it got.
-    reason: why it got no further.
-    decision: keep or not, with the evidence.
-    kept: whether it became the champion.
-    device: where it was judged.
-    timing: `measured` or `modelled`, of all times in it.
-    cases: its times by case.
-    gain: over what it was compared with.
-    commit: the commit that keeps it.
-    date: when it ended, ISO 8601 in UTC.
-    elapsed_s: how long it took.
-    """
-
-    trial: str
-    task: str
-    run: str
-    variant: str
-    parent: str | None = None
-    operator: str
-    kind: Kind
-    summary: str
-    status: Status
-    reason: str | None = None
-    decision: Decision | None = None
-    kept: bool
-    device: str
-    timing: Literal["measured", "modelled"]
-    cases: Mapping[str, CaseBench] = field(default_factory=dict)
-    gain: Gain | None = None
-    commit: str | None = None
-    date: str
-    elapsed_s: Seconds | None = None
+    trial: str  # the trial's id
+    task: str  # its task
+    run: str  # its run
+    variant: str  # what was tried
+    parent: str | None = None  # what was changed; absent for a start
+    operator: str  # what proposed it
+    kind: Kind  # of the change
+    summary: str  # what was changed, in a line
+    status: Status  # how far it got
+    reason: str | None = None  # why it got no further
+    decision: Decision | None = None  # keep or not, with the evidence
+    kept: bool  # whether it became the champion
+    device: str  # where it was judged
+    timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
+    cases: Mapping[str, CaseBench] = field(default_factory=dict)  # its times by case
+    gain: Gain | None = None  # over what it was compared with
+    commit: str | None = None  # the commit that keeps it
+    date: str  # when it ended, ISO 8601 in UTC
+    elapsed_s: Seconds | None = None  # how long it took
 
     @classmethod
     def of(cls, record: Record, commit: str | None) -> LoggedTrial:
-        return cls(
-            trial=record.trial,
-            task=record.task,
-            run=record.run,
-            variant=record.variant,
-            parent=record.parent,
-            operator=record.operator,
-            kind=record.kind,
-            summary=record.summary,
-            status=record.status,
-            reason=record.evaluation.reason,
-            decision=record.decision,
-            kept=record.kept,
-            device=record.environment.device,
-            timing=record.timing,
-            cases={row.name: row for row in record.bench},
-            gain=record.gain,
-            commit=commit,
-            date=record.date,
-            elapsed_s=record.elapsed_s,
-        )
+        cases = {row.name: row for row in record.bench}
+        reason = record.evaluation.reason  # a record's own reason says why it was proposed
+        device = record.environment.device
+        return copied(cls, record, reason=reason, device=device, cases=cases, commit=commit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRecord(Record):
-    """`evo show --json`: a record, and the commit that keeps it.
+    """`evo show --json`: a record, and the commit that keeps it."""
 
-    commit: absent if it was not kept.
-    """
-
-    commit: str | None = None
-
-    @classmethod
-    def of(cls, record: Record, commit: str | None) -> ShownRecord:
-        return cls(**{each.name: getattr(record, each.name) for each in fields(record)}, commit=commit)
+    commit: str | None = None  # absent if it was not kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOutput(Serializable):
-    """`evo replay --json`: a recorded trial and the same trial now.
+    """`evo replay --json`: a recorded trial and the same trial now."""
 
-    trial: the trial's id.
-    variant: what was tried.
-    same: whether status and verdict are the same.
-    differences: what the two environments do not share; if there is any, times are not compared.
-    recorded: what the record says.
-    now: what came of it now.
-    """
-
-    trial: str
-    variant: str
-    same: bool
-    differences: tuple[str, ...] = ()
-    recorded: Evaluation
-    now: Evaluation
+    trial: str  # the trial's id
+    variant: str  # what was tried
+    same: bool  # whether status and verdict are the same
+    differences: tuple[str, ...] = ()  # what the two environments do not share; if there is any, times are not compared
+    recorded: Evaluation  # what the record says
+    now: Evaluation  # what came of it now

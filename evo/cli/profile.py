@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, KernelFile, Seed, TaskWord, choose_device
-from evo.cli.profiled import Profile, show_profile
+from evo.cli.profiled import show_profile
 from evo.cli.session import Subject, read_subject, session_of
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
+    from evo.cli.profile_output import Profile
     from evo.device import Program, RunRequest, RunResult
     from evo.evaluate.pipeline import Workbench
     from evo.evaluate.profile import Measured, Unavailable
@@ -78,14 +79,20 @@ def profile(
 
 
 def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
+    from evo.cli.profile_output import Profile
     from evo.device import RunRequest
     from evo.evaluate.prepare import Failed, prepare
-    from evo.evaluate.profile import Measured, Unavailable, compare_measured, kernel_profiles
+    from evo.evaluate.profile import Measured, compare_measured, kernel_profiles
     from evo.spec.metrics import added
 
     task = subject.task
     found = Profile(
-        subject=subject, case=case, device=str(workbench.device), chip=workbench.chip_slug, arch=workbench.arch
+        subject=subject,
+        at=case,
+        case=case.name,
+        device=str(workbench.device),
+        chip=workbench.chip_slug,
+        arch=workbench.arch,
     )
     stage("compile")
     prepared = prepare(
@@ -109,11 +116,13 @@ def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool
     else:
         found.not_counted = "--no-count"
     if workbench.device.kind == "gpu":
-        found.measured = _measured(request, workbench.device.which)
-        if isinstance(found.measured, Measured):
-            found.expected += compare_measured(task, case, totals, found.measured.sums())
-        elif isinstance(found.measured, Unavailable):
-            say(f"profile: unavailable ({found.measured.reason})")
+        measured = _measured(request, workbench.device.which)
+        if isinstance(measured, Measured):
+            found.measured = measured
+            found.expected += compare_measured(task, case, totals, measured.sums())
+        else:
+            found.not_measured = measured.reason
+            say(f"profile: unavailable ({measured.reason})")
     return found
 
 
@@ -125,7 +134,7 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
     from evo.errors import Crashed, TimedOut
     from evo.evaluate.gate import fault_reason
 
-    stage(f"count {found.case.name}")
+    stage(f"count {found.case}")
     try:
         result = workbench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
     except TimedOut as late:
@@ -153,7 +162,7 @@ def _add_counts(
     found.counted = True
     found.kernels = kernel_profiles(program, workbench.chip, result.launches)
     found.lines = hot_lines(found.kernels, result.launches, found.subject.variant.text, workbench.chip)
-    found.expected = compare_counted(found.subject.task, found.case, totals, len(result.launches))
+    found.expected = compare_counted(found.subject.task, found.at, totals, len(result.launches))
 
 
 def _measured(request: RunRequest, index: str) -> Measured | Unavailable:

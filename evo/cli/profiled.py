@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evo.cli.terminal import out, out_table, paint, plain
 from evo.cli.views import coloured, show_fault
 
 if TYPE_CHECKING:
-    from evo.cli.session import Subject
-    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured, Unavailable
-    from evo.results import Fault, Json
-    from evo.spec.task import Case
+    from evo.cli.profile_output import Profile
+    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured
 
 _SHOWN_LINES = 20
 _SHOWN_REMARKS = 12
@@ -23,66 +20,9 @@ _WORTH = 0.001
 _COLUMNS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
 
 
-@dataclass(slots=True, kw_only=True)
-class Profile:
-    """What was found. status: `profiled`, or how far the variant got; counted: the simulator ran all of it."""
-
-    subject: Subject
-    case: Case
-    device: str
-    chip: str
-    arch: str
-    status: str = "profiled"
-    reason: str | None = None
-    kernels: tuple[KernelProfile, ...] = ()
-    lines: tuple[HotLine, ...] = ()
-    expected: tuple[Expected, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    counted: bool = False
-    not_counted: str | None = None
-    measured: Measured | Unavailable | None = None
-
-    @property
-    def summary(self) -> str:
-        """The `profile` field: `measured`, `counted` or `unavailable (reason)`."""
-        from evo.evaluate.profile import Measured, Unavailable
-
-        if isinstance(self.measured, Measured):
-            return "measured"
-        if isinstance(self.measured, Unavailable):
-            return f"unavailable ({self.measured.reason})"
-        return "counted" if self.counted else f"unavailable ({self.not_counted or self.reason})"
-
-    def to_json(self) -> dict[str, Json]:
-        from evo.evaluate.profile import Measured
-        from evo.results import drop_absent
-
-        return drop_absent(
-            {
-                "variant": self.subject.variant.id,
-                "task": self.subject.task.name,
-                "case": self.case.name,
-                "device": self.device,
-                "chip": self.chip,
-                "arch": self.arch,
-                "status": self.status,
-                "reason": self.reason,
-                "kernels": [kernel.to_json() for kernel in self.kernels],
-                "lines": [line.to_json() for line in self.lines],
-                "expected": [row.to_json() for row in self.expected],
-                "faults": [fault.to_json() for fault in self.faults] or None,
-                "counted_by": "simulator" if self.counted else None,
-                "measured": self.measured.to_json() if isinstance(self.measured, Measured) else None,
-                "profile": self.summary,
-            }
-        )
-
-
 def show_profile(found: Profile) -> None:
     """Resources, totals, hot lines, what was measured, and all of it beside its expectation."""
-    from evo.evaluate.profile import Measured
-
-    words = [found.subject.task.name, found.case.name, found.device, found.arch, str(found.subject.path)]
+    words = [found.subject.task.name, found.case, found.device, found.arch, str(found.subject.path)]
     out(f"{paint(found.subject.variant.id, 'cyan')}  {coloured(found.status)}  {'  '.join(words)}")
     if found.reason:
         out()
@@ -94,31 +34,32 @@ def show_profile(found: Profile) -> None:
         out()
         _show_kernels(found.kernels)
     if found.counted:
-        show_counts(found.case.name, found.kernels, found.lines)
-    if isinstance(found.measured, Measured):
+        show_counts(found.case, found.kernels, found.lines)
+    if found.measured is not None:
         _show_measured(found.measured)
     if found.expected:
         out()
         _show_expected(found.expected)
-    if found.summary.startswith("unavailable") and not found.reason:
+    if found.profile.startswith("unavailable") and not found.reason:
         out()
-        out(f"{paint('profile:', 'yellow')} {plain(found.summary)}")
+        out(f"{paint('profile:', 'yellow')} {plain(found.profile)}")
 
 
 def _show_kernels(kernels: Sequence[KernelProfile]) -> None:
     head = ["kernel", ">launches", ">grid", ">block", ">registers", ">spilled", ">local", ">shared", "resident per SM"]
     rows = []
     for row in kernels:
+        fits = row.occupancy
         resident = (
-            f"{row.blocks_per_sm} blocks, {row.warps_per_sm} of {row.warps_per_sm_limit} warps: "
-            f"{' and '.join(row.limited_by)}"
+            f"{fits.blocks_per_sm} blocks, {fits.warps_per_sm} of {fits.warps_per_sm_limit} warps: "
+            f"{' and '.join(fits.limited_by)}"
         )
         rows.append(
             [
                 row.name,
                 str(row.launches),
-                _size(row.launch.grid),
-                _size(row.launch.block),
+                _size(row.grid),
+                _size(row.block),
                 str(row.registers),
                 f"{row.spill_bytes:,}",
                 f"{row.stack_bytes:,}",
@@ -160,10 +101,9 @@ def _show_totals(case: str, kernels: Sequence[KernelProfile]) -> None:
         flexible=len(head),
     )
     for row in kernels:
-        if row.pipes and row.limiter:
-            top = row.pipes[row.limiter]
-            busy = sorted(row.pipes.items(), key=lambda item: -item[1])
-            parts = "  ".join(f"{name} {100 * clocks / top:.0f} %" for name, clocks in busy if clocks >= 0.01 * top)
+        if row.pipes is not None:
+            busy = sorted(row.pipes.share.items(), key=lambda item: -item[1])
+            parts = "  ".join(f"{name} {100 * share:.0f} %" for name, share in busy if share >= 0.01)
             out(f"{paint('pipes, modelled', 'dim')} {row.name}: {parts}")
 
 
@@ -214,7 +154,7 @@ def _show_lines(lines: Sequence[HotLine]) -> None:
 
 def _elsewhere(line: HotLine) -> str:
     """The other pipe that a line keeps busy, against the limiter's clocks."""
-    pipe, share = line.busiest
+    pipe, share = line.busiest.pipe, line.busiest.share
     return f"{pipe} {100 * share:.1f} %" if pipe != line.pipe and share >= _WORTH else ""
 
 
@@ -227,13 +167,14 @@ def _events(counters: dict[str, int]) -> str:
 def _show_measured(measured: Measured) -> None:
     from evo.spec.metrics import short
 
-    names = list(dict.fromkeys(name for _, values in measured.launches for name in values))
+    names = list(dict.fromkeys(name for launch in measured.launches for name in launch.metrics))
     out()
-    head = ["measured by ncu, cold caches", *(f">{kernel}" for kernel, _ in measured.launches), "metric"]
+    head = ["measured by ncu, cold caches", *(f">{launch.kernel}" for launch in measured.launches), "metric"]
     rows = []
     for name in names:
-        cells = [short(values[name].value) if name in values else "" for _, values in measured.launches]
-        metric = next(values[name].metric for _, values in measured.launches if name in values)
+        by_launch = [launch.metrics for launch in measured.launches]
+        cells = [short(values[name].value) if name in values else "" for values in by_launch]
+        metric = next(values[name].metric for values in by_launch if name in values)
         rows.append([name, *cells, metric])
     out_table(head, rows, flexible=len(head) - 1)
     if measured.missing:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from evo.cli.terminal import out, out_json, out_table, paint, say
 from evo.errors import DeviceMissing
-from evo.results import Json
 
 if TYPE_CHECKING:
     from evo.spec.chips import Chip
@@ -48,11 +47,13 @@ def calibrate(device: str, *, quick: bool, json: bool) -> int:
         row = chip(about["chip"])
         say(f"calibrating {about.get('gpu', row.name)}: some ten seconds")
         rates = measure(gpu, quick=quick)
-    values: dict[str, Json] = {key: rate.to_json() for key, rate in rates.items()}
-    path = keep_rates(row.slug, about, values, datetime.now(UTC))
+    path = keep_rates(row.slug, about, rates, datetime.now(UTC))
     if json:
-        sheet: dict[str, Json] = {key: stated for key in rates if (stated := datasheet(row, key)) is not None}
-        out_json({"chip": row.slug, "about": dict(about), "rates": values, "datasheet": sheet, "file": str(path)})
+        from evo.cli.analysis_outputs import CalibrationOutput
+
+        sheet = {key: stated for key in rates if (stated := datasheet(row, key)) is not None}
+        shown = CalibrationOutput(chip=row.slug, about=about, rates=rates, datasheet=sheet, file=str(path))
+        out_json(shown.to_json())
         return 0
     out(f"{paint(about.get('gpu', row.name), 'bold')} ({row.slug}), driver {about.get('driver', 'unknown')}")
     out()

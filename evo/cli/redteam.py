@@ -45,19 +45,14 @@ def redteam(
     outcomes, where = _run(context, device, only or [], arch, seed)
     elapsed_s = time.monotonic() - started
     if json:
-        out_json(
-            {
-                "device": where,
-                "attacks": [outcome.to_json() for outcome in outcomes],
-                "lost": sum(outcome.verdict == "lost" for outcome in outcomes),
-                "elapsed_s": round(elapsed_s, 1),
-            }
-        )
+        from evo.cli.analysis_outputs import RedteamOutput
+
+        out_json(RedteamOutput(device=where, attacks=tuple(outcomes), elapsed_s=elapsed_s).to_json())
     elif markdown:
         _show_markdown(outcomes, where, elapsed_s)
     else:
         _show(outcomes, elapsed_s)
-    if any(outcome.fault for outcome in outcomes) and not any(outcome.found.kept for outcome in outcomes):
+    if any(outcome.fault for outcome in outcomes) and not any(outcome.kept for outcome in outcomes):
         return HarnessFault.exit_code
     return 0 if all(outcome.verdict == "lost" for outcome in outcomes) else WON
 
@@ -86,17 +81,17 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
             _progress(outcomes, total)
     stage("")
     order = [*(attack.name for attack in attacks), *(procedure.name for procedure in procedures)]
-    return sorted(outcomes, key=lambda outcome: order.index(outcome.name)), str(device)
+    return sorted(outcomes, key=lambda outcome: order.index(outcome.attack)), str(device)
 
 
 def _progress(outcomes: Sequence[Outcome], total: int) -> None:
     """One line for each attack where no line can be overwritten, as in the log of a CI run."""
     last = outcomes[-1]
     if is_rich(sys.stderr):
-        stage(f"{len(outcomes)} of {total}: {last.name} ({last.task}) {last.verdict}")
+        stage(f"{len(outcomes)} of {total}: {last.attack} ({last.task}) {last.verdict}")
     else:
-        why = f": {last.found.reason}" if last.fault else ""
-        say(f"{len(outcomes)} of {total}: {last.name} {last.verdict}, {duration(last.elapsed_s)}{why}")
+        why = f": {last.reason}" if last.fault else ""
+        say(f"{len(outcomes)} of {total}: {last.attack} {last.verdict}, {duration(last.elapsed_s)}{why}")
 
 
 def _show(outcomes: Sequence[Outcome], elapsed_s: float) -> None:
@@ -104,30 +99,30 @@ def _show(outcomes: Sequence[Outcome], elapsed_s: float) -> None:
         [
             paint(outcome.verdict, _COLOURS[outcome.verdict]),
             " ".join(outcome.rows),
-            outcome.name,
+            outcome.attack,
             outcome.task,
             _in_short(outcome),
-            outcome.found.status,
-            f"{outcome.found.defence}: {outcome.found.reason}",
+            outcome.status,
+            f"{outcome.defence}: {outcome.reason}",
         ]
         for outcome in outcomes
     ]
     out_table(["verdict", ">row", "attack", "task", "naive harness", "evo", "defence"], rows, flexible=6)
     for outcome in outcomes:
-        if outcome.behind is not None:
-            found = outcome.behind
+        if outcome.without_static_rules is not None:
+            found = outcome.without_static_rules
             held = "nothing else stops it" if found.kept else f"{found.defence}: {found.status}, {found.reason}"
-            out(f"{outcome.name} without the static rules: {held}")
+            out(f"{outcome.attack} without the static rules: {held}")
     for outcome in outcomes:
-        if not outcome.expected:
-            out(paint(f"{outcome.name} did not end as its file says", "yellow"))
+        if not outcome.as_expected:
+            out(paint(f"{outcome.attack} did not end as its file says", "yellow"))
     out(_summary(outcomes, elapsed_s))
 
 
 def _in_short(outcome: Outcome) -> str:
     """`accepts, 12.34x`: the naive harness in a word, and what it believes to have gained."""
     word = outcome.naive.partition(":")[0].partition(";")[0]
-    return f"{word}, {ratio(outcome.speedup)}" if outcome.speedup is not None else word
+    return f"{word}, {ratio(outcome.naive_speedup)}" if outcome.naive_speedup is not None else word
 
 
 def _summary(outcomes: Sequence[Outcome], elapsed_s: float) -> str:
@@ -142,18 +137,18 @@ def _show_markdown(outcomes: Sequence[Outcome], where: str, elapsed_s: float) ->
     for outcome in outcomes:
         cells = [
             " ".join(outcome.rows),
-            f"`{outcome.name}`",
+            f"`{outcome.attack}`",
             outcome.task,
             outcome.idea,
             outcome.naive,
-            outcome.found.defence,
-            f"{outcome.found.status}: {outcome.found.reason}",
+            outcome.defence,
+            f"{outcome.status}: {outcome.reason}",
             outcome.verdict,
         ]
         out("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     out("")
     out(f"On {where}: {_summary(outcomes, elapsed_s)}.")
-    rest = [outcome for outcome in outcomes if outcome.behind is not None]
+    rest = [outcome for outcome in outcomes if outcome.without_static_rules is not None]
     if not rest:
         return
     out("")
@@ -162,7 +157,7 @@ def _show_markdown(outcomes: Sequence[Outcome], where: str, elapsed_s: float) ->
     out("| attack | defence | evo says |")
     out("|---|---|---|")
     for outcome in rest:
-        assert outcome.behind is not None
-        said = f"{outcome.behind.status}: {outcome.behind.reason}"
-        defence = "none" if outcome.behind.kept else outcome.behind.defence
-        out(f"| `{outcome.name}` | {defence} | " + said.replace("|", "\\|") + " |")
+        assert outcome.without_static_rules is not None
+        said = f"{outcome.without_static_rules.status}: {outcome.without_static_rules.reason}"
+        defence = "none" if outcome.without_static_rules.kept else outcome.without_static_rules.defence
+        out(f"| `{outcome.attack}` | {defence} | " + said.replace("|", "\\|") + " |")

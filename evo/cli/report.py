@@ -182,7 +182,7 @@ def _rendered(chosen: Format, told: Story, study: CaseStudy | None) -> str:
     if chosen is Format.svg:
         return writer.climbs_svg(told)
     # Half a surrogate pair, as a careless reply may hold, has no UTF-8 form; escaped it has one.
-    return json_module.dumps(writer.story_json(told, study), indent=2, allow_nan=False) + "\n"
+    return json_module.dumps(writer.report_output(told, study).to_json(), indent=2, allow_nan=False) + "\n"
 
 
 def _write(target: Path, text: str) -> None:
@@ -233,14 +233,15 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
         if _Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) == place:
             what = f"{entry.variant} {entry.built_for}"
             taken += [
-                Taken(case=name, what=what, role="champion", us=case.time_us) for name, case in entry.cases.items()
+                Taken(case=name, what=what, role="champion", p50_us=case.p50_us, modelled_us=case.modelled_us)
+                for name, case in entry.cases.items()
             ]
     if place.timing == "measured":
         from evo.cli.limits import measured_times
 
         for name, times in measured_times(root, task, chip).items():
             taken += [
-                Taken(case=name, what=time.what.removeprefix("rival "), role="rival", us=time.p50_us)
+                Taken(case=name, what=time.what.removeprefix("rival "), role="rival", p50_us=time.p50_us)
                 for time in times
                 if time.what.startswith("rival ")
             ]

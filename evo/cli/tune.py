@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,7 @@ from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_tab
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.results import Json
+    from evo.cli.analysis_outputs import ReplayedSpaceOutput, TuneOutput
     from evo.search.knobs.replay import Summary
     from evo.search.knobs.space import Measured
     from evo.search.knobs.sweep import Sweep, Trial
@@ -125,9 +126,8 @@ def _replay(
 
     summary = replays(measured, make, range(seed, seed + runs), budget=budget)
     stage("")
-    shape = replay_json(measured, summary, name, budget)
     if json:
-        out_json(shape)
+        out_json(replay_output(measured, summary, name, budget).to_json())
     else:
         _show_replay(measured, summary, name, budget)
     return 0
@@ -137,16 +137,16 @@ def _describe(declared: Declared, json: bool) -> int:
     found = declared.space()
     knobs = {knob.name: list(knob.values) for knob in found.knobs}
     if json:
-        conditions = [made.text for made in declared.conditions]
-        out_json(
-            {
-                "name": found.name,
-                "knobs": knobs,
-                "conditions": conditions,
-                "product": found.product,
-                "legal": found.count,
-            }
+        from evo.cli.analysis_outputs import DeclaredSpaceOutput
+
+        declaration = DeclaredSpaceOutput(
+            name=found.name,
+            knobs={name: tuple(values) for name, values in knobs.items()},
+            conditions=tuple(made.text for made in declared.conditions),
+            product=found.product,
+            legal=found.count,
         )
+        out_json(declaration.to_json())
         return 0
     out(f"{paint(plain(found.name), 'bold')}  {found.count:,} legal of {found.product:,} combinations")
     out_table(
@@ -158,28 +158,25 @@ def _describe(declared: Declared, json: bool) -> int:
     return 0
 
 
-def replay_json(measured: Measured, summary: Summary, name: str, budget: int) -> dict[str, Json]:
-    """The shape of `evo tune --space --json`."""
-    low, high = summary.loss_interval
-    shape: dict[str, Json] = {
-        "space": measured.space.name,
-        "legal": measured.space.count,
-        "failed": int((measured.times != measured.times).sum()),
-        "optimum": float(measured.optimum if measured.minimise else 1 / measured.optimum),
-        "strategy": name,
-        "budget": budget,
-        "seeds": [run.seed for run in summary.runs],
-        "loss": summary.loss,
-        "losses": [run.loss for run in summary.runs],
-        "curve": [float(value) for value in summary.curve],
-    }
-    if measured.unit:
-        shape["unit"] = measured.unit
-    if len(summary.runs) > 1:
-        shape["loss_interval"] = [low, high]
-    for share in (0.05, 0.01):
-        shape[f"within_{share:.0%}".replace("%", "_percent")] = list(summary.within(share))
-    return shape
+def replay_output(measured: Measured, summary: Summary, name: str, budget: int) -> ReplayedSpaceOutput:
+    from evo.cli.analysis_outputs import ReplayedSpaceOutput
+
+    return ReplayedSpaceOutput(
+        space=measured.space.name,
+        legal=measured.space.count,
+        failed=int((measured.times != measured.times).sum()),
+        optimum=float(measured.optimum if measured.minimise else 1 / measured.optimum),
+        strategy=name,
+        budget=budget,
+        seeds=tuple(run.seed for run in summary.runs),
+        loss=summary.loss,
+        losses=tuple(run.loss for run in summary.runs),
+        curve=tuple(float(value) for value in summary.curve),
+        unit=measured.unit,
+        loss_interval=summary.loss_interval if len(summary.runs) > 1 else None,
+        within_5_percent=tuple(summary.within(0.05)),
+        within_1_percent=tuple(summary.within(0.01)),
+    )
 
 
 def _show_replay(measured: Measured, summary: Summary, name: str, budget: int) -> None:
@@ -247,7 +244,7 @@ def _tuned(
         modelled = bench.modelled
         best = _best(found, subject.variant.knob_values)
         if json:
-            out_json(_tuned_json(sweep, found, best, space.count))
+            out_json(_tuned_output(sweep, found, best, space.count).to_json())
         else:
             _show_tuned(subject.variant.knob_values, found, best, modelled)
     return 0 if best is not None else 1
@@ -285,11 +282,13 @@ def _best(found: list[Trial], start: Mapping[str, KnobValue]) -> Trial | None:
     return min((trial for trial in found if trial.time_us is not None), key=order, default=None)
 
 
-def _tuned_json(sweep: Sweep, found: list[Trial], best: Trial | None, legal: int) -> dict[str, Json]:
-    shape: dict[str, Json] = {**sweep.metadata(), "legal": legal, "trials": sweep.results(found)}
-    if best is not None:
-        shape["best"] = {"configuration": dict(best.values), "time_us": best.time_us}
-    return shape
+def _tuned_output(sweep: Sweep, found: list[Trial], best: Trial | None, legal: int) -> TuneOutput:
+    from evo.cli.analysis_outputs import BestConfiguration, TuneOutput
+
+    shown = TuneOutput.from_json({**sweep.metadata(), "legal": legal, "trials": sweep.results(found)})
+    if best is None:
+        return shown
+    return replace(shown, best=BestConfiguration(configuration=best.values, time_us=best.time_us))
 
 
 def _show_tuned(start: Mapping[str, KnobValue], found: list[Trial], best: Trial | None, modelled: bool) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from evo.cuda.compile import Binary, Diagnostics, compile_source
 from evo.device import DeviceName
 from evo.device.remote_device import RemoteGpu
-from evo.device.timing_types import Rate
 from evo.errors import HarnessFault, UsageError
+from evo.results import Rate
 
 CHAINS = 8  # independent chains of a thread, which hide the pipe's latency
 UNROLL = 4

@@ -25,11 +25,10 @@ from evo.device.timing_types import (
     LibraryCase,
     LibraryPairs,
     LibraryTimes,
-    Rate,
 )
 from evo.device.whole_grid import whole_grid_extremes
 from evo.errors import HarnessFault
-from evo.results import Fault, FaultKind
+from evo.results import Fault, FaultKind, Rate
 from evo.spec.dtypes import NUMPY
 
 

@@ -16,7 +16,7 @@ from evo.cuda.compile import Binary
 from evo.device.calibrate import CHAINS, MMA_FLOP, UNROLL
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_load import cuda_trouble, load
-from evo.device.timing_types import Rate
+from evo.results import Rate
 
 _THREADS = 256
 _SUSTAIN_S = 0.5  # a power limit shows within some hundred milliseconds of load

@@ -27,9 +27,8 @@ from evo.device.timing_types import (
     LibraryCase,
     LibraryPairs,
     LibraryTimes,
-    Rate,
 )
-from evo.results import CaseBench, Fault
+from evo.results import CaseBench, Fault, Rate
 
 
 @runtime_checkable

@@ -34,10 +34,9 @@ from evo.device.timing_types import (
     LibraryCase,
     LibraryPairs,
     LibraryTimes,
-    Rate,
 )
 from evo.errors import ChildDied, Crashed, TimedOut, UsageError, WorkerLost
-from evo.results import CaseBench, Fault
+from evo.results import CaseBench, Fault, Rate
 
 OPENER = "evo.device.child:open_device"
 PROGRAMS_PER_CHILD = 50

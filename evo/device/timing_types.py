@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from evo.decide.sequential import DEFAULT_RULE, Rule
 from evo.device import Array, Arrays, BenchCase
-from evo.results import CaseBench, Clocks, Fault, Json, Timing
+from evo.results import CaseBench, Clocks, Fault, Timing
 
 Samples = NDArray[np.float32]
 
@@ -191,18 +191,6 @@ class LibraryPairs:
     variant_us: float
     library_us: float
     dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
-    """One measured figure of a chip in SI units, and the condition that it holds under."""
-
-    value: float
-    unit: str
-    condition: str
-
-    def to_json(self) -> dict[str, Json]:
-        return {"value": float(f"{self.value:.6g}"), "unit": self.unit, "condition": self.condition}
 
 
 def timing_of(samples: Sequence[float] | Samples) -> Timing:

@@ -7,16 +7,18 @@ within the task's tolerance is shown, and is not the one to beat.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.analysis.calibration import CallTimes
 from evo.device import BenchCase
 from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import BenchOptions, BenchRequest, LibraryCase, LibraryPairs, LibraryTimes
 from evo.errors import TaskInvalid
-from evo.results import Baseline, Json, Timing, drop_absent
+from evo.results import Baseline, Timing
+from evo.results.codec import ALWAYS, Serializable
 from evo.spec.reference import Reference
 from evo.spec.task import Case
 
@@ -25,40 +27,34 @@ _RIVALS = 8  # as many may use up their whole budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
-    """One backend at one case. refused: why it cannot run here; all figures are then absent."""
+class Rival(Serializable):
+    """One backend at one case."""
 
-    name: str
-    refused: str | None = None
-    warm: Timing | None = None
-    cold: Timing | None = None
-    eager: Timing | None = None
-    max_error: float | None = None
+    COMPUTED: ClassVar = ("status",)
+
+    name: str  # the backend
+    reason: str | None = None  # why it cannot run here; all figures are then absent
+    warm: Timing | None = None  # with inputs and code in the caches
+    cold: Timing | None = None  # with the L2 cache flushed
+    eager: Timing | None = None  # called from Python, wall clock
+    max_error: float | None = None  # the largest error of an element against the float64 reference
     rms_error: float | None = None  # relative to the root mean square of what is expected
-    within_tolerance: bool | None = None
+    within_tolerance: bool | None = None  # of the task
 
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "name": self.name,
-                "status": "refused" if self.refused is not None else "measured",
-                "reason": self.refused,
-                "warm": self.warm.to_json() if self.warm else None,
-                "cold": self.cold.to_json() if self.cold else None,
-                "eager": self.eager.to_json() if self.eager else None,
-                "max_error": self.max_error,
-                "rms_error": self.rms_error,
-                "within_tolerance": self.within_tolerance,
-            }
-        )
+    @property
+    def status(self) -> Literal["refused", "measured"]:
+        """Whether it could run here."""
+        return "refused" if self.reason is not None else "measured"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaseBaseline:
+class CaseBaseline(Serializable):
     """The rivals of one case, in the order of reference.py."""
 
-    case: str
-    rivals: tuple[Rival, ...]
+    COMPUTED: ClassVar = ("beat",)
+
+    name: str  # the case
+    rivals: Annotated[tuple[Rival, ...], ALWAYS]  # the backends
 
     @property
     def to_beat(self) -> Rival | None:
@@ -66,19 +62,15 @@ class CaseBaseline:
         able = [rival for rival in self.rivals if rival.warm is not None and rival.within_tolerance is not False]
         return min(able, key=lambda rival: cast(Timing, rival.warm).p50_us, default=None)
 
-    def to_json(self) -> dict[str, Json]:
-        best = self.to_beat
-        shape: dict[str, Json] = {"name": self.case, "rivals": [rival.to_json() for rival in self.rivals]}
-        if best is not None:
-            shape["beat"] = best.name
-        return shape
+    @property
+    def beat(self) -> str | None:
+        """The backend to beat: the fastest one, warm, among those that are right."""
+        return self.to_beat.name if self.to_beat is not None else None
 
-    def kept(self) -> dict[str, Json]:
+    def kept(self) -> dict[str, CallTimes]:
         """What is kept for `evo limits`: the times of those that ran, by name."""
         return {
-            rival.name: {"warm": rival.warm.to_json(), "cold": rival.cold.to_json() if rival.cold else None}
-            for rival in self.rivals
-            if rival.warm is not None
+            rival.name: CallTimes(warm=rival.warm, cold=rival.cold) for rival in self.rivals if rival.warm is not None
         }
 
 
@@ -98,7 +90,7 @@ def baseline(
     found = gpu.time_library(library, options, thorough=True, time_limit_s=limit)
     expected = reference.expected(library.inputs, case)
     rivals = tuple(_judged(reference, expected, name, figures) for name, figures in found.items())
-    return CaseBaseline(case=case.name, rivals=rivals)
+    return CaseBaseline(name=case.name, rivals=rivals)
 
 
 def fastest(gpu: RemoteGpu, reference: Reference, case: Case, *, seed: int, options: BenchOptions) -> Baseline | None:
@@ -136,7 +128,7 @@ def _judged(
     reference: Reference, expected: dict[str, NDArray[np.generic]], name: str, figures: LibraryTimes | str
 ) -> Rival:
     if isinstance(figures, str):
-        return Rival(name=name, refused=figures)
+        return Rival(name=name, reason=figures)
     rival = Rival(name=name, warm=figures.warm, cold=figures.cold, eager=figures.eager)
     outputs = reference.task.outputs
     if len(figures.outputs) != len(outputs):

@@ -16,6 +16,7 @@ from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import static_problem
 from evo.results import Check, CompileReport, KernelResources, Status
+from evo.results.codec import copied
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, macros_of, plan
 from evo.spec.task import Case, Task
@@ -214,16 +215,7 @@ def compile_report(
     """How compiling went: `compiled` with the resources of each launched kernel, or how compiling failed."""
     launched = {line.kernel for line in variant.launches}
     kernels = tuple(
-        KernelResources(
-            name=report.name,
-            axes=dict(binary.macros),
-            registers=report.registers,
-            spill_store_bytes=report.spill_store_bytes,
-            spill_load_bytes=report.spill_load_bytes,
-            stack_bytes=report.stack_bytes,
-            shared_bytes=report.shared_bytes,
-            sass=dict(report.sass),
-        )
+        copied(KernelResources, report, axes=dict(binary.macros), sass=dict(report.sass))
         for binary in binaries
         for report in binary.kernels
         if report.name in launched

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from evo.errors import ChildDied, HarnessFault, UsageError
+from evo.results.codec import Serializable
 from evo.spec.child_process import ChildProcess
 
 LIMIT_S = 120.0
@@ -30,22 +31,24 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
-    """What became of one file. refused: why it is no task; then there is no folder."""
+class Answer(Serializable):
+    """What became of one file."""
 
-    file: Path
-    name: str
-    folder: Path | None = None
-    cases: dict[str, dict[str, int]] | None = None
-    notes: tuple[str, ...] = ()
-    refused: str | None = None
-    hint: str | None = None
+    COMPUTED: ClassVar = ("status",)
+    RENAMED: ClassVar = {"refused": "reason"}
 
-    def to_json(self) -> dict[str, Any]:
-        shape: dict[str, Any] = {"file": str(self.file), "name": self.name}
-        if self.folder is None:
-            return {**shape, "status": "refused", "reason": self.refused, "hint": self.hint}
-        return {**shape, "status": "imported", "folder": str(self.folder), "cases": self.cases, "notes": self.notes}
+    file: Path  # the file
+    name: str  # the task's name
+    folder: Path | None = None  # the task's folder; absent if there is none
+    cases: dict[str, dict[str, int]] | None = None  # axes by case
+    notes: tuple[str, ...] | None = None  # what could not be carried over
+    refused: str | None = None  # why it is no task
+    hint: str | None = None  # what to do about it
+
+    @property
+    def status(self) -> Literal["imported", "refused"]:
+        """Whether it is a task now."""
+        return "imported" if self.folder is not None else "refused"
 
 
 def task_name(stem: str) -> str:

@@ -9,6 +9,7 @@ from typing import Protocol, get_args
 
 from evo.records.trials import Kind
 from evo.results import Json
+from evo.results.codec import Serializable
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Task
@@ -102,11 +103,11 @@ class Operator(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorDoc:
-    """One row of `evo operators`; before and after are empty where there is no fixed edit."""
+class OperatorDoc(Serializable):
+    """One row of `evo operators`."""
 
-    name: str
-    family: str
-    sentence: str
-    before: str = ""
-    after: str = ""
+    name: str  # the operator or rule
+    family: str  # the operator that it belongs to
+    sentence: str  # what it does
+    before: str = ""  # an example; empty if there is no fixed edit
+    after: str = ""  # the same example, changed

@@ -21,30 +21,24 @@ _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insight(Serializable):
-    """The effect of one kind of change in one environment, which `environment` gives in words.
+    """The effect of one kind of change in one environment."""
 
-    change: what distinguishes kinds within an operator: its rule and knob, or the summary with its numbers masked.
-    timed: trials with a gain ratio, of which `median`, `low` and `high` are the middle and the ends; absent if none.
-    gain_low, gain_high: medians of the ends of their 95 % intervals, where measured. where: functions touched.
-    counters: what the first case was limited by, before and after, in the trial with the largest gain, where known.
-    """
-
-    task: str
-    operator: str
-    change: str
-    chip: str
-    timing: str
-    environment: str
-    count: int
-    kept: int
-    timed: int
-    median: float | None = None
-    low: float | None = None
-    high: float | None = None
-    gain_low: float | None = None
-    gain_high: float | None = None
-    where: str | None = None
-    counters: str | None = None
+    task: str  # the task
+    operator: str  # what proposed it
+    change: str  # the kind within the operator: its rule and knob, or the summary with its numbers masked
+    chip: str  # the chip
+    timing: str  # `measured` or `modelled`
+    environment: str  # the environment in words
+    count: int  # trials
+    kept: int  # of them
+    timed: int  # of them: those with a gain
+    median: float | None = None  # of the gains; absent if there is none
+    low: float | None = None  # the smallest gain
+    high: float | None = None  # the largest gain
+    gain_low: float | None = None  # the median of the lower ends of their 95 % intervals, if measured
+    gain_high: float | None = None  # the median of the upper ends
+    where: str | None = None  # the functions that were touched
+    counters: str | None = None  # what limited the first case, before and after, in the trial with the largest gain
 
     def sentence(self) -> str:
         """For a person or a prompt: `rules.knobs BLOCK_M: 1.12x measured on l4 (median of 3), kept 1 of 4`."""
@@ -60,34 +54,30 @@ class Insight(Serializable):
 class Unsuccessful(Serializable):
     """One change that was not kept, and why."""
 
-    trial: str
-    task: str
-    variant: str
-    operator: str
-    summary: str
-    status: str
-    reason: str
-    chip: str
-    timing: str
-    ratio: float | None = None
+    trial: str  # the trial's id
+    task: str  # the task
+    variant: str  # what was tried
+    operator: str  # what proposed it
+    summary: str  # what was changed, in a line
+    status: str  # how far it got
+    reason: str  # why it was not kept
+    chip: str  # the chip
+    timing: str  # `measured` or `modelled`
+    ratio: float | None = None  # how much faster it was than its parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleEvidence(Serializable):
-    """What one rule has brought in all trials with one kind of timing.
+    """What one rule has brought in all trials with one kind of timing."""
 
-    new_code: trials that compiled to machine code other than their parent's. correct: trials that passed the gate.
-    best: the largest gain ratio over the parent that a correct one had; absent if none was timed.
-    """
-
-    operator: str
-    rule: str
-    timing: str
-    trials: int
-    new_code: int
-    correct: int
-    kept: int
-    best: float | None = None
+    operator: str  # the operator
+    rule: str  # the rule
+    timing: str  # `measured` or `modelled`
+    trials: int  # how many
+    new_code: int  # of them: those that compiled to machine code other than their parent's
+    correct: int  # of them: those that passed the gate
+    kept: int  # of them
+    best: float | None = None  # the largest gain over the parent that a correct one had; absent if none was timed
 
 
 def change_of(record: Record) -> str:

@@ -15,7 +15,7 @@ from evo.errors import RecordCorrupt
 from evo.files import write_atomic
 from evo.records.trials import Record
 from evo.results import Baseline, CaseBench, Environment, Gain, Json, Loaded
-from evo.results.codec import ALWAYS, Decimals, Serializable, Us, parse, unknown_field
+from evo.results.codec import ALWAYS, Decimals, Serializable, Us, copied, parse, unknown_field
 
 VERSION = 1
 HINT = "evo leaderboard --rebuild"
@@ -24,44 +24,27 @@ _MODELLED = {"modelled_us", "model_version", "calibration"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColdTimes(Serializable):
-    """Measured with the L2 cache flushed before each launch.
+    """Measured with the L2 cache flushed before each launch."""
 
-    p50_us: the median.
-    p90_us: the 90th percentile.
-    """
-
-    p50_us: Us
-    p90_us: Us | None = None
+    p50_us: Us  # the median
+    p90_us: Us | None = None  # the 90th percentile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardCase(Serializable):
-    """A champion's time at one case: measured (warm) or modelled, never both.
+    """A champion's time at one case: measured (warm) or modelled, never both."""
 
-    p50_us: the measured median.
-    p90_us: the 90th percentile.
-    p99_us: the 99th percentile.
-    samples: how many.
-    cold: with the L2 cache flushed.
-    tflop_per_s: the task's floating-point operations over the median.
-    roofline_fraction: the case's floor on the chip over the median.
-    baseline: the fastest library call, timed in the same run.
-    modelled_us: the modelled time.
-    model_version: the version of the simulator's timing model.
-    calibration: whether the model was fitted to measurements of that chip.
-    """
-
-    p50_us: Us | None = None
-    p90_us: Us | None = None
-    p99_us: Us | None = None
-    samples: int | None = None
-    cold: ColdTimes | None = None
-    tflop_per_s: Annotated[float | None, Decimals(4)] = None
-    roofline_fraction: Annotated[float | None, Decimals(4)] = None
-    baseline: Baseline | None = None
-    modelled_us: Us | None = None
-    model_version: str | None = None
-    calibration: str | None = None
+    p50_us: Us | None = None  # the measured median
+    p90_us: Us | None = None  # the 90th percentile
+    p99_us: Us | None = None  # the 99th percentile
+    samples: int | None = None  # how many
+    cold: ColdTimes | None = None  # with the L2 cache flushed
+    tflop_per_s: Annotated[float | None, Decimals(4)] = None  # the task's floating-point operations over the median
+    roofline_fraction: Annotated[float | None, Decimals(4)] = None  # the case's floor on the chip over the median
+    baseline: Baseline | None = None  # the fastest library call, timed in the same run
+    modelled_us: Us | None = None  # the modelled time
+    model_version: str | None = None  # the version of the simulator's timing model
+    calibration: str | None = None  # whether the model was fitted to measurements of that chip
 
     def __post_init__(self) -> None:
         if self.modelled_us is None:
@@ -80,36 +63,21 @@ class BoardCase(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry(Serializable):
-    """One champion.
+    """One champion."""
 
-    task: the task.
-    chip: the chip, `sim-l4` for the model of an L4.
-    arch: what was compiled for.
-    loaded: `cubin`, `ptx_jit` or `sim`.
-    timing: of every time in it, as `loaded` says.
-    variant: the champion.
-    parent: what it was made from; absent for a start.
-    name: the change that made it, in a line.
-    cases: its times by case.
-    gain: over its parent; absent if none was claimed.
-    commit: the commit that keeps it; absent if git does not know it.
-    date: when its trial ended, ISO 8601 in UTC.
-    environment: where its times come from.
-    """
-
-    task: str
-    chip: str
-    arch: str
-    loaded: Loaded
-    timing: Literal["measured", "modelled"]
-    variant: str
-    parent: str | None = None
-    name: str
-    cases: Annotated[Mapping[str, BoardCase], ALWAYS]
-    gain: Gain | None = None
-    commit: str | None = None
-    date: str
-    environment: Environment
+    task: str  # the task
+    chip: str  # the chip, `sim-l4` for the model of an L4
+    arch: str  # what was compiled for
+    loaded: Loaded  # `cubin`, `ptx_jit` or `sim`
+    timing: Literal["measured", "modelled"]  # of every time in it, as `loaded` says
+    variant: str  # the champion
+    parent: str | None = None  # what it was made from; absent for a start
+    name: str  # the change that made it, in a line
+    cases: Annotated[Mapping[str, BoardCase], ALWAYS]  # its times by case
+    gain: Gain | None = None  # over its parent; absent if none was claimed
+    commit: str | None = None  # the commit that keeps it; absent if git does not know it
+    date: str  # when its trial ended, ISO 8601 in UTC
+    environment: Environment  # where its times come from
 
     def __post_init__(self) -> None:
         if (self.timing == "modelled") != (self.loaded == "sim"):
@@ -136,14 +104,10 @@ class Entry(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board(Serializable):
-    """The champions.
+    """The champions."""
 
-    version: of this format.
-    entries: one per task, chip, arch and way of loading.
-    """
-
-    version: Literal[1] = 1
-    entries: Annotated[tuple[Entry, ...], ALWAYS]
+    version: Literal[1] = 1  # of this format
+    entries: Annotated[tuple[Entry, ...], ALWAYS]  # one per task, chip, arch and way of loading
 
     def __post_init__(self) -> None:
         seen: set[tuple[str, ...]] = set()
@@ -218,37 +182,16 @@ def _unknown(entry: dict[str, dict[str, object]]) -> str | None:
 
 
 def _entry(record: Record, commits: Mapping[str, str]) -> Entry:
-    return Entry(
-        task=record.task,
-        chip=record.environment.chip,
-        arch=record.environment.arch,
-        loaded=record.environment.loaded,
-        timing=record.timing,
-        variant=record.variant,
-        parent=record.parent,
-        name=" ".join(record.summary.split()),
-        cases={row.name: _case(row) for row in record.bench},
-        gain=record.gain,
-        commit=commits.get(record.trial),
-        date=record.date,
-        environment=record.environment,
-    )
+    name = " ".join(record.summary.split())
+    cases = {row.name: _case(row) for row in record.bench}
+    given = {"name": name, "timing": record.timing, "cases": cases, "commit": commits.get(record.trial)}
+    return copied(Entry, record.environment, record, **given)
 
 
 def _case(row: CaseBench) -> BoardCase:
-    warm, cold = row.warm, row.cold
-    if warm is None:
-        return BoardCase(modelled_us=row.modelled_us, model_version=row.model_version, calibration=row.calibration)
-    return BoardCase(
-        p50_us=warm.p50_us,
-        p90_us=warm.p90_us,
-        p99_us=warm.p99_us,
-        samples=warm.samples,
-        cold=ColdTimes(p50_us=cold.p50_us, p90_us=cold.p90_us) if cold is not None else None,
-        tflop_per_s=row.tflop_per_s,
-        roofline_fraction=row.roofline_fraction,
-        baseline=row.baseline,
-    )
+    if row.warm is None:
+        return copied(BoardCase, row)
+    return copied(BoardCase, row.warm, row, cold=copied(ColdTimes, row.cold) if row.cold is not None else None)
 
 
 def _sorted(value: Json) -> Json:

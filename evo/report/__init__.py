@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.report.case_study import CaseStudy, case_study
-from evo.report.csv_json import climbs_svg, roof_svg, story_json, trials_csv
+from evo.report.csv_json import climbs_svg, report_output, roof_svg, trials_csv
 from evo.report.markdown import markdown
 from evo.report.model import Climb, Point, Step, Story, story
 from evo.report.page import page
@@ -26,9 +26,9 @@ __all__ = [
     "drawable",
     "markdown",
     "page",
+    "report_output",
     "roof_svg",
     "roofline",
     "story",
-    "story_json",
     "trials_csv",
 ]

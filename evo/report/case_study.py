@@ -211,8 +211,14 @@ def _hypothesis(record: Record) -> str:
 def _cost(total: Spent) -> Chapter:
     sentences = [time_words(total), llm_words(total)]
     rows = tuple(
-        (name, str(trials), str(kept), duration(seconds), duration(seconds / kept) if kept else "")
-        for name, trials, kept, seconds in total.by_operator
+        (
+            row.operator,
+            str(row.trials),
+            str(row.kept),
+            duration(row.seconds),
+            duration(row.seconds / row.kept) if row.kept else "",
+        )
+        for row in total.by_operator
     )
     head = ("operator", ">trials", ">kept", ">time", ">time per keep")
     return Chapter(
@@ -226,8 +232,8 @@ def time_words(total: Spent) -> str:
         return "The records do not say how long the trials took."
     words = f"{plural(total.trials, 'trial')} took {duration(total.seconds)} of wall-clock time"
     words += f", {duration(total.seconds / total.trials)} each on average."
-    if total.lasted is not None:
-        words += f" With what lies between trials (proposing, screening, pauses) that was {duration(total.lasted)}."
+    if total.lasted_s is not None:
+        words += f" With what lies between trials (proposing, screening, pauses) that was {duration(total.lasted_s)}."
     return words
 
 

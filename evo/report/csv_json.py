@@ -5,13 +5,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
+from evo.records.insights import Insight
+from evo.records.leaderboard import Entry
 from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
-from evo.report.model import Story
+from evo.report.model import Climb, Line, Spent, Story
 from evo.report.roofline_plot import Roofline
+from evo.report.source_counters import Heat
 from evo.report.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
-from evo.results import Json
+from evo.results import Environment, Gain
+from evo.results.codec import ALWAYS, Serializable, copied
 
 _COLUMNS = (
     "trial", "run", "number", "task", "chip", "arch", "loaded", "variant", "parent", "operator", "kind", "status",
@@ -22,59 +28,105 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _TEXTS = ("summary", "reason", "operator", "case")
 
 
-def story_json(story: Story, study: CaseStudy | None = None) -> dict[str, Json]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptStep(Serializable):
+    """One kept variant in a line of descent."""
+
+    trial: str  # the trial that kept it
+    variant: str  # the variant
+    parent: str | None = None  # what it was made from; absent for a start
+    summary: str  # what was changed, in a line
+    gain: Gain | None = None  # over its parent
+    tried: Annotated[tuple[str, ...], ALWAYS]  # trials made from it that were not kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescentLine(Serializable):
+    """From a start to a champion, in one place."""
+
+    task: str  # the task
+    chip: str  # the chip
+    arch: str  # what was compiled for
+    loaded: str  # `cubin`, `ptx_jit` or `sim`
+    steps: Annotated[tuple[KeptStep, ...], ALWAYS]  # from the start on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenEnvironment(Environment):
+    """An environment, and how many trials ran there."""
+
+    trials: int  # how many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyChapter(Serializable):
+    """A chapter of a case study."""
+
+    heading: str  # its heading
+    sentences: Annotated[tuple[str, ...], ALWAYS]  # its text
+    head: Annotated[tuple[str, ...], ALWAYS]  # of its table
+    rows: Annotated[tuple[tuple[str, ...], ...], ALWAYS]  # of its table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOutput(Serializable):
+    """One run as a narrative."""
+
+    run: str  # the run
+    title: str  # the title
+    chapters: Annotated[tuple[StudyChapter, ...], ALWAYS]  # in order
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOutput(Serializable):
+    """`evo report --json`: everything that the page shows, without the texts."""
+
+    version: Literal[1] = 1  # of this format
+    title: str  # the title
+    made: str  # when, ISO 8601
+    evo: str  # the version of evo
+    trials: int  # how many
+    kept: int  # how many of them were kept
+    climbs: Annotated[tuple[Climb, ...], ALWAYS]  # trials in order, by task and environment
+    lines: Annotated[tuple[DescentLine, ...], ALWAYS]  # from starts to champions
+    leaderboard: Annotated[tuple[Entry, ...], ALWAYS]  # the champions
+    insights: Annotated[tuple[Insight, ...], ALWAYS]  # what each kind of change has brought
+    rooflines: Annotated[tuple[Roofline, ...], ALWAYS]  # limits and times
+    counters: Annotated[tuple[Heat, ...], ALWAYS]  # counted events by source line
+    spent: Spent  # time and cost
+    environments: Annotated[tuple[SeenEnvironment, ...], ALWAYS]  # where trials ran
+    case_study: StudyOutput | None = None  # with --case-study
+
+
+def report_output(story: Story, study: CaseStudy | None = None) -> ReportOutput:
     """Everything the page shows, without the texts."""
-    lines: list[Json] = [
-        {
-            "task": line.task,
-            "chip": line.chip,
-            "arch": line.arch,
-            "loaded": line.loaded,
-            "steps": [
-                {
-                    "trial": step.record.trial,
-                    "variant": step.record.variant,
-                    **({"parent": step.record.parent} if step.record.parent else {}),
-                    "summary": step.record.summary,
-                    **({"gain": step.record.gain.to_json()} if step.record.gain else {}),
-                    "tried": [record.trial for record in step.tried],
-                }
-                for step in line.steps
-            ],
-        }
-        for line in story.lines
-    ]
-    shape: dict[str, Json] = {
-        "version": 1,
-        "title": story.title,
-        "made": story.made,
-        "evo": story.version,
-        "trials": len(story.records),
-        "kept": sum(record.kept for record in story.records),
-        "climbs": [climb.to_json() for climb in story.climbs],
-        "lines": lines,
-        "leaderboard": [entry.to_json() for entry in story.board],
-        "insights": [insight.to_json() for insight in story.insights],
-        "rooflines": [roof.to_json() for roof in story.rooflines],
-        "counters": [heat.to_json() for heat in story.heats],
-        "spent": story.spent.to_json(),
-        "environments": [{**env.to_json(), "trials": trials} for _, env, trials in story.environments],
-    }
-    if study is not None:
-        shape["case_study"] = {
-            "run": study.run,
-            "title": study.title,
-            "chapters": [
-                {
-                    "heading": chapter.heading,
-                    "sentences": list(chapter.sentences),
-                    "head": [cell.lstrip(">") for cell in chapter.head],
-                    "rows": [list(row) for row in chapter.rows],
-                }
-                for chapter in study.chapters
-            ],
-        }
-    return shape
+    seen = (copied(SeenEnvironment, where, trials=trials) for _, where, trials in story.environments)
+    return copied(
+        ReportOutput,
+        story,
+        evo=story.version,
+        version=1,
+        trials=len(story.records),
+        kept=sum(record.kept for record in story.records),
+        lines=tuple(_descent(line) for line in story.lines),
+        leaderboard=story.board,
+        counters=story.heats,
+        environments=tuple(seen),
+        case_study=_study(study) if study is not None else None,
+    )
+
+
+def _descent(line: Line) -> DescentLine:
+    steps = (copied(KeptStep, step.record, tried=tuple(other.trial for other in step.tried)) for step in line.steps)
+    return copied(DescentLine, line, steps=tuple(steps))
+
+
+def _study(study: CaseStudy) -> StudyOutput:
+    chapters = (
+        copied(StudyChapter, chapter, head=tuple(cell.lstrip(">") for cell in chapter.head))
+        for chapter in study.chapters
+    )
+    return copied(StudyOutput, study, chapters=tuple(chapters))
 
 
 def trials_csv(story: Story) -> str:

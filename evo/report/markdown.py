@@ -112,7 +112,7 @@ def _insights(insights: Sequence[Insight]) -> list[str]:
 
 def _spent(story: Story) -> list[str]:
     total = story.spent
-    rows = [[name, str(trials), str(kept), duration(seconds)] for name, trials, kept, seconds in total.by_operator]
+    rows = [[row.operator, str(row.trials), str(row.kept), duration(row.seconds)] for row in total.by_operator]
     return [
         _text(f"{time_words(total)} {llm_words(total)}"),
         "",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Annotated
 
 from evo.errors import EvoError
 from evo.records.insights import Insight, environment_words, summarise
@@ -16,58 +17,46 @@ from evo.records.leaderboard import Entry, build, entries
 from evo.records.trials import DiffMismatch, Record, apply_diff, rebuild_text
 from evo.report.roofline_plot import Roofline
 from evo.report.source_counters import Heat
-from evo.results import Environment, Json, drop_absent
+from evo.results import Environment
+from evo.results.codec import ALWAYS, Seconds, Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """One trial of a climb. us: the headline case; low, high: the 95 % interval of its gain, as times at this figure.
+class Point(Serializable):
+    """One trial of a climb."""
 
-    Both are absent where nothing was timed, the interval also where the time is modelled or nothing was compared.
-    """
-
-    trial: str
+    trial: str  # the trial's id
     index: int  # from 1, over the climb
-    variant: str
-    operator: str
-    kind: str
-    status: str
-    verdict: str
-    kept: bool
-    summary: str
-    us: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent({name: getattr(self, name) for name in self.__dataclass_fields__})
+    variant: str  # what was tried
+    operator: str  # what proposed it
+    kind: str  # of the change
+    status: str  # how far it got
+    verdict: str  # the verdict, or `start`
+    kept: bool  # whether it became the champion
+    summary: str  # what was changed, in a line
+    us: float | None = None  # the time of the climb's case; absent if it was not timed
+    low: float | None = None  # the lower end of the 95 % interval of its gain, as a time; absent if it was not measured
+    high: float | None = None  # the upper end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Climb:
-    """The trials of one task in one environment, in order. case: whose times these are."""
+class Climb(Serializable):
+    """The trials of one task in one environment, in order."""
 
-    task: str
-    chip: str
-    arch: str
-    loaded: str
-    timing: str
-    environment: str
-    model: str  # the simulator's model version; empty where times are measured
-    case: str
-    points: tuple[Point, ...]
+    task: str  # the task
+    chip: str  # the chip
+    arch: str  # what was compiled for
+    loaded: str  # `cubin`, `ptx_jit` or `sim`
+    timing: str  # `measured` or `modelled`
+    environment: str  # the environment in words
+    model: str  # the simulator's model version; empty if times are measured
+    case: str  # whose times these are
+    points: Annotated[tuple[Point, ...], ALWAYS]  # one per trial
 
     @property
     def title(self) -> str:
         how = " by PTX" if self.loaded == "ptx_jit" else ""
         return f"{self.task} on {self.chip}, {self.arch}{how}, {self.timing} times"
-
-    def to_json(self) -> dict[str, Json]:
-        shape: dict[str, Json] = {
-            name: getattr(self, name)
-            for name in ("task", "chip", "arch", "loaded", "timing", "environment", "model", "case")
-        }
-        return {**shape, "points": [point.to_json() for point in self.points]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,35 +91,25 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
-    """Wall-clock seconds by operator and stage, and what language models used, as far as records say.
+class OperatorTime(Serializable):
+    """What one operator's trials took."""
 
-    seconds: in trials alone. lasted: of all runs from their start to their last trial, with what lies between trials
-    (proposing, screening, pauses).
-    """
+    operator: str  # the operator
+    trials: int  # how many
+    kept: int  # how many of them were kept
+    seconds: Seconds  # wall clock
 
-    trials: int
-    seconds: float | None
-    lasted: float | None
-    by_operator: tuple[tuple[str, int, int, float], ...]  # operator, trials, kept, seconds
-    by_stage: tuple[tuple[str, float], ...]
-    llm: Mapping[str, float] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Json]:
-        operators: list[Json] = [
-            {"operator": name, "trials": trials, "kept": kept, "seconds": round(seconds, 3)}
-            for name, trials, kept, seconds in self.by_operator
-        ]
-        return drop_absent(
-            {
-                "trials": self.trials,
-                "seconds": round(self.seconds, 3) if self.seconds is not None else None,
-                "lasted_s": round(self.lasted, 3) if self.lasted is not None else None,
-                "by_operator": operators,
-                "by_stage_s": {name: round(seconds, 3) for name, seconds in self.by_stage} or None,
-                "llm": dict(self.llm) or None,
-            }
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent(Serializable):
+    """Wall-clock seconds by operator and stage, and what language models used, as far as records say."""
+
+    trials: int  # how many
+    seconds: Seconds | None = None  # in trials alone
+    lasted_s: Seconds | None = None  # of all runs from start to last trial, with what lies between trials
+    by_operator: Annotated[tuple[OperatorTime, ...], ALWAYS]  # the longest first
+    by_stage_s: Mapping[str, Seconds] = field(default_factory=dict)  # of an evaluation, the longest first
+    llm: Mapping[str, float] = field(default_factory=dict)  # sums of what language models used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,9 +318,11 @@ def spent(records: Iterable[Record]) -> Spent:
     return Spent(
         trials=count,
         seconds=sum(seconds) if seconds else None,
-        lasted=_lasted(ends),
-        by_operator=tuple((name, int(row[0]), int(row[1]), row[2]) for name, row in ranked),
-        by_stage=tuple(sorted(stages.items(), key=lambda item: -item[1])),
+        lasted_s=_lasted(ends),
+        by_operator=tuple(
+            OperatorTime(operator=name, trials=int(row[0]), kept=int(row[1]), seconds=row[2]) for name, row in ranked
+        ),
+        by_stage_s=dict(sorted(stages.items(), key=lambda item: -item[1])),
         llm=llm,
     )
 

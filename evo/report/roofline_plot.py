@@ -4,35 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from evo.analysis.roofline import CaseLimits
-from evo.results import Json
+from evo.results.codec import ALWAYS, NEVER, NONEMPTY, Serializable, Us
 from evo.spec.chips import Chip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """One time of one case. role: `champion` or `rival`."""
+class Taken(Serializable):
+    """One time of one case: in `p50_us` if it was measured, in `modelled_us` if not."""
 
-    case: str
-    what: str
-    role: str
-    us: float
+    RENAMED: ClassVar = {"what": "name"}
+
+    case: str  # the case
+    what: str  # the champion or the library call
+    role: str  # `champion` or `rival`
+    p50_us: Us | None = None  # the measured median
+    modelled_us: Us | None = None  # the modelled time
+
+    @property
+    def us(self) -> float:
+        us = self.modelled_us if self.p50_us is None else self.p50_us
+        assert us is not None
+        return us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roofline:
-    """One task on one chip with times of one kind. problem: why there are no limits, where there are none."""
+class Roofline(Serializable):
+    """One task on one chip with times of one kind."""
 
-    task: str
-    chip: str
-    chip_name: str
-    timing: str
-    roofs: tuple[tuple[str, float], ...] = ()  # name, FLOP/s
-    slopes: tuple[tuple[str, float, bool], ...] = ()  # name, bytes/s, whether it is an estimate
-    cases: tuple[CaseLimits, ...] = ()
-    taken: tuple[Taken, ...] = ()
-    problem: str = ""
+    task: str  # the task
+    chip: str  # the chip's short name
+    timing: str  # `measured` or `modelled`
+    cases: Annotated[tuple[CaseLimits, ...], ALWAYS] = ()  # their limits
+    taken: Annotated[tuple[Taken, ...], ALWAYS] = ()  # times of champions and library calls
+    problem: Annotated[str, NONEMPTY] = ""  # why there are no limits
+    chip_name: Annotated[str, NEVER]
+    roofs: Annotated[tuple[tuple[str, float], ...], NEVER] = ()  # name, FLOP/s
+    slopes: Annotated[tuple[tuple[str, float, bool], ...], NEVER] = ()  # name, bytes/s, whether it is an estimate
 
     @property
     def title(self) -> str:
@@ -40,17 +50,6 @@ class Roofline:
 
     def of_case(self, name: str) -> list[Taken]:
         return [one for one in self.taken if one.case == name]
-
-    def to_json(self) -> dict[str, Json]:
-        key = "p50_us" if self.timing == "measured" else "modelled_us"
-        shape: dict[str, Json] = {
-            "task": self.task,
-            "chip": self.chip,
-            "timing": self.timing,
-            "cases": [one.to_json() for one in self.cases],
-            "taken": [{"case": t.case, "name": t.what, "role": t.role, key: round(t.us, 4)} for t in self.taken],
-        }
-        return {**shape, "problem": self.problem} if self.problem else shape
 
 
 def roofline(

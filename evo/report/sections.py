@@ -19,8 +19,8 @@ def facts(story: Story) -> str:
     pairs.append(("champions", f"{len(story.board):,}"))
     if story.spent.seconds is not None:
         pairs.append(("time in trials", duration(story.spent.seconds)))
-    if story.spent.lasted is not None:
-        pairs.append(("from start to last trial", duration(story.spent.lasted)))
+    if story.spent.lasted_s is not None:
+        pairs.append(("from start to last trial", duration(story.spent.lasted_s)))
     cells = "".join(f"<div><dt>{name}</dt><dd>{clean(value)}</dd></div>" for name, value in pairs)
     return f'<dl class="facts">{cells}</dl>'
 

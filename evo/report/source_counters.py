@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from evo.device import DeviceName, RunRequest
 from evo.errors import Crashed, TimedOut
@@ -11,7 +12,7 @@ from evo.evaluate.gate import fault_reason
 from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.profile import HotLine, hot_lines, kernel_profiles
 from evo.evaluate.session import Workbench
-from evo.results import Json
+from evo.results.codec import NEVER, NONEMPTY, Serializable
 from evo.spec.task import Case, Task
 
 _SEED = 0  # of the inputs whose accesses are counted
@@ -19,27 +20,21 @@ _BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heat:
+class Heat(Serializable):
     """What each line of a variant keeps busy at one case, or why that is not known."""
 
-    task: str
-    chip: str
-    arch: str
-    variant: str
-    text: str
-    case: str = ""
-    lines: tuple[HotLine, ...] = ()
-    problem: str = ""
+    task: str  # the task
+    chip: str  # the chip whose simulator counted
+    arch: str  # what was compiled for
+    variant: str  # the variant
+    case: Annotated[str, NONEMPTY] = ""  # the case
+    lines: tuple[HotLine, ...] = ()  # hottest first
+    problem: Annotated[str, NONEMPTY] = ""  # why nothing is known
+    text: Annotated[str, NEVER]
 
     @property
     def title(self) -> str:
         return f"{self.task} {self.variant} for {self.chip}, {self.arch}"
-
-    def to_json(self) -> dict[str, Json]:
-        shape: dict[str, Json] = {"task": self.task, "chip": self.chip, "arch": self.arch, "variant": self.variant}
-        if self.problem:
-            return {**shape, "problem": self.problem}
-        return {**shape, "case": self.case, "lines": [line.to_json() for line in self.lines]}
 
 
 def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, limit_s: float) -> Heat:

@@ -227,7 +227,11 @@ def drawable(roof: Roofline) -> bool:
 
 def drawn_cases(roof: Roofline) -> list[tuple[CaseLimits, float, float]]:
     """The cases that have a place over arithmetic intensity, with FLOP and FLOP/byte."""
-    return [(case, case.flop, case.intensity) for case in roof.cases if case.flop and case.intensity]
+    return [
+        (case, case.flop, case.intensity_flop_per_byte)
+        for case in roof.cases
+        if case.flop and case.intensity_flop_per_byte
+    ]
 
 
 def roofline_svg(roof: Roofline, name: str) -> str:

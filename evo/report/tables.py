@@ -171,11 +171,11 @@ def _heat_table(heat: Heat) -> str:
 def cost_section(story: Story, room: Room) -> str:
     del room
     total = story.spent
-    rows = [[name, str(n), str(kept), duration(seconds)] for name, n, kept, seconds in total.by_operator]
+    rows = [[row.operator, str(row.trials), str(row.kept), duration(row.seconds)] for row in total.by_operator]
     parts = [f"<p>{clean(time_words(total))} {clean(llm_words(total))}</p>"]
     parts.append(table(["operator", ">trials", ">kept", ">time"], rows, "Time by operator"))
-    if total.by_stage:
-        stages = [[name, duration(seconds)] for name, seconds in total.by_stage]
+    if total.by_stage_s:
+        stages = [[name, duration(seconds)] for name, seconds in total.by_stage_s.items()]
         parts.append(table(["stage", ">time"], stages, "Time by stage of an evaluation"))
     return "".join(parts)
 

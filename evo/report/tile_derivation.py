@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.tiles.choose import Candidate, Derivation, Rejected
+from evo.analysis.tiles.derivation import Candidate, Derivation, Rejected
 from evo.analysis.tiles.knob_text import knob_text
 from evo.records.trials import Record
 from evo.spec.chips import Chip
@@ -53,8 +53,9 @@ def _limits(found: Derivation, chip: Chip) -> list[str]:
     lines = [
         "## Limits",
         "",
-        f"{_n(one.flop or 0)} FLOP, {_n(one.bytes_compulsory)} compulsory bytes, {one.intensity or 0:.4g} FLOP per byte"
-        + (f"; the ridge of the chip is at {one.ridge:.0f}." if one.ridge else "."),
+        f"{_n(one.flop or 0)} FLOP, {_n(one.bytes_compulsory)} compulsory bytes, "
+        f"{one.intensity_flop_per_byte or 0:.4g} FLOP per byte"
+        + (f"; the ridge of the chip is at {one.ridge_flop_per_byte:.0f}." if one.ridge_flop_per_byte else "."),
         f"Inputs in L2: bound by {one.limiter} at {one.floor_us:.2f} µs. Inputs in DRAM: bound by {one.limiter_cold} at"
         f" {one.floor_cold_us:.2f} µs.",
         "",
@@ -67,7 +68,7 @@ def _limits(found: Derivation, chip: Chip) -> list[str]:
         )
         lines.append(f"| {name} | {us:.2f} | {behind} |")
     if one.target_us is not None:
-        lines += ["", f"Target: {one.target_us:.2f} µs ({one.target_says})."]
+        lines += ["", f"Target: {one.target_us:.2f} µs ({one.target})."]
     return [*lines, ""]
 
 
@@ -90,10 +91,10 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
         )
         ways = ", ".join(f"{read} {count}-way" for read, count in proof.ways.items())
         lines.append(
-            f"- **Layout of {part.name}** ({part.copies}x). {part.layout.how}. Proved over all addresses: {checked}"
+            f"- **Layout of {part.name}** ({part.copies}x). {part.layout}. Proved over all addresses: {checked}"
         )
         lines[-1] += f" misaligned, {ways or 'no shared read declared'}."
-        lines += [f"  - not {how}: {why}" for how, why in part.instead_of]
+        lines += [f"  - not {other.layout}: {other.reason}" for other in part.instead_of]
     lines.append(f"- **Vector width.** Rows of all inputs are aligned for {best.vector_bytes}-byte loads.")
     others = [one for one in found.candidates[1:] if one.tile != best.tile][:_SHOWN]
     if others:

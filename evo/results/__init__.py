@@ -6,7 +6,7 @@ different JSON fields. `codec` writes and reads all of it.
 
 from __future__ import annotations
 
-from evo.results.bench import UNSTEADY, Baseline, CaseBench, Clocks, Estimate, Timing, geometric_mean
+from evo.results.bench import UNSTEADY, Baseline, CaseBench, Clocks, Estimate, Rate, Timing, geometric_mean
 from evo.results.check import CaseCheck, Check, Fault, SanitizerReport
 from evo.results.codec import Json, drop_absent
 from evo.results.decision import CaptureNoise, CaseEvidence, Control, Decision, Evidence, Gain
@@ -35,6 +35,7 @@ __all__ = [
     "Json",
     "KernelResources",
     "Loaded",
+    "Rate",
     "SanitizerReport",
     "Status",
     "Timing",

@@ -5,38 +5,28 @@ They are different types and different JSON fields, and no ranking holds both. U
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
-from evo.results.codec import Decimals, Serializable, Us
+from evo.results.codec import Decimals, Digits, Serializable, Us, copied
 
 UNSTEADY = 0.10  # of the mean: a standard deviation above this is flagged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing(Serializable):
-    """Measured durations of one launch sequence on a GPU, from samples of which none was left out.
-
-    p50_us: the median.
-    p90_us: the 90th percentile.
-    p99_us: the 99th percentile.
-    mean_us: the mean.
-    std_us: the standard deviation.
-    samples: how many.
-    unsteady: present if the standard deviation is more than a tenth of the mean.
-    """
+    """Measured durations of one launch sequence on a GPU, from samples of which none was left out."""
 
     COMPUTED: ClassVar = ("unsteady",)
 
-    p50_us: Us
-    p90_us: Us
-    p99_us: Us
-    mean_us: Us
-    std_us: Us
-    samples: int
+    p50_us: Us  # the median
+    p90_us: Us  # the 90th percentile
+    p99_us: Us  # the 99th percentile
+    mean_us: Us  # the mean
+    std_us: Us  # the standard deviation
+    samples: int  # how many
 
     def __post_init__(self) -> None:
         if not all(math.isfinite(x) and x > 0 for x in (self.p50_us, self.p90_us, self.p99_us, self.mean_us)):
@@ -50,69 +40,48 @@ class Timing(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate(Serializable):
-    """A modelled duration from simulator counters; never called measured.
+    """A modelled duration from simulator counters; never called measured."""
 
-    modelled_us: the modelled time.
-    model_version: the version of the simulator's timing model.
-    chip: the chip that is modelled.
-    calibration: whether the model was fitted to measurements of that chip.
-    limiter: the largest term.
-    terms_us: the model's terms by name.
-    blocks_run: how many blocks were executed.
-    blocks_total: how many blocks the launches have.
-    """
-
-    modelled_us: Us
-    model_version: str
-    chip: str
-    calibration: str
-    limiter: str
-    terms_us: Mapping[str, Us]
-    blocks_run: int
-    blocks_total: int
+    modelled_us: Us  # the modelled time
+    model_version: str  # the version of the simulator's timing model
+    chip: str  # the chip that is modelled
+    calibration: str  # whether the model was fitted to measurements of that chip
+    limiter: str  # the largest term
+    terms_us: Mapping[str, Us]  # the model's terms by name
+    blocks_run: int  # how many blocks were executed
+    blocks_total: int  # how many blocks the launches have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline(Serializable):
-    """The fastest library implementation of a case, timed on the same GPU in the same run, warm.
+    """The fastest library implementation of a case, timed on the same GPU in the same run, warm."""
 
-    name: the library call, as the task names it.
-    p50_us: its median.
-    others: medians of the slower ones by name; a claim may be against one of them.
-    """
-
-    name: str
-    p50_us: Us
+    name: str  # the library call, as the task names it
+    p50_us: Us  # its median
+    # medians of the slower ones by name; a claim may be against one of them
     others: Mapping[str, Us] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseBench(Serializable):
-    """Times of one bench case: measured (warm, and cold) or modelled, never both.
+    """Times of one bench case: measured (warm, and cold) or modelled, never both."""
 
-    name: the case.
-    warm: measured, with inputs and code in the caches as repeated launches leave them.
-    cold: measured, with the L2 cache flushed before each launch.
-    tflop_per_s: the task's floating-point operations over the warm median.
-    roofline_fraction: the case's floor on the chip over its warm median; 1 is as fast as the chip's table allows.
-    baseline: the fastest library call for the case.
-    modelled_us: the modelled time; with it come the fields of an `Estimate`, whose names they have.
-    """
-
-    name: str
-    warm: Timing | None = None
-    cold: Timing | None = None
+    name: str  # the case
+    warm: Timing | None = None  # measured, with inputs and code in the caches as repeated launches leave them
+    cold: Timing | None = None  # measured, with the L2 cache flushed before each launch
+    # the task's floating-point operations over the warm median
     tflop_per_s: Annotated[float | None, Decimals(4)] = None
+    # the case's floor on the chip over its warm median; 1 is as fast as the chip's table allows
     roofline_fraction: Annotated[float | None, Decimals(4)] = None
-    baseline: Baseline | None = None
-    modelled_us: Us | None = None
-    model_version: str | None = None
-    chip: str | None = None
-    calibration: str | None = None
-    limiter: str | None = None
-    terms_us: Mapping[str, Us] | None = None
-    blocks_run: int | None = None
-    blocks_total: int | None = None
+    baseline: Baseline | None = None  # the fastest library call for the case
+    modelled_us: Us | None = None  # the modelled time; with it come the fields of an `Estimate`, whose names they have
+    model_version: str | None = None  # the version of the simulator's timing model
+    chip: str | None = None  # the chip that is modelled
+    calibration: str | None = None  # whether the model was fitted to measurements of that chip
+    limiter: str | None = None  # the largest term
+    terms_us: Mapping[str, Us] | None = None  # the model's terms by name
+    blocks_run: int | None = None  # how many blocks were executed
+    blocks_total: int | None = None  # how many blocks the launches have
 
     def __post_init__(self) -> None:
         if (self.warm is None) == (self.modelled_us is None):
@@ -123,7 +92,7 @@ class CaseBench(Serializable):
     @classmethod
     def modelled(cls, name: str, estimate: Estimate) -> CaseBench:
         """A case with a modelled time."""
-        return cls(name=name, **{each.name: getattr(estimate, each.name) for each in dataclasses.fields(estimate)})
+        return copied(cls, estimate, name=name)
 
     @property
     def estimate(self) -> Estimate | None:
@@ -152,40 +121,32 @@ class CaseBench(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks(Serializable):
-    """How the GPU ran while blocks of launches were timed. A list that begins with `each` has one entry per block.
+    """How the GPU ran while blocks of launches were timed. A list that begins with `each` has one entry per block."""
 
-    blocks: how many blocks of launches were timed.
-    sm_mhz_min: the lowest SM clock, MHz.
-    sm_mhz_max: the highest SM clock, MHz.
-    sm_mhz_median: the median SM clock, MHz.
-    throttle_reasons: NVML's bits of what held the clock back, in hexadecimal.
-    sm_mhz: `unavailable` if no clock could be read.
-    other_processes: compute processes of others on the GPU.
-    each_sm_mhz: the SM clock that NVML gave, MHz.
-    each_counted_mhz: the SM clock from the SMs' own counters, MHz.
-    each_power_w: the power that NVML gave, W.
-    each_temperature_c: the temperature, degrees Celsius.
-    each_throttle: NVML's bits of what held the clock back.
-    start_c: the temperature before, in records of earlier versions.
-    end_c: the temperature after, in records of earlier versions.
-    power_w: the power, in records of earlier versions.
-    """
+    blocks: int | None = None  # how many blocks of launches were timed
+    sm_mhz_min: int | None = None  # the lowest SM clock, MHz
+    sm_mhz_max: int | None = None  # the highest SM clock, MHz
+    sm_mhz_median: int | None = None  # the median SM clock, MHz
+    throttle_reasons: tuple[str, ...] | None = None  # NVML's bits of what held the clock back, in hexadecimal
+    sm_mhz: str | None = None  # `unavailable` if no clock could be read
+    other_processes: int | None = None  # compute processes of others on the GPU
+    each_sm_mhz: tuple[int | float | None, ...] | None = None  # the SM clock that NVML gave, MHz
+    each_counted_mhz: tuple[int | float | None, ...] | None = None  # the SM clock from the SMs' own counters, MHz
+    each_power_w: tuple[int | float | None, ...] | None = None  # the power that NVML gave, W
+    each_temperature_c: tuple[int | float | None, ...] | None = None  # the temperature, degrees Celsius
+    each_throttle: tuple[int | float | None, ...] | None = None  # NVML's bits of what held the clock back
+    start_c: int | float | None = None  # the temperature before, in records of earlier versions
+    end_c: int | float | None = None  # the temperature after, in records of earlier versions
+    power_w: int | float | None = None  # the power, in records of earlier versions
 
-    blocks: int | None = None
-    sm_mhz_min: int | None = None
-    sm_mhz_max: int | None = None
-    sm_mhz_median: int | None = None
-    throttle_reasons: tuple[str, ...] | None = None
-    sm_mhz: str | None = None
-    other_processes: int | None = None
-    each_sm_mhz: tuple[int | float | None, ...] | None = None
-    each_counted_mhz: tuple[int | float | None, ...] | None = None
-    each_power_w: tuple[int | float | None, ...] | None = None
-    each_temperature_c: tuple[int | float | None, ...] | None = None
-    each_throttle: tuple[int | float | None, ...] | None = None
-    start_c: int | float | None = None
-    end_c: int | float | None = None
-    power_w: int | float | None = None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate(Serializable):
+    """One measured figure of a chip in SI units."""
+
+    value: Annotated[float, Digits(6)]  # the figure
+    unit: str  # its unit
+    condition: str  # the condition that it holds under
 
 
 def geometric_mean(values: Mapping[str, float], weights: Mapping[str, float]) -> float | None:

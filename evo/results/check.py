@@ -12,83 +12,50 @@ from evo.results.status import FaultKind, Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault(Serializable):
-    """One fault seen while a kernel executed.
+    """One fault seen while a kernel executed."""
 
-    kind: what the kernel did wrong.
-    kernel: the kernel that it was seen in.
-    source_line: the line of the variant's text.
-    block: (x, y, z) of the block.
-    thread: (x, y, z) of the thread in its block.
-    address: the virtual byte address, or the offset for shared and local memory.
-    message: the fault in words.
-    """
-
-    kind: FaultKind
-    kernel: str
-    source_line: int | None = None
-    block: tuple[int, int, int] | None = None
-    thread: tuple[int, int, int] | None = None
-    address: int | None = None
-    message: str
+    kind: FaultKind  # what the kernel did wrong
+    kernel: str  # the kernel that it was seen in
+    source_line: int | None = None  # the line of the variant's text
+    block: tuple[int, int, int] | None = None  # (x, y, z) of the block
+    thread: tuple[int, int, int] | None = None  # (x, y, z) of the thread in its block
+    address: int | None = None  # the virtual byte address, or the offset for shared and local memory
+    message: str  # the fault in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCheck(Serializable):
-    """What the gate saw for one case.
+    """What the gate saw for one case."""
 
-    name: the case.
-    status: how far the variant got at this case.
-    reason: why it did not pass.
-    max_error: the largest error of an element against the float64 reference.
-    rms_error: the root mean square of the errors against the float64 reference.
-    budget: what was allowed, by the name of the limit.
-    inputs: the distributions that it ran under. If it failed, it failed under the last one.
-    """
-
-    name: str
-    status: Status
-    reason: str | None = None
-    max_error: Annotated[float | None, FINITE] = None
+    name: str  # the case
+    status: Status  # how far the variant got at this case
+    reason: str | None = None  # why it did not pass
+    max_error: Annotated[float | None, FINITE] = None  # the largest error of an element against the float64 reference
+    # the root mean square of the errors against the float64 reference
     rms_error: Annotated[float | None, FINITE] = None
-    budget: Mapping[str, float] = field(default_factory=dict)
-    inputs: tuple[str, ...] = ()
+    budget: Mapping[str, float] = field(default_factory=dict)  # what was allowed, by the name of the limit
+    inputs: tuple[str, ...] = ()  # the distributions that it ran under. If it failed, it failed under the last one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SanitizerReport(Serializable):
-    """What compute-sanitizer said.
+    """What compute-sanitizer said."""
 
-    state: `clean`, `found` or `unavailable`.
-    tools: the checkers that answered.
-    reason: what was found, or why a checker gave no answer.
-    cached: whether the same machine code was checked earlier in the run.
-    """
-
-    state: str
-    tools: tuple[str, ...] = ()
-    reason: str | None = None
-    cached: bool | None = None
+    state: str  # `clean`, `found` or `unavailable`
+    tools: tuple[str, ...] = ()  # the checkers that answered
+    reason: str | None = None  # what was found, or why a checker gave no answer
+    cached: bool | None = None  # whether the same machine code was checked earlier in the run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Serializable):
-    """The gate's verdict on one variant.
+    """The gate's verdict on one variant."""
 
-    status: how far the variant got.
-    reason: why it did not pass.
-    unseen: why the look at the timed sizes could not see all of them.
-    seed: what the inputs were drawn with.
-    cases: one row per case that was checked.
-    faults: what was seen while it executed.
-    counters: the simulator's totals over the cases, if it ran.
-    sanitizer: what compute-sanitizer said, if it was asked.
-    """
-
-    status: Status
-    reason: str | None = None
-    unseen: str | None = None
-    seed: int | None = None
-    cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()
-    faults: Annotated[tuple[Fault, ...], ALWAYS] = ()
-    counters: Mapping[str, int] = field(default_factory=dict)
-    sanitizer: SanitizerReport | None = None
+    status: Status  # how far the variant got
+    reason: str | None = None  # why it did not pass
+    unseen: str | None = None  # why the look at the timed sizes could not see all of them
+    seed: int | None = None  # what the inputs were drawn with
+    cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
+    faults: Annotated[tuple[Fault, ...], ALWAYS] = ()  # what was seen while it executed
+    counters: Mapping[str, int] = field(default_factory=dict)  # the simulator's totals over the cases, if it ran
+    sanitizer: SanitizerReport | None = None  # what compute-sanitizer said, if it was asked

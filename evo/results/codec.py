@@ -13,7 +13,8 @@ import json
 import math
 import re
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn, Self, TypeVar
 
 if TYPE_CHECKING:
@@ -34,6 +35,30 @@ class Decimals:
 
     places: int
 
+    def __call__(self, value: float) -> float:
+        return round(value, self.places)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Digits:
+    """Marks a field whose floats are written with so many significant digits."""
+
+    count: int
+
+    def __call__(self, value: float) -> float:
+        return float(f"{value:.{self.count}g}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Whole:
+    """Marks a count that may be a float: it is written as an integer if it is one."""
+
+    def __call__(self, value: float) -> float:
+        return int(value) if value == int(value) else value
+
+
+Rounding = Decimals | Digits | Whole
+
 
 class Mark(enum.Enum):
     """When a field is written, in `Annotated`."""
@@ -50,21 +75,26 @@ Us = Annotated[float, Decimals(4)]  # microseconds
 Seconds = Annotated[float, Decimals(3)]
 
 
-_Plan = tuple[tuple[str, int | None, Mark | None, bool], ...]
+_Plan = tuple[tuple[str, str, Rounding | None, Mark | None, bool], ...]  # attribute, JSON name, ..., is optional
 _PLANS: dict[type, _Plan] = {}
 
 
 class Serializable:
-    """A dataclass that is written and read as a JSON object. COMPUTED names the properties that are written as well."""
+    """A dataclass that is written and read as a JSON object.
+
+    COMPUTED names the properties that are written as well. RENAMED gives fields and properties another name in JSON;
+    a type that has it is written only.
+    """
 
     __slots__ = ()
     COMPUTED: ClassVar[tuple[str, ...]] = ()
+    RENAMED: ClassVar[Mapping[str, str]] = {}
 
     def to_json(self) -> dict[str, Json]:
         """The JSON object, of plain values."""
         shape: dict[str, Json] = {}
-        for name, places, rule, optional in _plan(type(self)):
-            value = getattr(self, name)
+        for attribute, name, rounding, rule, optional in plan(type(self)):
+            value = getattr(self, attribute)
             if value is None and rule is ALWAYS:
                 shape[name] = None
                 continue
@@ -72,7 +102,7 @@ class Serializable:
                 continue
             if (rule is FINITE and not math.isfinite(value)) or (rule is NONEMPTY and not value):
                 continue
-            shape[name] = plain(value, places)
+            shape[name] = plain(value, rounding)
         return shape
 
     @classmethod
@@ -81,18 +111,20 @@ class Serializable:
         return read(cls, data)
 
 
-def plain(value: object, places: int | None = None) -> Json:
-    """A value as JSON holds it; places: to how many decimals its floats are rounded."""
+def plain(value: object, rounding: Rounding | None = None) -> Json:
+    """A value as JSON holds it."""
     if value is None or isinstance(value, bool | int) or type(value) is str:
         return value
     if isinstance(value, float):
-        return value if places is None else round(value, places)
+        return value if rounding is None else rounding(value)
     if isinstance(value, Serializable):
         return value.to_json()
     if isinstance(value, Mapping):
-        return {str(name): plain(member, places) for name, member in value.items()}
+        return {str(name): plain(member, rounding) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(member, places) for member in value]
+        return [plain(member, rounding) for member in value]
+    if isinstance(value, Path):
+        return str(value)
     assert isinstance(value, enum.Enum | str), f"{type(value).__name__} has no JSON"
     return str(value.value if isinstance(value, enum.Enum) else value)
 
@@ -121,6 +153,21 @@ def as_written(value: T) -> T:
     return read(type(value), plain(value))
 
 
+def copied(kind: type[T], *sources: object, **more: object) -> T:
+    """A value of a dataclass from what the sources have under its fields' names. more: fields that are given.
+
+    Raises TypeError if two sources have a field that is not given, since either could be meant.
+    """
+    found: dict[str, object] = {}
+    for name in (field.name for field in dataclasses.fields(kind) if field.name not in more):  # type: ignore[arg-type]
+        having = [source for source in sources if hasattr(source, name)]
+        if len(having) > 1:
+            raise TypeError(f"{kind.__name__}.{name}: more than one source has it")
+        if having:
+            found[name] = getattr(having[0], name)
+    return kind(**found, **more)
+
+
 def unknown_field(kind: type, data: object) -> str | None:
     """The first field of a JSON object that the type does not have."""
     return next((name for name in data if name not in _names(kind)), None) if isinstance(data, dict) else None
@@ -132,46 +179,38 @@ def parse(text: str | bytes) -> Any:
 
 
 def _names(kind: type) -> frozenset[str]:
-    return frozenset(name for name, *_ in _plan(kind))
+    return frozenset(name for _, name, *_ in plan(kind))
 
 
-def _plan(kind: type) -> _Plan:
+def plan(kind: type) -> _Plan:
+    """What is written of a type: attribute, JSON name, rounding, mark, and whether it is left out when empty."""
     if kind not in _PLANS:
-        _PLANS[kind] = _planned(kind)
+        _PLANS[kind] = tuple(_planned(kind))
     return _PLANS[kind]
 
 
-def _planned(kind: type) -> _Plan:
-    """What is written: name, decimals, rule, and whether it is left out when empty."""
+def _planned(kind: Any) -> Iterator[tuple[str, str, Rounding | None, Mark | None, bool]]:
     hints = typing.get_type_hints(kind, include_extras=True)
-    rows = []
     for field in dataclasses.fields(kind):
-        places, rule = _marks(hints[field.name])
-        if rule is NEVER:
-            continue
-        factory = field.default_factory
-        optional = field.default == () or factory is dict or factory is list
-        rows.append((field.name, places, rule, optional and rule is not ALWAYS))
-    for name in getattr(kind, "COMPUTED", ()):
-        getter = getattr(kind, name).fget
-        places, rule = _marks(typing.get_type_hints(getter, include_extras=True)["return"])
-        rows.append((name, places, rule, False))
-    return tuple(rows)
+        rounding, mark = _marks(hints[field.name])
+        if mark is not NEVER:
+            is_empty = field.default == () or field.default_factory in (dict, list)
+            yield field.name, kind.RENAMED.get(field.name, field.name), rounding, mark, is_empty and mark is not ALWAYS
+    for name in kind.COMPUTED:
+        rounding, mark = _marks(typing.get_type_hints(getattr(kind, name).fget, include_extras=True)["return"])
+        yield name, kind.RENAMED.get(name, name), rounding, mark, False
 
 
-def _marks(hint: Any) -> tuple[int | None, Mark | None]:
-    """The marks anywhere in a type: its decimals, and its rule."""
-    places: int | None = None
-    rule: Mark | None = None
-    for mark in getattr(hint, "__metadata__", ()):
-        if isinstance(mark, Decimals):
-            places = mark.places
-        elif isinstance(mark, Mark):
-            rule = mark
+def _marks(hint: Any) -> tuple[Rounding | None, Mark | None]:
+    """The marks anywhere in a type."""
+    marks = list(getattr(hint, "__metadata__", ()))
+    rounding = next((mark for mark in marks if isinstance(mark, Rounding)), None)
+    rule = next((mark for mark in marks if isinstance(mark, Mark)), None)
     for part in typing.get_args(hint):
-        inner = _marks(part) if not isinstance(part, str | Decimals | Mark) else (None, None)
-        places, rule = (inner[0] if places is None else places, inner[1] if rule is None else rule)
-    return places, rule
+        if not isinstance(part, str | Rounding | Mark):
+            inner = _marks(part)
+            rounding, rule = rounding or inner[0], rule or inner[1]
+    return rounding, rule
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -26,25 +26,16 @@ _COMPARED_DETAIL = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment(Serializable):
-    """Where a result comes from. Two results may be compared only if `differences` finds none.
+    """Where a result comes from. Two results may be compared only if `differences` finds none."""
 
-    device: `gpu:0` or `sim:l4`.
-    chip: `l4`, `h200`, `sim-l4` ...
-    arch: what was compiled for, such as `sm_89`.
-    loaded: `cubin`, `ptx_jit` (compiled again by the driver) or `sim` (executed by the simulator).
-    toolkit: the compiler and its version.
-    harness: evo's version and the hash of the code that makes a result.
-    task_hash: the hash of the task: its reference, cases, tolerance and headers.
-    detail: driver, libraries, clock policy and the like, by name.
-    """
-
-    device: str
-    chip: str
-    arch: str
-    loaded: Loaded
-    toolkit: str
-    harness: str
-    task_hash: str
+    device: str  # `gpu:0` or `sim:l4`
+    chip: str  # `l4`, `h200`, `sim-l4`
+    arch: str  # what was compiled for, such as `sm_89`
+    loaded: Loaded  # `cubin`, `ptx_jit` (compiled again by the driver) or `sim` (executed by the simulator)
+    toolkit: str  # the compiler and its version
+    harness: str  # evo's version and the hash of the code that makes a result
+    task_hash: str  # the hash of the task: its reference, cases, tolerance and headers
+    # driver, libraries, clock policy and the like, by name
     detail: Annotated[Mapping[str, str], ALWAYS] = field(default_factory=dict)
 
     @property
@@ -78,80 +69,49 @@ class Environment(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelResources(Serializable):
-    """What one kernel needs, as the compiler reports it.
+    """What one kernel needs, as the compiler reports it."""
 
-    name: the kernel.
-    axes: the case axes that are compiled in, and their values.
-    registers: per thread.
-    spill_store_bytes: of all spill stores in the code.
-    spill_load_bytes: of all spill loads in the code.
-    stack_bytes: per thread.
-    shared_bytes: static shared memory per block.
-    sass: how often each machine instruction occurs in the code.
-    """
-
-    name: str
+    name: str  # the kernel
+    # the case axes that are compiled in, and their values
     axes: Annotated[Mapping[str, int | str], ALWAYS] = field(default_factory=dict)
-    registers: int | None = None
-    spill_store_bytes: int | None = None
-    spill_load_bytes: int | None = None
-    stack_bytes: int | None = None
-    shared_bytes: int | None = None
+    registers: int | None = None  # per thread
+    spill_store_bytes: int | None = None  # of all spill stores in the code
+    spill_load_bytes: int | None = None  # of all spill loads in the code
+    stack_bytes: int | None = None  # per thread
+    shared_bytes: int | None = None  # static shared memory per block
+    # how often each machine instruction occurs in the code
     sass: Annotated[Mapping[str, int], ALWAYS] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompileReport(Serializable):
-    """How compiling a variant went.
+    """How compiling a variant went."""
 
-    variant: the variant's id.
-    arch: what was compiled for.
-    status: `compiled`, or the status of a variant that does not compile.
-    warnings: what the compiler said.
-    kernels: one row per kernel and set of compiled-in axes.
-    elapsed_s: how long it took.
-    code_hash: of the machine code and the launches; equal if two variants do the same.
-    """
-
-    variant: str
-    arch: str
-    status: str
-    warnings: Annotated[tuple[str, ...], ALWAYS] = ()
-    kernels: Annotated[tuple[KernelResources, ...], ALWAYS] = ()
-    elapsed_s: Annotated[float | None, Decimals(4)] = None
-    code_hash: str | None = None
+    variant: str  # the variant's id
+    arch: str  # what was compiled for
+    status: str  # `compiled`, or the status of a variant that does not compile
+    warnings: Annotated[tuple[str, ...], ALWAYS] = ()  # what the compiler said
+    kernels: Annotated[tuple[KernelResources, ...], ALWAYS] = ()  # one row per kernel and set of compiled-in axes
+    elapsed_s: Annotated[float | None, Decimals(4)] = None  # how long it took
+    code_hash: str | None = None  # of the machine code and the launches; equal if two variants do the same
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(Serializable):
-    """Everything `evaluate` learnt about one variant. Only a passed check may carry bench figures.
+    """Everything `evaluate` learnt about one variant. Only a passed check may carry bench figures."""
 
-    variant: the variant's id; empty if the text has no variant in it.
-    status: how far it got.
-    reason: why it got no further.
-    environment: where the result comes from.
-    check: what the gate saw.
-    bench: the times by case.
-    decision: keep or not, if it was compared with a parent.
-    compile: how compiling went.
-    elapsed_s: how long the evaluation took.
-    control: the noise floor of the A/A control at the start of the run.
-    clocks: how the GPU's clock ran, if no decision's evidence says so.
-    stages_s: how long each stage took.
-    """
-
-    variant: str
-    status: Status
-    reason: str | None = None
-    environment: Environment
-    check: Check | None = None
-    bench: tuple[CaseBench, ...] = ()
-    decision: Decision | None = None
-    compile: CompileReport | None = None
-    elapsed_s: Seconds | None = None
-    control: Control | None = None
-    clocks: Clocks | None = None
-    stages_s: Mapping[str, Annotated[float, Decimals(4)]] = field(default_factory=dict)
+    variant: str  # the variant's id; empty if the text has no variant in it
+    status: Status  # how far it got
+    reason: str | None = None  # why it got no further
+    environment: Environment  # where the result comes from
+    check: Check | None = None  # what the gate saw
+    bench: tuple[CaseBench, ...] = ()  # the times by case
+    decision: Decision | None = None  # keep or not, if it was compared with a parent
+    compile: CompileReport | None = None  # how compiling went
+    elapsed_s: Seconds | None = None  # how long the evaluation took
+    control: Control | None = None  # the noise floor of the A/A control at the start of the run
+    clocks: Clocks | None = None  # how the GPU's clock ran, if no decision's evidence says so
+    stages_s: Mapping[str, Annotated[float, Decimals(4)]] = field(default_factory=dict)  # how long each stage took
 
     def __post_init__(self) -> None:
         if self.bench and not self.status.passed:

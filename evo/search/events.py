@@ -39,40 +39,23 @@ class TrialBegun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult(Serializable):
-    """One trial, as a line of `evo iterate --json` has it.
+    """One trial, as a line of `evo iterate --json` has it."""
 
-    trial: its number in the run.
-    id: the trial's id.
-    variant: what was tried.
-    parent: what was changed; absent for a start.
-    operator: what proposed it.
-    kind: of the change.
-    summary: what was changed, in a line.
-    status: how far it got.
-    reason: why it got no further, or why it was decided so.
-    decision: the verdict; absent if it was not compared with a parent.
-    timing: `measured` or `modelled`, of all times in it.
-    cases: its times by case; absent if it was not timed.
-    gain: over what it was compared with.
-    commit: the commit that keeps it; absent if it was not kept.
-    elapsed_s: how long the trial took.
-    """
-
-    trial: int
-    id: str
-    variant: str
-    parent: str | None = None
-    operator: str
-    kind: str
-    summary: str
-    status: Status
-    reason: str | None = None
-    decision: Verdict | None = None
-    timing: Literal["measured", "modelled"]
-    cases: Mapping[str, CaseBench] = field(default_factory=dict)
-    gain: Gain | None = None
-    commit: str | None = None
-    elapsed_s: Seconds | None = None
+    trial: int  # its number in the run
+    id: str  # the trial's id
+    variant: str  # what was tried
+    parent: str | None = None  # what was changed; absent for a start
+    operator: str  # what proposed it
+    kind: str  # of the change
+    summary: str  # what was changed, in a line
+    status: Status  # how far it got
+    reason: str | None = None  # why it got no further, or why it was decided so
+    decision: Verdict | None = None  # the verdict; absent if it was not compared with a parent
+    timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
+    cases: Mapping[str, CaseBench] = field(default_factory=dict)  # its times by case; absent if it was not timed
+    gain: Gain | None = None  # over what it was compared with
+    commit: str | None = None  # the commit that keeps it; absent if it was not kept
+    elapsed_s: Seconds | None = None  # how long the trial took
 
     @property
     def outcome(self) -> str:
@@ -84,44 +67,29 @@ class TrialResult(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped(Serializable):
-    """Proposals that became no trial.
+    """Proposals that became no trial."""
 
-    known_code: their machine code had been tried.
-    known_losers: their edit had been tried and had lost.
-    """
-
-    known_code: int
-    known_losers: int
+    known_code: int  # their machine code had been tried
+    known_losers: int  # their edit had been tried and had lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary(Serializable):
-    """The last line of `evo iterate --json`.
+    """The last line of `evo iterate --json`."""
 
-    done: true.
-    control: what the A/A control of the run has shown; absent on the simulator.
-    llm: what the language model has used; absent if none was asked.
-    trials: how many trials were made, the start left out.
-    kept: how many of them were kept.
-    search: how proposals were chosen.
-    skipped: proposals that became no trial.
-    champion: the variant that stands.
-    start: times by case of the champion that the run began with.
-    end: times by case of the champion that stands.
-    elapsed_s: how long the run took.
-    """
-
-    done: Literal[True] = True
-    control: Control | None = None
-    llm: LlmTotals | None = None
-    trials: int
-    kept: int
-    search: str
-    skipped: Skipped
-    champion: str
+    done: Literal[True] = True  # true
+    control: Control | None = None  # what the A/A control of the run has shown; absent on the simulator
+    llm: LlmTotals | None = None  # what the language model has used; absent if none was asked
+    trials: int  # how many trials were made, the start left out
+    kept: int  # how many of them were kept
+    search: str  # how proposals were chosen
+    skipped: Skipped  # proposals that became no trial
+    champion: str  # the variant that stands
+    # times by case of the champion that the run began with
     start: Annotated[Mapping[str, CaseBench], ALWAYS] = field(default_factory=dict)
+    # times by case of the champion that stands
     end: Annotated[Mapping[str, CaseBench], ALWAYS] = field(default_factory=dict)
-    elapsed_s: Seconds
+    elapsed_s: Seconds  # how long the run took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

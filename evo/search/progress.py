@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from evo.evaluate.session import Workbench
 from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Control, Evaluation
+from evo.results.codec import copied
 from evo.search.events import TrialResult
 from evo.search.trial_log import Trial
 from evo.spec.task import Task
@@ -88,20 +89,18 @@ def trial_result(
 ) -> TrialResult:
     """One trial as the loop's watchers are told of it."""
     decision = evaluation.decision
-    return TrialResult(
+    return copied(
+        TrialResult,
+        proposal,
+        evaluation,
         trial=trial.number,
         id=trial.id,
         variant=evaluation.variant,
         parent=parent.id if parent else None,
-        operator=proposal.operator,
-        kind=proposal.kind,
-        summary=proposal.summary,
-        status=evaluation.status,
         reason=evaluation.reason or (decision.reason if decision else None),
         decision=decision.verdict if decision else None,
         timing=evaluation.environment.timing,
         cases=by_case(evaluation.bench),
         gain=decision.gain if decision else None,
         commit=commit,
-        elapsed_s=evaluation.elapsed_s,
     )

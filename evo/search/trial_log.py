@@ -18,7 +18,7 @@ from evo.records import leaderboard
 from evo.records.ledger import Kept, Ledger
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
 from evo.results import CaseBench, Environment, Evaluation
-from evo.results.codec import as_written
+from evo.results.codec import as_written, copied
 from evo.search.resume import codes_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant
@@ -144,26 +144,18 @@ class Notebook:
 
     def _record(self, trial: Trial, evaluation: Evaluation) -> Record:
         proposal, parent = trial.proposal, trial.parent
-        return Record(
+        return copied(
+            Record,
+            proposal,
             trial=trial.id,
             run=self.run,
             number=trial.number,
             task=self.task.name,
             variant=trial.variant.id,
             parent=parent.id if parent else None,
-            operator=proposal.operator,
-            kind=proposal.kind,
-            summary=proposal.summary,
             evaluation=as_written(evaluation),  # as it will be read back
             diff=make_diff(parent.text, trial.variant.text) if parent else trial.variant.text,
             date=_now(),
-            reason=proposal.reason,
-            expected=proposal.expected,
-            success=proposal.success,
-            risk=proposal.risk,
-            next_if_kept=proposal.next_if_kept,
-            next_if_reverted=proposal.next_if_reverted,
-            arguments=proposal.arguments,
             elapsed_s=round(evaluation.elapsed_s, 3) if evaluation.elapsed_s is not None else None,
         )
 

@@ -25,12 +25,11 @@ from evo.device.timing_types import (
     LibraryCase,
     LibraryPairs,
     LibraryTimes,
-    Rate,
     timing_of,
 )
 from evo.device.whole_grid import whole_grid_extremes
 from evo.errors import Crashed, HarnessFault
-from evo.results import CaseBench, Fault, FaultKind
+from evo.results import CaseBench, Fault, FaultKind, Rate
 
 OPENER = "fake_gpu:FakeGpu"
 FAULTS = {"trap": "trap", "stray": "out_of_bounds", "deep": "stack_overflow", "memory": "launch"}

@@ -26,9 +26,14 @@ import throughput  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
 from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
-from evo.device.timing_types import BenchRequest, BenchResult, Rate, timing_of  # noqa: E402
+from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
 from evo.operators import RULES  # noqa: E402
-from evo.results import CaseBench, Status, Verdict  # noqa: E402
+from evo.results import (  # noqa: E402
+    CaseBench,
+    Rate,
+    Status,
+    Verdict,
+)
 from evo.search.screening import Screened  # noqa: E402
 from evo.spec.chips import chip  # noqa: E402
 from evo.spec.task import load_task  # noqa: E402

@@ -10,10 +10,10 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
-from evo.analysis.roofline import CaseLimits, Rates, best_rates, compute_pipe, limits, one_tile, work_of
+from evo.analysis.roofline import Rates, best_rates, compute_pipe, limits, one_tile, work_of
+from evo.analysis.tiles.derivation import Candidate, Derivation, Placed, Rejected, RejectedLayout, Rung
 from evo.analysis.tiles.shared_layout import Layout, Proof, prove, strided, swizzled
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import Chip
@@ -26,96 +26,10 @@ from evo.spec.variant import DTYPES, KnobValue, Variant, read_variant
 MMA_FLOP = 4096  # of one m16n8k16
 _MOST = 50_000  # combinations
 _SCHEDULERS = 4
-_P = 4.0
 _STEP_CLOCKS = 400  # assumed: barrier, shared loads and the dependent chain of one pipeline step
 _PADS = (0, 8, 16, 24)  # elements; those that keep 16-byte alignment
 
 Accept = Callable[[Variant], str | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A tile in shared memory: the layout that was chosen, its proof, and those that were not, with the reason."""
-
-    name: str
-    copies: int
-    layout: Layout
-    proof: Proof
-    instead_of: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """One legal configuration. Counts are of the whole launch; bytes in bytes; times in microseconds, modelled."""
-
-    tile: dict[str, int]
-    threads: int
-    blocks: int
-    registers: int  # of a thread, estimated
-    registers_by: dict[str, int]
-    shared_bytes: int
-    resident: int  # blocks on an SM
-    occupancy: float  # warps of the SM's maximum
-    busy: float  # share of SM time in whole rounds of blocks
-    placed: tuple[Placed, ...]
-    steps: int | None
-    mma: int | None
-    bytes_l2: int | None
-    bytes_shared: int | None
-    vector_bytes: int
-    terms_us: dict[str, float]
-
-    @property
-    def modelled_us(self) -> float:
-        """The terms combined as they overlap in part, and `fill`, which overlaps with nothing. Never a measurement."""
-        parts = [us for name, us in self.terms_us.items() if name != "fill"]
-        top = max(parts, default=0.0)
-        combined = top * sum((us / top) ** _P for us in parts) ** (1 / _P) if top else 0.0
-        return combined + self.terms_us.get("fill", 0.0)
-
-    @property
-    def binds(self) -> str:
-        return max(self.terms_us, key=lambda name: self.terms_us[name], default="")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
-    tile: dict[str, int]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rung:
-    """A rung of the ladder whose knobs a candidate sets. refused: candidates ahead of this one that it cannot take."""
-
-    name: str
-    knobs: dict[str, int]
-    candidate: Candidate
-    refused: tuple[Rejected, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Derivation:
-    """What was chosen for one case on one chip. candidates: legal ones, best first; rejected: the others."""
-
-    task: str
-    chip: str
-    case: str
-    limits: CaseLimits
-    candidates: tuple[Candidate, ...]
-    rejected: tuple[Rejected, ...]
-    rungs: tuple[Rung, ...] = ()
-    unmatched: tuple[tuple[str, str], ...] = ()  # rungs that no candidate fits, and why
-    estimated: tuple[str, ...] = field(default=())
-
-    @property
-    def chosen(self) -> Candidate:
-        return self.candidates[0]
-
-    @property
-    def knobs(self) -> dict[str, dict[str, int]]:
-        """Knob values by rung, for those rungs whose knobs the derivation speaks of."""
-        return {rung.name: dict(rung.knobs) for rung in self.rungs}
 
 
 def derive(
@@ -196,7 +110,7 @@ class _Judge:
             placed.append(one)
         by = {name: math.ceil(formula.value(names)) for name, formula in self.choices.registers.items()}
         registers = sum(by.values())
-        shared = sum(one.layout.size_bytes * one.copies for one in placed)
+        shared = sum(one.bytes * one.copies for one in placed)
         # Grid limits are per dimension, which a declaration does not give, so blocks stay out of this.
         launch = Launch(kernel=self.task.name, grid=(1, 1, 1), block=(threads, 1, 1), shared_bytes=shared)
         if (problem := self._over(launch, registers)) is not None:
@@ -222,7 +136,19 @@ class _Judge:
         if isinstance(chosen, str):
             return f"layout: tile {part.name}: {chosen}"
         layout, proof, instead = chosen
-        return Placed(name=part.name, copies=copies, layout=layout, proof=proof, instead_of=instead)
+        return Placed(
+            name=part.name,
+            copies=copies,
+            rows=layout.rows,
+            cols=layout.cols,
+            layout=layout.how,
+            bytes=layout.size_bytes,
+            distinct_addresses=proof.distinct,
+            misaligned_chunks=proof.misaligned,
+            conflict_ways=proof.ways,
+            instead_of=tuple(RejectedLayout(layout=how, reason=why) for how, why in instead),
+            proof=proof,
+        )
 
     def _candidate(
         self, tile: dict[str, int], names: dict[str, Number], launch: Launch, blocks: int, by: dict[str, int],
@@ -300,7 +226,7 @@ class _Judge:
         rate, latency = self.rates.per_second.get("l2"), self.chip.rate("latency_l2")
         if rate is None or latency is None:
             return {}
-        first = sum(one.layout.size_bytes for one in placed)
+        first = sum(one.bytes for one in placed)
         return {"fill": times * (latency / self.chip.clock_hz + first * self.chip.sms / rate) * 1e6}
 
     def _memory_terms(
@@ -308,7 +234,7 @@ class _Judge:
     ) -> dict[str, float]:
         """Microseconds of L2, DRAM and shared memory; longer where too few bytes are in flight to cover the latency."""
         chip, rates = self.chip, self.rates.per_second
-        ahead = sum(one.layout.size_bytes * (one.copies - 1) for one in placed)
+        ahead = sum(one.bytes * (one.copies - 1) for one in placed)
         in_flight = active * (ahead or warps * 32 * self.vector_bytes)
         moved = sum(tensor.size_bytes(self.case) for tensor in self.task.tensors)
         counts = dict(traffic)

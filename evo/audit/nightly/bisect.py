@@ -13,44 +13,27 @@ from evo.results.codec import Serializable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look(Serializable):
-    """A version that was tried.
+    """A version that was tried."""
 
-    version: which.
-    found: what was found of it.
-    """
-
-    version: str
-    found: str
+    version: str  # which
+    found: str  # what was found of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause(Serializable):
-    """What made a champion lose.
+    """What made a champion lose."""
 
-    kind: `commit`, `environment`, or `range` if it could not be narrowed down.
-    text: the cause in words.
-    commit: the commit that brought the loss.
-    good: the last version before it that holds: its commit, or its variant's id.
-    bad: the first version that does not hold: its commit, or its variant's id.
-    subject: that version's subject in git.
-    date: when that version came in.
-    trial: the trial that kept that version.
-    differences: what this machine does not share with that version's record.
-    looks: versions that were tried.
-    task_commits: commits that have changed the task since.
-    """
-
-    kind: str
-    text: str
-    commit: str | None = None
-    good: str
-    bad: str
-    subject: str | None = None
-    date: str | None = None
-    trial: str | None = None
-    differences: tuple[str, ...] = ()
-    looks: tuple[Look, ...] = ()
-    task_commits: tuple[str, ...] = ()
+    kind: str  # `commit`, `environment`, or `range` if it could not be narrowed down
+    text: str  # the cause in words
+    commit: str | None = None  # the commit that brought the loss
+    good: str  # the last version before it that holds: its commit, or its variant's id
+    bad: str  # the first version that does not hold: its commit, or its variant's id
+    subject: str | None = None  # that version's subject in git
+    date: str | None = None  # when that version came in
+    trial: str | None = None  # the trial that kept that version
+    differences: tuple[str, ...] = ()  # what this machine does not share with that version's record
+    looks: tuple[Look, ...] = ()  # versions that were tried
+    task_commits: tuple[str, ...] = ()  # commits that have changed the task since
 
     @classmethod
     def between(

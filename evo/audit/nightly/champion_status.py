@@ -28,80 +28,47 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure(Serializable):
-    """One case, in microseconds of one kind of timing.
+    """One case, in microseconds of one kind of timing."""
 
-    name: the case.
-    now_us: its time tonight.
-    recorded_us: its time in the champion's record.
-    library: the fastest library call, measured.
-    library_us: that call's time.
-    """
-
-    name: str
-    now_us: Us
-    recorded_us: Us | None = None
-    library: str | None = None
-    library_us: Us | None = None
+    name: str  # the case
+    now_us: Us  # its time tonight
+    recorded_us: Us | None = None  # its time in the champion's record
+    library: str | None = None  # the fastest library call, measured
+    library_us: Us | None = None  # that call's time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held(Serializable):
-    """The champion compared with something else in interleaved pairs.
+    """The champion compared with something else in interleaved pairs."""
 
-    against: an earlier version, or a library call.
-    case: the case, if it is a library call.
-    verdict: what came of it, from the champion's side.
-    reason: why, in words.
-    champion_faster_by: how much faster the champion is; absent if unknown.
-    """
-
-    against: str
-    case: str | None = None
-    verdict: str
-    reason: str
-    champion_faster_by: Gain | None = None
+    against: str  # an earlier version, or a library call
+    case: str | None = None  # the case, if it is a library call
+    verdict: str  # what came of it, from the champion's side
+    reason: str  # why, in words
+    champion_faster_by: Gain | None = None  # how much faster the champion is; absent if unknown
 
 
 @dataclass(slots=True, kw_only=True)
 class Standing(Serializable):
-    """One champion reviewed.
+    """One champion reviewed."""
 
-    task: its task.
-    place: its chip and arch, `l4-sm_89`.
-    path: its file in the repository.
-    timing: `measured` or `modelled`, of all its figures.
-    variant: the champion.
-    state: what the review found.
-    note: why, in words.
-    trial: the trial that kept it.
-    cases: its times then and now.
-    differences: what this machine does not share with the record.
-    pairs: what it was compared with.
-    cause: why it did not hold.
-    restored: the variant that took its place.
-    commit: the commit that put that one there.
-    renewed: the commit that records its figures anew, in the environment of today.
-    elapsed_s: how long the review took.
-    evaluation: what `evaluate` said of it tonight.
-    """
-
-    task: str
-    place: str
-    path: str
-    timing: str
-    variant: str
-    state: State = State.HOLDS
-    note: Annotated[str, NONEMPTY] = ""
-    trial: str | None = None
-    cases: tuple[Figure, ...] = ()
-    differences: tuple[str, ...] = ()
-    pairs: list[Held] = field(default_factory=list)
-    cause: Cause | None = None
-    restored: str | None = None
-    commit: str | None = None
-    renewed: str | None = None
-    elapsed_s: Seconds | None = None
-    evaluation: Annotated[Evaluation | None, NEVER] = None
+    task: str  # its task
+    place: str  # its chip and arch, `l4-sm_89`
+    path: str  # its file in the repository
+    timing: str  # `measured` or `modelled`, of all its figures
+    variant: str  # the champion
+    state: State = State.HOLDS  # what the review found
+    note: Annotated[str, NONEMPTY] = ""  # why, in words
+    trial: str | None = None  # the trial that kept it
+    cases: tuple[Figure, ...] = ()  # its times then and now
+    differences: tuple[str, ...] = ()  # what this machine does not share with the record
+    pairs: list[Held] = field(default_factory=list)  # what it was compared with
+    cause: Cause | None = None  # why it did not hold
+    restored: str | None = None  # the variant that took its place
+    commit: str | None = None  # the commit that put that one there
+    renewed: str | None = None  # the commit that records its figures anew, in the environment of today
+    elapsed_s: Seconds | None = None  # how long the review took
+    evaluation: Annotated[Evaluation | None, NEVER] = None  # what `evaluate` said of it tonight
 
     @property
     def name(self) -> str:

@@ -17,24 +17,15 @@ _STATES = ("passed", "failed", "fault", "skipped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Serializable):
-    """One thing that was looked at.
+    """One thing that was looked at."""
 
-    step: of the night.
-    name: what was looked at.
-    state: passed, failed (a finding), fault (of the machine or of evo) or skipped.
-    text: what was found, in a line.
-    detail: more of it.
-    elapsed_s: how long it took.
-    code: the exit code of a fault.
-    """
-
-    step: str
-    name: str
-    state: str
-    text: Annotated[str, NONEMPTY] = ""
-    detail: Annotated[str, NONEMPTY] = ""
-    elapsed_s: Seconds | None = None
-    code: Annotated[int, NEVER] = FAULT
+    step: str  # of the night
+    name: str  # what was looked at
+    state: str  # passed, failed (a finding), fault (of the machine or of evo) or skipped
+    text: Annotated[str, NONEMPTY] = ""  # what was found, in a line
+    detail: Annotated[str, NONEMPTY] = ""  # more of it
+    elapsed_s: Seconds | None = None  # how long it took
+    code: Annotated[int, NEVER] = FAULT  # the exit code of a fault
 
     def __post_init__(self) -> None:
         if self.step not in STEPS or self.state not in _STATES:
@@ -43,62 +34,36 @@ class Check(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Serializable):
-    """What the loop brought at one task.
+    """What the loop brought at one task."""
 
-    task: the task.
-    started: whether its first champion was made in this run, which is no gain.
-    trials: how many were made.
-    kept: how many of them were kept.
-    champion: the variant that stands.
-    case: its headline case.
-    start_us: the time of that case before, in the night's kind of timing.
-    end_us: the time of that case after.
-    """
-
-    task: str
-    started: bool = False
-    trials: int
-    kept: int
-    champion: str
-    case: str
-    start_us: Us | None = None
-    end_us: Us | None = None
+    task: str  # the task
+    started: bool = False  # whether its first champion was made in this run, which is no gain
+    trials: int  # how many were made
+    kept: int  # how many of them were kept
+    champion: str  # the variant that stands
+    case: str  # its headline case
+    start_us: Us | None = None  # the time of that case before, in the night's kind of timing
+    end_us: Us | None = None  # the time of that case after
 
 
 @dataclass(slots=True, kw_only=True)
 class Night(Serializable):
-    """Everything of one night.
-
-    device: what it ran on.
-    chip: that device's chip.
-    arch: what was compiled for.
-    timing: `measured` or `modelled`, of every figure in it.
-    began: ISO 8601 in UTC.
-    version: of evo.
-    branch: the branch that it worked on, if it was told one.
-    commit: where that branch was at the beginning.
-    champions: the champions that were reviewed.
-    runs: what the loop brought.
-    checks: everything that was looked at.
-    elapsed_s: how long it took.
-    verdict: the night in one line.
-    exit_code: 0 if everything holds, 1 for a loss, else the code of the first fault.
-    """
+    """Everything of one night."""
 
     COMPUTED: ClassVar = ("verdict", "exit_code")
 
-    device: str
-    chip: str
-    arch: str
-    timing: str
-    began: str
-    version: str
-    branch: str | None = None
-    commit: str | None = None
-    champions: Annotated[list[Standing], ALWAYS] = field(default_factory=list)
-    runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)
-    checks: Annotated[list[Check], ALWAYS] = field(default_factory=list)
-    elapsed_s: Annotated[float, Decimals(1)] = 0.0
+    device: str  # what it ran on
+    chip: str  # that device's chip
+    arch: str  # what was compiled for
+    timing: str  # `measured` or `modelled`, of every figure in it
+    began: str  # ISO 8601 in UTC
+    version: str  # of evo
+    branch: str | None = None  # the branch that it worked on, if it was told one
+    commit: str | None = None  # where that branch was at the beginning
+    champions: Annotated[list[Standing], ALWAYS] = field(default_factory=list)  # the champions that were reviewed
+    runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)  # what the loop brought
+    checks: Annotated[list[Check], ALWAYS] = field(default_factory=list)  # everything that was looked at
+    elapsed_s: Annotated[float, Decimals(1)] = 0.0  # how long it took
 
     def of(self, step: str) -> list[Check]:
         return [check for check in self.checks if check.step == step]

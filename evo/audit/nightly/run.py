@@ -226,7 +226,7 @@ class _Shift:
                 )
                 runs = chain(run_all(attacks, opened, usual_lanes()), run_procedures(procedures, self.hooks.shipped))
                 for number, outcome in enumerate(runs, start=1):
-                    self.hooks.tell(f"red team: {number} of {total}, {outcome.name} {outcome.verdict}")
+                    self.hooks.tell(f"red team: {number} of {total}, {outcome.attack} {outcome.verdict}")
                     self.night.checks.append(_attacked(outcome))
                     if self.hooks.stop():
                         break
@@ -372,10 +372,10 @@ class _Benches:
 
 
 def _attacked(outcome: Outcome) -> Check:
-    said = f"{outcome.found.defence}: {outcome.found.status}, {outcome.found.reason}"
+    said = f"{outcome.defence}: {outcome.status}, {outcome.reason}"
     state = {"lost": "passed", "harness fault": "fault"}.get(outcome.verdict, "failed")
     text = said if outcome.verdict == "lost" else f"{outcome.verdict}: {said}"
-    return Check(step="redteam", name=outcome.name, state=state, text=text, elapsed_s=outcome.elapsed_s)
+    return Check(step="redteam", name=outcome.attack, state=state, text=text, elapsed_s=outcome.elapsed_s)
 
 
 def _stood(one: Standing) -> Check:

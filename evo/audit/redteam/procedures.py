@@ -47,7 +47,7 @@ def run_procedure(procedure: Procedure, tasks: Path) -> Outcome:
         kept=refusal is None,
     )
     return Outcome(
-        name=procedure.name,
+        attack=procedure.name,
         rows=(procedure.row,),
         task=procedure.task,
         idea=procedure.idea,

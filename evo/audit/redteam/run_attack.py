@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 from evo.audit.redteam.attack import Attack, Expected
 from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.results import Evaluation, Json, Status, Verdict, drop_absent
+from evo.results import Evaluation, Status, Verdict
+from evo.results.codec import ALWAYS, NEVER, Decimals, Serializable
 from evo.spec.task import Task, read_task
 
 FAULT = "harness fault"
@@ -30,75 +32,77 @@ _FOUND = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What evo said about one attack: how far it got, why it ended there, and which defence that was."""
+class Finding(Serializable):
+    """What evo said about one attack."""
 
-    status: str
-    reason: str
-    defence: str
-    kept: bool
-
-    def to_json(self) -> dict[str, Json]:
-        return {"status": self.status, "reason": self.reason, "defence": self.defence, "kept": self.kept}
+    status: str  # how far it got
+    reason: str  # why it ended there
+    defence: str  # which defence stopped it
+    kept: bool  # whether it would have been kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """One row of the report. behind: the finding with the static rules off, where those refused first."""
+class Outcome(Serializable):
+    """One attack and what became of it."""
 
-    name: str
-    rows: tuple[str, ...]
-    task: str
-    idea: str
-    naive: str
-    counts: bool
-    found: Finding
-    behind: Finding | None = None
-    speedup: float | None = None  # that the naive harness believes in
-    expected: bool = True  # it ended as its file says
-    elapsed_s: float = 0.0
-    fault: bool = False  # the harness failed, and nobody has judged
+    COMPUTED: ClassVar = ("status", "reason", "defence", "kept", "verdict")
+
+    attack: str  # its name
+    rows: Annotated[tuple[str, ...], ALWAYS]  # of the tables that it belongs to
+    task: str  # the task that it attacks
+    idea: str  # what it does
+    naive: str  # what a naive harness says of it
+    naive_speedup: Annotated[float | None, Decimals(3)] = None  # that the naive harness believes in
+    counts: bool  # whether the naive harness takes it, or it is no cheat but a failure that has happened
+    # what evo says with the static rules off, if those refused it first
+    without_static_rules: Finding | None = None
+    as_expected: bool = True  # whether it ended as its file says
+    elapsed_s: Annotated[float, Decimals(2)] = 0.0  # how long it took
+    found: Annotated[Finding, NEVER]  # what evo says
+    fault: Annotated[bool, NEVER] = False  # whether the harness failed, and nobody has judged
+
+    @property
+    def status(self) -> str:
+        """How far it got."""
+        return self.found.status
+
+    @property
+    def reason(self) -> str:
+        """Why it ended there."""
+        return self.found.reason
+
+    @property
+    def defence(self) -> str:
+        """Which defence stopped it."""
+        return self.found.defence
+
+    @property
+    def kept(self) -> bool:
+        """Whether it would have been kept."""
+        return self.found.kept
 
     @property
     def verdict(self) -> str:
-        """`lost`, `won`, `harness fault`, or `does not count` where not even the naive harness takes it."""
+        """`lost`, `won`, `harness fault`, or `does not count` if not even the naive harness takes it."""
         if self.fault:
             return FAULT
-        if self.found.kept:
+        if self.kept:
             return "won"
         return "lost" if self.counts else "does not count"
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent(
-            {
-                "attack": self.name,
-                "rows": list(self.rows),
-                "task": self.task,
-                "idea": self.idea,
-                "naive": self.naive,
-                "naive_speedup": round(self.speedup, 3) if self.speedup is not None else None,
-                "counts": self.counts,
-                **self.found.to_json(),
-                "without_static_rules": self.behind.to_json() if self.behind else None,
-                "as_expected": self.expected,
-                "verdict": self.verdict,
-                "elapsed_s": round(self.elapsed_s, 2),
-            }
-        )
 
 
 def faulty(name: str, rows: tuple[str, ...], task: str, idea: str, error: Exception, started: float) -> Outcome:
     """The outcome where the harness itself failed; `started` on the monotonic clock."""
     said = error.message if isinstance(error, EvoError) else f"{type(error).__name__}: {error}"
     return Outcome(
-        name=name,
+        attack=name,
         rows=rows,
         task=task,
         idea=idea,
         naive="-",
         counts=False,
         found=Finding(status="fault", reason=" ".join(said.split()), defence="none", kept=False),
-        expected=False,
+        as_expected=False,
         elapsed_s=time.monotonic() - started,
         fault=True,
     )
@@ -155,16 +159,16 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
     found = judged(True)
     behind = judged(False) if attack.behind is not None else None
     return Outcome(
-        name=attack.name,
+        attack=attack.name,
         rows=attack.rows,
         task=attack.task,
         idea=attack.idea,
         naive=said.said,
-        speedup=said.speedup,
+        naive_speedup=said.speedup,
         counts=_counts(attack, said),
         found=found,
-        behind=behind,
-        expected=_holds(attack.expected_on(bench.device.kind), found) and (behind is None or not behind.kept),
+        without_static_rules=behind,
+        as_expected=_holds(attack.expected_on(bench.device.kind), found) and (behind is None or not behind.kept),
         elapsed_s=time.monotonic() - started,
     )
 

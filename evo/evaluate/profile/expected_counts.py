@@ -4,38 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
-from evo.results import Json
+from evo.results.codec import Decimals, Serializable
 from evo.spec.metrics import FMA_PER_HMMA, counted_metrics
 from evo.spec.task import Case, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """One metric beside its expectation. source: `counted` or `measured`; because: where the expectation comes from."""
+class Expected(Serializable):
+    """One metric beside its expectation."""
 
-    metric: str
-    value: float
-    source: str
-    expected: float
-    because: str
+    COMPUTED: ClassVar = ("exact", "ratio")
+    RENAMED: ClassVar = {"source": "from"}
+
+    metric: str  # its name
+    value: float  # what was found
+    source: str  # `counted` or `measured`
+    expected: float  # what should be found
+    because: str  # where the expectation comes from
 
     @property
     def exact(self) -> bool:
+        """Whether the two are equal."""
         return self.value == self.expected
 
-    def to_json(self) -> dict[str, Json]:
-        shape: dict[str, Json] = {
-            "metric": self.metric,
-            "value": self.value,
-            "from": self.source,
-            "expected": self.expected,
-            "because": self.because,
-            "exact": self.exact,
-        }
-        if self.expected:
-            shape["ratio"] = round(self.value / self.expected, 6)
-        return shape
+    @property
+    def ratio(self) -> Annotated[float, Decimals(6)] | None:
+        """What was found over what is expected; absent if nothing is."""
+        return self.value / self.expected if self.expected else None
 
 
 def compulsory_bytes(task: Task, case: Case) -> int:

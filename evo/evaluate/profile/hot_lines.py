@@ -4,46 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from evo.device import LaunchCounters
 from evo.evaluate.profile.kernels import KernelProfile
-from evo.results import Json
+from evo.results.codec import ALWAYS, Decimals, Serializable
 from evo.spec.chips import Chip
 from evo.spec.metrics import added, counted_metrics, lost_ways, pipe_clocks, short
 
 _IDLE = 0.05  # of the lanes, from which a line is worth a remark
 _SHARE = 0.01  # of its kernel's limiting pipe, likewise
 
+Share = Annotated[float, Decimals(5)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HotLine:
-    """One source line of one kernel. line 0: code without a place in the source.
+class BusyPipe(Serializable):
+    """The pipe that a line keeps busy longest."""
 
-    share: modelled, of the clocks of the limiting `pipe`, 0 to 1. busiest: the pipe that this line keeps busy longest,
-    and its clocks there as a share of the same.
-    """
+    pipe: str  # its name
+    share: Share  # the line's clocks on it, over those of the kernel's limiting pipe
 
-    kernel: str
-    line: int
-    source: str
-    pipe: str
-    share: float
-    busiest: tuple[str, float]
-    counters: dict[str, int]
-    remarks: tuple[str, ...]
 
-    def to_json(self) -> dict[str, Json]:
-        return {
-            "kernel": self.kernel,
-            "line": self.line,
-            "source": self.source,
-            "pipe": self.pipe,
-            "share": round(self.share, 5),
-            "busiest": {"pipe": self.busiest[0], "share": round(self.busiest[1], 5)},
-            "counters": dict(self.counters),
-            "metrics": {name: round(value, 6) for name, value in counted_metrics(self.counters).items() if value},
-            "remarks": list(self.remarks),
-        }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotLine(Serializable):
+    """One source line of one kernel."""
+
+    COMPUTED: ClassVar = ("metrics",)
+
+    kernel: str  # the kernel
+    line: int  # of the source; 0: code without a place in it
+    source: str  # the line
+    pipe: str  # the pipe that limits the kernel
+    share: Share  # modelled: the line's part of the clocks of that pipe, 0 to 1
+    busiest: BusyPipe  # the pipe that this line keeps busy longest
+    counters: Annotated[dict[str, int], ALWAYS]  # counted events by name
+    remarks: Annotated[tuple[str, ...], ALWAYS]  # what is lost at the line, in words
+
+    @property
+    def metrics(self) -> dict[str, Annotated[float, Decimals(6)]]:
+        """What follows from the counters, by name; zeros are left out."""
+        return {name: value for name, value in counted_metrics(self.counters).items() if value}
 
 
 def hot_lines(
@@ -59,7 +60,7 @@ def hot_lines(
                 for number, row in part.by_line.items():
                     rows[number] = added((rows.get(number, {}), row))
         pipe = kernel.limiter or "issue"
-        whole = (kernel.pipes or {}).get(pipe) or 1.0
+        whole = (kernel.clocks or {}).get(pipe) or 1.0
         for number, row in rows.items():
             if not row.get("warp_instructions"):
                 continue  # parameters alone
@@ -72,7 +73,7 @@ def hot_lines(
                 source=source[number - 1].strip() if 0 < number <= len(source) else "",
                 pipe=pipe,
                 share=share,
-                busiest=(busiest, clocks[busiest] / whole),
+                busiest=BusyPipe(pipe=busiest, share=clocks[busiest] / whole),
                 counters=row,
                 remarks=tuple(remarks(number, row, share)),
             )

@@ -2,84 +2,87 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 from evo.device import LaunchCounters, Program
-from evo.results import Json, drop_absent
+from evo.results.codec import ALWAYS, NEVER, Decimals, Serializable
 from evo.spec.chips import Chip
-from evo.spec.launch import Launch, occupancy_limits
+from evo.spec.launch import occupancy_limits
 from evo.spec.metrics import added, counted_metrics, pipe_clocks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KernelProfile:
-    """Static resources of one kernel at one case and, where the simulator ran it, its counts over all launches."""
+class Occupancy(Serializable):
+    """How many blocks and warps of a kernel fit on an SM."""
 
-    name: str
-    launches: int
-    launch: Launch  # the first one
-    registers: int
-    spill_bytes: int
-    stack_bytes: int
-    shared_bytes: int  # static and dynamic
-    sass: dict[str, int]
-    warps_per_sm_limit: int
-    limits: dict[str, int]  # blocks per SM, by resource
-    counters: dict[str, int] | None = None
-    pipes: dict[str, float] | None = None  # clocks of one SM that did all of it
-    blocks_run: int | None = None
-    blocks_total: int | None = None
+    blocks_per_sm: int  # that fit
+    warps_per_sm: int  # of those blocks
+    warps_per_sm_limit: int  # of the chip
+    limited_by: Annotated[tuple[str, ...], ALWAYS]  # the resources that allow no more blocks
+    limits: Annotated[dict[str, int], ALWAYS]  # blocks per SM, by resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipeShares(Serializable):
+    """How busy the pipes of an SM are, modelled from the counts."""
+
+    limiter: str  # the pipe that is busy longest
+    share: Annotated[dict[str, Annotated[float, Decimals(4)]], ALWAYS]  # clocks by pipe, over those of the limiter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelProfile(Serializable):
+    """Static resources of one kernel at one case and, if the simulator ran it, its counts over all launches."""
+
+    COMPUTED: ClassVar = ("occupancy", "metrics", "pipes")
+
+    name: str  # the kernel
+    launches: int  # how often it is launched
+    grid: tuple[int, int, int]  # of its first launch
+    block: tuple[int, int, int]  # of its first launch
+    registers: int  # per thread
+    spill_bytes: int  # stored
+    stack_bytes: int  # per thread
+    shared_bytes: int  # per block, static and dynamic
+    sass: Annotated[dict[str, int], ALWAYS]  # how often each machine instruction occurs in the code
+    counters: dict[str, int] | None = None  # counted events by name
+    blocks_run: int | None = None  # how many blocks were executed
+    blocks_total: int | None = None  # how many blocks the launches have
+    warps_per_sm_limit: Annotated[int, NEVER]
+    limits: Annotated[dict[str, int], NEVER]  # blocks per SM, by resource
+    clocks: Annotated[dict[str, float] | None, NEVER] = None  # by pipe, of one SM that did all of it
 
     @property
-    def blocks_per_sm(self) -> int:
-        return min(self.limits.values())
-
-    @property
-    def warps_per_sm(self) -> int:
-        return self.blocks_per_sm * -(-self.launch.threads // 32)
-
-    @property
-    def limited_by(self) -> tuple[str, ...]:
-        return tuple(name for name, blocks in self.limits.items() if blocks == self.blocks_per_sm)
+    def occupancy(self) -> Occupancy:
+        """How many blocks and warps fit on an SM."""
+        blocks = min(self.limits.values())
+        return Occupancy(
+            blocks_per_sm=blocks,
+            warps_per_sm=blocks * -(-math.prod(self.block) // 32),
+            warps_per_sm_limit=self.warps_per_sm_limit,
+            limited_by=tuple(name for name, allowed in self.limits.items() if allowed == blocks),
+            limits=self.limits,
+        )
 
     @property
     def limiter(self) -> str | None:
-        """The pipe that is busy longest; None where nothing was counted."""
-        return max(self.pipes, key=lambda name: (self.pipes or {})[name]) if self.pipes else None
+        """The pipe that is busy longest; None if nothing was counted."""
+        return max(self.clocks, key=lambda name: (self.clocks or {})[name]) if self.clocks else None
 
-    def to_json(self) -> dict[str, Json]:
-        pipes: Json = None
-        if self.pipes and self.limiter and (top := self.pipes[self.limiter]):
-            share: dict[str, Json] = {name: round(clocks / top, 4) for name, clocks in self.pipes.items()}
-            pipes = {"limiter": self.limiter, "share": share}
-        return drop_absent(
-            {
-                "name": self.name,
-                "launches": self.launches,
-                "grid": list(self.launch.grid),
-                "block": list(self.launch.block),
-                "registers": self.registers,
-                "spill_bytes": self.spill_bytes,
-                "stack_bytes": self.stack_bytes,
-                "shared_bytes": self.shared_bytes,
-                "sass": dict(self.sass),
-                "occupancy": {
-                    "blocks_per_sm": self.blocks_per_sm,
-                    "warps_per_sm": self.warps_per_sm,
-                    "warps_per_sm_limit": self.warps_per_sm_limit,
-                    "limited_by": list(self.limited_by),
-                    "limits": dict(self.limits),
-                },
-                "counters": dict(self.counters) if self.counters is not None else None,
-                "metrics": {k: round(v, 6) for k, v in counted_metrics(self.counters).items()}
-                if self.counters is not None
-                else None,
-                "pipes": pipes,
-                "blocks_run": self.blocks_run,
-                "blocks_total": self.blocks_total,
-            }
-        )
+    @property
+    def pipes(self) -> PipeShares | None:
+        """How busy the pipes of an SM are; absent if nothing was counted."""
+        if self.clocks is None or self.limiter is None or not (top := self.clocks[self.limiter]):
+            return None
+        return PipeShares(limiter=self.limiter, share={name: clocks / top for name, clocks in self.clocks.items()})
+
+    @property
+    def metrics(self) -> dict[str, Annotated[float, Decimals(6)]] | None:
+        """What follows from the counters, by name."""
+        return counted_metrics(self.counters) if self.counters is not None else None
 
 
 def kernel_profiles(
@@ -97,7 +100,8 @@ def kernel_profiles(
             KernelProfile(
                 name=name,
                 launches=len(launches),
-                launch=launches[0],
+                grid=launches[0].grid,
+                block=launches[0].block,
                 registers=report.registers,
                 spill_bytes=report.spill_store_bytes + report.spill_load_bytes,
                 stack_bytes=report.stack_bytes,
@@ -106,7 +110,7 @@ def kernel_profiles(
                 warps_per_sm_limit=chip.warps_per_sm,
                 limits=limits,
                 counters=counters,
-                pipes=pipe_clocks(counters, chip, stated_only=True) if counters is not None else None,
+                clocks=pipe_clocks(counters, chip, stated_only=True) if counters is not None else None,
                 blocks_run=sum(part.blocks_run for part in own) if own else None,
                 blocks_total=sum(part.blocks_total for part in own) if own else None,
             )

@@ -14,10 +14,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from evo.results import Json
+from evo.results.codec import ALWAYS, Serializable
 
 _QUERY_LIMIT_S = 120.0
 _PLACES = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/ncu")
@@ -119,39 +120,36 @@ class Unavailable:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """One quantity of one launch: the metrics it was read from, joined by `+`, and their unit."""
+class Value(Serializable):
+    """One quantity of one launch."""
 
-    metric: str
-    value: float
-    unit: str
+    metric: str  # the metrics it was read from, joined by `+`
+    value: float  # their sum
+    unit: str  # their unit
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchMetrics(Serializable):
+    """What one launch did."""
+
+    kernel: str  # the kernel
+    metrics: Annotated[dict[str, Value], ALWAYS]  # by quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Counters of every launch of one sequence, caches flushed before each. missing: what this chip does not count.
+class Measured(Serializable):
+    """Counters of every launch of one sequence."""
 
-    copies: the metrics of asynchronous copies that ncu lists for the chip, which differ most between chips.
-    """
-
-    launches: tuple[tuple[str, dict[str, Value]], ...]
-    missing: tuple[str, ...] = field(default=())
-    copies: tuple[str, ...] = field(default=())
+    tool: str = "ncu"  # Nsight Compute
+    cache: str = "cold"  # caches are flushed before each launch
+    launches: Annotated[tuple[LaunchMetrics, ...], ALWAYS]  # in order
+    missing: Annotated[tuple[str, ...], ALWAYS] = ()  # quantities that this chip does not count
+    copy_metrics: tuple[str, ...] = ()  # the metrics of asynchronous copies that ncu lists, which differ between chips
 
     def sums(self) -> dict[str, float]:
-        """Quantities that add up over launches, where every launch has them."""
-        rows = [values for _, values in self.launches]
+        """Quantities that add up over launches, if every launch has them."""
+        rows = [launch.metrics for launch in self.launches]
         return {name: sum(r[name].value for r in rows) for name in SUMS if rows and all(name in r for r in rows)}
-
-    def to_json(self) -> dict[str, Json]:
-        launches: list[Json] = []
-        for kernel, values in self.launches:
-            shown: dict[str, Json] = {
-                name: {"metric": v.metric, "value": v.value, "unit": v.unit} for name, v in values.items()
-            }
-            launches.append({"kernel": kernel, "metrics": shown})
-        shown_copies: dict[str, Json] = {"copy_metrics": list(self.copies)} if self.copies else {}
-        return {"tool": "ncu", "cache": "cold", "launches": launches, "missing": list(self.missing), **shown_copies}
 
 
 def measure(target: Sequence[str], env: Mapping[str, str], *, time_limit_s: float) -> Measured | Unavailable:
@@ -183,10 +181,10 @@ def measure(target: Sequence[str], env: Mapping[str, str], *, time_limit_s: floa
     rows = parse_csv(said)
     if not rows or done.returncode:
         return Unavailable(_why(f"{said}\n{done.stdout}\n{done.stderr}", done.returncode))
-    launches = tuple((kernel, _values(chosen, row)) for kernel, row in rows)
-    empty = [name for name in chosen if not any(name in values for _, values in launches)]
+    launches = tuple(LaunchMetrics(kernel, _values(chosen, row)) for kernel, row in rows)
+    empty = [name for name in chosen if not any(name in launch.metrics for launch in launches)]
     copies = tuple(sorted(name for name in known if "ldgsts" in name))
-    return Measured(launches=launches, missing=tuple(sorted({*missing, *empty})), copies=copies)
+    return Measured(launches=launches, missing=tuple(sorted({*missing, *empty})), copy_metrics=copies)
 
 
 def find_ncu(env: Mapping[str, str]) -> str | None:

@@ -68,56 +68,28 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport(Serializable):
-    """What some requests to a language model used.
+    """What some requests to a language model used."""
 
-    calls: requests.
-    prompt_tokens: tokens that the model read.
-    completion_tokens: tokens that the model wrote.
-    estimated_calls: requests whose tokens the server did not count, so that they are estimated.
-    cost: in the unit of the price; absent if no price was given.
-    """
-
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    estimated_calls: int | None = None
-    cost: Money | None = None
+    calls: int  # requests
+    prompt_tokens: int  # tokens that the model read
+    completion_tokens: int  # tokens that the model wrote
+    estimated_calls: int | None = None  # requests whose tokens the server did not count, so that they are estimated
+    cost: Money | None = None  # in the unit of the price; absent if no price was given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlmTotals(Serializable):
-    """What the language model of a run has used and brought so far.
+class LlmTotals(UsageReport):
+    """What the language model of a run has used and brought so far."""
 
-    model: the model's name.
-    strategy: how it is prompted.
-    replayed: present if the replies come from a transcript.
-    calls: requests.
-    prompt_tokens: tokens that the model read.
-    completion_tokens: tokens that the model wrote.
-    estimated_calls: requests whose tokens the server did not count, so that they are estimated.
-    cost: in the unit of the price; absent if no price was given.
-    exchanges: questions that were answered, each with its repairs.
-    edits: exchanges that gave an edit that can be applied.
-    compiled: edits that compile.
-    kept: trials of it that were kept, at the end of a run.
-    tokens_per_keep: tokens per kept trial, at the end of a run.
-    cost_per_keep: cost per kept trial, at the end of a run.
-    """
-
-    model: str
-    strategy: str
-    replayed: Literal[True] | None = None
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    estimated_calls: int | None = None
-    cost: Money | None = None
-    exchanges: int
-    edits: int
-    compiled: int
-    kept: int | None = None
-    tokens_per_keep: int | None = None
-    cost_per_keep: Money | None = None
+    model: str  # the model's name
+    strategy: str  # how it is prompted
+    replayed: Literal[True] | None = None  # present if the replies come from a transcript
+    exchanges: int  # questions that were answered, each with its repairs
+    edits: int  # exchanges that gave an edit that can be applied
+    compiled: int  # edits that compile
+    kept: int | None = None  # trials of it that were kept, at the end of a run
+    tokens_per_keep: int | None = None  # tokens per kept trial, at the end of a run
+    cost_per_keep: Money | None = None  # cost per kept trial, at the end of a run
 
 
 def guess_tokens(text: str) -> int:

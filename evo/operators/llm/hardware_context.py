@@ -5,7 +5,7 @@ Floors are by datasheet or calibration, tiles are modelled, counts are exact by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from evo.analysis.roofline import CaseLimits, limits
 from evo.analysis.tiles import derive
@@ -13,7 +13,7 @@ from evo.analysis.tiles.knob_text import knob_text
 from evo.device import RunRequest
 from evo.errors import CandidateFailed, SyntaxInvalid, TaskInvalid
 from evo.evaluate.prepare import Failed
-from evo.evaluate.profile import hot_lines, kernel_profiles
+from evo.evaluate.profile import KernelProfile, hot_lines, kernel_profiles
 from evo.evaluate.session import Workbench
 from evo.operators.llm.endpoint import data
 from evo.spec.chips import Chip
@@ -65,8 +65,8 @@ def _limits(found: CaseLimits, time_us: float | None) -> list[str]:
     lines = [
         (f"{found.flop:,.0f} FLOP, " if found.flop is not None else "")
         + f"{found.bytes_compulsory:,} compulsory bytes"
-        + (f", {found.intensity:.4g} FLOP per byte" if found.intensity is not None else "")
-        + (f"; ridge at {found.ridge:.0f}" if found.ridge else "")
+        + (f", {found.intensity_flop_per_byte:.4g} FLOP per byte" if found.intensity_flop_per_byte is not None else "")
+        + (f"; ridge at {found.ridge_flop_per_byte:.0f}" if found.ridge_flop_per_byte else "")
     ]
     lines += [
         f"floor {name}: {us:.3g} us" + (" (estimate, binds nothing)" if name in found.estimated else "")
@@ -75,7 +75,7 @@ def _limits(found: CaseLimits, time_us: float | None) -> list[str]:
     lines.append(f"binding limit, inputs in L2: {found.limiter} at {found.floor_us:.3g} us")
     lines.append(f"binding limit, inputs in DRAM: {found.limiter_cold} at {found.floor_cold_us:.3g} us")
     if found.target_us is not None:
-        lines.append(f"target: {found.target_us:.3g} us ({found.target_says})")
+        lines.append(f"target: {found.target_us:.3g} us ({found.target})")
     if time_us and found.floor_us:
         lines.append(f"the kernel takes {time_us:.4g} us: {found.floor_us / time_us:.1%} of its floor is reached")
     return lines
@@ -88,7 +88,7 @@ def _derived(task: Task, chip: Chip, case: Case) -> list[str]:
         return []
     lines = []
     for one in found.candidates[:3]:
-        layouts = "; ".join(f"{part.name}: {part.layout.how}" for part in one.placed)
+        layouts = "; ".join(f"{part.name}: {part.layout}" for part in one.placed)
         lines.append(
             f"{knob_text(one.tile)}: {one.threads} threads, {one.blocks:,} blocks, {one.shared_bytes:,} B shared,"
             f" {one.occupancy:.0%} occupancy, bound by {one.binds}" + (f"; {layouts}" if layouts else "")
@@ -113,7 +113,7 @@ def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[
         kernels = kernel_profiles(program, bench.chip, ran.launches)
         lines = [f"case {at.name}"]
         for kernel in kernels:
-            lines += _kernel(kernel.to_json())
+            lines += _kernel(kernel)
         for line in hot_lines(kernels, ran.launches, parent.text, bench.chip)[:_LINES]:
             remarks = "; ".join(line.remarks)
             lines.append(f"line {line.line}, {line.share:.0%} of {line.pipe}: {line.source.strip()[:100]}  {remarks}")
@@ -121,17 +121,15 @@ def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[
     return []
 
 
-def _kernel(row: Mapping[str, object]) -> Sequence[str]:
-    occupancy, pipes, metrics = row["occupancy"], row.get("pipes"), row.get("metrics")
-    assert isinstance(occupancy, dict)
+def _kernel(row: KernelProfile) -> Sequence[str]:
+    fits = row.occupancy
     lines = [
-        f"kernel {row['name']}: {row['registers']} registers, {row['spill_bytes']} B spilled, {row['shared_bytes']} B"
-        f" shared, {occupancy['warps_per_sm']} of {occupancy['warps_per_sm_limit']} warps an SM, limited by"
-        f" {' and '.join(occupancy['limited_by'])}"
+        f"kernel {row.name}: {row.registers} registers, {row.spill_bytes} B spilled, {row.shared_bytes} B shared,"
+        f" {fits.warps_per_sm} of {fits.warps_per_sm_limit} warps an SM, limited by {' and '.join(fits.limited_by)}"
     ]
-    if isinstance(pipes, dict):
-        shares = ", ".join(f"{name} {share:.0%}" for name, share in pipes["share"].items() if share)
-        lines.append(f"  busiest pipe: {pipes['limiter']} (modelled clocks, as shares of it: {shares})")
-    if isinstance(metrics, dict):
-        lines.append("  " + ", ".join(f"{name} {value:g}" for name, value in metrics.items() if value))
+    if row.pipes is not None:
+        shares = ", ".join(f"{name} {share:.0%}" for name, share in row.pipes.share.items() if share)
+        lines.append(f"  busiest pipe: {row.pipes.limiter} (modelled clocks, as shares of it: {shares})")
+    if row.metrics is not None:
+        lines.append("  " + ", ".join(f"{name} {value:g}" for name, value in row.metrics.items() if value))
     return lines

@@ -31,6 +31,7 @@ from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
 from evo.operators.llm.transcript import Replay, Transcript, transcript_file
 from evo.records.trials import Record, elites
 from evo.results import Json
+from evo.results.codec import copied
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -136,16 +137,12 @@ class Llm:
     @property
     def totals(self) -> LlmTotals:
         """Totals so far: requests, tokens, money, how many exchanges gave an edit, and how many of those compiled."""
-        used = self._account.report
-        return LlmTotals(
+        return copied(
+            LlmTotals,
+            self._account.report,
             model=self.model,
             strategy=self._strategy.name,
             replayed=True if self._endpoint.replayed else None,
-            calls=used.calls,
-            prompt_tokens=used.prompt_tokens,
-            completion_tokens=used.completion_tokens,
-            estimated_calls=used.estimated_calls,
-            cost=used.cost,
             exchanges=self._asked - len(self._flying),
             edits=self._edits,
             compiled=self._compiled,

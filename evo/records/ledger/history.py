@@ -8,7 +8,6 @@ from pathlib import Path
 
 from evo.errors import UsageError
 from evo.records.ledger.git import Git, GitFailed
-from evo.results import Json, drop_absent
 
 TRIAL_TRAILER = "Evo-Trial"
 _FORMAT = "--format=%H%x00%aI%x00%s%x00%b%x00%(trailers:key=Evo-Trial,valueonly,separator=%x2C)"
@@ -23,9 +22,6 @@ class Commit:
     subject: str
     body: str
     trial: str | None
-
-    def to_json(self) -> dict[str, Json]:
-        return drop_absent({name: getattr(self, name) for name in ("commit", "trial", "date", "subject", "body")})
 
 
 class History:

@@ -43,52 +43,30 @@ def run_id(moment: datetime, token: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(Serializable):
-    """The immutable result of one trial.
+    """The immutable result of one trial."""
 
-    version: of this format.
-    trial: the run and the number in it, `20260101T093000-ab12-0007`.
-    run: the run.
-    number: of the trial in its run, from 1.
-    task: the task.
-    variant: the id of the text that was tried.
-    parent: the variant that was changed; absent for a start.
-    operator: what proposed it, such as `ladder` or `rules.unroll`.
-    kind: of the change.
-    summary: what was changed, in a line.
-    reason: why it was proposed.
-    expected: what it should bring.
-    success: what counts as success.
-    risk: what may go wrong.
-    next_if_kept: what follows if it is kept.
-    next_if_reverted: what follows if it is not.
-    arguments: what the operator says of it, by name.
-    evaluation: what became of it.
-    diff: against the parent's text (`make_diff`); for a start, which has no parent, the whole text.
-    date: when the trial ended, ISO 8601 in UTC.
-    elapsed_s: how long the trial took.
-    """
-
-    version: Literal[1] = VERSION
-    trial: str
-    run: str
-    number: int
-    task: str
-    variant: str
-    parent: str | None = None
-    operator: str
-    kind: Kind
-    summary: str
-    reason: str = ""
-    expected: str = ""
-    success: str = ""
-    risk: str = ""
-    next_if_kept: str = ""
-    next_if_reverted: str = ""
+    version: Literal[1] = VERSION  # of this format
+    trial: str  # the run and the number in it, `20260101T093000-ab12-0007`
+    run: str  # the run
+    number: int  # of the trial in its run, from 1
+    task: str  # the task
+    variant: str  # the id of the text that was tried
+    parent: str | None = None  # the variant that was changed; absent for a start
+    operator: str  # what proposed it, such as `ladder` or `rules.unroll`
+    kind: Kind  # of the change
+    summary: str  # what was changed, in a line
+    reason: str = ""  # why it was proposed
+    expected: str = ""  # what it should bring
+    success: str = ""  # what counts as success
+    risk: str = ""  # what may go wrong
+    next_if_kept: str = ""  # what follows if it is kept
+    next_if_reverted: str = ""  # what follows if it is not
+    # what the operator says of it, by name
     arguments: Annotated[Mapping[str, Json], ALWAYS] = field(default_factory=dict)
-    evaluation: Evaluation
-    diff: str
-    date: str
-    elapsed_s: Seconds | None = None
+    evaluation: Evaluation  # what became of it
+    diff: str  # against the parent's text (`make_diff`); for a start, which has no parent, the whole text
+    date: str  # when the trial ended, ISO 8601 in UTC
+    elapsed_s: Seconds | None = None  # how long the trial took
 
     def __post_init__(self) -> None:
         if problem := self._problem():

@@ -29,8 +29,8 @@ def test_attention_b4_on_an_l4(attention: Task) -> None:
     found = of(attention, "b4")
     assert (found.flop, found.mac, found.exp) == (2_147_483_648, 1_073_741_824, 8_388_608)
     assert (found.bytes_compulsory, found.bytes_materialised) == (8_388_608, 109_051_904)
-    assert found.intensity == 256
-    assert found.ridge == pytest.approx(404, abs=0.5)
+    assert found.intensity_flop_per_byte == 256
+    assert found.ridge_flop_per_byte == pytest.approx(404, abs=0.5)
     wanted = {"tensor": 17.72, "fp32": 70.90, "sfu": 4.43, "dram_cold": 27.95, "dram_warm": 0.0, "shared": 8.86}
     for name, us in wanted.items():
         assert found.floors_us[name] == pytest.approx(us, abs=0.006), name
@@ -210,7 +210,7 @@ def test_impossible_work_is_refused(tmp_path: Path, old: str, new: str, words: s
 def test_without_stated_arithmetic_bytes_alone_bind(tmp_path: Path, work: str, moved: int) -> None:
     task = tiny_task(tmp_path, TASK_YAML.replace("work: {flop: N, bytes: 8 * N}\n", work))
     found = limits(task, task.case("small"), chip("l4"))
-    assert (found.flop, found.intensity, found.mac) == (None, None, None)
+    assert (found.flop, found.intensity_flop_per_byte, found.mac) == (None, None, None)
     assert set(found.floors_us) == {"dram_cold", "dram_warm", "launch"}
     assert found.bytes_compulsory == moved * 131_072
     assert (found.limiter_cold, found.floor_cold_us) == ("dram_cold", found.floors_us["dram_cold"])

@@ -207,16 +207,16 @@ def test_attention_at_d64_double_buffers_in_40_kib_without_padding() -> None:
     assert (one.blocks, one.threads) == (256, 128)
     assert one.busy == pytest.approx(0.883, abs=1e-3)
     for part in one.placed:
-        assert "c ^ (r & 7)" in part.layout.how
+        assert "c ^ (r & 7)" in part.layout
         assert part.proof.ways == {"ldmatrix": 1}
-        assert [how for how, _ in part.instead_of] == ["row-major, 128 B"]
+        assert [other.layout for other in part.instead_of] == ["row-major, 128 B"]
 
 
 def test_a_head_of_80_is_padded_because_xor_would_leave_the_row() -> None:
     task = load_task(ROOT, "attention")
     axes = {"B": 2, "HQ": 8, "HKV": 8, "SQ": 512, "SK": 512, "D": 80, "CAUSAL": 0}
     found = derive(task, L4, Case(name="x", axes=axes))
-    layouts = {part.layout.how for part in found.chosen.placed}
+    layouts = {part.layout for part in found.chosen.placed}
     assert layouts == {"row-major, 160 B"} or all("+ 8 elements" in how for how in layouts)
     assert all(part.proof.sound for part in found.chosen.placed)
 

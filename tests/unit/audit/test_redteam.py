@@ -81,8 +81,8 @@ def test_the_naive_harness_takes_it_and_evo_does_not(judges, name):
     outcome = run_attack(ATTACKS[name], TASKS, *judges)
     assert outcome.counts, outcome.naive
     assert outcome.verdict == "lost"
-    assert outcome.expected, f"{outcome.found.status}, {outcome.found.reason}"
-    assert outcome.behind is None or not outcome.behind.kept
+    assert outcome.as_expected, f"{outcome.status}, {outcome.reason}"
+    assert outcome.without_static_rules is None or not outcome.without_static_rules.kept
 
 
 @pytest.mark.parametrize("name", [pytest.param("replay_scratch_large", marks=pytest.mark.long), "remembered_values"])
@@ -113,9 +113,9 @@ def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkey
     smaller = replace(attack, text=attack.text.replace(barrier, race))
     with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         outcome = run_attack(smaller, tmp_path, bench, judges[1])
-    assert outcome.verdict == "lost", (outcome.found.status, outcome.found.reason)
-    assert "at a timed size" in outcome.found.reason
-    assert "race" in outcome.found.reason
+    assert outcome.verdict == "lost", (outcome.status, outcome.reason)
+    assert "at a timed size" in outcome.reason
+    assert "race" in outcome.reason
 
 
 @pytest.mark.long
@@ -128,7 +128,7 @@ def test_an_honest_kernel_is_no_attack(judges, tmp_path):
     path.write_text(header + rung)
     outcome = run_attack(read_attack(path), TASKS, *judges)
     assert outcome.verdict == "won"
-    assert outcome.found.defence == "decision"
+    assert outcome.defence == "decision"
 
 
 def test_a_wrong_kernel_that_the_naive_harness_refuses_too_does_not_count(judges, tmp_path):
@@ -145,7 +145,7 @@ def test_a_wrong_kernel_that_the_naive_harness_refuses_too_does_not_count(judges
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda procedure: procedure.name)
 def test_a_bad_procedure_is_refused(procedure):
     outcome = run_procedure(procedure, TASKS)
-    assert outcome.verdict == "lost", outcome.found.reason
+    assert outcome.verdict == "lost", outcome.reason
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_the_command_reports_as_json_and_exits_by_the_outcome():
 def outcome_of(attack):
     found = Finding(status="wrong", reason="no", defence="gate", kept=False)
     return Outcome(
-        name=attack.name, rows=attack.rows, task=attack.task, idea="", naive="accepts", counts=True, found=found
+        attack=attack.name, rows=attack.rows, task=attack.task, idea="", naive="accepts", counts=True, found=found
     )
 
 
@@ -227,10 +227,10 @@ def test_a_defect_of_the_harness_costs_one_attack(lanes):
 
         yield judge
 
-    found = {outcome.name: outcome for outcome in run_all(load_attacks(), judges_that_stumble, lanes)}
+    found = {outcome.attack: outcome for outcome in run_all(load_attacks(), judges_that_stumble, lanes)}
     assert len(opened) == lanes
     assert found.keys() == ATTACKS.keys()
-    faults = {name: outcome.found.reason for name, outcome in found.items() if outcome.verdict == "harness fault"}
+    faults = {name: outcome.reason for name, outcome in found.items() if outcome.verdict == "harness fault"}
     assert faults == {"nan_fill": "IndexError: pop from an empty list", "zeros": "the checker is gone"}
 
 

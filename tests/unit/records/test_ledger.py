@@ -640,7 +640,7 @@ def test_history_is_plain_data(tmp_path: Path) -> None:
     assert [(row.commit, row.trial) for row in history.log("attention")] == [(two, f"{RUN}-0002"), (one, f"{RUN}-0001")]
     assert history.log("other") == []
     commit, text = history.show(two)
-    assert commit.to_json()["subject"] == "attention: unroll the loop 2 times"
+    assert commit.subject == "attention: unroll the loop 2 times"
     assert "+#define N 2" in text
     assert "-#define N 1" in history.diff(one, two, root / CHAMPION)
     assert history.diff(one, two, root / "mine.txt") == ""

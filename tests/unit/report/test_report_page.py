@@ -23,8 +23,8 @@ from evo.report import (
     climbs_svg,
     markdown,
     page,
+    report_output,
     story,
-    story_json,
     trials_csv,
 )
 from evo.report.highlight import highlighted, side_by_side
@@ -168,7 +168,7 @@ def test_intervals_are_drawn_where_they_were_measured(both: Story) -> None:
 
 def test_an_untimed_trial_has_no_time_anywhere() -> None:
     records = [record(1, parent=None), record(2, parent=text_of(1), verdict=None)]
-    whole = story_json(told(records))
+    whole = report_output(told(records)).to_json()
     point = whole["climbs"][0]["points"][1]  # type: ignore[index,call-overload]
     assert "us" not in point
     assert "not timed" in page(told(records))
@@ -253,7 +253,7 @@ def test_side_by_side_pairs_lines_and_escapes() -> None:
 
 def test_rooflines_say_why_they_are_missing() -> None:
     l4 = chip("l4")
-    bare = roofline("attention", l4, "modelled", (), (Taken(case="b2", what="x", role="champion", us=3.0),))
+    bare = roofline("attention", l4, "modelled", (), (Taken(case="b2", what="x", role="champion", modelled_us=3.0),))
     missing = roofline("other", l4, "measured", (), (), problem="There are no limits: no work formula")
     text = page(told(climbing(3), rooflines=[bare, missing]))
     assert "no work formula" in text
@@ -269,8 +269,8 @@ def test_marks_of_a_roofline_stand_clear_of_its_labels() -> None:
             exp=None,
             bytes_compulsory=10**9,
             bytes_materialised=None,
-            intensity=1.0,  # where an axis that begins at 1 would have its left edge, and the numbers beside it
-            ridge=None,
+            intensity_flop_per_byte=1.0,  # at the left edge of an axis that begins at 1
+            ridge_flop_per_byte=None,
             floors_us={},
             estimated=(),
             limiter="dram",
@@ -280,7 +280,7 @@ def test_marks_of_a_roofline_stand_clear_of_its_labels() -> None:
         )
         for number in range(5)
     ]
-    taken = [Taken(case=case.name, what="x", role="champion", us=5000.0) for case in cases]
+    taken = [Taken(case=case.name, what="x", role="champion", modelled_us=5000.0) for case in cases]
     text = page(told(climbing(3), rooflines=[roofline("attention", chip("l4"), "modelled", cases, taken)]))
     drawn = text[text.index("Roofline of attention") :]
     marks = [float(at) for at in re.findall(r'<circle class="c\d[^>]* cx="([\d.]+)"', drawn)]
@@ -296,12 +296,12 @@ def test_the_time_of_runs_holds_what_lies_between_trials() -> None:
         replace(record(number, parent=None if number == 1 else text_of(1)), date=f"2026-01-01T09:{30 + number}:30Z")
         for number in (1, 2)
     ]
-    spent = story_json(told(two))["spent"]
+    spent = report_output(told(two)).to_json()["spent"]
     assert isinstance(spent, dict)
     assert (spent["seconds"], spent["lasted_s"]) == (4.0, 150.0)
     assert "that was 2 min 30 s" in page(told(two))
     before = [replace(two[0], date="2025-12-31T09:30:00Z")]  # a clock that was set back
-    assert "lasted_s" not in story_json(told(before))["spent"]  # type: ignore[operator]
+    assert "lasted_s" not in report_output(told(before)).to_json()["spent"]  # type: ignore[operator]
 
 
 def test_counters_that_failed_say_why() -> None:
@@ -349,7 +349,7 @@ def test_a_case_study_of_one_way_says_what_is_missing() -> None:
 
 def test_cost_is_absent_where_nobody_paid() -> None:
     records = [record(1, parent=None, elapsed_s=None)]
-    whole = story_json(told(records))
+    whole = report_output(told(records)).to_json()
     assert "seconds" not in whole["spent"]  # type: ignore[operator]
     assert "llm" not in whole["spent"]  # type: ignore[operator]
     assert "do not say how long" in page(told(records))

@@ -10,7 +10,18 @@ from typing import Annotated, ClassVar
 import pytest
 
 from evo.results import CaseBench, CaseCheck, Estimate, Gain, Status, Timing, geometric_mean
-from evo.results.codec import ALWAYS, FINITE, NEVER, NONEMPTY, Decimals, Serializable, as_written, parse, unknown_field
+from evo.results.codec import (
+    ALWAYS,
+    FINITE,
+    NEVER,
+    NONEMPTY,
+    Decimals,
+    Serializable,
+    as_written,
+    copied,
+    parse,
+    unknown_field,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +118,13 @@ ESTIMATE = Estimate(
     blocks_run=1,
     blocks_total=2,
 )
+
+
+def test_a_field_that_two_sources_have_must_be_given() -> None:
+    gain, other = Gain(ratio=1.5, low=1.25), Gain(ratio=2.0)
+    with pytest.raises(TypeError, match=r"Gain\.ratio"):
+        copied(Gain, gain, other)
+    assert copied(Gain, gain, ratio=3.0) == Gain(ratio=3.0, low=1.25)
 
 
 def test_a_case_is_measured_or_modelled_and_never_both() -> None:

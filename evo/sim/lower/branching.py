@@ -8,6 +8,7 @@ from evo.sim.abi import WARP_PEND
 from evo.sim.llvm_values import V, const
 from evo.sim.lower.cfg import EXIT, Block
 from evo.sim.lower.emitter import Emitter
+from evo.sim.lower.meeting_points import blocks_for_all
 from evo.sim.lower.spin_loops import Spins
 from evo.sim.ptx.ast import Instr, Not
 
@@ -47,6 +48,7 @@ class Branching:
         self.blocks, self.spins = blocks, spins
         self.dense, self.bits, self.parked, self.held = waiting.dense, waiting.bits, waiting.parked, waiting.held
         self.shared = shared  # the kernel has shared memory
+        self.for_all = blocks_for_all(blocks)
         self.resume_points: list[int] = []
         self.pending = self.code.var(self.bits)
         self.chosen = self.code.var(self.bits)  # the pending block to run next

@@ -139,7 +139,11 @@ def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, func
 
 
 def order_blocks(blocks: list[Block]) -> list[int]:
-    """Block numbers in an order where loops are contiguous and exits follow (a weak topological order)."""
+    """Block numbers in an order where loops are contiguous and exits follow (a weak topological order).
+
+    A loop with several ways back gets one empty block through which all of them go: its lanes meet there, not at the
+    head, which has the lowest number of the loop and would run with lanes missing.
+    """
     reachable = _reach(blocks, [0])
     order: list[int] = []
     work: list[tuple[set[int], int]] = [(reachable, 0)]
@@ -156,11 +160,25 @@ def order_blocks(blocks: list[Block]) -> list[int]:
                 continue
             head = entry if entry in part else min(part, key=lambda n: (not _entered(blocks, nodes, part, n), n))
             pending.append(({head}, -1))
-            rest = part - {head}
+            rest = part - {head} | _merged_latch(blocks, part, head)
             starts = [s for s in blocks[head].successors() if s in rest] or [min(rest)]
             pending.append((rest, starts[0]))
         work += reversed(pending)
     return order
+
+
+def _merged_latch(blocks: list[Block], part: set[int], head: int) -> set[int]:
+    """The block that all ways back to the head of a loop now go through; none if there is only one way back."""
+    back = [number for number in sorted(part) if head in blocks[number].successors()]
+    if len(back) < 2:
+        return set()
+    latch = Block(len(blocks), next=head)
+    blocks.append(latch)
+    for number in back:
+        block = blocks[number]
+        block.targets = [latch.number if target == head else target for target in block.targets]
+        block.next = latch.number if block.next == head else block.next
+    return {latch.number}
 
 
 def _entered(blocks: list[Block], nodes: set[int], part: set[int], node: int) -> bool:

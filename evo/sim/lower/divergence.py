@@ -1,8 +1,9 @@
 """Lanes of one warp that go apart: turns for those that wait for one another, and the warp barrier.
 
-A warp runs its pending block of lowest number, which brings lanes together as early as can be. Two things need more.
-In a loop that waits, now and then another group of lanes runs one block, or another warp is given its turn. At
-bar.warp.sync lanes are held until all that their mask names have come, wherever in the code those arrive.
+A warp runs its pending block of lowest number, which brings lanes together as early as can be. Three things need more.
+In a loop that waits, now and then another group of lanes runs one block, or another warp is given its turn. Where all
+lanes must be together, those that can still come run first. At bar.warp.sync lanes are held until all that their mask
+names have come, wherever in the code those arrive.
 """
 
 from __future__ import annotations
@@ -64,6 +65,26 @@ def _turn_of_others(flow: Branching, block: Block, turn: V) -> None:
     flow.pend(block.number, e.mask.get())
     c.br("choose")
     c.label(leave)
+
+
+def wait_for_all(flow: Branching, number: int, pending: V) -> None:
+    """Before a pending block that all lanes must run together: others that can still come run first.
+
+    Lanes that were given their turn while one polls come back to the head of the loop before it does.
+    """
+    c = flow.code
+    if not flow.blocks[number].partial or number not in flow.for_all:
+        return
+    free = [i for n, i in flow.dense.items() if flow.blocks[n].partial and n not in flow.for_all]
+    if not free:
+        return
+    coming = c.and_(pending, const(flow.bits, sum(1 << i for i in free)))
+    others, none = c.new_label("others"), c.new_label("none")
+    c.cbr(c.icmp("ne", coming, 0), others, none, likely=False)
+    c.label(others)
+    flow.chosen.set(flow.first_of(coming))
+    c.br("choose")
+    c.label(none)
 
 
 def emit_warp_sync(flow: Branching, block: Block, end: Instr) -> None:

@@ -273,6 +273,7 @@ class Flow(Branching):
                 whole = c.new_label("whole")
                 c.cbr(c.icmp("uge", now, 1 << len(self.dense)), torn, whole, likely=False)
                 c.label(whole)
+            divergence.wait_for_all(self, number, now)
             at = WARP_PEND + 4 * position
             e.mask.set(c.load("i32", e.warp, at, 4))
             c.store(const("i32", 0), e.warp, at, 4)

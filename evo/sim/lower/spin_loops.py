@@ -53,11 +53,9 @@ def demand_timer_steers(blocks: list[Block]) -> None:
 def spin_loops(blocks: list[Block]) -> Spins:
     """Loops that read what others may change meanwhile."""
     found = Spins()
-    for last in blocks:
-        for first in last.successors():
-            if not 0 <= first <= last.number:
-                continue
-            body = set(range(first, last.number + 1))
+    for first, ways in _ways_back(blocks).items():
+        for last in ways:
+            body = set(range(first, last + 1))
             small = len(body) <= _SMALL
             polling = [ins for ins in _code(blocks, body) if _polls(ins, small=small)]
             if not polling:
@@ -67,6 +65,19 @@ def spin_loops(blocks: list[Block]) -> Spins:
                 found.small |= body
             if any(not ins.name.startswith("mbarrier") for ins in polling):
                 found.held |= body
+    return found
+
+
+def _ways_back(blocks: list[Block]) -> dict[int, list[int]]:
+    """Of each head of a loop, the blocks that go back to it. Those behind an empty last block are named, not it."""
+    found: dict[int, list[int]] = {}
+    for last in blocks:
+        for first in last.successors():
+            if first > last.number:
+                continue
+            before = [block.number for block in blocks if last.number in block.successors()]
+            merged = not last.code and last.end is None and len(before) > 1
+            found.setdefault(first, []).extend(before if merged else [last.number])
     return found
 
 

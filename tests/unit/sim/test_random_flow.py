@@ -1,0 +1,85 @@
+"""Random correct kernels whose lanes part and meet: no alarm, and the values that NumPy computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import random_flow
+from harness import nvrtc, run
+
+from evo import sim
+
+# Lanes run ahead of one that polls, back to a vote at the head: 48, 133, 142.
+SAMPLE = (*range(10), 48, 133, 142)
+
+
+def check(seed: int) -> None:
+    text, expected, threads = random_flow.make(seed)
+    x = np.random.default_rng(seed).integers(0, 2**32, 2 * threads, dtype=np.uint32)
+    out = np.zeros(2 * threads * (random_flow.SLOTS + 4), np.uint32)
+    n = seed % 7 + 1
+    args = [x, out, np.uint32(n)]
+    module = sim.load(nvrtc(text), opt_level=0)
+    outputs, result = run(module, "k", args, grid=(2,), block=(threads,), budget=20_000_000)
+    assert result.faults == (), seed
+    np.testing.assert_array_equal(outputs[1], expected(x, n), err_msg=str(seed))
+
+
+@pytest.mark.parametrize("seed", SAMPLE)
+def test_correct_kernels_raise_no_alarm(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(100_000, 100_480, 40))
+def test_hundreds_of_correct_kernels_raise_no_alarm(start: int) -> None:
+    for seed in range(start, start + 40):
+        check(seed)
+
+
+KERNEL = """extern "C" __global__ void k(int* y, const int* x) {
+  __shared__ int flag;
+  int t = threadIdx.x, v = x[t];
+  if (t == 0) flag = 0;
+  BODY
+  __syncthreads();
+  y[t] += v;
+}"""
+
+HEADS = {
+    "barrier_that_votes": "while (__syncthreads_or(v > 0)) if (v > 0) y[t] = v--;",
+    "vote": "while (__any_sync(~0u, v > 0)) { if (v <= 0) continue; if (v & 1) { --v; continue; } y[t] = v; v -= 2; }",
+    "shuffle": """for (int i = 0; i < 5; ++i) { int u = __shfl_xor_sync(~0u, v, 1); if (u > v) continue;
+                  if (v > 3) { y[t] = u; continue; } y[t] = 7; }""",
+    "queue_of_tiles": """__shared__ int next;
+        for (;;) { if (t == 0) next = atomicAdd(&flag, 1); __syncthreads(); int tile = next; __syncthreads();
+                   if (tile >= 5) break; if (tile * 32 + t >= 140) continue; if (v == tile) continue; y[t] = tile; }""",
+    "polling_lane": """__syncthreads();
+        for (int i = 1; i < 4; ++i) { __syncthreads(); y[t] = i; atomicAdd(&flag, 1);
+                                      if (t == 3) while (*(volatile int*)&flag < i * 64); }""",
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_threads_meet_at_the_head_of_a_loop_with_several_ways_back(name: str) -> None:
+    threads = 64 if name == "polling_lane" else 32
+    x = (np.arange(threads) % 7).astype(np.int32)
+    text = nvrtc(KERNEL.replace("BODY", HEADS[name]))
+    _, result = run(sim.load(text), "k", [np.zeros(threads, np.int32), x], grid=(1,), block=(threads,), budget=10**6)
+    assert result.faults == ()
+
+
+MISSING = {
+    "barrier": "while (__syncthreads_or(v > 0)) { if (v == 1) break; --v; }",
+    "vote": "for (int i = 0; i < 5; ++i) { if (v == i) continue; if (__any_sync(~0u, v > 3)) y[t] = i; }",
+    "polling_lane": """__syncthreads(); if (t == 3) { while (*(volatile int*)&flag < 31); __syncthreads(); }
+                       else atomicAdd(&flag, 1);""",
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_threads_that_never_come_are_still_missed(name: str) -> None:
+    x = (np.arange(32) % 7).astype(np.int32)
+    text = nvrtc(KERNEL.replace("BODY", MISSING[name]))
+    _, result = run(sim.load(text), "k", [np.zeros(32, np.int32), x], grid=(1,), block=(32,), budget=10**6)
+    assert [fault.kind for fault in result.faults][:1] in (["barrier"], ["warp_sync"])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from evo.decide.capture_noise import ASSUMED, Between, between_captures, student_t
 from evo.decide.sequential import Comparison, gain_of, judge, noise_floor, widened
@@ -56,11 +57,44 @@ def test_the_spread_is_of_captures_and_about_zero() -> None:
     assert Between(sd=0.0, timer_step=0.001).half_width(0.01) == 0.001
 
 
-@pytest.mark.parametrize(
-    ("freedom", "alpha", "expected"), [(1, 0.05, 12.7062), (2, 0.05, 4.3027), (5, 0.01, 4.0321), (10, 0.05, 2.2281)]
-)
-def test_quantiles_are_students(freedom: int, alpha: float, expected: float) -> None:
-    assert student_t(freedom, alpha) == pytest.approx(expected, rel=1e-4)
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.5, 0.99])
+def test_quantiles_are_students(alpha: float) -> None:
+    for freedom in (*range(1, 40), 100, 500):
+        assert student_t(freedom, alpha) == pytest.approx(scipy.stats.t.ppf(1 - alpha / 2, freedom), rel=1e-10)
+
+
+def test_the_spread_of_one_case_is_that_of_the_score() -> None:
+    pairs = [{"a": 0.001}, {"a": 0.003}, {"a": -0.002}]
+    found = between_captures(pairs, (0, 0, 1), {"a": 1.0})
+    assert (found.sd, found.captures, found.cases) == (pytest.approx(0.002), 2, {})
+    assert found.half_width(0.05, "a") == found.half_width(0.05)
+    assert between_captures(pairs[:1], (0,), {"a": 1.0}).sd == pytest.approx(0.001)
+    with pytest.raises(ValueError, match="zip"):
+        between_captures(pairs, (0, 0), {"a": 1.0})
+
+
+def test_the_record_rounds_to_seven_digits() -> None:
+    between = Between(sd=0.00012345678, captures=4, cases={"a": 0.00087654321, "b": 0.0}, step=0.00000123456)
+    assert between.to_json() == {
+        "sd": 0.0001235,
+        "captures": 4,
+        "assumed": False,
+        "cases": {"a": 0.0008765, "b": 0.0},
+        "timer_step": 0.0000012,
+    }
+    assert ASSUMED.to_json() == {"sd": 0.0005, "assumed": True, "timer_step": 0.0}
+
+
+def test_widening_adds_in_squares_to_either_side() -> None:
+    gain = widened(Gain(ratio=1.0, low=math.exp(-0.003), high=math.exp(0.004)), Between(sd=0.0, step=0.004))
+    assert gain.low == pytest.approx(math.exp(-0.005))
+    assert gain.high == pytest.approx(math.exp(math.hypot(0.004, 0.004)))
+    one = Between(sd=0.0, step=0.0, captures=3, cases={"a": 0.01})
+    assert widened(Gain(ratio=1.0, low=0.99, high=1.01), one) == Gain(
+        ratio=1.0, low=pytest.approx(0.99), high=pytest.approx(1.01)
+    )
+    wide = widened(Gain(ratio=1.0, low=0.99, high=1.01), one, case="a").low
+    assert wide == pytest.approx(math.exp(-math.hypot(math.log(0.99), 3.18245 * 0.01)), rel=1e-6)
 
 
 def test_widening_only_widens_and_keeps_the_estimate() -> None:

@@ -1,0 +1,178 @@
+"""The rule for modelled times at its limits, and what its decision records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from evo.decide.modelled import CASE_LOSS, MARGIN, decide_modelled
+from evo.errors import HarnessFault
+from evo.results import CaseBench, Decision, Estimate, Timing, Verdict
+
+
+def estimate(us: float, limiter: str = "shared", **terms: float) -> Estimate:
+    return Estimate(
+        modelled_us=us,
+        model_version="7",
+        chip="l4",
+        calibration="c",
+        limiter=limiter,
+        terms_us=terms or {limiter: us},
+        blocks_run=1,
+        blocks_total=1,
+    )
+
+
+def cases(**estimates: Estimate) -> tuple[CaseBench, ...]:
+    return tuple(CaseBench(name=name, estimate=found) for name, found in estimates.items())
+
+
+MEASURED = (CaseBench(name="a", warm=Timing(p50_us=1, p90_us=1, p99_us=1, mean_us=1, std_us=0, samples=64)),)
+
+
+def decided(before: float, after: float, **more: Any) -> Decision:
+    return decide_modelled(cases(a=estimate(before)), cases(a=estimate(after)), {"a": 1.0}, **more)
+
+
+def test_the_decision_records_the_gain_and_what_it_rests_on() -> None:
+    parent = cases(a=estimate(16.00004, shared=12.00006, dram=2), b=estimate(8))
+    child = cases(a=estimate(8.00006, "dram", shared=6.00004, dram=8), b=estimate(8, "dram"))
+    decision = decide_modelled(parent, child, {"a": 3, "b": 1}, 0.2)
+    assert decision.verdict is Verdict.KEEP
+    assert decision.gain is not None
+    assert decision.gain.ratio == pytest.approx(2**0.75, rel=1e-5)
+    assert decision.gain.low is None
+    assert decision.evidence == {
+        "timing": "modelled",
+        "model_version": "7",
+        "chip": "l4",
+        "calibration": "c",
+        "margin": 0.2,
+        "cases": {
+            "a": {
+                "parent_us": 16.0,
+                "child_us": 8.0001,
+                "limiter": "shared",
+                "limiter_after": "dram",
+                "parent_limiter_us": 12.0001,
+                "child_limiter_us": 6.0,
+            },
+            "b": {
+                "parent_us": 8,
+                "child_us": 8,
+                "limiter": "shared",
+                "limiter_after": "dram",
+                "parent_limiter_us": 8,
+            },
+        },
+    }
+    assert "case a" in decision.reason  # whose gain weighs most
+
+
+def test_a_gain_at_the_margin_is_not_past_it() -> None:
+    assert decided(10, 9.01).verdict is Verdict.REVERT
+    assert decided(10, 8.99).verdict is Verdict.KEEP
+    assert decided(16, 8, margin=0.5).verdict is Verdict.REVERT
+    assert decided(16, 7.99, margin=0.5).verdict is Verdict.KEEP
+    assert MARGIN == 0.10
+
+
+def test_a_case_may_lose_two_per_cent() -> None:
+    parent = cases(a=estimate(10), b=estimate(98))
+    score = {"a": 1.0, "b": 1.0}
+    at, past = (cases(a=estimate(5), b=estimate(us)) for us in (100, 100.1))
+    assert decide_modelled(parent, at, score).verdict is Verdict.KEEP
+    assert decide_modelled(parent, past, score).verdict is Verdict.REVERT
+    assert CASE_LOSS == 0.02
+
+
+def test_the_case_that_loses_most_is_named() -> None:
+    parent = cases(a=estimate(10), b=estimate(10), c=estimate(10))
+    child = cases(a=estimate(11), b=estimate(13), c=estimate(12))
+    assert "case b" in decide_modelled(parent, child, {"a": 1, "b": 1, "c": 1}).reason
+
+
+def test_the_case_that_weighs_most_is_named() -> None:
+    parent = cases(a=estimate(10), b=estimate(10), c=estimate(10))
+    child = cases(a=estimate(8), b=estimate(7), c=estimate(6))
+    for score, name in (
+        ({"a": 1, "b": 5, "c": 1}, "b"),
+        ({"a": 1, "b": 1, "c": 1}, "c"),
+        ({"a": 9, "b": 1, "c": 1}, "a"),
+    ):
+        assert f"in case {name}" in decide_modelled(parent, child, score).reason
+
+
+def test_neutral_reaches_from_margin_to_margin_and_only_where_something_is_simpler() -> None:
+    asked: dict[str, Any] = {"neutral": True, "simpler": "4 fewer registers", "margin": 0.01}
+    assert decided(99, 100, **asked).verdict is Verdict.REVERT  # at the margin itself
+    assert decided(99.1, 100, **asked).verdict is Verdict.KEEP_NEUTRAL
+    assert decided(100, 99.1, **asked).verdict is Verdict.KEEP_NEUTRAL
+    assert decided(100, 98, **asked).verdict is Verdict.KEEP
+    assert decided(99.5, 100, simpler="4 fewer registers").verdict is Verdict.REVERT
+    assert decided(99.5, 100, neutral=True).verdict is Verdict.REVERT
+
+
+def test_an_unseen_cost_is_named_where_it_decides() -> None:
+    unseen: dict[str, Any] = {"unseen": "spills", "margin": 0.015}
+    assert "spills" in decided(10, 10, **unseen).reason
+    assert "spills" in decided(10, 5, **unseen).reason
+    assert "spills" not in decided(98.5, 100, **unseen).reason  # at the margin: slower anyway
+    assert "spills" in decided(98.6, 100, **unseen).reason
+
+
+def shown(before: Estimate, after: Estimate) -> Verdict:
+    return decide_modelled(cases(a=before), cases(a=after), {"a": 1.0}).verdict
+
+
+def test_the_limiter_has_to_carry_half_of_what_is_saved() -> None:
+    before = estimate(16, shared=16)
+    assert shown(before, estimate(8, shared=12)) is Verdict.KEEP  # saves a half; the term drops by a quarter
+    assert shown(before, estimate(8, shared=12.1)) is Verdict.REVERT
+    assert shown(before, estimate(8, dram=8)) is Verdict.REVERT  # the term is gone, so nothing shows it
+    assert shown(estimate(16, dram=16), estimate(8, shared=8)) is Verdict.REVERT
+    assert shown(estimate(16, shared=0.5), estimate(8, shared=0.1)) is Verdict.KEEP
+    assert shown(estimate(16, shared=0.0), estimate(8, shared=0.0)) is Verdict.REVERT
+
+
+def test_a_case_that_gains_next_to_nothing_needs_no_limiter() -> None:
+    """Its saving is no more than what a case may lose."""
+    score = {"a": 1.0, "b": 1.0}
+    parent = cases(a=estimate(10), b=estimate(100, shared=50))
+    at, past = (cases(a=estimate(5), b=estimate(us, shared=50)) for us in (98.1, 97.9))
+    assert decide_modelled(parent, at, score).verdict is Verdict.KEEP
+    assert decide_modelled(parent, past, score).verdict is Verdict.REVERT
+
+
+@pytest.mark.parametrize(
+    ("parent", "child", "score"),
+    [
+        (cases(a=estimate(1)), MEASURED, {"a": 1.0}),
+        (MEASURED, cases(a=estimate(1)), {"a": 1.0}),
+        (cases(a=estimate(1)), cases(b=estimate(1)), {"a": 1.0}),
+        (cases(a=estimate(1), b=estimate(1)), cases(a=estimate(1)), {"a": 1.0}),  # the child has less
+        (cases(a=estimate(1)), cases(a=estimate(1)), {"a": 0.0}),
+        (cases(a=estimate(1)), cases(a=estimate(1)), {}),
+        *(
+            (cases(a=estimate(1)), cases(a=replace(estimate(1), **{part: "another"})), {"a": 1.0})
+            for part in ("model_version", "chip", "calibration")
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_a_fault_of_the_harness(
+    parent: tuple[CaseBench, ...], child: tuple[CaseBench, ...], score: dict[str, float]
+) -> None:
+    with pytest.raises(HarnessFault) as caught:
+        decide_modelled(parent, child, score)
+    assert caught.value.message
+    assert caught.value.hint
+
+
+def test_a_case_without_a_weight_is_recorded_and_may_not_lose() -> None:
+    parent = cases(a=estimate(10), b=estimate(10))
+    kept = decide_modelled(parent, cases(a=estimate(5), b=estimate(10)), {"a": 1.0})
+    assert kept.gain is not None
+    assert (kept.verdict, kept.gain.ratio) == (Verdict.KEEP, pytest.approx(2.0))
+    assert decide_modelled(parent, cases(a=estimate(5), b=estimate(11)), {"a": 1.0}).verdict is Verdict.REVERT

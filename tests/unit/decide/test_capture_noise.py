@@ -74,7 +74,7 @@ def test_the_spread_of_one_case_is_that_of_the_score() -> None:
 
 
 def test_the_record_rounds_to_seven_digits() -> None:
-    between = Between(sd=0.00012345678, captures=4, cases={"a": 0.00087654321, "b": 0.0}, step=0.00000123456)
+    between = Between(sd=0.00012345678, captures=4, cases={"a": 0.00087654321, "b": 0.0}, timer_step=0.00000123456)
     assert between.to_json() == {
         "sd": 0.0001235,
         "captures": 4,
@@ -86,10 +86,10 @@ def test_the_record_rounds_to_seven_digits() -> None:
 
 
 def test_widening_adds_in_squares_to_either_side() -> None:
-    gain = widened(Gain(ratio=1.0, low=math.exp(-0.003), high=math.exp(0.004)), Between(sd=0.0, step=0.004))
+    gain = widened(Gain(ratio=1.0, low=math.exp(-0.003), high=math.exp(0.004)), Between(sd=0.0, timer_step=0.004))
     assert gain.low == pytest.approx(math.exp(-0.005))
     assert gain.high == pytest.approx(math.exp(math.hypot(0.004, 0.004)))
-    one = Between(sd=0.0, step=0.0, captures=3, cases={"a": 0.01})
+    one = Between(sd=0.0, timer_step=0.0, captures=3, cases={"a": 0.01})
     assert widened(Gain(ratio=1.0, low=0.99, high=1.01), one) == Gain(
         ratio=1.0, low=pytest.approx(0.99), high=pytest.approx(1.01)
     )

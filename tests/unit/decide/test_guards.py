@@ -24,9 +24,9 @@ def timed(
 
 
 SECOND = timed(1e6)
-MODELLED = CaseBench(
-    name="a",
-    estimate=Estimate(
+MODELLED = CaseBench.modelled(
+    "a",
+    Estimate(
         modelled_us=1.0,
         model_version="1",
         chip="l4",

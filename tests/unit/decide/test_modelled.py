@@ -26,7 +26,7 @@ def estimate(us: float, limiter: str = "shared", **terms: float) -> Estimate:
 
 
 def cases(**estimates: Estimate) -> tuple[CaseBench, ...]:
-    return tuple(CaseBench(name=name, estimate=found) for name, found in estimates.items())
+    return tuple(CaseBench.modelled(name, found) for name, found in estimates.items())
 
 
 MEASURED = (CaseBench(name="a", warm=Timing(p50_us=1, p90_us=1, p99_us=1, mean_us=1, std_us=0, samples=64)),)
@@ -44,7 +44,8 @@ def test_the_decision_records_the_gain_and_what_it_rests_on() -> None:
     assert decision.gain is not None
     assert decision.gain.ratio == pytest.approx(2**0.75, rel=1e-5)
     assert decision.gain.low is None
-    assert decision.evidence == {
+    assert decision.evidence is not None
+    assert decision.evidence.to_json() == {
         "timing": "modelled",
         "model_version": "7",
         "chip": "l4",

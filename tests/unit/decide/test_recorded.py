@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from evo.decide.sequential import (
     words,
 )
 from evo.errors import HarnessFault, UsageError
-from evo.results import CaseBench, Environment, Gain, Timing, Verdict
+from evo.results import CaseBench, Decision, Environment, Gain, Timing, Verdict
 
 FASTER = math.log(0.8)
 BETWEEN = Between(sd=0.001, captures=10, cases={"a": 0.002, "b": 0.0005})
@@ -46,6 +47,11 @@ def compared(*ratios: float, **more: object) -> Comparison:
     return replace(Comparison(pairs=pairs(*ratios), parent=(timed(),), child=(timed(),)), **more)  # type: ignore[arg-type]
 
 
+def recorded(decision: Decision) -> dict[str, Any]:
+    assert decision.evidence is not None
+    return decision.evidence.to_json()
+
+
 # --- what is recorded -----------------------------------------------------------------------------------------------
 
 
@@ -64,23 +70,22 @@ def test_a_stage_records_its_pairs_its_evidence_and_each_case() -> None:
         SCORE,
     )
     assert decision.verdict is Verdict.KEEP
-    cases = decision.evidence["cases"]
-    assert isinstance(cases, dict)
-    assert set(decision.evidence) == {
+    cases = recorded(decision)["cases"]
+    assert set(recorded(decision)) == {
         "pairs", "e_value", "e_value_against", "needed", "margin", "dropped_pairs", "pairs_at_own_clocks", "clocks",
         "between_captures", "cases",
     }  # fmt: skip
-    assert decision.evidence["pairs"] == 8
-    assert decision.evidence["e_value"] == round(1.8**8, 3)
-    assert decision.evidence["e_value_against"] == round(0.2**8, 3)
-    assert decision.evidence["needed"] == 100
-    assert decision.evidence["margin"] == 0.03
-    assert decision.evidence["dropped_pairs"] == 4
-    assert decision.evidence["pairs_at_own_clocks"] == 2
-    assert decision.evidence["clocks"] == {"parent": 1500}
-    assert decision.evidence["between_captures"] == between
+    assert recorded(decision)["pairs"] == 8
+    assert recorded(decision)["e_value"] == round(1.8**8, 3)
+    assert recorded(decision)["e_value_against"] == round(0.2**8, 3)
+    assert recorded(decision)["needed"] == 100
+    assert recorded(decision)["margin"] == 0.03
+    assert recorded(decision)["dropped_pairs"] == 4
+    assert recorded(decision)["pairs_at_own_clocks"] == 2
+    assert recorded(decision)["clocks"] == {"parent": 1500}
+    assert recorded(decision)["between_captures"] == between
     assert set(cases) == {"a", "b"}
-    widths = {name: case["high"] - case["low"] for name, case in cases.items()}  # type: ignore[index, call-overload]
+    widths = {name: case["high"] - case["low"] for name, case in cases.items()}
     bare = gain_of([pair["b"] for pair in pairs(0, FASTER)])
     assert bare.low is not None
     assert bare.high is not None
@@ -89,7 +94,7 @@ def test_a_stage_records_its_pairs_its_evidence_and_each_case() -> None:
 
 def test_what_was_not_seen_is_not_recorded() -> None:
     decision = judge(compared(FASTER), {"a": 1.0})
-    assert set(decision.evidence) == {
+    assert set(recorded(decision)) == {
         "pairs",
         "e_value",
         "e_value_against",
@@ -99,13 +104,13 @@ def test_what_was_not_seen_is_not_recorded() -> None:
         "cases",
     }
     nothing = judge(Comparison(pairs=(), parent=(), child=(), dropped=3), {"a": 1.0})
-    assert (nothing.verdict, nothing.gain, nothing.evidence["cases"]) == (Verdict.INCONCLUSIVE, None, {})
+    assert (nothing.verdict, nothing.gain, recorded(nothing)["cases"]) == (Verdict.INCONCLUSIVE, None, {})
     assert nothing.reason
 
 
 def test_unsteady_cases_are_those_whose_times_scatter() -> None:
     seen = judge(compared(FASTER, child=(timed("a"), timed("b", std=4.0))), {"a": 1.0})
-    assert seen.evidence["unsteady"] == ["b"]
+    assert recorded(seen)["unsteady"] == ["b"]
 
 
 def test_a_confirmation_records_both_stages() -> None:
@@ -114,9 +119,9 @@ def test_a_confirmation_records_both_stages() -> None:
     second = judge(again, {"a": 1.0}, Rule(alpha=CONFIRM_ALPHA))
     assert first.gain is not None
     ratio = round(first.gain.ratio, 5)
-    assert final.evidence == {**second.evidence, "first_stage": first.evidence, "first_stage_ratio": ratio}
+    assert recorded(final) == {**recorded(second), "first_stage": recorded(first), "first_stage_ratio": ratio}
     assert ratio == pytest.approx(1.25, rel=1e-3)
-    assert second.evidence["pairs"] == Rule(alpha=CONFIRM_ALPHA).fewest_pairs == 6  # fewer than of the first stage
+    assert recorded(second)["pairs"] == Rule(alpha=CONFIRM_ALPHA).fewest_pairs == 6  # fewer than of the first stage
 
 
 def test_a_stage_that_disagrees_records_its_own_gain() -> None:
@@ -125,7 +130,7 @@ def test_a_stage_that_disagrees_records_its_own_gain() -> None:
     assert final.gain is not None
     assert final.gain.ratio == pytest.approx(math.exp(-0.1), rel=1e-3)
     assert not final.gain.confirmed
-    assert {"first_stage", "first_stage_ratio"} <= set(final.evidence)
+    assert {"first_stage", "first_stage_ratio"} <= set(recorded(final))
 
 
 def test_a_confirmation_keeps_the_rule_but_for_its_alpha() -> None:
@@ -162,8 +167,8 @@ def test_a_bet_wins_on_its_side_of_the_margin_and_a_tie_loses_both(
 ) -> None:
     sequence = Sequential({"a": 1.0})
     assert sequence.add({"a": ratio}) is None
-    assert sequence.evidence["e_value"] == pytest.approx(e_value)
-    assert sequence.evidence["e_value_against"] == pytest.approx(against)
+    assert sequence.evidence.e_value == pytest.approx(e_value)
+    assert sequence.evidence.e_value_against == pytest.approx(against)
 
 
 def test_a_decided_sequence_takes_no_more_pairs() -> None:
@@ -213,7 +218,7 @@ def test_a_control_of_two_pairs_has_a_spread_and_one_of_one_has_none() -> None:
 
 
 def test_a_control_records_its_spreads() -> None:
-    shown = NoiseFloor(sd=0.01234567, pairs=30, between=BETWEEN).to_json(Rule())
+    shown = NoiseFloor(sd=0.01234567, pairs=30, between=BETWEEN).shown(Rule()).to_json()
     assert (shown["sd"], shown["pairs"], shown["between_captures"]) == (0.012346, 30, BETWEEN.to_json())
     assert shown["smallest_margin"] == round(3 * math.hypot(0.01234567 / math.sqrt(8), 0.001), 6)
 

@@ -108,6 +108,16 @@ def test_what_was_not_seen_is_not_recorded() -> None:
     assert nothing.reason
 
 
+def test_one_pair_records_its_ratio_without_an_interval() -> None:
+    one = Comparison(pairs=({"a": FASTER, "b": 0.0},), parent=(timed(),), child=(timed(),))
+    decision = judge(one, {"a": 1.0})
+    assert decision.gain == Gain(ratio=pytest.approx(1.25))  # type: ignore[arg-type]
+    assert recorded(decision)["cases"] == {
+        "a": {"ratio": 1.25, "confirmed": False},
+        "b": {"ratio": 1.0, "confirmed": False},
+    }
+
+
 def test_unsteady_cases_are_those_whose_times_scatter() -> None:
     seen = judge(compared(FASTER, child=(timed("a"), timed("b", std=4.0))), {"a": 1.0})
     assert recorded(seen)["unsteady"] == ["b"]

@@ -212,6 +212,14 @@ def test_of_several_outputs_the_row_is_the_first_wrong_one_or_that_of_the_larges
     assert (row.status, row.max_error) == (Status.CORRECT, 2.0**-23)
 
 
+def test_the_row_is_that_of_the_largest_error_wherever_it_stands() -> None:
+    exact = {name: np.ones(4) for name in "abc"}
+    outputs = {name: np.full(4, 1 + error, np.float32) for name, error in zip("abc", (0.0, 0.25, 0.125), strict=True)}
+    loose = task("float32", ("a", "b", "c"), **LOOSE)
+    row = compare(loose, "case", outputs, Expectation({}, exact, {name: exact[name] + 0.5 for name in "abc"}))
+    assert (row.status, row.max_error) == (Status.CORRECT, pytest.approx(0.25))
+
+
 def test_integers_that_differ_are_wrong_and_equal_ones_have_no_error() -> None:
     want = np.arange(6).reshape(2, 3)
     row = compare(task("int32"), "case", {"o": want.astype(np.int32)}, truth(want))

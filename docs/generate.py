@@ -23,6 +23,9 @@ from evo.records.trials import load_records
 from evo.sim.lower.isa import TABLE
 
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+from records_page import records_page, schemas_text  # noqa: E402
+
 _BESIDE = 72  # characters: if the longest example has more, comments go above the examples
 NOTE = "<!-- Written by `make docs` from the code. -->"
 
@@ -182,6 +185,8 @@ def pages() -> dict[str, str]:
         "commands/README.md": index_page(),
         **found,
         **{name: _filled(name) for name in ("operators.md", "simulator.md", "design.md")},
+        "records.md": records_page(NOTE),
+        "data/schemas.json": schemas_text(),
     }
 
 

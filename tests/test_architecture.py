@@ -46,8 +46,7 @@ OWNERS = {
     "islpy": ("analysis/access/sets",),
     "tree_sitter": ("cuda/source",),
     "tree_sitter_cuda": ("cuda/source",),
-    "yaml": ("spec/yaml_fields",),
-    "msgspec": ("results/codec", "results/schema"),
+    "msgspec": ("results/codec",),
     "typer": ("cli",),
     "rich": ("cli",),
     "scipy": (),  # the tests hold the statistics of decide against it

@@ -21,7 +21,7 @@ from evo.cli.watch import PlainView
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
-    from evo.audit.nightly import Check, Night, Plan
+    from evo.audit.nightly import Night, NightCheck, Plan
     from evo.device import DeviceName
     from evo.search.events import Event
 
@@ -160,17 +160,17 @@ def _tell(text: str) -> None:
         say(text)
 
 
-def _machine(session: Session, device: DeviceName) -> list[Check]:
+def _machine(session: Session, device: DeviceName) -> list[NightCheck]:
     """The doctor's findings; those that this night cannot do without are faults."""
-    from evo.audit.nightly import Check
+    from evo.audit.nightly import NightCheck
     from evo.cli.examine import examine
 
-    checks: list[Check] = []
+    checks: list[NightCheck] = []
     for finding in examine(session):
         wanted = finding.needed or (device.kind == "gpu" and finding.name == "gpu launch")
         lacking = finding.state == "missing" or (finding.state != "ok" and finding.name == "gpu launch")
         checks.append(
-            Check(
+            NightCheck(
                 step="doctor",
                 name=finding.name,
                 state="fault" if wanted and lacking else "passed",
@@ -184,7 +184,7 @@ def _machine(session: Session, device: DeviceName) -> list[Check]:
 
 def _leave(night: Night, root: Path, out: Path) -> None:
     """The report and what CI reads. The page comes first, so that the others can say what became of it."""
-    from evo.audit.nightly import Check, markdown
+    from evo.audit.nightly import NightCheck, markdown
     from evo.cli.report import write_page
 
     _write_all(night, out)  # a fault of the page must not cost what CI reads
@@ -197,7 +197,9 @@ def _leave(night: Night, root: Path, out: Path) -> None:
     except EvoError as error:
         state, text, code = "fault", error.message, error.exit_code
     elapsed_s = time.monotonic() - began
-    night.checks.append(Check(step="report", name="report", state=state, text=text, elapsed_s=elapsed_s, code=code))
+    night.checks.append(
+        NightCheck(step="report", name="report", state=state, text=text, elapsed_s=elapsed_s, code=code)
+    )
     _write_all(night, out)
     if job := os.environ.get(_JOB_SUMMARY):
         try:

@@ -37,6 +37,7 @@ class CaptureNoise(Serializable):
 
     @property
     def assumed(self) -> bool:
+        """Whether it is assumed, since no captures were taken."""
         return self.captures is None
 
 

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import enum
 import functools
 import inspect
 import re
 import textwrap
+import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from evo.results.codec import Json, Serializable, plan
+from evo.results.codec import ALWAYS, FINITE, NONEMPTY, Json, Mark, Serializable, plan
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_SCALARS = {str: "string", Path: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
 def schema_of(kind: Any, *, many: bool = False) -> dict[str, Json]:
     """The JSON Schema (2020-12) of what is written of a type, or of a union of types. many: of an array of it."""
-    whole, parts = _schemas(kind)
+    written = types_within(kind)
+    hints = [hint for one in written for _, hint in _hints(one)]
+    parts: dict[str, Json] = {one.__name__: _object(one) for one in written}
+    parts |= {one.__name__: {"enum": [each.value for each in one]} for one in _enums(hints)}
+    whole = _shape(kind)
     shape: dict[str, Json] = {"type": "array", "items": whole} if many else whole
-    return {"$schema": DIALECT, **shape, **({"$defs": dict[str, Json](parts)} if parts else {})}
+    return {"$schema": DIALECT, **shape, "$defs": parts}
 
 
 def types_within(kind: Any) -> list[type]:
@@ -58,40 +66,56 @@ def field_words(kind: type) -> dict[str, str]:
     return found
 
 
-def _schemas(kind: Any) -> tuple[dict[str, Json], dict[str, dict[str, Json]]]:
-    import msgspec
+def _object(kind: type) -> dict[str, Json]:
+    words, hints = field_words(kind), dict(_hints(kind))
+    # A field with a default may be missing from a file of an earlier version.
+    defaults = {f.name for f in dataclasses.fields(kind) if not _is_needed(f)}
+    properties: dict[str, Json] = {}
+    required: list[Json] = []
+    for attribute, name, _, mark, _ in plan(kind):
+        shape = _shape(hints[attribute], null=mark is ALWAYS)
+        properties[name] = shape | ({"description": words[attribute]} if attribute in words else {})
+        if attribute not in defaults and not _may_be_left_out(hints[attribute], mark):
+            required.append(name)
+    about = (kind.__doc__ or "").split("\n")[0]
+    return {"type": "object", "description": about, "properties": properties, "required": required}
 
-    def hook(other: type) -> dict[str, Any]:
-        if issubclass(other, Path):
-            return {"type": "string"}
-        raise TypeError(f"{other} has no schema")
 
-    def shapes(*kinds: Any) -> tuple[tuple[dict[str, Any], ...], dict[str, Any]]:
-        return msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}", schema_hook=hook)
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
-    written = types_within(kind)
-    members = typing.get_args(kind) if not isinstance(kind, type) else ()
-    (first, *others), parts = shapes(*(members or (kind,)))
-    for one in written:
-        hints = dict(_hints(one))
-        words = field_words(one)
-        before = parts[one.__name__]
-        properties: dict[str, Json] = {}
-        for attribute, name, *_ in plan(one):
-            if attribute not in before["properties"]:
-                (shape,), more = shapes(hints[attribute])
-                parts |= {key: value for key, value in more.items() if key not in parts}
-            else:
-                shape = {k: v for k, v in before["properties"][attribute].items() if k != "default"}
-            properties[name] = shape | ({"description": words[attribute]} if attribute in words else {})
-        renamed = {attribute: name for attribute, name, *_ in plan(one)}
-        parts[one.__name__] = {
-            "type": "object",
-            "description": (one.__doc__ or "").split("\n")[0],
-            "properties": properties,
-            "required": [renamed[name] for name in before.get("required", ()) if name in renamed],
-        }
-    return ({"anyOf": [first, *others]} if others else first), parts
+
+def _may_be_left_out(hint: Any, mark: Mark | None) -> bool:
+    return mark in (FINITE, NONEMPTY) or (mark is not ALWAYS and type(None) in typing.get_args(hint))
+
+
+def _shape(hint: Any, *, null: bool = True) -> dict[str, Json]:
+    """The schema of a type's values. null: whether None is written, where the type has it."""
+    if hint in _SCALARS:
+        return {"type": _SCALARS[hint]}
+    if isinstance(hint, type) and issubclass(hint, Serializable | enum.Enum):
+        return {"$ref": f"#/$defs/{hint.__name__}"}
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        shapes = [_shape(arg) for arg in args if null or arg is not type(None)]
+        return {"anyOf": list[Json](shapes)} if len(shapes) > 1 else shapes[0]
+    if origin is typing.Literal:
+        return {"enum": list(args)}
+    if origin in (tuple, list):
+        if origin is tuple and args[-1] is not ...:
+            return {"type": "array", "prefixItems": [_shape(arg) for arg in args], "items": False}
+        return {"type": "array", "items": _shape(args[0])}
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _shape(args[1])}
+    assert hint is Any, f"{hint} has no schema"
+    return {}
+
+
+def _enums(hints: list[Any]) -> Iterator[type[enum.Enum]]:
+    for hint in hints:
+        if isinstance(hint, type) and issubclass(hint, enum.Enum):
+            yield hint
+        yield from _enums(list(typing.get_args(hint)))
 
 
 def _hints(kind: type) -> Iterator[tuple[str, Any]]:

@@ -15,7 +15,7 @@ from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 
 import evo.audit.nightly.run as shift
 import evo.search.pipelined as flight
-from evo.audit.nightly import Check, Hooks, Night, Plan, State, night_shift
+from evo.audit.nightly import Hooks, Night, NightCheck, Plan, State, night_shift
 from evo.cli.shipped import shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
@@ -133,7 +133,7 @@ def test_a_task_that_has_no_kernel_yet_is_no_fault(root: Path) -> None:
     assert found.exit_code == 0
 
 
-def _no_machine() -> list[Check]:
+def _no_machine() -> list[NightCheck]:
     raise PermissionError("no permission")
 
 
@@ -313,5 +313,5 @@ def test_bad_requests_are_refused_before_the_night_begins(root: Path, tmp_path: 
     (root / "leaderboard.json").write_text("{")
     found = night_shift(Plan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
     assert (found.exit_code, [check.step for check in found.checks]) == (6, ["ledger"])
-    broken = Check(step="doctor", name="git", state="fault", text="not on PATH")
+    broken = NightCheck(step="doctor", name="git", state="fault", text="not on PATH")
     assert night_shift(Plan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).exit_code == 5

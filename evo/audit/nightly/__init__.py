@@ -8,18 +8,18 @@ from __future__ import annotations
 from evo.audit.nightly.bisect import Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
 from evo.audit.nightly.champion_status import Figure, Held, Standing, State
-from evo.audit.nightly.results import STEPS, Check, Night, Run
+from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
 from evo.audit.nightly.run import Hooks, Plan, night_shift
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
     "STEPS",
     "Cause",
-    "Check",
     "Figure",
     "Held",
     "Hooks",
     "Night",
+    "NightCheck",
     "Plan",
     "Run",
     "Standing",

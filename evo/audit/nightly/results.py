@@ -16,7 +16,7 @@ _STATES = ("passed", "failed", "fault", "skipped")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Check(Serializable):
+class NightCheck(Serializable):
     """One thing that was looked at."""
 
     step: str  # of the night
@@ -62,10 +62,10 @@ class Night(Serializable):
     commit: str | None = None  # where that branch was at the beginning
     champions: Annotated[list[Standing], ALWAYS] = field(default_factory=list)  # the champions that were reviewed
     runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)  # what the loop brought
-    checks: Annotated[list[Check], ALWAYS] = field(default_factory=list)  # everything that was looked at
+    checks: Annotated[list[NightCheck], ALWAYS] = field(default_factory=list)  # everything that was looked at
     elapsed_s: Annotated[float, Decimals(1)] = 0.0  # how long it took
 
-    def of(self, step: str) -> list[Check]:
+    def of(self, step: str) -> list[NightCheck]:
         return [check for check in self.checks if check.step == step]
 
     @property

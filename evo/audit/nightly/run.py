@@ -20,7 +20,7 @@ from pathlib import Path
 
 from evo.audit.nightly.aa_control import Control, control
 from evo.audit.nightly.champion_status import Standing, State
-from evo.audit.nightly.results import Check, Night, Run
+from evo.audit.nightly.results import Night, NightCheck, Run
 from evo.audit.nightly.review import Subject, fault, review
 from evo.audit.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
 from evo.device import DeviceName
@@ -66,7 +66,7 @@ class Hooks:
     tell: a line of progress. watch: hears the loop. stop: whether the user has asked to end.
     """
 
-    machine: Callable[[], list[Check]]
+    machine: Callable[[], list[NightCheck]]
     shipped: Path
     tell: Callable[[str], None] = lambda _: None
     watch: Observer = lambda _: None
@@ -133,7 +133,7 @@ class _Shift:
         elapsed_s = self.hooks.clock() - since
         detail, code = str(more.get("detail", "")), int(more.get("code", 5))
         self.night.checks.append(
-            Check(step=step, name=name, state=state, text=text, elapsed_s=elapsed_s, detail=detail, code=code)
+            NightCheck(step=step, name=name, state=state, text=text, elapsed_s=elapsed_s, detail=detail, code=code)
         )
 
     def _fault(self, step: str, name: str, error: EvoError, since: float) -> None:
@@ -371,20 +371,20 @@ class _Benches:
         return self._open[arch]
 
 
-def _attacked(outcome: Outcome) -> Check:
+def _attacked(outcome: Outcome) -> NightCheck:
     said = f"{outcome.defence}: {outcome.status}, {outcome.reason}"
     state = {"lost": "passed", "harness fault": "fault"}.get(outcome.verdict, "failed")
     text = said if outcome.verdict == "lost" else f"{outcome.verdict}: {said}"
-    return Check(step="redteam", name=outcome.attack, state=state, text=text, elapsed_s=outcome.elapsed_s)
+    return NightCheck(step="redteam", name=outcome.attack, state=state, text=text, elapsed_s=outcome.elapsed_s)
 
 
-def _stood(one: Standing) -> Check:
+def _stood(one: Standing) -> NightCheck:
     state = "failed" if one.state.is_loss else "fault" if one.state is State.FAULT else "passed"
     text = f"{one.state}: {one.note}" if one.note else one.state.value
     if one.cause is not None:
         text += f"; {one.cause.text}"
     detail = json.dumps(one.to_json(), indent=1) if state != "passed" else ""
-    return Check(step="champions", name=one.name, state=state, text=text, detail=detail, elapsed_s=one.elapsed_s)
+    return NightCheck(step="champions", name=one.name, state=state, text=text, detail=detail, elapsed_s=one.elapsed_s)
 
 
 def _now() -> str:

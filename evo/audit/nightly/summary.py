@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from evo.audit.nightly.champion_status import Figure, Standing, State
-from evo.audit.nightly.results import STEPS, Check, Night, Run
+from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
 
 _TITLES = {
     "doctor": "machine",
@@ -194,7 +194,7 @@ def junit(night: Night) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _case(suite: ElementTree.Element, check: Check) -> None:
+def _case(suite: ElementTree.Element, check: NightCheck) -> None:
     case = ElementTree.SubElement(suite, "testcase", name=_xml(check.name), classname=f"evo.audit.nightly.{check.step}")
     case.set("time", f"{check.elapsed_s or 0.0:.3f}")
     tag = {"failed": "failure", "fault": "error", "skipped": "skipped"}.get(check.state)
@@ -204,7 +204,7 @@ def _case(suite: ElementTree.Element, check: Check) -> None:
         ElementTree.SubElement(case, "system-out").text = _xml(check.text)
 
 
-def _counts(checks: Sequence[Check]) -> dict[str, str]:
+def _counts(checks: Sequence[NightCheck]) -> dict[str, str]:
     def count(state: str) -> str:
         return str(sum(check.state == state for check in checks))
 

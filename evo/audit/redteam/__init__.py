@@ -10,13 +10,13 @@ from evo.audit.redteam.attack import Attack, load_attacks
 from evo.audit.redteam.campaign import judges, run_all, run_procedures, usual_lanes
 from evo.audit.redteam.naive_harness import NaiveHarness, NaiveVerdict
 from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
-from evo.audit.redteam.run_attack import FAULT, Finding, Outcome, finding_of, planted_file, run_attack
+from evo.audit.redteam.run_attack import FAULT, Judgement, Outcome, finding_of, planted_file, run_attack
 
 __all__ = [
     "FAULT",
     "PROCEDURES",
     "Attack",
-    "Finding",
+    "Judgement",
     "NaiveHarness",
     "NaiveVerdict",
     "Outcome",

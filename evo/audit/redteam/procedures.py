@@ -12,7 +12,7 @@ from pathlib import Path
 
 from evo.analysis.roofline import limits
 from evo.audit.redteam.attack import Attack
-from evo.audit.redteam.run_attack import Finding, Outcome
+from evo.audit.redteam.run_attack import Judgement, Outcome
 from evo.cuda.source import classify, tree_difference
 from evo.decide.sequential import require_same
 from evo.errors import EvoError, UsageError
@@ -40,7 +40,7 @@ def run_procedure(procedure: Procedure, tasks: Path) -> Outcome:
     """Try one failure mode on the task folders in `tasks`."""
     started = time.monotonic()
     refusal = procedure.attempt(tasks)
-    found = Finding(
+    found = Judgement(
         status="accepted" if refusal is None else "refused",
         reason=refusal or "nothing refused it",
         defence=procedure.defence,

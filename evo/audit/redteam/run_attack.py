@@ -32,7 +32,7 @@ _FOUND = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding(Serializable):
+class Judgement(Serializable):
     """What evo said about one attack."""
 
     status: str  # how far it got
@@ -55,10 +55,10 @@ class Outcome(Serializable):
     naive_speedup: Annotated[float | None, Decimals(3)] = None  # that the naive harness believes in
     counts: bool  # whether the naive harness takes it, or it is no cheat but a failure that has happened
     # what evo says with the static rules off, if those refused it first
-    without_static_rules: Finding | None = None
+    without_static_rules: Judgement | None = None
     as_expected: bool = True  # whether it ended as its file says
     elapsed_s: Annotated[float, Decimals(2)] = 0.0  # how long it took
-    found: Annotated[Finding, NEVER]  # what evo says
+    found: Annotated[Judgement, NEVER]  # what evo says
     fault: Annotated[bool, NEVER] = False  # whether the harness failed, and nobody has judged
 
     @property
@@ -101,7 +101,7 @@ def faulty(name: str, rows: tuple[str, ...], task: str, idea: str, error: Except
         idea=idea,
         naive="-",
         counts=False,
-        found=Finding(status="fault", reason=" ".join(said.split()), defence="none", kept=False),
+        found=Judgement(status="fault", reason=" ".join(said.split()), defence="none", kept=False),
         as_expected=False,
         elapsed_s=time.monotonic() - started,
         fault=True,
@@ -143,7 +143,7 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
     said = naive.judge(attack, text, task, bench.reference(task))
     rival = (task.folder / attack.rival).read_text(encoding="utf-8")
 
-    def judged(static_rules: bool) -> Finding:
+    def judged(static_rules: bool) -> Judgement:
         job = Job(
             task=task,
             text=text,
@@ -178,22 +178,22 @@ def _counts(attack: Attack, said: NaiveVerdict) -> bool:
     return said.accepted or attack.is_fixture
 
 
-def _holds(expected: Expected, found: Finding) -> bool:
+def _holds(expected: Expected, found: Judgement) -> bool:
     status = "correct" if found.status == Status.MEASURED else found.status
     return expected.holds(status, found.reason)
 
 
-def finding_of(evaluation: Evaluation) -> Finding:
+def finding_of(evaluation: Evaluation) -> Judgement:
     """The end of one evaluation in words: the step that stopped it."""
     decision = evaluation.decision
     if evaluation.status.passed and decision is not None:
-        return Finding(
+        return Judgement(
             status=evaluation.status.value,
             reason=f"{decision.verdict.value}: {decision.reason}",
             defence="decision",
             kept=decision.verdict is Verdict.KEEP,
         )
-    return Finding(
+    return Judgement(
         status=evaluation.status.value,
         reason=evaluation.reason or "",
         defence=_defence(evaluation),

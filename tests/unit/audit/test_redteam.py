@@ -15,7 +15,7 @@ import pytest
 
 from evo.audit.redteam import (
     PROCEDURES,
-    Finding,
+    Judgement,
     NaiveHarness,
     Outcome,
     chosen,
@@ -204,7 +204,7 @@ def test_the_command_reports_as_json_and_exits_by_the_outcome():
 
 
 def outcome_of(attack):
-    found = Finding(status="wrong", reason="no", defence="gate", kept=False)
+    found = Judgement(status="wrong", reason="no", defence="gate", kept=False)
     return Outcome(
         attack=attack.name, rows=attack.rows, task=attack.task, idea="", naive="accepts", counts=True, found=found
     )

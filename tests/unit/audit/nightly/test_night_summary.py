@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evo.audit.nightly import Cause, Check, Figure, Night, Run, Standing, State, Version, junit, markdown
+from evo.audit.nightly import Cause, Figure, Night, NightCheck, Run, Standing, State, Version, junit, markdown
 from evo.spec.variant import parse_variant
 
 TEXT = '// evo: launch k grid (1) block (32) shared 0\nextern "C" __global__ void k(float* y) { y[threadIdx.x] = 0; }\n'
 
 
-def night(*checks: Check, standings: tuple[Standing, ...] = (), runs: tuple[Run, ...] = ()) -> Night:
+def night(*checks: NightCheck, standings: tuple[Standing, ...] = (), runs: tuple[Run, ...] = ()) -> Night:
     return Night(
         device="gpu:0",
         chip="l4",
@@ -27,8 +27,8 @@ def night(*checks: Check, standings: tuple[Standing, ...] = (), runs: tuple[Run,
     )
 
 
-def check(state: str, **more: object) -> Check:
-    return Check(**{"step": "champions", "name": "attention l4-sm_89", "state": state, "text": state, **more})  # type: ignore[arg-type]
+def check(state: str, **more: object) -> NightCheck:
+    return NightCheck(**{"step": "champions", "name": "attention l4-sm_89", "state": state, "text": state, **more})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

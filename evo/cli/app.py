@@ -1,4 +1,4 @@
-"""The command line: which commands there are, the global options, and how arguments reach them."""
+"""The command line: the commands, the global options, and the way of the arguments to them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,9 @@ def evo(
     context: typer.Context,
     root: Annotated[
         Path | None,
-        typer.Option("--root", metavar="DIR", help="The folder with kernels/ (default: the nearest parent)."),
+        typer.Option(
+            "--root", metavar="DIR", help="The folder with kernels/ (default: the nearest parent that has it)."
+        ),
     ] = None,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
@@ -112,7 +114,7 @@ def _parsed(arguments: list[str]) -> int:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "evo"
         message = getattr(problem, "format_message", problem.__str__)()
-        complain(str(message).rstrip("."), f"`{command} --help` lists what it takes")
+        complain(str(message).rstrip("."), f"`{command} --help` lists its options")
         return UsageError.exit_code
     except typer.Abort:
         return 1
@@ -120,7 +122,7 @@ def _parsed(arguments: list[str]) -> int:
 
 
 def _hoisted(arguments: list[str]) -> list[str]:
-    """Move --root to the front: a global option that is understood wherever it stands."""
+    """Move --root to the front: this global option may be anywhere on the command line."""
     front: list[str] = []
     rest: list[str] = []
     given = iter(arguments)

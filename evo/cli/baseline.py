@@ -1,4 +1,4 @@
-"""`evo baseline`: the library's backends forced one by one, and which one is to be beaten."""
+"""`evo baseline`: the times of the library's backends, one by one; the fastest correct one is the baseline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def baseline(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> int:
-    """Measure the library's backends one by one. Warm, cold and eager, each with its error; says which one to beat."""
+    """Measure the library's backends one by one: warm, cold and eager time, and error. Marks the one to beat."""
     from evo.analysis.calibration import keep_baseline
     from evo.device import gpu_present, parse_device
     from evo.device.remote_device import RemoteGpu
@@ -41,7 +41,7 @@ def baseline(
     name = parse_device(device)
     if name.kind != "gpu":
         raise DeviceMissing(
-            f"rivals are library calls, which need a GPU; {name} runs kernels only",
+            f"rivals are library calls and need a GPU; {name} runs kernels only",
             hint="run this on a machine with an NVIDIA GPU: evo baseline TASK --device gpu:0",
         )
     if not gpu_present():
@@ -60,8 +60,8 @@ def baseline(
     values = {one.name: one.kept() for one in found}
     try:
         keep_baseline(subject.name, about["chip"], about, values, datetime.now(UTC))
-    except HarnessFault as problem:  # the figures are here; only `evo limits` will not know of them
-        say(f"not kept for `evo limits`: {problem.message}")
+    except HarnessFault as problem:  # the figures are printed anyway; only `evo limits` will lack them
+        say(f"not stored for `evo limits`: {problem.message}")
     if json:
         from evo.cli.analysis_outputs import BaselineOutput
 
@@ -73,7 +73,7 @@ def baseline(
 
 
 def show(task: str, about: dict[str, str], found: list[CaseBaseline]) -> None:
-    """A row per case and backend, the one to beat marked, refusals with their reason."""
+    """A row per case and backend; the one to beat is marked, a refusal has its reason."""
     out(f"{paint(task, 'bold')} on {about.get('gpu', about.get('chip', ''))}: measured library times, µs")
     out()
     rows = [_row(one, rival) for one in found for rival in one.rivals]

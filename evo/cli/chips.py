@@ -1,4 +1,4 @@
-"""Which chip a command is about: `--gpu l4`, `--gpu sim:l4`, `--gpu gpu:0`, or the GPU at hand."""
+"""The chip of a command: `--gpu l4`, `--gpu sim:l4`, `--gpu gpu:0`, or this machine's GPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GpuWord = Annotated[
     typer.Option(
         "--gpu",
         metavar="CHIP",
-        help="A chip such as l4 or h200, or gpu:N. Default: the GPU here, else l4.",
+        help="A chip such as l4 or h200, or gpu:N (default: this machine's GPU, else l4).",
         autocompletion=completion.chips,
     ),
 ]
@@ -29,7 +29,7 @@ CaseWord = Annotated[
 
 
 def choose_chip(word: str | None) -> Chip:
-    """The chip that is meant. Raises UsageError for one that nothing is known of, DeviceMissing for a GPU not here."""
+    """The chip of `--gpu`. Raises UsageError if it is unknown, DeviceMissing if this machine lacks the GPU."""
     from evo.device import gpu_present, no_gpu
     from evo.spec.chips import CHIPS, chip
 
@@ -53,7 +53,7 @@ def choose_chip(word: str | None) -> Chip:
 
 
 def chip_of_gpu(index: str) -> Chip:
-    """The row of a GPU of this machine, asked in a worker process."""
+    """The row of a GPU of this machine, queried in a worker process."""
     from evo.device import DeviceName
     from evo.device.remote_device import RemoteGpu
     from evo.spec.chips import chip

@@ -1,4 +1,4 @@
-"""What a shell offers after Tab: tasks, cases, chips, devices, operators. A wrong file or folder offers nothing."""
+"""Tab completion of tasks, cases, chips, devices and operators. An invalid file or folder gives no suggestions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SHELL = "_EVO_COMPLETE"  # set by the script of --show-completion, as in comple
 
 
 def asked() -> bool:
-    """Whether a shell asks for completions, and not a person for a command."""
+    """Whether a shell requests completions instead of a command."""
     return _SHELL in os.environ
 
 
 def answered(answer: Callable[[], int]) -> int:
-    """Let typer answer the shell, and bash with words such as sim:l4 in one piece."""
+    """Let typer answer the shell; for bash, words such as sim:l4 are not split at the colon."""
     shell = os.environ[_SHELL].partition("_")[2]
     before = _joined_at_colons(os.environ) if shell == "bash" else ""
     told = io.StringIO()
@@ -73,7 +73,7 @@ def cases(context: typer.Context) -> list[str]:
     """Names of the cases of the task or `.cu` file on the command line, or of the only task there is."""
     from evo.spec.task import task_names
 
-    # An option without its value keeps the parser from what stands before it, so the words are looked at here.
+    # If the last option lacks its value, the parser loses the arguments before it, so the words are searched here.
     words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()
     try:
         root = _root(context)
@@ -86,7 +86,7 @@ def cases(context: typer.Context) -> list[str]:
 
 
 def variants(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of recorded variants, the latest first, with what each changed."""
+    """Ids of recorded variants, the latest first, each with its change."""
     from evo.records.trials import load_records
 
     try:
@@ -105,7 +105,7 @@ def chips() -> list[str]:
 
 
 def devices() -> list[str]:
-    """`auto`, the first GPU, and the chips whose times can be modelled."""
+    """`auto`, the first GPU, and the simulated chips with a timing model."""
     from evo.spec.chips import CHIPS
 
     return ["auto", "gpu:0", *(f"sim:{slug}" for slug in sorted(CHIPS) if not CHIPS[slug].missing_for_model)]
@@ -119,7 +119,7 @@ def archs() -> list[str]:
 
 
 def operators(incomplete: str) -> list[str]:
-    """Operators, after the ones that a list already has."""
+    """Operators, appended to the ones already in a list."""
     from evo.operators import operator_docs
 
     docs = operator_docs()
@@ -130,14 +130,14 @@ def operators(incomplete: str) -> list[str]:
 
 
 def export_formats() -> list[str]:
-    """What champions can be written as."""
+    """The formats of `evo export`."""
     from evo.interop.export import FORMATS
 
     return list(FORMATS)
 
 
 def strategies() -> list[str]:
-    """What a language model can be shown."""
+    """The values of `--strategy`."""
     from evo.operators.llm import STRATEGIES
 
     return list(STRATEGIES)

@@ -1,4 +1,4 @@
-"""`evo derive`: from the hardware backwards to a configuration, with proofs; `--check` holds a file to them."""
+"""`evo derive`: legal tile configurations of a chip, with proofs; `--check` checks a file's layouts."""
 
 from __future__ import annotations
 
@@ -33,19 +33,22 @@ def derive(
         typer.Argument(metavar="TASK", show_default=False, help="A task's name.", autocompletion=completion.tasks),
     ] = None,
     gpu: GpuWord = None,
-    case: Annotated[str | None, typer.Option("--case", metavar="NAME", help="Default: the headline case.")] = None,
+    case: Annotated[
+        str | None, typer.Option("--case", metavar="NAME", help="The case to derive for (default: the headline case).")
+    ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Write the design document, in Markdown.")] = False,
     check: Annotated[
         Path | None,
-        typer.Option("--check", metavar="FILE", help="Instead: check the layouts of a .cu file."),
+        typer.Option("--check", metavar="FILE", help="Check the layouts of a .cu file instead."),
     ] = None,
     compiling: Annotated[
-        bool, typer.Option("--compile/--no-compile", help="Compile the rungs with the derived knobs, for registers.")
+        bool,
+        typer.Option("--compile/--no-compile", help="Compile the rungs with the derived knobs, to count registers."),
     ] = True,
     every: Annotated[bool, typer.Option("--all", help="List every rejected configuration.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Derive tiles, warps, stages and layouts from the chip. With proofs, predictions and the knobs of the rungs."""
+    """Derive tiles, warps, stages and layouts from the chip, with proofs, predictions and the knobs of the rungs."""
     from evo.analysis.calibration import latest_rates
     from evo.analysis.tiles import derive as derived
 
@@ -71,7 +74,7 @@ def derive(
 
 
 class _Compiler:
-    """Compiles a rung with its knobs set, and says why it will not do."""
+    """Compiles a rung with its knobs set; returns the reason if it does not fit."""
 
     def __init__(self, task: Task, chip: Chip, case: Case) -> None:
         self.task, self.chip, self.case = task, chip, case
@@ -124,7 +127,7 @@ def derive_output(found: Derivation, reports: dict[str, Compiled]) -> DeriveOutp
 
 
 def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: bool) -> None:
-    """The specification, its proofs, what else was looked at, and the knobs."""
+    """The chosen configuration, its proofs, the other candidates, and the knobs."""
     from evo.analysis.tiles.knob_text import knob_text
     from evo.report.tile_derivation import predictions
 

@@ -1,4 +1,4 @@
-"""`evo doctor`: what this machine has, what is missing, and what to do about it."""
+"""`evo doctor`: what is installed, what is missing, and how to install it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _COLOURS = {"ok": "green", "warn": "yellow", "missing": "red"}
 def doctor(
     context: typer.Context,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Instead: measure the GPU's rates, and keep them for `evo limits`.")
+        bool, typer.Option("--calibrate", help="Measure the GPU's rates instead, and store them for `evo limits`.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Calibrate in a quarter of the time.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With --calibrate: a quarter of the time.")] = False,
     device: DeviceWord = "auto",
     json: AsJson = False,
 ) -> int:
-    """Say what is here and what is missing. And what to do about it; exit code 0 where the simulator works."""
+    """Show what is installed, what is missing and how to install it. Exit code 0 if the simulator works."""
     from evo.cli.examine import examine
 
     if calibrate:
@@ -34,7 +34,7 @@ def doctor(
 
         return measure(device, quick=quick, json=json)
     if quick or device != "auto":
-        raise UsageError("--quick and --device are of --calibrate", hint="add --calibrate")
+        raise UsageError("--quick and --device need --calibrate", hint="add --calibrate")
     findings = examine(session_of(context))
     works = all(finding.state != "missing" for finding in findings if finding.needed)
     if json:

@@ -1,4 +1,4 @@
-"""The examinations of `evo doctor`. Each looks at one thing and never raises: what it cannot find is its finding."""
+"""The checks of `evo doctor`. Each examines one thing and never raises; a missing thing is a finding."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _CUDA12 = "the driver is older than CUDA 13: pip uninstall -y cupy-cuda13x, then pip install 'evo-kernels[cu12]'"
 _DISASSEMBLER = "nvidia-cuda-nvdisasm"
-_OLDEST_GIT = (2, 31)  # what the ledger relies on
-_ENOUGH_DISK_BYTES = 2 * 2**30  # compiled variants and records of a long run
+_OLDEST_GIT = (2, 31)  # the oldest git with the ledger's commands
+_ENOUGH_DISK_BYTES = 2 * 2**30  # for the compiled variants and records of a long run
 _CPU_FEATURES = ("sse4_2", "avx2", "fma", "f16c", "avx512f", "avx512fp16", "asimd", "fphp", "sve")
 _ARCH = "sm_89"
 _LIMIT_S = 120.0
@@ -48,7 +48,7 @@ class Finding(Serializable):
 
 
 def examine(session: Session) -> list[Finding]:
-    """All findings, in the order in which a person would look."""
+    """All findings, in a sensible order for reading."""
     looks: list[Callable[[], Iterator[Finding]]] = [
         _python,
         _git,
@@ -64,7 +64,7 @@ def examine(session: Session) -> list[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """What only `--operators llm`, `evo mcp` and some clusters need."""
+    """Packages that only `--operators llm`, `evo mcp` and Ray clusters need."""
     extras = (
         ("llm", "openai", "--operators llm"),
         ("mcp", "mcp", "evo mcp"),
@@ -99,7 +99,7 @@ def _python() -> Iterator[Finding]:
 def _git() -> Iterator[Finding]:
     if shutil.which("git") is None:
         yield Finding(
-            name="git", state="missing", found="not on PATH", to_do="install git; iterate keeps champions in it"
+            name="git", state="missing", found="not on PATH", to_do="install git; iterate commits champions to it"
         )
         return
     version = _output("git", "--version").removeprefix("git version ")
@@ -111,7 +111,7 @@ def _git() -> Iterator[Finding]:
         yield Finding(name="git", state="ok", found=f"{version}, commits as {name} <{email}>")
     else:
         to_do = "git config --global user.name NAME; git config --global user.email ADDRESS"
-        yield Finding(name="git", state="warn", found=f"{version}, no identity to commit as", to_do=to_do)
+        yield Finding(name="git", state="warn", found=f"{version}, no identity for commits", to_do=to_do)
 
 
 def _output(*command: str) -> str:
@@ -147,7 +147,7 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _wanted_extra(installed: int | None) -> str:
-    """The extra with the toolkit that fits: the installed one's, or what the driver runs."""
+    """The extra with the matching toolkit: the installed one, or one that the driver runs."""
     driver = _driver()
     if isinstance(driver, str):
         return "sim" if installed != 12 else "cu12"
@@ -168,7 +168,7 @@ def _compiles() -> Finding:
 
 
 def _faulty(name: str, error: EvoError) -> Finding:
-    """Something that is installed and does not work; a hint that only leads back here is replaced."""
+    """A package that is installed and does not work; a hint to run `evo doctor` is replaced."""
     hint = "reinstall the packages named above, all of one version" if "evo doctor" in error.hint else error.hint
     return Finding(name=name, state="missing", found=" ".join(error.message.split()), to_do=hint, needed=True)
 
@@ -196,7 +196,7 @@ def _simulator() -> Iterator[Finding]:
 
 
 def _cpu() -> str:
-    """The CPU's vector features that make the simulator fast, where the system tells."""
+    """The CPU's vector features that make the simulator fast, if the system reports them."""
     try:
         words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split())
     except OSError:
@@ -206,7 +206,7 @@ def _cpu() -> str:
 
 
 def _launched(kind: str, which: str) -> str:
-    """Run a kernel of one warp on a device and compare its output. Raises EvoError where that fails."""
+    """Run a kernel of one warp on a device and compare its output. Raises EvoError if that fails."""
     import numpy as np
 
     from evo.device import Argument, BoundLaunch, Buffer, DeviceName, Program, RunRequest
@@ -230,7 +230,7 @@ def _launched(kind: str, which: str) -> str:
         except CandidateFailed as failure:
             raise HarnessFault(f"{name}: a trivial kernel failed: {failure}", hint="reinstall evo-kernels") from None
     if result.faults or not np.array_equal(result.outputs[0]["out"], 2.0 * np.arange(32)):
-        said = result.faults[0].message if result.faults else "its output is not what was computed"
+        said = result.faults[0].message if result.faults else "its output is wrong"
         raise HarnessFault(f"{name}: a trivial kernel failed: {said}", hint="reinstall evo-kernels")
     return ", ".join([f"{name} ran a kernel", *(f"{key} {value}" for key, value in sorted(about.items()))])
 

@@ -1,4 +1,4 @@
-"""`evo new`, `evo import` and `evo export`: tasks in, champions out."""
+"""`evo new`, `evo import` and `evo export`: write and import tasks, export champions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evo.interop.task_folder import TensorLine
 
 FORMATS = ("kernelbench", "gpumode", "kernel-tuner")
-_SIMULATED_BYTES = 2**30  # of a case's tensors; a machine holds them several times over while it simulates
+_SIMULATED_BYTES = 2**30  # of a case's tensors; a simulation needs several times this memory
 TaskName = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
 ]
@@ -26,18 +26,21 @@ TaskName = Annotated[
 def new(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The task's name.")] = None,
-    axis: Annotated[list[str], typer.Option("--axis", metavar="N=4096", help="A length; repeat it.")] = [],  # noqa: B006
-    in_: Annotated[list[str], typer.Option("--in", metavar="x:float32[N]", help="An input; repeat it.")] = [],  # noqa: B006
-    out_: Annotated[list[str], typer.Option("--out", metavar="y:float32[N]", help="An output; repeat it.")] = [],  # noqa: B006
+    axis: Annotated[
+        list[str], typer.Option("--axis", metavar="N=4096", help="An axis with its length; repeatable.")
+    ] = [],  # noqa: B006
+    in_: Annotated[list[str], typer.Option("--in", metavar="x:float32[N]", help="An input; repeatable.")] = [],  # noqa: B006
+    out_: Annotated[list[str], typer.Option("--out", metavar="y:float32[N]", help="An output; repeatable.")] = [],  # noqa: B006
     compute: Annotated[
-        list[str], typer.Option("--compute", metavar="FORMULA", help="An output in NumPy: 'y = np.tanh(x)'.")
+        list[str],
+        typer.Option("--compute", metavar="FORMULA", help="The formula of an output in NumPy: 'y = np.tanh(x)'."),
     ] = [],  # noqa: B006
     module: Annotated[
         str | None, typer.Option("--module", metavar="FILE.py:CLASS", help="A PyTorch module instead of formulas.")
     ] = None,
     init: Annotated[str, typer.Option("--init", metavar="ARGS", help="Arguments of the module's constructor.")] = "",
 ) -> int:
-    """Write a new task. From names, shapes and a formula, or a PyTorch module; asks for what is missing."""
+    """Write a new task from names, shapes and a formula, or from a PyTorch module. Asks for missing options."""
     import re
 
     from evo.errors import UsageError
@@ -67,7 +70,7 @@ def new(
 
 
 def _asked(what: str, option: str) -> str:
-    """An answer from the terminal. Raises UsageError where nobody can answer."""
+    """An answer from the terminal. Raises UsageError if there is no terminal."""
     import sys
 
     from evo.errors import UsageError
@@ -80,7 +83,9 @@ def _asked(what: str, option: str) -> str:
 def _several(what: str, option: str) -> list[str]:
     """Answers until an empty line."""
     answers = [_asked(what, option)]
-    while answer := str(typer.prompt("another one, or nothing", default="", show_default=False, err=True)).strip():
+    while answer := str(
+        typer.prompt("another one, or an empty line", default="", show_default=False, err=True)
+    ).strip():
         answers.append(answer)
     return answers
 
@@ -100,7 +105,7 @@ def _from_module(
 
     file, colon, cls = module.rpartition(":")
     if not colon:
-        raise UsageError(f"--module {module}: no class", hint="write it like model.py:Attention")
+        raise UsageError(f"--module {module} names no class", hint="write it like model.py:Attention")
     with tempfile.TemporaryDirectory(prefix="evo-new-") as scratch:
         path = Path(scratch) / f"{name}.py"
         path.write_text(compose(Path(file), cls, axes, inputs, init), encoding="utf-8")
@@ -114,29 +119,36 @@ def import_(
         str,
         typer.Argument(metavar="FORMAT", help=f"One of {', '.join(FORMATS)}.", autocompletion=lambda: list(FORMATS)),
     ],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What to import; of kernelbench also a folder.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="A file to import; for kernelbench also a folder.")
+    ],
     name: TaskName = None,
-    limit: Annotated[float, typer.Option("--limit", metavar="S", min=1, help="Seconds for each file.")] = 120.0,
-    compiled: Annotated[bool, typer.Option("--compiled", help="Also the torch.compile'd module as a rival.")] = False,
+    limit: Annotated[
+        float, typer.Option("--limit", metavar="S", min=1, help="Time limit of each file in seconds.")
+    ] = 120.0,
+    compiled: Annotated[
+        bool, typer.Option("--compiled", help="Add the module under torch.compile as a rival.")
+    ] = False,
     only_small: Annotated[
-        bool, typer.Option("--small", help="Leave out the file's own sizes where smaller ones can be timed.")
+        bool, typer.Option("--small", help="Omit the file's own sizes if smaller ones can be timed.")
     ] = False,
     whole: Annotated[
-        bool, typer.Option("--whole", help="Keep them, also those that are too large to simulate where no GPU is.")
+        bool,
+        typer.Option("--whole", help="Keep the file's own sizes, even if only a GPU can run them."),
     ] = False,
     source: Annotated[
-        Path | None, typer.Option("--source", metavar="FILE.cu", help="With kernel-tuner: the CUDA source.")
+        Path | None, typer.Option("--source", metavar="FILE.cu", help="The CUDA source, for kernel-tuner.")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Turn a problem of another benchmark into a task. It is foreign code: it runs in a process of its own."""
+    """Import a problem of another benchmark as a task. Its code is foreign and runs in a process of its own."""
     from evo.device import gpu_present
     from evo.errors import UsageError
 
     if form == "kernel-tuner":
         return _kernel_tuner(files, name, source, limit)
     if only_small and whole:
-        raise UsageError("--small and --whole", hint="pass one of them")
+        raise UsageError("--small and --whole exclude each other", hint="give one of them")
     most = 0 if only_small else None if whole or gpu_present() else _SIMULATED_BYTES
     options = {"limit_s": limit, "compiled": compiled, "most_bytes": most}
     root = _root(context)
@@ -164,7 +176,7 @@ def _problems(given: Sequence[Path]) -> Iterator[Path]:
 
 
 def _root(context: typer.Context) -> Path:
-    """Where the new task goes: the repository at hand, or this folder, which becomes one."""
+    """The root for the new task: the present repository, or this folder, which becomes one."""
     from evo.errors import UsageError
 
     session = session_of(context)
@@ -184,7 +196,7 @@ def _kernelbench(
     json: bool,
     said: Mapping[Path, str] | None = None,
 ) -> int:
-    """said: descriptions by file, where there are any."""
+    """said: descriptions by file, if there are any."""
     from evo.errors import TaskInvalid
     from evo.interop.kernelbench import import_problems, requests_of
 
@@ -259,7 +271,7 @@ def _kernel_tuner(files: list[Path], name: str | None, source: Path | None, limi
 
 
 def next_steps(name: str) -> None:
-    """A task without a rung needs a first kernel; say how it gets one."""
+    """If a task has no rung, print how to write its first kernel."""
     out("next: the task has no kernel yet; fill in the skeleton, and start from it")
     out(f"  cp kernels/{name}/skeleton.cu {name}.cu    # then write its body")
     out(f"  evo check {name}.cu")
@@ -280,14 +292,14 @@ def export(
         ),
     ] = "torch",
     given: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="This kernel, not the champions.")
+        Path | None, typer.Option("--from", metavar="FILE", help="Export this kernel instead of the champions.")
     ] = None,
     arch: ArchWord = DEFAULT_ARCH,
     chip: Annotated[
-        str, typer.Option("--chip", metavar="CHIP", help="With --from: whose limits the plan uses.")
+        str, typer.Option("--chip", metavar="CHIP", help="With --from: the chip whose limits the launch plan uses.")
     ] = "l4",
 ) -> int:
-    """Write champions for use elsewhere. As a PyTorch operator in a package, or as source, PTX or machine code."""
+    """Export champions as a PyTorch operator in a package, or as source, PTX or machine code."""
     from evo.interop.export import champions_of
     from evo.interop.export import export as write
     from evo.spec.task import load_task
@@ -298,6 +310,6 @@ def export(
     for path in written:
         out(str(path))
     if form == "torch":
-        folder = into if into.is_absolute() else f"./{into}"  # a bare name would be looked for in a registry
+        folder = into if into.is_absolute() else f"./{into}"  # pip would look for a bare name in a registry
         say(f"next: pip install {folder}; then `import evo_{found.name}` registers torch.ops.evo.{found.name}")
     return 0

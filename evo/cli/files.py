@@ -1,4 +1,4 @@
-"""Commands on one FILE: check, bench, try, compile. Exit code 1 where the variant fails."""
+"""Commands on one FILE: check, bench, try, compile. If the variant fails, the exit code is 1."""
 
 from __future__ import annotations
 
@@ -45,24 +45,25 @@ def check(
     seed: SecretSeed = None,
     counters: Annotated[bool, typer.Option("--counters", help="Also count events by source line.")] = False,
     case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="Count at this case (default: the first check case).")
+        str | None,
+        typer.Option("--case", metavar="NAME", help="The case for --counters (default: the first check case)."),
     ] = None,
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="On a GPU: also run compute-sanitizer, as before a keep.")
     ] = False,
     timed: Annotated[
-        bool, typer.Option("--timed", help="Also look at every timed size on the simulator, as before a keep.")
+        bool, typer.Option("--timed", help="Also check every timed size on the simulator, as before a keep.")
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Check that a variant is correct. Runs the gate: every check case, memory faults, races, error budget."""
+    """Check that a variant is correct. The gate runs all check cases and finds memory faults, races, wrong numbers."""
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)
     counted = _case(subject, counters, case)
     with _workbench(device, arch) as workbench:
         if sanitize and workbench.modelled:
             hint = "use --device gpu:0, or leave it out: the simulator's own checkers always run"
-            raise UsageError("--sanitize watches a GPU", hint=hint)
+            raise UsageError("--sanitize needs a GPU", hint=hint)
         say(f"checking {subject.path} on {workbench.device}")
         evaluation = _evaluated(subject, workbench, seed, upto="timed" if timed else "check", sanitize=sanitize)
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
@@ -84,25 +85,26 @@ def bench(
     context: typer.Context,
     file: KernelFile,
     against: Annotated[
-        Path | None, typer.Option("--against", metavar="FILE", help="Compare with this variant, side by side.")
+        Path | None, typer.Option("--against", metavar="FILE", help="Compare with this variant, in interleaved pairs.")
     ] = None,
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,
     l2_persist: Annotated[
-        bool, typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2; decides nothing.")
+        bool,
+        typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2, for information."),
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Time a variant, alone or against another. Checks it first; measured on a GPU, modelled on the simulator."""
+    """Check and time a variant, alone or against another. Times are measured on a GPU, modelled on the simulator."""
     session = session_of(context)
     subject = read_subject(session, file, task)
     rival = read_subject(session, against, task or subject.task.name).variant.text if against else None
     with _workbench(device, arch) as workbench:
         if l2_persist and workbench.modelled:
-            hint = "use --device gpu:0, or leave it out: in the model, what fits L2 stays there"
-            raise UsageError("--l2-persist is about the cache of a GPU", hint=hint)
+            hint = "use --device gpu:0, or leave it out: the model keeps in L2 whatever fits"
+            raise UsageError("--l2-persist needs a GPU", hint=hint)
         say(f"checking and timing {subject.path} on {workbench.device}")
         evaluation = _evaluated(subject, workbench, seed, rival=rival)
         kept = l2_persist and evaluation.status.passed
@@ -126,7 +128,7 @@ def attempt(
     seed: SecretSeed = None,
     json: AsJson = False,
 ) -> int:
-    """Judge a variant as the loop would. Checks it, times it against the champion and decides; writes nothing."""
+    """Judge a variant as the loop would: check it, time it against the champion, decide. Writes nothing."""
     from evo.search.single_trial import attempt as judge
     from evo.search.single_trial import champion_of
 
@@ -134,7 +136,7 @@ def attempt(
     seed = seed_or_secret(seed)
     with _workbench(device, arch) as workbench:
         if champion_of(subject.task, workbench) is None:
-            say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet: nothing to beat")
+            say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet to compare with")
         say(f"trying {subject.path} on {workbench.device}")
         try:
             text, path = subject.variant.text, str(subject.path)
@@ -159,7 +161,7 @@ def compile_file(
     arch: ArchWord = DEFAULT_ARCH,
     json: AsJson = False,
 ) -> int:
-    """Compile a variant and report. Registers, spills, shared bytes, instruction mix; needs no GPU."""
+    """Compile a variant; show registers, spills, shared bytes and instruction mix. Needs no GPU."""
     from evo.evaluate.prepare import Failed, prepare
     from evo.results import CompileReport
 
@@ -167,7 +169,7 @@ def compile_file(
     prepared = prepare(subject.task, subject.variant.text, chip=_chip_of(arch), arch=arch, path=str(subject.path))
     failed = prepared if isinstance(prepared, Failed) else None
     report = prepared.report
-    if report is None:  # it did not get as far as the compiler
+    if report is None:  # it was refused before compilation
         assert failed is not None
         report = CompileReport(
             variant=subject.variant.id, arch=arch, status=failed.status.value, warnings=(failed.reason,)
@@ -180,7 +182,7 @@ def compile_file(
 
 
 def _chip_of(arch: str) -> Chip:
-    """A chip of that arch, whose limits the launch plan is held to; the L4 where evo knows none."""
+    """A chip of that arch, whose limits the launch plan must meet; the L4 if evo knows none."""
     from evo.spec.chips import CHIPS, chip
 
     return next((known for known in CHIPS.values() if known.arch == arch), chip("l4"))
@@ -220,14 +222,14 @@ def _evaluated(
 
 def _case(subject: Subject, counters: bool, name: str | None) -> Case | None:
     if name is not None and not counters:
-        raise UsageError("--case chooses where to count", hint="add --counters")
+        raise UsageError("--case chooses the case for --counters", hint="add --counters")
     if not counters:
         return None
     return subject.task.case(name) if name is not None else subject.task.check[0]
 
 
 def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> tuple[Program, RunResult]:
-    """What each source line did at one case, from one more run on the simulator."""
+    """Counts by source line at one case, from one more run on the simulator."""
     from evo.device import RunRequest
     from evo.evaluate.prepare import Failed
 

@@ -1,4 +1,4 @@
-"""Commands on what has happened: log, show, diff, replay. They read the population; only replay runs anything."""
+"""Commands on the records: log, show, diff, replay. They read the population; only replay runs a kernel."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def log(
         str | None,
         typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
     ] = None,
-    kept: Annotated[bool, typer.Option("--kept", help="Only what was kept.")] = False,
+    kept: Annotated[bool, typer.Option("--kept", help="Only kept trials.")] = False,
     json: AsJson = False,
 ) -> int:
-    """List the trials of all runs. With their outcome, oldest first."""
+    """List the trials of all runs with their outcome, oldest first."""
     from evo.records.trials import load_records
 
     root = session_of(context).root()
@@ -92,7 +92,7 @@ def _log_row(record: Record, headline: str | None) -> list[str]:
 
 
 def show(context: typer.Context, id: Id, json: AsJson = False) -> int:
-    """Show one trial. What was proposed and why, what became of it, and its diff."""
+    """Show one trial: the proposal, its reason, the outcome and the diff."""
     from evo.records.trials import find
 
     root = session_of(context).root()
@@ -119,7 +119,7 @@ def diff(context: typer.Context, a: Side, b: Side) -> int:
 
 
 def _text_of(session: Session, side: str) -> tuple[str, str]:
-    """A name to show and the text: of a file where there is one, else of a trial or variant."""
+    """A name to show and the text: of the file if it exists, else of a trial or variant."""
     path = Path(side)
     if path.is_file():
         return side, path.read_text(encoding="utf-8", errors="replace")
@@ -143,14 +143,14 @@ def replay(
     context: typer.Context,
     id: Id,
     device: Annotated[
-        str | None, typer.Option("--device", metavar="NAME", help="Instead of the device of the record.")
+        str | None, typer.Option("--device", metavar="NAME", help="Run on this device instead of the record's.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", metavar="N", min=0, help="Of other inputs than the record's.")
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of other inputs than the record's.")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 where the outcome differs."""
+    """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 if the outcome differs."""
     from evo.evaluate.pipeline import Job, Workbench, evaluate
     from evo.records.trials import find_among, load_records, rebuild_rival_text, rebuild_text
 
@@ -216,7 +216,7 @@ def _compare(record: Record, evaluation: Evaluation, json: bool) -> int:
     out_table(["", "status", "verdict", *(f">{name} µs" for name in names)], padded(rows))
     out()
     if different:
-        out(f"the recorded times are not held against these: {plain(', '.join(different))}")
+        out(f"the recorded times are not compared with these: {plain(', '.join(different))}")
     out(paint("the same outcome", "green") if same else paint("another outcome", "red"))
     if not same and evaluation.reason:
         out(plain(evaluation.reason))

@@ -1,4 +1,4 @@
-"""`evo limits`: what no kernel can be faster than, and how near the measured ones are."""
+"""`evo limits`: lower bounds on the time, and the measured times as a share of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FLOORS = {
     "dram_warm": "DRAM warm", "launch": "launch",
 }  # fmt: skip
 _SM_PIPES = ("tensor", "fp32", "fp64", "sfu", "shared")
-_WORTH_SHOWING = 3.0  # times the champion's time; a slower rival is nobody's
+_WORTH_SHOWING = 3.0  # times the champion's time; slower rivals are not shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ def limits(
     case: CaseWord = None,
     efficiency: Annotated[
         float | None,
-        typer.Option("--efficiency", metavar="SHARE", help="Targets at this share of the floor's speed, e.g. 0.6."),
+        typer.Option("--efficiency", metavar="SHARE", help="Set targets at this share of the floor's speed, e.g. 0.6."),
     ] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg", help="Also draw the roofline.")] = None,
     json: AsJson = False,
 ) -> int:
-    """Say what no kernel can be faster than. Work, traffic and the floor of each resource, and what was measured."""
+    """Show lower bounds on the time: work, traffic, the floor of each resource, and the measured times beside them."""
     from evo.analysis.calibration import latest_rates
     from evo.analysis.roofline import limits as limits_of
 
@@ -152,7 +152,7 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
 
 
 def _clocks(root: Path, task: str) -> dict[str, float]:
-    """Median SM clock of each variant's last measurement, in MHz, where its record has one."""
+    """Median SM clock of each variant's last measurement, in MHz, if its record has one."""
     from evo.records.trials import load_records
 
     found: dict[str, float] = {}
@@ -165,7 +165,7 @@ def _clocks(root: Path, task: str) -> dict[str, float]:
 
 
 def scaled_floor(limits: CaseLimits, chip: Chip, clock_mhz: float) -> float | None:
-    """The warm floor at the clock that a time was measured at; None where it does not depend on the SM clock."""
+    """The warm floor at the clock of a measurement; None if it does not depend on the SM clock."""
     if limits.limiter not in _SM_PIPES:
         return None
     return limits.floor_us * chip.rates.get("tensor_clock_hz", chip.clock_hz) / (clock_mhz * 1e6)
@@ -174,7 +174,7 @@ def scaled_floor(limits: CaseLimits, chip: Chip, clock_mhz: float) -> float | No
 def show(
     task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Calibration | None
 ) -> None:
-    """Four tables: work, floors, tiles, what was measured."""
+    """Four tables: work, floors, tiles, measured times."""
     out(f"{paint(task.name, 'bold')} on {chip.name} ({chip.slug}): {', '.join(_peaks(chip))}")
     out()
     _show_work(found)
@@ -191,9 +191,7 @@ def show(
     estimated = sorted({name for one in found for name in one.estimated})
     if estimated:
         out()
-        said = (
-            f"~ rests on an estimate that no source states and nothing has measured ({', '.join(estimated)}): it binds"
-        )
+        said = f"~ rests on an estimate without source or measurement ({', '.join(estimated)}): it binds"
         out(paint(f"{said} nothing", "dim"))
 
 
@@ -215,7 +213,7 @@ def _show_work(found: Sequence[CaseLimits]) -> None:
         f"{one.ridge_flop_per_byte:.0f}" if one.ridge_flop_per_byte else "",
     ] for one in found])  # fmt: skip
     if all(one.flop is None for one in found):
-        out(paint("the task states no FLOP (`work.flop` in task.yaml): floors are of its bytes alone", "dim"))
+        out(paint("the task states no FLOP (`work.flop` in task.yaml): floors come from the bytes alone", "dim"))
 
 
 def _show_floors(found: Sequence[CaseLimits]) -> None:
@@ -301,11 +299,11 @@ def _draw(path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken
     roof = report.roofline(task.name, chip, "measured", found, points)
     if not report.drawable(roof):
         hint = "a roofline needs `work.flop` in task.yaml and a chip whose peak rates are known"
-        raise UsageError(f"--plot {path}: {task.name} on {chip.slug} has nothing to draw", hint=hint)
+        raise UsageError(f"--plot {path}: {task.name} on {chip.slug} cannot be drawn", hint=hint)
     try:
         path.write_text(report.roof_svg(roof), encoding="utf-8")
     except OSError as error:
-        raise HarnessFault(f"{path}: {error.strerror}", hint="name a file in a folder that can be written") from None
+        raise HarnessFault(f"{path}: {error.strerror}", hint="name a file in a writable folder") from None
     say(f"roofline drawn in {path}")
 
 

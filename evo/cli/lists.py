@@ -1,4 +1,4 @@
-"""Commands that list what there is: operators, insights, the leaderboard."""
+"""Commands that list operators, insights and the leaderboard."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ OnlyTask = Annotated[
 
 def operators(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", show_default=False, help="One family or rule, in full.")
+        str | None, typer.Argument(metavar="NAME", show_default=False, help="A family or a rule, shown in full.")
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """List where changes come from. Each operator and rule with what it does and an example; one in full by NAME."""
+    """List the operators that propose changes. Each has a description and an example; NAME shows one in full."""
     from evo.operators import operator_docs
 
     docs = [doc for doc in operator_docs() if name is None or name in (doc.name, doc.family, doc.name.split("/")[-1])]
@@ -56,7 +56,7 @@ def operators(
 
 
 def _in_full(doc: OperatorDoc) -> None:
-    """The hypothesis of a rule, and all of its examples."""
+    """The hypothesis of a rule and all its examples."""
     from evo.operators import all_rules
 
     rule = next((rule for rule in all_rules() if f"rules.{rule.family}/{rule.name}" == doc.name), None)
@@ -76,7 +76,7 @@ def _wrapped(sentence: str) -> None:
 
 
 def _example(before: str, after: str) -> None:
-    """The lines that an edit takes away and adds, with what stays between them."""
+    """The lines that an edit removes and adds, with the unchanged lines between them."""
     import difflib
 
     colours = {"-": ("red",), "+": ("green",), " ": ("dim",)}
@@ -88,10 +88,12 @@ def _example(before: str, after: str) -> None:
 def leaderboard(
     context: typer.Context,
     task: OnlyTask = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="First write the file anew from the records.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="First write leaderboard.json again from the records.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
-    """Show the champions. Of each task, chip and arch; measured and modelled ones apart."""
+    """Show the champion of each task, chip and arch. Measured and modelled ones are listed separately."""
     from evo.records.leaderboard import build, entries, load, write
     from evo.records.trials import load_records
 
@@ -99,7 +101,7 @@ def leaderboard(
     name = choose_task(root, task).name if task is not None else None
     if rebuild:
         write(root, build(load_records(root, settled=True), commits_of(root)))
-        say("leaderboard.json is rebuilt from the records; commit it where it changed")
+        say("leaderboard.json is rebuilt from the records; commit it if it changed")
     board = load(root)
     shown = entries(board, task=name)
     if json:
@@ -136,25 +138,27 @@ def _board_row(root: Path, entry: Entry) -> list[str]:
 def insights(
     context: typer.Context,
     task: OnlyTask = None,
-    failed: Annotated[bool, typer.Option("--failed", help="What was not kept, and why, latest first.")] = False,
-    rules: Annotated[bool, typer.Option("--rules", help="The evidence for each rewrite rule.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="List the changes that were not kept, with the reason, latest first.")
+    ] = False,
+    rules: Annotated[bool, typer.Option("--rules", help="Show the evidence for each rewrite rule.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Say what each kind of change has brought. From all records; with --failed, what was not kept and why."""
+    """Show the effect of each kind of change, from all records. --failed lists what was not kept, and why."""
     from evo.records.insights import rule_evidence, summarise, unsuccessful
     from evo.records.trials import load_records
 
     root = session_of(context).root()
     records = load_records(root, choose_task(root, task).name if task is not None else None)
     if failed and rules:
-        raise UsageError("--failed and --rules are two lists", hint="ask for one of them")
+        raise UsageError("--failed and --rules exclude each other", hint="give one of them")
     rows: list[Insight] | list[Unsuccessful] | list[RuleEvidence] = (
         unsuccessful(records) if failed else rule_evidence(records) if rules else summarise(records)
     )
     if json:
         out_json([row.to_json() for row in rows])
     elif not rows:
-        say("nothing to learn from yet: `evo iterate` makes trials")
+        say("no trials yet: `evo iterate` makes some")
     elif failed:
         _show_unsuccessful(unsuccessful(records))
     elif rules:

@@ -1,4 +1,4 @@
-"""The live view of the loop on a terminal: finished trials scroll by as a table, the running one moves below it."""
+"""The live view of the loop on a terminal: finished trials scroll as a table, the running one is redrawn below it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12
 _FIXED = 3 + _OPERATOR + _STATUS + _TIME + _GAIN + _VERDICT + 6 * 2
 _NARROWEST_CHANGE = 14
-_ROOMY_CHANGE = 24  # narrower than this, the status column is left out
+_ROOMY_CHANGE = 24  # on narrower terminals the status column is left out
 
 
 class LiveView:
-    """Rich on stderr. Rows are printed once and stay; three lines at the bottom are redrawn."""
+    """A view by rich on stderr. Rows are printed once and stay; three lines at the bottom are redrawn."""
 
     def __init__(self, headline: str, budget_s: float | None, *, quiet: bool = False) -> None:
         self._tally = Tally(headline, budget_s)
@@ -66,7 +66,7 @@ class LiveView:
                 self._tally.usage = usage_words(used)
             case TrialResult() as result:
                 self._row(self._tally.count(result))
-                self._do("choosing the next change")
+                self._do("choosing the next proposal")
             case RunSummary() as done:
                 self._live.stop()
                 if not self._quiet:
@@ -84,7 +84,7 @@ class LiveView:
         return self._console.width < _FIXED + _ROOMY_CHANGE
 
     def _line(self, cells: tuple[tuple[str, str], ...]) -> Text:
-        """Seven (text, style) cells in fixed columns; the change takes the rest, and the status gives way to it."""
+        """Seven (text, style) cells in fixed columns; the change gets the rest, and a narrow line omits the status."""
         fixed, shown = _FIXED, list(range(len(cells)))
         if self._narrow:
             shown.remove(3)

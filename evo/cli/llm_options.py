@@ -1,4 +1,4 @@
-"""The options of `evo iterate` that are about its language model, and what becomes of them.
+"""The options of `evo iterate` for its language model.
 
 The key is read here, from the environment or the keyring, and handed on in memory alone; it is taken out of the
 environment at once, so that no child process inherits it.
@@ -42,7 +42,7 @@ StrategyName = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmWords:
-    """The words of the command line, not yet understood."""
+    """The options as given on the command line, not yet parsed."""
 
     strategy: str | None
     url: str | None
@@ -63,38 +63,48 @@ def llm_words(
     strategy: StrategyName = None,
     llm_url: Annotated[
         str | None,
-        typer.Option("--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="An OpenAI-compatible server."),
+        typer.Option(
+            "--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="The address of an OpenAI-compatible server."
+        ),
     ] = None,
     llm_model: Annotated[
-        str | None, typer.Option("--llm-model", metavar="NAME", envvar="EVO_LLM_MODEL", help="The model to ask.")
+        str | None, typer.Option("--llm-model", metavar="NAME", envvar="EVO_LLM_MODEL", help="The model's name.")
     ] = None,
     llm_budget: Annotated[
-        str | None, typer.Option("--llm-budget", metavar="MONEY", help="Money at most, e.g. 2.00; needs a price.")
+        str | None, typer.Option("--llm-budget", metavar="MONEY", help="Maximum cost, e.g. 2.00; needs a price.")
     ] = None,
-    llm_calls: Annotated[int | None, typer.Option("--llm-calls", metavar="N", min=1, help="Requests at most.")] = None,
+    llm_calls: Annotated[
+        int | None, typer.Option("--llm-calls", metavar="N", min=1, help="Maximum number of requests.")
+    ] = None,
     llm_tokens: Annotated[
-        int | None, typer.Option("--llm-tokens", metavar="N", min=1, help="Tokens read and written at most.")
+        int | None,
+        typer.Option("--llm-tokens", metavar="N", min=1, help="Maximum number of tokens, prompts included."),
     ] = None,
     llm_price: Annotated[
         str | None,
-        typer.Option("--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Per million tokens read/written."),
+        typer.Option(
+            "--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Price per million prompt/completion tokens."
+        ),
     ] = None,
     llm_parallel: Annotated[
         int,
-        typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight, also while a trial runs."),
+        typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run."),
     ] = 1,
     llm_repairs: Annotated[
-        int, typer.Option("--llm-repairs", metavar="N", min=0, max=20, help="Further tries for an unusable reply.")
+        int, typer.Option("--llm-repairs", metavar="N", min=0, max=20, help="Repeats after an unusable reply.")
     ] = 3,
     llm_reply_tokens: Annotated[
-        int, typer.Option("--llm-reply-tokens", metavar="N", min=64, help="Tokens of one reply at most.")
+        int, typer.Option("--llm-reply-tokens", metavar="N", min=64, help="Maximum number of tokens of one reply.")
     ] = 8192,
-    llm_timeout: Annotated[str, typer.Option("--llm-timeout", metavar="TIME", help="For one request: 90s, 5m.")] = "5m",
+    llm_timeout: Annotated[
+        str, typer.Option("--llm-timeout", metavar="TIME", help="Time limit of one request: 90s, 5m.")
+    ] = "5m",
     llm_retries: Annotated[
-        int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="After a 429, a 5xx or no answer.")
+        int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
     ] = 5,
     llm_replay: Annotated[
-        Path | None, typer.Option("--llm-replay", metavar="FILE", help="Answer from this transcript, not a server.")
+        Path | None,
+        typer.Option("--llm-replay", metavar="FILE", help="Read the replies from this transcript, without a server."),
     ] = None,
 ) -> LlmWords:
     """One parameter per option."""
@@ -133,7 +143,7 @@ def with_llm(command: Callable[..., int]) -> Callable[..., int]:
 
 
 def llm_settings(words: LlmWords, names: tuple[str, ...], root: Path) -> tuple[LlmSettings | None, tuple[str, ...]]:
-    """What the run is told about its language model, and its operators. None where it has no operator `llm`.
+    """The settings of the language model and the operators of a run. None if it has no operator `llm`.
 
     Raises UsageError: no key, no model, no package, no price for a budget in money.
     """
@@ -181,9 +191,9 @@ def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
     }
     for option, value in given.items():
         if value is not None:
-            raise UsageError(f"{option} is for the operator llm", hint="add it: --operators ladder,rules,llm")
+            raise UsageError(f"{option} needs the operator llm", hint="add it: --operators ladder,rules,llm")
     if words.strategy is not None and words.strategy not in STRATEGIES:
-        raise UsageError(f"no strategy {words.strategy!r}", hint=f"one of {', '.join(STRATEGIES)}")
+        raise UsageError(f"unknown strategy {words.strategy!r}", hint=f"one of {', '.join(STRATEGIES)}")
     if words.strategy in _INVERTING and "derive" not in names:
         return ("derive" if words.strategy == "inversion" else WHEN_STALLED, *names)
     return names
@@ -212,7 +222,7 @@ def _server(words: LlmWords, timeout_s: float) -> Server:
 
 
 def take_key() -> str | None:
-    """The key, from the environment, from which it is removed, or from the keyring where that is installed."""
+    """The key, from the environment, from which it is removed, or from the keyring if that is installed."""
     found = [os.environ.pop(name, "").strip() for name in KEYS]
     if key := next(filter(None, found), None):
         return key

@@ -39,36 +39,41 @@ if TYPE_CHECKING:
     from evo.spec.task import Task
 
 Share = Annotated[
-    str | None, typer.Option("--margin", metavar="SHARE", help="Keep only what saves this much (3%; modelled 10%).")
+    str | None,
+    typer.Option("--margin", metavar="SHARE", help="Keep a change only if it saves this much time (3%; modelled 10%)."),
 ]
-Time = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Time at most: 90s, 30m, 1h30m.")]
+Time = Annotated[str | None, typer.Option("--budget", metavar="TIME", help="Time limit of the run: 90s, 30m, 1h30m.")]
 Neutral = Annotated[
-    bool, typer.Option("--keep-neutral", help="Also keep what is as fast with fewer registers, bytes or lines.")
+    bool, typer.Option("--keep-neutral", help="Also keep an equally fast variant with fewer registers, bytes or lines.")
 ]
 
 TaskName = Annotated[
     str | None,
     typer.Argument(
-        metavar="TASK", show_default=False, help="Needed where there are several.", autocompletion=completion.tasks
+        metavar="TASK",
+        show_default=False,
+        help="A task's name; needed if there are several.",
+        autocompletion=completion.tasks,
     ),
 ]
-Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most.")]
+Iterations = Annotated[int, typer.Option("--iterations", metavar="N", min=0, help="Maximum number of trials.")]
 Operators = Annotated[
     str,
     typer.Option(
         "--operators",
         metavar="NAMES",
-        help="Where changes come from; see `evo operators`.",
+        help="Operators that propose changes; see `evo operators`.",
         autocompletion=completion.operators,
     ),
 ]
 Start = Annotated[
-    Path | None, typer.Option("--from", metavar="FILE", help="Begin anew from this file, e.g. ladder/00_scalar.cu.")
+    Path | None,
+    typer.Option("--from", metavar="FILE", help="Start from this file, not the champion, e.g. ladder/00_scalar.cu."),
 ]
 PatchFile = Annotated[Path | None, typer.Option("--patch", metavar="FILE", help="Propose this file first.")]
 Branch = Annotated[str | None, typer.Option("--branch", metavar="NAME", help="Commit on this git branch.")]
 SearchName = Annotated[
-    str, typer.Option("--search", metavar="NAME", help="bandit, or as a control random or best-of-n.")
+    str, typer.Option("--search", metavar="NAME", help="bandit, or one of the controls random and best-of-n.")
 ]
 Patience = Annotated[
     int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after N trials without a keep.")
@@ -78,11 +83,9 @@ Target = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    typer.Option(
-        "--jobs", metavar="N", min=1, max=64, help="Candidates at once: next ones compile while one is timed."
-    ),
+    typer.Option("--jobs", metavar="N", min=1, max=64, help="Candidates in flight: some compile while one is timed."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with the last run; N counts its trials too.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
 
 
 @with_llm
@@ -119,7 +122,7 @@ def iterate(
     start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
     _known_search(search, resume=resume, start=start)
     on, several = cluster_and_device(cluster, device) if jobs is None else _side_by_side(jobs, cluster, device)
-    from evo.search.loop import Settings, evolve  # after the questions that need no compiler, numpy or git
+    from evo.search.loop import Settings, evolve  # after the checks that need no compiler, numpy or git
 
     settings = Settings(
         task=chosen.name,
@@ -147,10 +150,10 @@ def iterate(
 
 
 def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceName, Cluster | None]:
-    """So many simulators; on a GPU one, and processes that compile beside it."""
+    """The pool for --jobs: N simulators, or one GPU and processes that compile."""
     if cluster is not None:
-        hint = "--cluster processes:N has as many candidates under way as N devices can take"
-        raise UsageError("--jobs is for one machine's device, --cluster for several", hint=hint)
+        hint = "--cluster processes:N keeps N devices busy by itself"
+        raise UsageError("--jobs is for one device, --cluster for several", hint=hint)
     on = choose_device(device)
     if jobs == 1:
         return on, None
@@ -173,15 +176,17 @@ def _watch(view: Watcher, json: bool) -> Callable[[Event], None]:
 def _known_search(search: str, *, resume: bool, start: Path | None) -> None:
     known = ("bandit", "random", "best-of-n")
     if search not in known:
-        raise UsageError(f"no search {search!r}", hint=f"known: {', '.join(known)}")
+        raise UsageError(f"unknown search {search!r}", hint=f"known: {', '.join(known)}")
     if resume and start is not None:
-        raise UsageError("--resume goes on from the champion, --from begins anew", hint="leave one of them out")
+        raise UsageError(
+            "--resume continues from the champion, --from starts from a file", hint="give only one of them"
+        )
 
 
 def operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in listed.split(",") if name.strip()))
     if not names:
-        raise UsageError("--operators names none", hint="e.g. --operators ladder,rules; see `evo operators`")
+        raise UsageError("--operators is empty", hint="e.g. --operators ladder,rules; see `evo operators`")
     return ("patch", *names) if patch is not None and "patch" not in names else names
 
 
@@ -192,7 +197,7 @@ def _inside(session: Session, task: Task, file: Path | None) -> Path | None:
 
 
 def _view(task: Task, budget_s: float | None, json: bool) -> Watcher:
-    """The live table on a terminal; plain lines elsewhere, or where JSON lines go to the same terminal."""
+    """The live table on a terminal; plain lines otherwise, and if JSON lines go to the same terminal."""
     if is_rich(sys.stderr) and not (json and sys.stdout.isatty()):
         from evo.cli.live import LiveView
 
@@ -227,10 +232,10 @@ class Stop:
     def hear(self, number: int, frame: FrameType | None) -> None:
         del frame
         if self._asked:
-            # Workers end with their parent and the next run mends the ledger, so dying here is safe.
+            # Workers end with their parent and the next run repairs the ledger, so exiting here is safe.
             signal.signal(number, signal.SIG_DFL)
             if sys.stderr.isatty():
                 os.write(sys.stderr.fileno(), b"\x1b[?25h\n")  # the live view hides the cursor
             os.kill(os.getpid(), number)
         self._asked = True
-        self._view.stopping("stopping after this step; once more to stop at once")
+        self._view.stopping("stopping after this step; press again to stop now")

@@ -1,4 +1,4 @@
-"""`evo mcp`: a Model Context Protocol server on stdin and stdout, so that a coding agent can be the mutator."""
+"""`evo mcp`: a Model Context Protocol server on stdin and stdout, with which a coding agent proposes changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def mcp(
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     commit: Annotated[
-        bool, typer.Option("--commit", help="Let `try` make trials of the loop: records and commits.")
+        bool, typer.Option("--commit", help="Allow `try` to make trials of the loop, with records and commits.")
     ] = False,
 ) -> int:
-    """Serve tasks, champions and `try` to a coding agent. Model Context Protocol over stdin and stdout."""
+    """Serve tasks, champions and `try` to a coding agent, by the Model Context Protocol over stdin and stdout."""
     from evo.cli.mcp_server import Office, serve
 
     root = session_of(context).root()

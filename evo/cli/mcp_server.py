@@ -1,6 +1,6 @@
 """A Model Context Protocol server: tasks, limits, champions, insights, leaderboard, and `try`, for any coding agent.
 
-The agent is one more source of changes. What it sends is the text of a variant, or edits to the champion; everything
+The agent acts as an operator. It sends the text of a variant, or edits to the champion; everything
 else (device, arch, repository, whether anything may be committed) was chosen by whoever started the server.
 """
 
@@ -47,7 +47,7 @@ _Tool = TypeVar("_Tool", bound=Callable[..., Shape])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Office:
-    """What the server was started with. may_commit: `try` with commit makes a trial of the loop, with its commits."""
+    """The server's command line. may_commit: `try` with commit makes a trial of the loop, with its commits."""
 
     root: Path
     device: DeviceName
@@ -56,7 +56,7 @@ class Office:
 
 
 def serve(office: Office) -> None:
-    """Serve on stdin and stdout until the client hangs up. Raises UsageError where the mcp package is missing."""
+    """Serve on stdin and stdout until the client disconnects. Raises UsageError if the mcp package is missing."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
@@ -105,7 +105,7 @@ class Desk:
             self._bench = None
 
     def tasks(self) -> Shape:
-        """List the tasks of this repository, and where variants run."""
+        """List the tasks of this repository, and the device on which variants run."""
         office = self._office
         return {
             "tasks": list(task_names(office.root)),
@@ -125,7 +125,7 @@ class Desk:
         }
 
     def limits(self, task: str) -> Shape:
-        """What each timed case cannot be faster than on this chip, and which resource binds."""
+        """The lower bound on the time of each timed case on this chip, and the resource that binds."""
         found = self._task(task)
         with self._lock:
             chip = self._workbench().chip
@@ -136,7 +136,7 @@ class Desk:
         }
 
     def champion(self, task: str) -> Shape:
-        """The source to improve: the champion of this chip, or the ladder's first rung where there is none yet."""
+        """The source to improve: the champion of this chip, or the ladder's first rung if there is none yet."""
         found = self._task(task)
         with self._lock:
             parent, is_champion = self._parent(found)
@@ -151,7 +151,7 @@ class Desk:
         return shape | ({"timing": kept[-1].timing, "cases": [row.to_json() for row in kept[-1].bench]} if kept else {})
 
     def insights(self, task: str) -> Shape:
-        """What each kind of change has brought, with its measured or modelled effect, and what failed last, and why."""
+        """The measured or modelled effect of each kind of change, and the latest failures with their reasons."""
         found = self._task(task)
         records = load_records(self._office.root, found.name)
         return {
@@ -177,7 +177,7 @@ class Desk:
         """
         found = self._task(task)
         if commit and not self._office.may_commit:
-            raise UsageError("this server commits nothing", hint="start it with `evo mcp --commit`")
+            raise UsageError("this server commits nothing", hint="the user may start it with `evo mcp --commit`")
         with self._lock:
             parent, is_champion = self._parent(found)
             child = _child(parent, edits, text)
@@ -197,7 +197,7 @@ class Desk:
     def _trial(self, task: Task, text: str, summary: str) -> Shape:
         """One trial of the loop with this text as its patch."""
         office = self._office
-        self.close()  # the loop brings its own
+        self.close()  # the loop has its own
         name = re.sub(r"[^a-z0-9]+", "_", one_line(summary, 48).lower()).strip("_") or "agent"
         notes: list[str] = []
         results: list[TrialResult] = []
@@ -267,7 +267,7 @@ def _child(parent: Variant, edits: str | None, text: str | None) -> str:
 
 
 def _judged(evaluation: Evaluation) -> Shape:
-    """What an agent needs to know of an evaluation."""
+    """An evaluation as JSON for an agent."""
     decision, check = evaluation.decision, evaluation.check
     shape: Shape = {
         "variant": evaluation.variant,

@@ -1,4 +1,4 @@
-"""`evo nightly`: one night on a runner. Exit code 0 where all is well, 1 for a loss, else that of the first fault."""
+"""`evo nightly`: one night on a runner. Exit code 0 without losses, 1 for a loss, else the code of the first fault."""
 
 from __future__ import annotations
 
@@ -32,23 +32,26 @@ _JOB_SUMMARY = "GITHUB_STEP_SUMMARY"
 Tasks = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TASK", show_default=False, help="Only these (default: all).", autocompletion=completion.tasks
+        metavar="TASK", show_default=False, help="Only these tasks (default: all).", autocompletion=completion.tasks
     ),
 ]
 LoopTime = Annotated[
-    str, typer.Option("--budget", metavar="TIME", help="Time for the loop, over all tasks: 90s, 30m, 1h30m.")
+    str, typer.Option("--budget", metavar="TIME", help="Time limit of the loop, over all tasks: 90s, 30m, 1h30m.")
 ]
 Trials = Annotated[
-    int, typer.Option("--iterations", metavar="N", min=0, help="Trials at most of each task; 0 leaves them out.")
+    int, typer.Option("--iterations", metavar="N", min=0, help="Maximum number of trials per task; 0 skips the loop.")
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help=f"Where {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON} go.")]
+Out = Annotated[
+    Path, typer.Option("--out", metavar="DIR", help=f"The folder for {_PAGE}, {_SUMMARY}, {_JUNIT} and {_JSON}.")
+]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="NAME", help="Of the red team: an attack, a row or a task; again for more."),
+    typer.Option("--only", metavar="NAME", help="Only this attack, row or task of the red team; repeatable."),
 ]
-Attacks = Annotated[bool, typer.Option("--redteam/--no-redteam", help="Whether the attacks are run.")]
+Attacks = Annotated[bool, typer.Option("--redteam/--no-redteam", help="Whether to run the attacks.")]
 Share = Annotated[
-    str | None, typer.Option("--margin", metavar="SHARE", help="What counts as faster (3%; modelled 10%).")
+    str | None,
+    typer.Option("--margin", metavar="SHARE", help="The time that a faster variant must save (3%; modelled 10%)."),
 ]
 
 
@@ -68,10 +71,10 @@ def nightly(
     seed: Seed = 0,
     json: AsJson = False,
 ) -> int:
-    """Review every champion, then iterate. Doctor, A/A control, red team; champions re-measured, demoted, bisected.
+    """Review every champion, then iterate. Runs doctor, A/A control and red team first.
 
-    A champion that fails its gate, or loses to an earlier one in interleaved pairs, makes room for the best that holds;
-    a bisection names the commit or the change of environment that did it. Exit code 0 where all is well, 1 where a
+    If a champion fails its gate, or loses to an earlier one in interleaved pairs, the best that holds replaces it, and
+    a bisection names the commit or the change of environment that caused it. Exit code 0 without losses, 1 if a
     champion was lost or an attack won, else the code of the first fault.
     """
     root = (session := session_of(context)).root()
@@ -79,7 +82,7 @@ def nightly(
     if only and not redteam:
         raise UsageError("--only chooses attacks, --no-redteam leaves them out", hint="give one of them")
     if "llm" in names or "patch" in names:
-        raise UsageError("a night takes ladder, derive and rules", hint="`evo iterate` takes the others")
+        raise UsageError("a night accepts ladder, derive and rules", hint="the others work with `evo iterate`")
     chosen = choose_device(device)
     _prepare(out)
     from evo.audit.nightly import Plan
@@ -127,7 +130,7 @@ def _watched(plan: Plan, session: Session) -> Night:
 
 
 class _Views:
-    """The loop's plain view, anew for each task, as each has its own headline case."""
+    """The loop's plain view, one for each task, because each has its own headline case."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -142,15 +145,15 @@ class _Views:
 
 
 def _prepare(out: Path) -> None:
-    """The folder, before an hour is spent on what would go into it. Git ignores one that is made here."""
+    """The output folder, checked before the work starts. If evo makes it, git ignores it."""
     if out.exists() and not out.is_dir():
-        raise UsageError(f"--out {out} is no folder", hint="name a folder; it is made where there is none")
+        raise UsageError(f"--out {out} is not a folder", hint="name a folder; it is made if it does not exist")
     try:
         if not out.exists():
             out.mkdir(parents=True)
             (out / ".gitignore").write_text("*\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"--out {out}: {error.strerror}", hint="name a folder that can be written") from None
+        raise UsageError(f"--out {out}: {error.strerror}", hint="name a writable folder") from None
 
 
 def _tell(text: str) -> None:
@@ -161,7 +164,7 @@ def _tell(text: str) -> None:
 
 
 def _machine(session: Session, device: DeviceName) -> list[NightCheck]:
-    """The doctor's findings; those that this night cannot do without are faults."""
+    """The doctor's findings; those that this night needs are faults."""
     from evo.audit.nightly import NightCheck
     from evo.cli.examine import examine
 
@@ -187,11 +190,11 @@ def _leave(night: Night, root: Path, out: Path) -> None:
     from evo.audit.nightly import NightCheck, markdown
     from evo.cli.report import write_page
 
-    _write_all(night, out)  # a fault of the page must not cost what CI reads
+    _write_all(night, out)  # a fault of the page must not prevent the files that CI reads
     began = time.monotonic()
     state, code = "passed", 5
     try:
-        text = f"{write_page(root, out / _PAGE)} trials told in {_PAGE}"
+        text = f"{write_page(root, out / _PAGE)} trials shown in {_PAGE}"
     except TaskInvalid as error:
         state, text = "skipped", error.message
     except EvoError as error:

@@ -1,4 +1,4 @@
-"""What commands share: their common options, the repository they work in, and the file they are given."""
+"""The common options of the commands, their repository and their file."""
 
 from __future__ import annotations
 
@@ -33,22 +33,27 @@ DeviceWord = Annotated[
 ArchWord = Annotated[
     str,
     typer.Option(
-        "--arch", metavar="ARCH", help="sm_NN, or native for the chip at hand.", autocompletion=completion.archs
+        "--arch", metavar="ARCH", help="sm_NN, or native for the device's own.", autocompletion=completion.archs
     ),
 ]
 ClusterWord = Annotated[
     str | None,
-    typer.Option("--cluster", metavar="SPEC", help="Several devices: processes:N or ray://HOST:PORT."),
+    typer.Option("--cluster", metavar="SPEC", help="Use several devices: processes:N or ray://HOST:PORT."),
 ]
 TaskWord = Annotated[
     str | None,
     typer.Option(
-        "--task", metavar="TASK", help="Instead of the file's `// evo: task`.", autocompletion=completion.tasks
+        "--task",
+        metavar="TASK",
+        help="The task, instead of the file's `// evo: task`.",
+        autocompletion=completion.tasks,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of inputs and of the order of proposals.")]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs and of the order of proposals.")
+]
 SecretSeed = Annotated[
-    int | None, typer.Option("--seed", metavar="N", min=0, help="Draw these inputs again (default: new, secret ones).")
+    int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs (default: a new, secret one).")
 ]
 KernelFile = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")]
 
@@ -57,12 +62,12 @@ _BUDGET = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def seed_or_secret(given: int | None) -> int:
-    """The seed asked for, or one that no kernel can have been written for."""
+    """The requested seed, or a random one that no kernel can anticipate."""
     return given if given is not None else secrets.randbelow(_SEEDS)
 
 
 def choose_device(word: str) -> DeviceName:
-    """The device that is meant; says so in one line where `auto` falls back to the simulator."""
+    """The device of `--device`; if `auto` falls back to the simulator, one line says so."""
     from evo.device import gpu_present, no_gpu, parse_device
 
     device = parse_device(word)
@@ -74,7 +79,7 @@ def choose_device(word: str) -> DeviceName:
 
 
 def cluster_and_device(spec: str | None, word: str) -> tuple[DeviceName, Cluster | None]:
-    """The device that is meant, and the cluster that has it, which may have GPUs where this machine has none."""
+    """The device of `--device`, and the cluster that has it; this machine itself may have no GPU."""
     if spec is None:
         return choose_device(word), None
     from evo.device import parse_device
@@ -84,7 +89,7 @@ def cluster_and_device(spec: str | None, word: str) -> tuple[DeviceName, Cluster
     if cluster.kind != "ray":
         return choose_device(word), cluster
     if word == "auto":
-        raise UsageError(f"--cluster {spec}: on which devices?", hint="--device gpu, or --device sim:l4")
+        raise UsageError(f"--cluster {spec} needs --device", hint="--device gpu, or --device sim:l4")
     return parse_device(word), cluster
 
 
@@ -98,7 +103,7 @@ def margin_of(share: str | None, option: str = "--margin") -> float | None:
     except ValueError:
         value = math.nan
     if not 0 < value < (0.9 if option == "--margin" else 1.0):
-        raise UsageError(f"{option} {share}: not a share of the time", hint="write it like 3% or 0.03")
+        raise UsageError(f"{option} {share}: not a share", hint="write it like 3% or 0.03")
     return value
 
 
@@ -110,5 +115,5 @@ def seconds_of(budget: str | None) -> float | None:
     hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0)
     total = 3600 * hours + 60 * minutes + seconds
     if total == 0:
-        raise UsageError(f"--budget {budget}: not a length of time", hint="write it like 90s, 30m or 1h30m")
+        raise UsageError(f"--budget {budget}: not a duration", hint="write it like 90s, 30m or 1h30m")
     return float(total)

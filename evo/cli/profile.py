@@ -35,31 +35,29 @@ def profile(
     file: KernelFile,
     task: TaskWord = None,
     case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="At this case (default: the task's headline case).")
+        str | None, typer.Option("--case", metavar="NAME", help="The case to profile (default: the headline case).")
     ] = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    kernel: Annotated[
-        str | None, typer.Option("--kernel", metavar="NAME", help="This kernel alone, where there are several.")
-    ] = None,
+    kernel: Annotated[str | None, typer.Option("--kernel", metavar="NAME", help="Only this kernel of several.")] = None,
     count: Annotated[
-        bool, typer.Option("--count/--no-count", help="Count every access on the simulator, on a GPU too.")
+        bool, typer.Option("--count/--no-count", help="Count every access on the simulator, also for a GPU.")
     ] = True,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> int:
-    """Show where a variant's work goes. Resources and occupancy, then exact counts by source line, hottest first.
+    """Profile a variant: resources and occupancy, then exact counts by source line, hottest first.
 
-    Counts come from the simulator: shared wavefronts and bank conflicts, sectors per request, divergence, atomics,
-    tensor-core work. On a GPU, Nsight Compute's counters stand beside them where the driver permits. Counts are held
-    against what the task's work formulas say. The order of lines is modelled; nothing is timed, nor checked for right
-    results: that is `evo check` and `evo bench`.
+    The simulator counts shared wavefronts and bank conflicts, sectors per request, divergence, atomics,
+    tensor-core work. On a GPU, Nsight Compute's counters are shown too, if the driver permits. Counts are compared
+    with the task's work formulas. The order of lines is modelled. Nothing is timed or checked for
+    correctness; use `evo check` and `evo bench` for that.
     """
     subject = read_subject(session_of(context), file, task)
     chosen = subject.task.case(case if case is not None else subject.task.headline)
     names = [line.kernel for line in subject.variant.launches]
     if kernel is not None and kernel not in names:
-        raise UsageError(f"{subject.path} launches no kernel {kernel!r}", hint=f"one of {', '.join(names)}")
+        raise UsageError(f"{subject.path} does not launch a kernel {kernel!r}", hint=f"one of {', '.join(names)}")
     from evo.evaluate.pipeline import Workbench
 
     with Workbench(choose_device(device), arch=arch, on_stage=stage) as workbench:

@@ -1,4 +1,4 @@
-"""`evo doctor --calibrate`: sustained rates of the GPU at hand, beside what its datasheet states."""
+"""`evo doctor --calibrate`: sustained rates of this machine's GPU, beside its datasheet's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evo.errors import DeviceMissing
 if TYPE_CHECKING:
     from evo.spec.chips import Chip
 
-# What the chip's row states for a measured rate, and the unit that people read it in.
+# The field of the chip's row for a measured rate, and its display unit.
 _SHOWN = {
     "mma_f16_flop_per_s": ("fp16 tensor, fp32 accumulate, by mma.sync", 1e12, "TFLOP/s"),
     "fp32_flop_per_s": ("fp32 multiply-add", 1e12, "TFLOP/s"),
@@ -29,7 +29,7 @@ _SHOWN = {
 
 
 def calibrate(device: str, *, quick: bool, json: bool) -> int:
-    """Measure, keep and show. Raises DeviceMissing without a GPU."""
+    """Measure the rates, store and show them. Raises DeviceMissing without a GPU."""
     from evo.analysis.calibration import keep_rates
     from evo.device import gpu_present, parse_device
     from evo.device.calibrate import calibrate as measure
@@ -45,7 +45,7 @@ def calibrate(device: str, *, quick: bool, json: bool) -> int:
     with RemoteGpu(name) as gpu:
         about = gpu.describe()
         row = chip(about["chip"])
-        say(f"calibrating {about.get('gpu', row.name)}: some ten seconds")
+        say(f"calibrating {about.get('gpu', row.name)}: about ten seconds")
         rates = measure(gpu, quick=quick)
     path = keep_rates(row.slug, about, rates, datetime.now(UTC))
     if json:
@@ -60,12 +60,12 @@ def calibrate(device: str, *, quick: bool, json: bool) -> int:
     table = [_line(row, key, rate.value, rate.condition) for key, rate in rates.items()]
     out_table(["rate", ">measured", ">datasheet", ">share", "unit", "measured how"], table, flexible=5)
     out()
-    say(f"kept in {path}; `evo limits` shows floors by these rates too")
+    say(f"stored in {path}; `evo limits` shows floors by these rates too")
     return 0
 
 
 def datasheet(row: Chip, key: str) -> float | None:
-    """What the chip's row states for a measured rate, in the same unit; None where it states nothing."""
+    """The chip row's value of a measured rate, in the same unit; None if it has none."""
     clock = row.clock_hz
     per_sm = {
         "mma_f16_flop_per_s": ("mma_f16_fma", 2 * row.rates.get("tensor_clock_hz", clock)),

@@ -1,4 +1,4 @@
-"""How a record is shown: as table cells, and in full."""
+"""A record as table cells, and in full."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def commits_of(root: Path) -> dict[str, str]:
-    """The commit that kept each trial; none where the records are not in a git repository."""
+    """The commit that kept each trial; empty if the records are not in a git repository."""
     from evo.records.ledger import History
 
     try:
@@ -31,7 +31,7 @@ def commits_of(root: Path) -> dict[str, str]:
 
 
 def headline_of(root: Path, task: str) -> str | None:
-    """The task's headline case; None for a task that is no longer there or cannot be read."""
+    """The task's headline case; None if the task no longer exists or cannot be read."""
     from evo.spec.task import load_task
 
     try:
@@ -47,12 +47,12 @@ def headline_text(evaluation: Evaluation, headline: str | None) -> str:
 
 
 def padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Rows of one length, the short ones filled with empty cells."""
+    """Rows of one length; short ones are filled with empty cells."""
     return [list(row) for row in zip(*zip_longest(*rows, fillvalue=""), strict=True)]
 
 
 def show_record(record: Record, commit: str | None) -> None:
-    """A trial in full: the proposal as a hypothesis, then the evidence."""
+    """A trial in full: the hypothesis, then the evidence."""
     chip, arch, loaded = record.place
     out(f"{paint(record.variant, 'cyan')}  {coloured(record.status.value)}  {coloured(record.outcome)}")
     facts = {

@@ -31,16 +31,16 @@ def redteam(
     context: typer.Context,
     device: DeviceWord = "auto",
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="An attack, a row, or a task; again for more.")
+        list[str] | None, typer.Option("--only", metavar="NAME", help="Only this attack, row or task; repeatable.")
     ] = None,
     arch: ArchWord = DEFAULT_ARCH,
     seed: Seed = 0,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
     json: AsJson = False,
 ) -> int:
-    """Try to cheat evo. Runs the shipped attacks on a naive harness, which should take them, and on evo."""
+    """Run the shipped attacks on evo, and on a naive harness, which should accept them."""
     if markdown and json:
-        raise UsageError("--markdown and --json are two answers to one question", hint="give one of them")
+        raise UsageError("--markdown and --json exclude each other", hint="give one of them")
     started = time.monotonic()
     outcomes, where = _run(context, device, only or [], arch, seed)
     elapsed_s = time.monotonic() - started
@@ -85,7 +85,7 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
 
 
 def _progress(outcomes: Sequence[Outcome], total: int) -> None:
-    """One line for each attack where no line can be overwritten, as in the log of a CI run."""
+    """One line for each attack, if the terminal cannot overwrite a line, as in the log of a CI run."""
     last = outcomes[-1]
     if is_rich(sys.stderr):
         stage(f"{len(outcomes)} of {total}: {last.attack} ({last.task}) {last.verdict}")
@@ -115,12 +115,12 @@ def _show(outcomes: Sequence[Outcome], elapsed_s: float) -> None:
             out(f"{outcome.attack} without the static rules: {held}")
     for outcome in outcomes:
         if not outcome.as_expected:
-            out(paint(f"{outcome.attack} did not end as its file says", "yellow"))
+            out(paint(f"{outcome.attack} did not end as its file expects", "yellow"))
     out(_summary(outcomes, elapsed_s))
 
 
 def _in_short(outcome: Outcome) -> str:
-    """`accepts, 12.34x`: the naive harness in a word, and what it believes to have gained."""
+    """`accepts, 12.34x`: the naive harness's verdict and the gain it reports."""
     word = outcome.naive.partition(":")[0].partition(";")[0]
     return f"{word}, {ratio(outcome.naive_speedup)}" if outcome.naive_speedup is not None else word
 
@@ -152,7 +152,7 @@ def _show_markdown(outcomes: Sequence[Outcome], where: str, elapsed_s: float) ->
     if not rest:
         return
     out("")
-    out("With the static rules off, what stands behind them:")
+    out("Without the static rules, the next defence is:")
     out("")
     out("| attack | defence | evo says |")
     out("|---|---|---|")

@@ -1,4 +1,4 @@
-"""`evo report`: all records told as one page, or as Markdown, JSON, CSV or SVG; and one run as a case study."""
+"""`evo report`: all records as one page, or as Markdown, JSON, CSV or SVG; or one run as a case study."""
 
 from __future__ import annotations
 
@@ -40,30 +40,33 @@ class Format(StrEnum):
 def report(
     context: typer.Context,
     format: Annotated[
-        Format | None, typer.Option("--format", help="Default: by the ending of --out, else html.", show_default=False)
+        Format | None,
+        typer.Option("--format", help="The format (default: by the ending of --out, else html).", show_default=False),
     ] = None,
     out_file: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="- for stdout. Default: report.html, other formats to stdout."),
+        typer.Option(
+            "--out", metavar="FILE", help="The file, or - for stdout (default: report.html, other formats to stdout)."
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
     ] = None,
     run: Annotated[
-        str | None, typer.Option("--run", metavar="RUN", help="Only this run, by the beginning of its id.")
+        str | None, typer.Option("--run", metavar="RUN", help="Only this run, named by the beginning of its id.")
     ] = None,
     case_study: Annotated[
-        bool, typer.Option("--case-study", help="Tell one run: --run, else the latest with a gain.")
+        bool, typer.Option("--case-study", help="Write about one run: --run, else the latest with a gain.")
     ] = False,
     count: Annotated[
         bool, typer.Option("--count/--no-count", help="Count each champion by source line on the simulator.")
     ] = False,
     json: AsJson = False,
 ) -> int:
-    """Tell what the records hold. One page that needs no network, or Markdown, JSON, CSV, SVG; or a case study.
+    """Write a report of the records: one page that needs no network, or Markdown, JSON, CSV, SVG; or a case study.
 
-    The page shows the climb, champions, rooflines, lines of descent with their diffs, what each kind of change brought,
-    counters by source line (with --count), time and cost, environments. Measured and modelled times stay apart.
+    The page shows progress over trials, champions, rooflines, genealogies with their diffs, effects by kind of change,
+    counters by source line (with --count), time and cost, environments. Measured and modelled times are separate.
     """
     chosen = _format(format, out_file, json)
     root = session_of(context).root()
@@ -75,7 +78,7 @@ def report(
         sys.stdout.write(text)
         return 0
     _write(target, text)
-    say(f"{len(told.records)} trials told in {target}, {len(text.encode()) / 1e6:.2f} MB")
+    say(f"{len(told.records)} trials in {target}, {len(text.encode()) / 1e6:.2f} MB")
     out(str(target))
     return 0
 
@@ -101,19 +104,19 @@ def _format(given: Format | None, out_file: Path | None, json: bool) -> Format:
     except ValueError:
         known = ", ".join(one.value for one in Format)
         hint = f"name a file that ends in one of {known}, or give --format"
-        raise UsageError(f"--out {out_file}: its ending is no format", hint=hint) from None
+        raise UsageError(f"--out {out_file}: the ending names no format", hint=hint) from None
 
 
 def _records(root: Path, task: str | None, run: str | None, *, case_study: bool) -> tuple[list[Record], list[Record]]:
-    """The records to show, and all those that their texts rest on."""
+    """The records to show, and the ancestors from which their texts are rebuilt."""
     from evo.records.trials import load_records
 
     if task is not None and not (root / "population" / task / "runs").is_dir():
-        task = choose_task(root, task).name  # a task that never was is another mistake than one without trials
+        task = choose_task(root, task).name  # an unknown task gets another message than one without trials
     population = load_records(root, task)
     if not population:
         what = f"no trial of {task} is recorded" if task is not None else "no trial is recorded"
-        hint = f"`evo iterate{f' {task}' if task else ''}` makes some; a report tells what they brought"
+        hint = f"`evo iterate{f' {task}' if task else ''}` makes some"
         raise TaskInvalid(f"{root / 'population'}: {what}, so there is nothing to report", hint=hint)
     if run is None and case_study:
         run = _run_to_tell(population)
@@ -132,7 +135,7 @@ def _records(root: Path, task: str | None, run: str | None, *, case_study: bool)
 
 
 def _run_to_tell(population: Sequence[Record]) -> str:
-    """The latest run in which something was gained, else the latest."""
+    """The latest run with a gain, else the latest."""
     gained = [record.run for record in population if record.kept and record.gain is not None]
     return max(gained or [record.run for record in population])
 
@@ -161,7 +164,7 @@ def _told(
         version=evo.__version__,
         rooflines=rooflines,
         heats=heats,
-        no_heat="" if count else "Counters by source line were not asked for",
+        no_heat="" if count else "Counters by source line were not requested",
     )
     if not case_study:
         return told, None
@@ -191,7 +194,7 @@ def _write(target: Path, text: str) -> None:
     if target.is_dir():
         raise UsageError(f"--out {target} is a folder", hint="name a file")
     if not target.parent.is_dir():
-        raise UsageError(f"--out {target}: no folder {target.parent}", hint="make the folder first")
+        raise UsageError(f"--out {target}: no folder {target.parent}", hint="create the folder first")
     write_atomic(target, text.encode("utf-8", "replace"))
 
 
@@ -201,7 +204,7 @@ def _write(target: Path, text: str) -> None:
 @dataclass(frozen=True, slots=True)
 class _Place:
     task: str
-    chip: str  # a slug of the table, without `sim-`
+    chip: str  # a chip's slug in the table, without `sim-`
     timing: str
 
 
@@ -271,7 +274,7 @@ def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> 
             heat = count_lines(
                 load_task(root, task), text, variant=variant, chip=chip, arch=arch, limit_s=_COUNT_LIMIT_S
             )
-        except EvoError as error:  # the rest of the report is still worth having
+        except EvoError as error:  # the rest of the report is still useful
             heat = Heat(task=task, chip=chip, arch=arch, variant=variant, text=text, problem=error.message)
         finally:
             stage("")

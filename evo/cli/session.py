@@ -1,4 +1,4 @@
-"""The repository that a command works in, and the task and the `.cu` file that it is given."""
+"""The repository, the task and the `.cu` file of a command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evo.spec.task import Task
     from evo.spec.variant import Variant
 
-_LONGEST_NAME = 255  # bytes, on every file system that matters
+_LONGEST_NAME = 255  # bytes, the limit of common file systems
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Session:
     given_root: Path | None = None
 
     def root(self, near: Path | None = None) -> Path:
-        """The repository's root: --root, else the nearest parent with kernels/ of here, else of `near`."""
+        """The repository's root: --root, else the nearest parent with kernels/ of this folder, else of `near`."""
         from evo.spec.task import find_root
 
         if self.given_root is None:
@@ -43,7 +43,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A FILE argument, read: the variant and the task that it is for."""
+    """A FILE argument after reading: the variant and its task."""
 
     task: Task
     variant: Variant
@@ -56,7 +56,7 @@ def session_of(context: typer.Context) -> Session:
 
 
 def read_subject(session: Session, file: Path, task_word: str | None) -> Subject:
-    """Read FILE and its task. Raises UsageError where there is no such file or no task is named."""
+    """Read FILE and its task. Raises UsageError if there is no such file or no task is named."""
     from evo.spec.task import load_task
     from evo.spec.variant import read_variant
 
@@ -84,12 +84,12 @@ def find_file(session: Session, file: Path, task_word: str | None) -> Path:
 
 
 def choose_task(root: Path, word: str | None) -> Task:
-    """The task that is meant: by name, or the only one there is."""
+    """The named task, or the only one."""
     from evo.spec.task import load_task, task_names
 
     names = task_names(root)
     if word is None and len(names) != 1:
         listed = ", ".join(names)
-        hint = f"name one of {listed}" if names else "run `evo init` to lay down the shipped tasks"
+        hint = f"name one of {listed}" if names else "run `evo init` to copy the shipped tasks here"
         raise UsageError("which task?" if names else f"no task in {root / 'kernels'}", hint=hint)
     return load_task(root, word or names[0])

@@ -1,4 +1,4 @@
-"""The tasks that come with evo: where they are, and laying them down in a repository."""
+"""The shipped tasks: their folder, and copying them into a repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 5
 
 
 def shipped_folder() -> Path:
-    """The shipped task folders: inside an installed package, or the checkout that evo is run from."""
+    """The shipped task folders: in the installed package, or in the checkout."""
     package = Path(evo.__file__).parent
     for folder in (package / "shipped", package.parent / "kernels"):
         if any(folder.glob("*/task.yaml")):
@@ -23,7 +23,7 @@ def shipped_folder() -> Path:
 
 
 def shipped_files() -> dict[str, bytes]:
-    """What `init` writes: contents by path below the root."""
+    """The files of `init`: contents by path below the root."""
     folder = shipped_folder()
     files = {"leaderboard.json": _EMPTY_LEADERBOARD.encode(), "population/.gitkeep": b""}
     for path in sorted(folder.rglob("*")):
@@ -56,5 +56,5 @@ def lay_down(root: Path) -> tuple[str, ...]:
 def _differs(path: Path, content: bytes) -> bool:
     if path.is_dir() or any(parent.is_file() for parent in path.parents):
         return True
-    # A leaderboard grows with use; that there is one is enough.
+    # A leaderboard grows with use, so its content is not compared.
     return path.is_file() and path.name != "leaderboard.json" and path.read_bytes() != content

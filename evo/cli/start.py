@@ -11,17 +11,17 @@ from evo.cli.terminal import out
 
 
 def init(context: typer.Context) -> int:
-    """Lay down the shipped tasks in a git repository. With an empty population and leaderboard; overwrites nothing."""
+    """Copy the shipped tasks into a git repository, with an empty population and leaderboard. Overwrites nothing."""
     from evo.cli.shipped import lay_down
     from evo.records.ledger import History
     from evo.spec.task import task_names
 
     root = (session_of(context).given_root or Path.cwd()).resolve()
-    History.open(root).close()  # raises where there is no repository that evo could commit to
+    History.open(root).close()  # raises if there is no repository that evo can commit to
     written = lay_down(root)
     names = task_names(root)
     if not written:
-        out(f"nothing to do: the shipped tasks ({', '.join(names)}) are here already")
+        out(f"nothing to do: the shipped tasks ({', '.join(names)}) are already here")
         return 0
     out(f"wrote {len(written)} files: kernels/ with {', '.join(names)}; population/; leaderboard.json")
     out("next:")

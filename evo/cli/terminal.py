@@ -1,6 +1,6 @@
-"""Text on the two streams: data on stdout, progress on stderr, both legible without colour.
+"""Text on the two streams: data on stdout, progress on stderr, both readable without colour.
 
-Colours have fixed meanings: green passed or kept, red failed, yellow undecided or to be minded, cyan an id.
+Colours have fixed meanings: green passed or kept, red failed, yellow undecided or a warning, cyan an id.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TextIO
 
 _CODES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not steer the terminal
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not control the terminal
 _GOOD = frozenset({"correct", "measured", "compiled", "keep", "keep_neutral", "kept", "start", "ok"})
 _LONGEST_COMPLAINT = 1000  # characters
 _UNDECIDED = frozenset({"inconclusive", "revert", "reverted", "warn"})
@@ -29,12 +29,12 @@ def prepare_streams() -> None:
 
 
 def is_rich(stream: TextIO) -> bool:
-    """True where the stream is a terminal that takes colour and cursor movement, and the user did not say no."""
+    """True if the stream is a terminal with colour and cursor movement, and the user did not forbid colour."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
-    """The text in the given styles where the stream shows them, as it is elsewhere."""
+    """The text in the given styles if the stream shows styles, else unchanged."""
     if not styles or not text or not is_rich(stream or sys.stdout):
         return text
     return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
@@ -64,14 +64,14 @@ def say(text: str) -> None:
 
 
 def stage(text: str) -> None:
-    """What is being done just now, on one line that is overwritten; nothing where the terminal cannot."""
+    """Show the present step on one line that is overwritten; do nothing if the terminal cannot."""
     if is_rich(sys.stderr):
         sys.stderr.write(f"\r\x1b[K{paint(text, 'dim', stream=sys.stderr)}")
         sys.stderr.flush()
 
 
 def complain(message: str, hint: str) -> None:
-    """An error as its two lines, whatever a file's name or another program's words hold."""
+    """An error as two lines, even if a file's name or another program's message contains line breaks."""
     say(f"{paint('error:', 'red', 'bold', stream=sys.stderr)} {_one_line(message)}")
     say(f"{paint('hint:', 'cyan', stream=sys.stderr)} {_one_line(hint)}")
 
@@ -92,22 +92,22 @@ def out_json_line(value: object) -> None:
 
 
 def width(text: str) -> int:
-    """Columns that the text takes, colour left out."""
+    """The text's width in columns, without colour codes."""
     return len(_ESCAPE.sub("", text))
 
 
 def clip(text: str, columns: int) -> str:
-    """The text, or its start and an ellipsis where it is longer."""
+    """The text, or its start and an ellipsis if it is longer."""
     return text if len(text) <= columns else text[: max(columns - 1, 0)] + "…"
 
 
 def columns(stream: TextIO) -> int | None:
-    """The terminal's width; None for a pipe or a file, where nothing is cut."""
+    """The terminal's width; None for a pipe or a file, whose lines are not cut."""
     return shutil.get_terminal_size((100, 30)).columns if stream.isatty() else None
 
 
 def out_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, flexible: int | None = None) -> None:
-    """Aligned columns: right where the heading starts with `>`; the flexible one is cut on a narrow terminal."""
+    """Aligned columns: to the right if the heading starts with `>`; the flexible one is cut on a narrow terminal."""
     right = [title.startswith(">") for title in head]
     titles = [title.lstrip(">") for title in head]
     body = [list(row) for row in rows]
@@ -144,7 +144,7 @@ def ratio(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A wall-clock time as people say it: 0.8 s, 42 s, 3:07, 1:02:09."""
+    """A wall-clock time, by its length: 0.8 s, 42 s, 3:07, 1:02:09."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""`evo tune`: search a knob space. A kernel file's on a device, a measured one by replay, or anyone's by ask-tell."""
+"""`evo tune`: search a knob space: of a kernel file on a device, a measured one by replay, or any by ask-tell."""
 
 from __future__ import annotations
 
@@ -35,42 +35,55 @@ def tune(
         Path | None, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant with `// evo: knob` lines.")
     ] = None,
     space: Annotated[
-        Path | None, typer.Option("--space", metavar="FILE", help="Replay a measured space (T4), or describe one (T1).")
+        Path | None,
+        typer.Option("--space", metavar="FILE", help="Replay a measured space (T4), or show a declared one (T1)."),
     ] = None,
     ask_tell: Annotated[bool, typer.Option("--ask-tell", help="Speak JSON lines on stdin and stdout.")] = False,
     budget: Annotated[
-        int | None, typer.Option("--budget", metavar="N", min=1, help="Evaluations at most (default: 220).")
+        int | None, typer.Option("--budget", metavar="N", min=1, help="Maximum number of evaluations (default: 220).")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the search.")] = 0,
-    runs: Annotated[int, typer.Option("--runs", metavar="N", min=1, help="Replays, seeds from --seed on.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 0,
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, help="Number of replays, with seeds from --seed upwards.")
+    ] = 1,
     strategy: Annotated[
-        str, typer.Option("--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all: every one.")
+        str,
+        typer.Option(
+            "--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all: every configuration."
+        ),
     ] = "evo",
     objective: Annotated[
-        str | None, typer.Option("--objective", metavar="NAME", help="A T4 file's measurement (default: its own).")
+        str | None,
+        typer.Option(
+            "--objective",
+            metavar="NAME",
+            help="The T4 file's measurement to optimise (default: its objective).",
+        ),
     ] = None,
     maximise: Annotated[
-        bool | None, typer.Option("--maximise/--minimise", help="Large or small is good (default: by its name).")
+        bool | None,
+        typer.Option("--maximise/--minimise", help="The direction (default: by the objective's name)."),
     ] = None,
     task: TaskWord = None,
     case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="Of the task (default: its headline).")
+        str | None, typer.Option("--case", metavar="NAME", help="The case to time (default: the headline case).")
     ] = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     save: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Keep the results (T4); continues what is there.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Store the results (T4); an existing file is continued."),
     ] = None,
     json: AsJson = False,
 ) -> int:
-    """Search a knob space for the fastest configuration. On a device, by replay of a measured space, or by ask-tell."""
+    """Search a knob space for the fastest configuration: on a device, by replay of a measured space, or by ask-tell."""
     if file is None:
         _use_one_thread()
     from evo.search.knobs.strategies import known_strategy
 
     if (file is not None) + (space is not None) + ask_tell != 1:
         hint = "`evo tune FILE.cu`, `evo tune --space FILE.json.gz` or `evo tune --ask-tell`"
-        raise UsageError("what is to be tuned: one of FILE, --space and --ask-tell", hint=hint)
+        raise UsageError("give one of FILE, --space and --ask-tell", hint=hint)
     known_strategy(strategy)
     if ask_tell:
         return _converse(strategy, budget or _BUDGET, seed)
@@ -154,7 +167,7 @@ def _describe(declared: Declared, json: bool) -> int:
         [[plain(name), str(len(values)), plain(", ".join(map(str, values)))] for name, values in knobs.items()],
         flexible=2,
     )
-    say("declared only: a T4 file holds the results that can be replayed")
+    say("this file only declares a space; a replay needs the results of a T4 file")
     return 0
 
 
@@ -253,7 +266,7 @@ def _tuned(
 def _followed(
     sweep: Sweep, trials: Iterator[Trial], known: Mapping[tuple[object, ...], Trial], save: Path | None
 ) -> Iterator[Trial]:
-    """Pass trials on, tell how far they are, and keep what there is on disk even if interrupted."""
+    """Yield trials, show progress, and store the results so far, also after an interrupt."""
     import time
 
     kept: dict[tuple[object, ...], Trial] = dict(known)
@@ -274,7 +287,7 @@ def _followed(
 
 
 def _best(found: list[Trial], start: Mapping[str, KnobValue]) -> Trial | None:
-    """The fastest; among equals the one that is most like the file."""
+    """The fastest configuration; among equals the one with the fewest changes to the file."""
 
     def order(trial: Trial) -> tuple[float, int]:
         return trial.time_us or 0.0, sum(start[name] != value for name, value in trial.values.items())
@@ -300,7 +313,7 @@ def _show_tuned(start: Mapping[str, KnobValue], found: list[Trial], best: Trial 
     tally = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
     out(f"{len(found)} tried, {len(found) - sum(failed.values())} {word}" + (f", {tally}" if tally else ""))
     if best is None:
-        say("none of them ran: `evo check FILE` says why one does not")
+        say("no combination ran; `evo check FILE` says why")
         return
     ranked = sorted((t for t in found if t.time_us is not None), key=lambda trial: trial.time_us or 0.0)[:5]
     rows = [[*(str(value) for value in trial.values.values()), microseconds(trial.time_us or 0.0)] for trial in ranked]

@@ -1,4 +1,4 @@
-"""What the reading commands print for people: evaluations, compile reports, counters."""
+"""The text output of evaluations, compile reports and counters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def coloured(word: str) -> str:
 
 
 def show_check(evaluation: Evaluation, path: Path) -> None:
-    """The gate's verdict, a row per case, and each fault with the source line it happened on."""
+    """The gate's verdict, a row per case, and each fault with its source line."""
     environment = evaluation.environment
     check = evaluation.check
     words = f"{environment.device}  {environment.arch}"
@@ -81,7 +81,7 @@ def _allclose(budget: Mapping[str, float]) -> str:
 
 
 def show_fault(fault: Fault, path: Path) -> None:
-    """One fault: what, where in the source, and which thread of which block."""
+    """One fault: its kind, source line, thread and block."""
     where = f"{path}:{fault.source_line}" if fault.source_line is not None else str(path)
     out(f"{paint(fault.kind.words, 'red')} in {fault.kernel} at {where}")
     details = []
@@ -104,7 +104,7 @@ def _line_of(path: Path, number: int) -> str:
 
 
 def show_bench(evaluation: Evaluation, path: Path, *, headed: bool = True) -> None:
-    """A row per case, measured or modelled in words, and the decision where there was something to compare with."""
+    """A row per case, marked measured or modelled, and the decision if there was a baseline."""
     if not evaluation.status.passed:
         if headed:
             show_check(evaluation, path)
@@ -160,7 +160,7 @@ def _measured_table(cases: Sequence[CaseBench]) -> None:
 
 
 def show_persisting(plain_cases: Sequence[CaseBench], persisting: Sequence[CaseBench]) -> None:
-    """Warm times beside those with the inputs kept in L2; nothing where the latter were not asked for."""
+    """Warm times beside those with the inputs kept in L2; nothing if the latter were not requested."""
     if not persisting:
         return
     before = {case.name: case.warm for case in plain_cases}
@@ -173,7 +173,7 @@ def show_persisting(plain_cases: Sequence[CaseBench], persisting: Sequence[CaseB
         rows.append([case.name, microseconds(without.p50_us), microseconds(kept.p50_us), ratio])
     out()
     out_table(["case", ">measured p50 µs", ">inputs kept in L2", ">faster"], rows)
-    out(paint("with a part of L2 set aside for the inputs; no such time is ever recorded or decided by", "dim"))
+    out(paint("with a part of L2 reserved for the inputs; such a time is never recorded and decides nothing", "dim"))
 
 
 def show_decision(decision: Decision) -> None:
@@ -186,7 +186,7 @@ def show_decision(decision: Decision) -> None:
 
 
 def measurement_remarks(evidence: Evidence | None) -> list[str]:
-    """What a reader should know of how it was measured: pairs dropped for their clocks, throttling, company."""
+    """Notes on the measurement: pairs dropped because of their clocks, throttling, other processes on the GPU."""
     if evidence is None:
         return []
     remarks = []
@@ -195,7 +195,7 @@ def measurement_remarks(evidence: Evidence | None) -> list[str]:
         remarks.append(f"{dropped}, {evidence.pairs} used")
     if own := evidence.pairs_at_own_clocks:
         ran = f"{own} of {evidence.pairs} pairs ran at different clocks, steadily"
-        remarks.append(f"{ran}: a gain has to show in cycles as well")
+        remarks.append(f"{ran}: a gain must also show in cycles")
     clocks = evidence.clocks
     if clocks is None:
         return remarks
@@ -210,7 +210,7 @@ def measurement_remarks(evidence: Evidence | None) -> list[str]:
 
 
 def gain_text(gain: Gain, *, interval: bool = True) -> str:
-    """`1.27x`, with its interval where it was measured."""
+    """`1.27x`, with its interval if it was measured."""
     text = ratio(gain.ratio)
     if interval and gain.low is not None and gain.high is not None:
         text += f" [{ratio(gain.low)}, {ratio(gain.high)}]"

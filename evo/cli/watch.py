@@ -1,4 +1,4 @@
-"""Watching the loop: its events become rows and a running total; the plain view prints them as lines."""
+"""The loop's events as rows and running totals; the plain view prints them as lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Watcher(Protocol):
-    """Something that shows the loop's events."""
+    """A view of the loop's events."""
 
     def __enter__(self) -> Watcher: ...
 
@@ -27,13 +27,13 @@ class Watcher(Protocol):
     def see(self, event: Event) -> None: ...
 
     def stopping(self, text: str) -> None:
-        """The user asked to stop. Called from a signal handler: must not take locks or use buffered streams."""
+        """The user asked to stop. Called from a signal handler: it must not take locks or use buffered streams."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One finished trial as a line of text columns. `reason` is set where there is something to explain."""
+    """One finished trial as a line of text columns. `reason` is set if there is something to explain."""
 
     number: str
     operator: str
@@ -51,7 +51,7 @@ class Row:
 
 
 class Tally:
-    """What has happened so far: trials, keeps, the champion and its time, the time that is left."""
+    """Totals so far: trials, keeps, the champion and its time, the remaining time."""
 
     def __init__(self, headline: str, budget_s: float | None = None) -> None:
         self.headline = headline
@@ -62,7 +62,7 @@ class Tally:
         self.champion = ""
         self.champion_us: float | None = None
         self.start_us: float | None = None
-        self.usage = ""  # what the language model has used so far
+        self.usage = ""  # the language model's cost so far
         self._budget_s = budget_s
         self._started_s = time.monotonic()
 
@@ -74,7 +74,7 @@ class Tally:
             self.champion_us = self.start_us = headline_time(run.cases, self.headline)
 
     def count(self, result: TrialResult) -> Row:
-        """Take in one result and return its row."""
+        """Count one result and return its row."""
         row = row_of(result, self.headline)
         if result.kind != "start":
             self.trials += 1
@@ -91,7 +91,7 @@ class Tally:
 
     @property
     def left_s(self) -> float | None:
-        """The time that the remaining trials will take at the pace so far, within the budget."""
+        """The expected time of the remaining trials at the present rate, within the budget."""
         if self.trials == 0:
             return None
         by_pace = self.elapsed_s / self.trials * max(self.iterations - self.trials, 0)
@@ -130,7 +130,7 @@ def row_of(result: TrialResult, headline: str) -> Row:
 
 
 def usage_words(used: LlmTotals) -> str:
-    """`language model: 7 calls, 31,204 tokens, 0.0182 spent`; with the cost of a keep where the run is over."""
+    """`language model: 7 calls, 31,204 tokens, 0.0182 spent`; with the cost of a keep after the run."""
     about = "about " if used.estimated_calls else ""
     words = f"language model: {used.calls:,} calls, {about}{used.prompt_tokens + used.completion_tokens:,} tokens"
     if used.cost is not None:

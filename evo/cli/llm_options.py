@@ -63,9 +63,7 @@ def llm_words(
     strategy: StrategyName = None,
     llm_url: Annotated[
         str | None,
-        typer.Option(
-            "--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="The address of an OpenAI-compatible server."
-        ),
+        typer.Option("--llm-url", metavar="URL", envvar="EVO_LLM_URL", help="Address of an OpenAI-compatible server."),
     ] = None,
     llm_model: Annotated[
         str | None, typer.Option("--llm-model", metavar="NAME", envvar="EVO_LLM_MODEL", help="The model's name.")
@@ -73,22 +71,18 @@ def llm_words(
     llm_budget: Annotated[
         str | None, typer.Option("--llm-budget", metavar="MONEY", help="Maximum cost, e.g. 2.00; needs a price.")
     ] = None,
-    llm_calls: Annotated[
-        int | None, typer.Option("--llm-calls", metavar="N", min=1, help="Maximum number of requests.")
-    ] = None,
+    llm_calls: Annotated[int | None, typer.Option("--llm-calls", metavar="N", min=1, help="Maximum requests.")] = None,
     llm_tokens: Annotated[
-        int | None,
-        typer.Option("--llm-tokens", metavar="N", min=1, help="Maximum number of tokens, prompts included."),
+        int | None, typer.Option("--llm-tokens", metavar="N", min=1, help="Maximum tokens, prompts included.")
     ] = None,
     llm_price: Annotated[
         str | None,
         typer.Option(
-            "--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Price per million prompt/completion tokens."
+            "--llm-price", metavar="P/C", envvar="EVO_LLM_PRICE", help="Price per million tokens, in and out."
         ),
     ] = None,
     llm_parallel: Annotated[
-        int,
-        typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run."),
+        int, typer.Option("--llm-parallel", metavar="N", min=1, max=64, help="Requests in flight while trials run.")
     ] = 1,
     llm_repairs: Annotated[
         int, typer.Option("--llm-repairs", metavar="N", min=0, max=20, help="Repeats after an unusable reply.")

@@ -47,22 +47,14 @@ def tune(
         int, typer.Option("--runs", metavar="N", min=1, help="Number of replays, with seeds from --seed upwards.")
     ] = 1,
     strategy: Annotated[
-        str,
-        typer.Option(
-            "--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all: every configuration."
-        ),
+        str, typer.Option("--strategy", metavar="NAME", help="evo, random, genetic, annealing, or all configurations.")
     ] = "evo",
     objective: Annotated[
         str | None,
-        typer.Option(
-            "--objective",
-            metavar="NAME",
-            help="The T4 file's measurement to optimise (default: its objective).",
-        ),
+        typer.Option("--objective", metavar="NAME", help="The measurement to optimise (default: the file's)."),
     ] = None,
     maximise: Annotated[
-        bool | None,
-        typer.Option("--maximise/--minimise", help="The direction (default: by the objective's name)."),
+        bool | None, typer.Option("--maximise/--minimise", help="The direction (default: by the objective's name).")
     ] = None,
     task: TaskWord = None,
     case: Annotated[

@@ -218,6 +218,24 @@ def test_check_shows_counters_by_source_line(repository: Path) -> None:
     assert "y[i] = 2.0f * x[i]" in ran.out
 
 
+def test_check_lists_what_no_case_exercises(repository: Path) -> None:
+    text = (repository / "kernels/scale/ladder/10_fast.cu").read_text()
+    hidden = text.replace("y[i] = 2.0f * x[i];", "y[i] = x[i] == 123.456f ? 0.0f : 2.0f * x[i];")
+    assert hidden != text
+    (repository / "hidden.cu").write_text(hidden)
+    words = ["check", "hidden.cu", "--task", "scale", "--coverage", "--device", "sim:l4"]
+    ran = evo(*words, "--json", cwd=repository)
+    assert (ran.code, ran.json["status"]) == (0, "correct")
+    line = 1 + next(i for i, words in enumerate(hidden.splitlines()) if "123.456f" in words)
+    rows = {row["kind"]: row for row in ran.json["unexercised"] if row["line"] == line}
+    assert len(rows["comparison"]["unexercised"]) == 1
+    assert "memory" in rows["comparison"]["compared"]
+    assert "123.456" in rows["comparison"]["compared"]
+    assert "123.456f" in evo(*words, cwd=repository).out
+    plain = evo(*words[:-3], "--device", "sim:l4", "--json", cwd=repository)
+    assert "unexercised" not in plain.json
+
+
 def test_compile_reports_resources_without_a_device(repository: Path) -> None:
     ran = evo("compile", "kernels/scale/ladder/10_fast.cu", "--json", cwd=repository)
     assert ran.code == 0

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from evo.evaluate.pipeline import Workbench
     from evo.evaluate.profile import HotLine, KernelProfile
     from evo.results import Evaluation
+    from evo.results.coverage import Coverage
     from evo.spec.chips import Chip
     from evo.spec.task import Case
 
@@ -48,6 +49,9 @@ def check(
         str | None,
         typer.Option("--case", metavar="NAME", help="The case for --counters (default: the first check case)."),
     ] = None,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Also list the conditions with an outcome that no case exercises.")
+    ] = False,
     sanitize: Annotated[
         bool, typer.Option("--sanitize", help="On a GPU: also run compute-sanitizer, as before a keep.")
     ] = False,
@@ -68,16 +72,21 @@ def check(
         evaluation = _evaluated(subject, workbench, seed, upto="timed" if timed else "check", sanitize=sanitize)
         found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
         kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
+        covered = _exercised(subject, workbench, seed) if coverage and evaluation.status.passed else None
     if json:
         from evo.cli.outputs import CheckOutput
 
         by_line = found[1].counters_by_line if found else {}
         events = {str(line): dict(events) for line, events in by_line.items()}
-        out_json(CheckOutput.of(evaluation, subject, events if counted is not None else None).to_json())
+        out_json(CheckOutput.of(evaluation, subject, events if counted is not None else None, covered).to_json())
         return 0 if evaluation.status.passed else FAILED
     views.show_check(evaluation, subject.path)
     if counted is not None and kernels:
         show_counts(counted.name, kernels, lines)
+    if covered is not None:
+        from evo.cli.coverage import show_coverage
+
+        show_coverage(covered, subject.variant.text)
     return 0 if evaluation.status.passed else FAILED
 
 
@@ -241,6 +250,20 @@ def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> t
     result = workbench.checker.run(request, time_limit_s=120.0)
     stage("")
     return request.program, result
+
+
+def _exercised(subject: Subject, workbench: Workbench, seed: int) -> tuple[Coverage, ...]:
+    """What the gate's cases exercise of each of the variant's binaries."""
+    from evo.evaluate.gate import exercised
+    from evo.evaluate.prepare import Failed
+
+    prepared = workbench.prepare(subject.task, subject.variant.text, path=str(subject.path))
+    assert not isinstance(prepared, Failed)  # it has just passed the gate
+    stage("coverage")
+    reference = workbench.reference(subject.task)
+    found = exercised(subject.task, prepared.programs, reference, workbench.checker, seed)
+    stage("")
+    return tuple(found.values())
 
 
 def _hottest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,41 @@ from evo.cli.session import Subject
 from evo.records.trials import Kind, Record
 from evo.results import CaseBench, CaseCheck, Check, Decision, Evaluation, Fault, Gain, SanitizerReport, Status
 from evo.results.codec import ALWAYS, Seconds, Serializable, copied
+from evo.results.coverage import Coverage, CoveragePoint, PointKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnexercisedOutput(Serializable):
+    """One condition with an outcome that no thread saw in the gate's cases."""
+
+    line: int | None  # in the variant's text
+    kernel: str
+    kind: PointKind
+    instruction: str  # its PTX text
+    unexercised: tuple[str, ...]  # the outcomes
+    compared: str | None = None  # the operands of the last execution, and what they are computed from
+
+    @classmethod
+    def of(cls, point: CoveragePoint) -> UnexercisedOutput:
+        return cls(
+            line=point.source_line,
+            kernel=point.kernel,
+            kind=point.kind,
+            instruction=point.instruction,
+            unexercised=point.unexercised,
+            compared=compared(point),
+        )
+
+
+def compared(point: CoveragePoint) -> str | None:
+    """`96 (tid.x), 4096`: what a comparison last compared; None if it has no operands or was never executed."""
+    if point.left is None or point.right is None or not point.reached:
+        return None
+    sides = []
+    for side in (point.left, point.right):
+        origins = "" if side.constant or not side.origins else f" ({', '.join(side.origins)})"
+        sides.append(f"{side.value:.6g}{origins}" if isinstance(side.value, float) else f"{side.value}{origins}")
+    return ", ".join(sides)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +65,24 @@ class CheckOutput(Serializable):
     counters: Annotated[Mapping[str, int], ALWAYS] = field(default_factory=dict)
     sanitizer: SanitizerReport | None = None  # what compute-sanitizer said, if it was asked
     counters_by_line: Mapping[str, Mapping[str, int]] | None = None  # with --counters, events by source line
+    # with --coverage, the conditions with an outcome that no thread saw
+    unexercised: tuple[UnexercisedOutput, ...] | None = None
 
     @classmethod
     def of(
-        cls, evaluation: Evaluation, subject: Subject, counters_by_line: Mapping[str, Mapping[str, int]] | None = None
+        cls,
+        evaluation: Evaluation,
+        subject: Subject,
+        counters_by_line: Mapping[str, Mapping[str, int]] | None = None,
+        coverage: Sequence[Coverage] | None = None,
     ) -> CheckOutput:
         check = evaluation.check or Check(status=evaluation.status)
         given = {**_known(evaluation, subject), "status": evaluation.status, "reason": evaluation.reason}
+        given["unexercised"] = (
+            tuple(UnexercisedOutput.of(point) for part in coverage for point in part.unexercised())
+            if coverage is not None
+            else None
+        )
         return copied(cls, check, evaluation.environment, **given, counters_by_line=counters_by_line)
 
 

@@ -15,6 +15,7 @@ from evo.cuda.compile import Binary
 from evo.device.output_extremes import Extreme, Extremes
 from evo.errors import DeviceMissing, UsageError
 from evo.results import CaseBench, Fault
+from evo.results.coverage import Coverage
 from evo.spec.chips import CHIPS, chip
 from evo.spec.launch import Launch, Workspace
 
@@ -75,7 +76,8 @@ class RunRequest:
     run to a sample of that many blocks per launch, check_races switches the race checker, and budget is the number of
     warp instructions that a launch may execute. draw: seeds the sample.
     first_whole: only the last launch is sampled, so that what it reads is what it would read. backwards: the
-    simulator starts blocks in falling order, which changes what depends on the order of atomics.
+    simulator starts blocks in falling order, which changes what depends on the order of atomics. coverage: the
+    simulator also says which outcomes of conditions the run has seen.
     """
 
     program: Program
@@ -89,6 +91,7 @@ class RunRequest:
     draw: int | None = None
     first_whole: bool = True
     backwards: bool = False
+    coverage: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +117,7 @@ class RunResult:
     counters_by_line: dict[int, dict[str, int]] = field(default_factory=dict)
     launches: tuple[LaunchCounters, ...] = ()  # of the last repeat, in order
     held_s: float | None = None  # how long the GPU's lock was held for it
+    coverage: Coverage | None = None  # of all repeats and launches, if it was asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

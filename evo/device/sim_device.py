@@ -28,6 +28,7 @@ from evo.device.output_extremes import reduced
 from evo.device.protocol import ModellingDevice
 from evo.device.sim_execution import SECOND_LOOK, Execution, add
 from evo.results import CaseBench, Estimate, Fault, FaultKind
+from evo.results.coverage import Coverage
 from evo.spec.chips import chip
 
 _WHOLE = 160  # a launch of up to this many blocks is executed whole for an estimate
@@ -45,7 +46,7 @@ class SimDevice(ModellingDevice):
     def __init__(self, name: DeviceName) -> None:
         self.name = name
         self.chip = chip(name.which)
-        self._modules: dict[str, sim.Module] = {}
+        self._modules: dict[tuple[str, bool], sim.Module] = {}  # by binary key, and whether it keeps coverage
 
     def describe(self) -> dict[str, str]:
         return {"simulator": sim.VERSION, "loaded": "sim"}
@@ -55,7 +56,7 @@ class SimDevice(ModellingDevice):
 
     def run(self, request: RunRequest) -> RunResult:
         """Execute a program whole (or a sample of blocks), every access checked."""
-        module = self._module(request.program)
+        module = self._module(request.program, coverage=request.coverage)
         if isinstance(module, Fault):
             return RunResult(outputs=(), faults=(module,))
         repeats: list[Arrays] = []
@@ -63,10 +64,12 @@ class SimDevice(ModellingDevice):
         by_line: dict[int, dict[str, int]] = {}
         faults: tuple[Fault, ...] = ()
         launches: tuple[LaunchCounters, ...] = ()
+        seen: list[Coverage] = []
         for _ in range(request.repeats):
             run = Execution(module, request)
             faults = run.execute()
             launches = tuple(run.launches)
+            seen += [result.coverage for result in run.results if result.coverage is not None]
             add(counters, run.totals)
             for line, row in run.by_line.items():
                 add(by_line.setdefault(line, {}), row)
@@ -79,6 +82,7 @@ class SimDevice(ModellingDevice):
             counters=counters,
             counters_by_line=by_line,
             launches=launches,
+            coverage=Coverage.merged(seen) if request.coverage else None,
         )
 
     def estimate(self, cases: Sequence[BenchCase]) -> tuple[CaseBench, ...] | Fault:
@@ -253,12 +257,13 @@ class SimDevice(ModellingDevice):
         estimate: Estimate = sim.estimate(parts, self.chip, footprint_bytes=run.footprint_bytes)
         return CaseBench.modelled(program.case, estimate)
 
-    def _module(self, program: Program) -> sim.Module | Fault:
+    def _module(self, program: Program, *, coverage: bool = False) -> sim.Module | Fault:
         """PTX that the simulator cannot execute is the variant's failure here, named by instruction and line."""
-        key = program.binary.key
+        # Code that keeps coverage does for all: it costs a few percent, compiling once more costs seconds.
+        key = (program.binary.key, coverage or (program.binary.key, True) in self._modules)
         try:
             if key not in self._modules:
-                self._modules[key] = sim.load(program.binary.ptx, chip=self.chip)
+                self._modules[key] = sim.load(program.binary.ptx, chip=self.chip, coverage=key[1])
         except sim.PtxError as refusal:
             return Fault(kind=FaultKind.UNSUPPORTED, kernel=program.launches[0].launch.kernel, message=refusal.message)
         return self._modules[key]

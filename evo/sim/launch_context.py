@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from evo.sim import abi, page_pool
 from evo.sim.abi import CTX, REC, REC_SIZE, ROW, WARP
 from evo.sim.counters import COUNTED, Counters
-from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel
+from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
+from evo.sim.lower.probes import LOG_SIZE
 from evo.sim.memory import SLACK, Buffer
 from evo.sim.printing import printed
 from evo.sim.timing_model import occupancy
@@ -154,6 +155,9 @@ class Context:
         columns = [REC[name] // 8 for name in COUNTED]
         self.records[:, columns] += other.records[:, columns]
         self.block_counts += other.block_counts
+        self.probe_counts += other.probe_counts
+        ran = other.comparisons[:, :4].any(axis=1)
+        self.comparisons[ran] = other.comparisons[ran]
         for index, theirs in enumerate(other.touched):
             self.touched[index] |= theirs
         for index, state in other.states.items():
@@ -257,7 +261,11 @@ class Context:
     def _records(self) -> None:
         sites = len(self.kernel.sites)
         size = sites * REC_SIZE + len(self.kernel.blocks) * BLOCK_COUNTER
-        data = self._array("counters", size + 64)
+        logs = comparisons_at(size, self.kernel.probe_counts)
+        end = logs + self.kernel.comparison_logs * LOG_SIZE
+        data = self._array("counters", end + 64)
+        self.probe_counts = data[size : size + 8 * self.kernel.probe_counts].view(np.int64)
+        self.comparisons = data[logs:end].reshape(-1, LOG_SIZE)
         self.records = data[: sites * REC_SIZE].view(np.int64).reshape(sites, REC_SIZE // 8)
         start = sites * REC_SIZE
         self.block_counts = data[start:size].view(np.int64).reshape(-1, 2)

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from evo.files import CacheFolder
 from evo.results import Fault, FaultKind
+from evo.results.coverage import Coverage
 from evo.sim import jit, module_cache
 from evo.sim.abi import PARAM_WINDOW
 from evo.sim.counters import Counters
+from evo.sim.coverage import coverage_of
 from evo.sim.errors import NamedDefects, PtxError
 from evo.sim.fault_records import decode_faults
 from evo.sim.faults import Triple
@@ -43,13 +45,23 @@ class LaunchResult:
     blocks_total: int
     text: str = ""  # what printf and failed assertions wrote
     cpu_s: tuple[float, ...] = ()  # processor time of the blocks, by thread
+    coverage: Coverage | None = None  # if the module was loaded with it
 
 
 class Module:
     """Loaded PTX. Kernels are translated when the module is loaded, compiled when first launched."""
 
-    def __init__(self, translation: Translation, ptx: str, chip: Chip, opt_level: int, cache: CacheFolder) -> None:
-        self.ptx, self.chip, self.opt_level, self.cache = ptx, chip, opt_level, cache
+    def __init__(
+        self,
+        translation: Translation,
+        ptx: str,
+        chip: Chip,
+        opt_level: int,
+        cache: CacheFolder,
+        *,
+        coverage: bool = False,
+    ) -> None:
+        self.ptx, self.chip, self.opt_level, self.cache, self.coverage = ptx, chip, opt_level, cache, coverage
         self.kernels = translation.kernels
         self.memory, self.constants = translation.memory, translation.constants
 
@@ -77,7 +89,7 @@ class Module:
 
         def texts() -> list[str]:
             # Without texts the module came from disk but its machine code is gone.
-            return loaded.texts or _translated(self.ptx).kernels[kernel].texts
+            return loaded.texts or _translated(self.ptx, coverage=self.coverage).kernels[kernel].texts
 
         loaded.keys = loaded.keys or jit.object_keys(loaded.texts, self.opt_level)
         return jit.link(loaded.keys, texts, self.opt_level, self.cache)
@@ -140,7 +152,8 @@ class Module:
         context.collect(counters)
         faults = decode_faults(context, loaded.kernel, block3)
         done = int(context.field("blocks_done"))
-        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s)
+        seen = coverage_of(loaded.kernel, context) if self.coverage else None
+        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s, seen)
         context.release()
         return result
 
@@ -225,28 +238,31 @@ def _raw(param: Param, arg: Arg) -> bytes:
     raise ValueError(f"parameter {param.name} ({param.type}) cannot take {arg!r}")
 
 
-def load(ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | None = None) -> Module:
+def load(
+    ptx: str, chip: Chip | None = None, opt_level: int = 1, cache: Path | None = None, *, coverage: bool = False
+) -> Module:
     """Parse and translate PTX. Raises UnsupportedInstruction or PtxError before anything runs.
 
     A HarnessFault is a defect of the simulator and says at which instruction it shows.
 
-    cache: folder for machine code; by default `sim` in the user's cache (docs/design.md).
+    cache: folder for machine code; by default `sim` in the user's cache (docs/design.md). coverage: every launch says
+    which outcomes of conditions it has seen; the code is compiled apart from the one without.
     """
     if opt_level not in (0, 1, 2, 3):
         raise ValueError(f"opt_level is 0 to 3, got {opt_level}")
     chip = chip or CHIPS["l4"]
-    folder, name = jit.cache_of(cache), module_cache.name_of(ptx, chip, opt_level)
+    folder, name = jit.cache_of(cache), module_cache.name_of(ptx, chip, opt_level, coverage=coverage)
     kept = module_cache.fetch(folder, name)
     if isinstance(kept, Translation):
-        return Module(kept, ptx, chip, opt_level, folder)
-    module = Module(_translated(ptx), ptx, chip, opt_level, folder)
+        return Module(kept, ptx, chip, opt_level, folder, coverage=coverage)
+    module = Module(_translated(ptx, coverage=coverage), ptx, chip, opt_level, folder, coverage=coverage)
     if sum(b.size_bytes for b in (*module.memory.buffers, *module.constants.buffers)) <= _LARGEST:
         module_cache.keep(folder, name, module.state())
     return module
 
 
-def _translated(ptx: str) -> Translation:
+def _translated(ptx: str, *, coverage: bool) -> Translation:
     if not ptx.strip("\0 \t\r\n"):
         raise PtxError("the text is empty: there is no PTX to load")
     with NamedDefects():
-        return translate(parse(ptx, TABLE))
+        return translate(parse(ptx, TABLE), coverage=coverage)

@@ -41,14 +41,17 @@ class Translation:
     constants: Memory
 
 
-def translate(program: Program) -> Translation:
-    """Raises PtxError or UnsupportedInstruction for what cannot be executed."""
-    return _Translator(program).run()
+def translate(program: Program, *, coverage: bool = False) -> Translation:
+    """Raises PtxError or UnsupportedInstruction for what cannot be executed.
+
+    coverage: the code also counts the outcomes of conditions and logs comparisons.
+    """
+    return _Translator(program, coverage=coverage).run()
 
 
 class _Translator:
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, *, coverage: bool) -> None:
+        self.program, self.coverage = program, coverage
         self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
         self.globals: dict[str, Buffer] = {}
         self.functions = function_addresses(program)
@@ -112,7 +115,7 @@ class _Translator:
         for variable in dynamic:
             symbols[variable.name] = ("shared", start)
         symbols |= {name: ("param", at) for name, at in function.param_offsets()[0].items()}
-        flow = Flow(function, symbols)
+        flow = Flow(function, symbols, coverage=self.coverage)
         with NamedDefects(lambda: flow.e.ins):
             kernel = flow.emit()
         function.body = []

@@ -12,7 +12,7 @@ from __future__ import annotations
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.ptx_rules import ptx_problem
-from evo.evaluate.gate.run_cases import Places, fault_reason, run_gate
+from evo.evaluate.gate.run_cases import Places, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.evaluate.gate.task_selftest import check_task
@@ -25,6 +25,7 @@ __all__ = [
     "TimedSizes",
     "check_task",
     "compare",
+    "exercised",
     "fault_reason",
     "first_difference",
     "ptx_problem",

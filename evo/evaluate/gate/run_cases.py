@@ -15,6 +15,7 @@ from evo.errors import Crashed, TimedOut
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Status
+from evo.results.coverage import Coverage
 from evo.spec.input_distributions import DERIVED, DRAWN
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
@@ -94,6 +95,11 @@ class _Step:
     budget: int | None = None
     counted: bool = False  # its counters go into the check's totals
 
+    @property
+    def plain(self) -> bool:
+        """The drawn inputs, for the first time."""
+        return self.distribution == DRAWN and not self.again
+
 
 def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[_Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
@@ -163,23 +169,8 @@ def _check_case(
 ) -> tuple[CaseCheck, RunResult | None, tuple[Fault, ...]]:
     case = step.case
     key = (case.name, id(step.device))
-    if step.distribution == DRAWN:
-        expectation = reference.expectation(case, seed)
-    else:
-        found = reference.derived(case, seed, step.distribution)
-        assert found is not None  # only such pairs are handed out
-        expectation = found
-    plain = step.distribution == DRAWN and not step.again
-    request = RunRequest(
-        program=programs[case.name],
-        inputs=expectation.inputs,
-        poison=POISON_NAN if plain else POISON_LARGE,
-        offset_bytes=0 if plain else _OFFSET_BYTES,
-        repeats=step.repeats,
-        check_races=step.check_races,
-        budget=step.budget,
-        backwards=step.again,
-    )
+    expectation = _expectation(reference, step, seed)
+    request = _request(programs[case.name], step, expectation.inputs)
     result = _run(step.device, request, case)
     if isinstance(result, CaseCheck):
         return result, None, ()
@@ -190,7 +181,7 @@ def _check_case(
         row = CaseCheck(name=case.name, status=Status.CORRECT)
     else:
         row = compare(task, case.name, outputs, expectation)
-    if row.status is Status.CORRECT and plain:
+    if row.status is Status.CORRECT and step.plain:
         first_outputs[key] = outputs
     for again in result.outputs[1:]:
         row = _repeated(task, row, outputs, again, expectation, "differs between launches")
@@ -201,6 +192,45 @@ def _check_case(
         first = first_outputs[key]
         row = _repeated(task, row, first, outputs, expectation, _AGAIN)
     return row, result, ()
+
+
+def _expectation(reference: Reference, step: _Step, seed: int) -> Expectation:
+    if step.distribution == DRAWN:
+        return reference.expectation(step.case, seed)
+    found = reference.derived(step.case, seed, step.distribution)
+    assert found is not None  # only such pairs are handed out
+    return found
+
+
+def _request(program: Program, step: _Step, inputs: Arrays) -> RunRequest:
+    return RunRequest(
+        program=program,
+        inputs=inputs,
+        poison=POISON_NAN if step.plain else POISON_LARGE,
+        offset_bytes=0 if step.plain else _OFFSET_BYTES,
+        repeats=step.repeats,
+        check_races=step.check_races,
+        budget=step.budget,
+        backwards=step.again,
+    )
+
+
+def exercised(
+    task: Task, programs: Mapping[str, Program], reference: Reference, checker: RemoteSimulator, seed: int
+) -> dict[str, Coverage]:
+    """What the gate's cases exercise of each binary, by binary key: its launches once more, on the simulator alone.
+
+    Ends at the first launch that does not pass, with what was seen until then.
+    """
+    parts: dict[str, list[Coverage]] = {}
+    for step in _steps(task, Places(checker=checker, target=None), reference, seed):
+        program = programs[step.case.name]
+        request = _request(program, step, _expectation(reference, step, seed).inputs)
+        result = _run(checker, replace(request, coverage=True, check_races=False, repeats=1), step.case)
+        if isinstance(result, CaseCheck) or result.faults or result.coverage is None:
+            break
+        parts.setdefault(program.binary.key, []).append(result.coverage)
+    return {key: Coverage.merged(found) for key, found in parts.items()}
 
 
 def _repeated(

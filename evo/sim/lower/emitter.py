@@ -219,7 +219,7 @@ class Emitter:
         if bits != width:
             if e not in ("float", "double"):
                 raise self.refuse("float literal of another width")
-            number = _rounded(number, bits)
+            number = rounded(number, bits)
         value = const(f"i{width}", number)
         if e == f"i{width}":
             return value
@@ -298,7 +298,7 @@ class Emitter:
         raise self.refuse(f"%{name}")
 
 
-def _rounded(pattern: int, bits: int) -> int:
+def rounded(pattern: int, bits: int) -> int:
     """The bits of a float literal in the other width: a double rounds to the nearest single, a single is exact."""
     own, other = ("<d", "<f") if bits == 64 else ("<f", "<d")
     (value,) = struct.unpack(own, pattern.to_bytes(bits // 8, "little"))

@@ -25,6 +25,7 @@ from evo.sim.lower.kernel_traits import (
     race_granule,
     registers_read,
 )
+from evo.sim.lower.probes import Probe, Probes
 from evo.sim.lower.spin_loops import Spins, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
 from evo.sim.ptx.ast import WIDTH, Function, Instr
@@ -32,6 +33,11 @@ from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
 
 BLOCK_COUNTER = 16  # executions, lanes
+
+
+def comparisons_at(start: int, counts: int) -> int:
+    """Where the logs of comparisons begin, behind so many counts of probes."""
+    return (start + 8 * counts + 63) // 64 * 64
 
 
 @dataclass(slots=True)
@@ -52,6 +58,9 @@ class Kernel:
     prints: bool  # printf or a failed assertion may have something to say
     copies: bool  # by cp.async
     mbarriers: bool
+    probes: tuple[Probe, ...] = ()  # its conditions, if coverage was asked for
+    probe_counts: int = 0
+    comparison_logs: int = 0
     tally: Tally | None = None  # what its instructions count for, once that was asked
 
 
@@ -96,7 +105,7 @@ def _layout(
 class Flow(Branching):
     """Emits one kernel function `kernel(ctx, warp) -> i32`."""
 
-    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]]) -> None:
+    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]], *, coverage: bool = False) -> None:
         self.function = function
         blocks, spins, uniform = _arranged(function)
         demand_timer_steers(blocks)
@@ -112,6 +121,8 @@ class Flow(Branching):
             code, function.registers, uniform, slots, symbols,
             param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(blocks),
         )  # fmt: skip
+        names = {param.name: number for number, param in enumerate(function.params)}
+        self.probes = Probes(e, blocks, names) if coverage else None
         super().__init__(e, blocks, spins, waiting, shared=any(space == "shared" for space, _ in symbols.values()))
 
     # The function -------------------------------------------------------------------------------------------
@@ -136,7 +147,11 @@ class Flow(Branching):
         cases = " ".join(f"i32 {n}, label %b{n}" for n in sorted(set(self.resume_points)) if n >= 0)
         exits = f" i32 {EXIT_RESUME}, label %finished" if EXIT in self.resume_points else ""
         c.lines.insert(resumes, f"switch i32 {resume.s}, label %b0 [ {cases}{exits} ]")
-        c.lines.insert(slot, f"%block_counters = getelementptr i8, ptr %records, i64 {len(e.sites) * REC_SIZE}")
+        at = len(e.sites) * REC_SIZE
+        offsets = {"block_counters": at, "probe_counters": (at := at + len(self.blocks) * BLOCK_COUNTER)}
+        if self.probes:
+            offsets["comparisons"] = comparisons_at(at, self.probes.counts)
+        c.lines[slot:slot] = [f"%{name} = getelementptr i8, ptr %records, i64 {at}" for name, at in offsets.items()]
         prints = mentions(self.blocks, "@")
         return Kernel(
             name=self.function.name,
@@ -153,6 +168,9 @@ class Flow(Branching):
             prints=prints,
             copies=mentions(self.blocks, "cp.async"),
             mbarriers=mentions(self.blocks, "mbarrier"),
+            probes=tuple(self.probes.found) if self.probes else (),
+            probe_counts=self.probes.counts if self.probes else 0,
+            comparison_logs=self.probes.logs if self.probes else 0,
         )
 
     def _block(self, block: Block) -> None:
@@ -161,6 +179,8 @@ class Flow(Branching):
         if block.number in self.spins.heads:
             divergence.yield_at_times(self, block)
         e.start(block)
+        if self.probes:
+            self.probes.start()
         counters = V("ptr", "%block_counters")
         at = block.number * BLOCK_COUNTER
         c.bump(counters, at)
@@ -184,7 +204,11 @@ class Flow(Branching):
         e.guard = self.guard_of(ins)
         first = len(e.sites)
         sync_checks.before(e, ins)
+        if self.probes:
+            self.probes.before(ins)
         TABLE[ins.name].emit(e, ins)
+        if self.probes:
+            self.probes.after(ins)
         sync_checks.after(e, ins, shared=self.shared, read=self.read)
         assert e.block is not None
         waits = e.block.number in self.spins.small
@@ -203,6 +227,8 @@ class Flow(Branching):
             e.flush()
             self.goto(block, block.next)
             return
+        if self.probes:
+            self.probes.end(end)
         if is_warp_sync(end):
             divergence.emit_warp_sync(self, block, end)
             return
@@ -315,16 +341,21 @@ class Flow(Branching):
         index = e.src(end.args[0], "u32")
         e.flush()
         self._demand_index(end, index, len(block.targets))
+        first = self.probes.switch(end, len(block.targets)) if self.probes else 0
         if index.t == "i32":
             labels = [c.new_label("case") for _ in block.targets]
             cases = " ".join(f"i32 {i}, label %{label}" for i, label in enumerate(labels))
             c.raw(f"switch i32 {index.s}, label %stopped [ {cases} ]")
-            for label, target in zip(labels, block.targets, strict=True):
+            for position, (label, target) in enumerate(zip(labels, block.targets, strict=True)):
                 c.label(label)
+                if self.probes:
+                    self.probes.case(first + position, e.bits())
                 self.goto(block, target)
             return
         for position, target in enumerate(block.targets):
             lanes = c.and_(e.bits(), c.mask_bits(c.icmp("eq", index, position)))
+            if self.probes:
+                self.probes.case(first + position, lanes)
             if target == EXIT:
                 e.live.set(c.and_(e.live.get(), c.not_(lanes)))
                 continue

@@ -1,0 +1,54 @@
+"""What the value of a register is computed from: parameters, special registers, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from evo.sim.lower.cfg import Block
+from evo.sim.lower.isa.opcode_table import defs, results, uses
+from evo.sim.ptx.ast import Instr, Mem, Operand, Reg, Special, Sym
+
+MEMORY = "memory"
+Origins = frozenset[str]
+
+
+def origins_of(blocks: list[Block], params: Mapping[str, int]) -> dict[str, Origins]:
+    """Of each register, over all places that set it. Only data flows count, not the branches on the way.
+
+    params: names of the kernel's parameters -> their numbers.
+    """
+    code = [ins for block in blocks for ins in (*block.code, *((block.end,) if block.end else ()))]
+    found: dict[str, Origins] = {}
+    steps = [(tuple(defs(ins)), tuple(uses(ins)), _own(ins, params)) for ins in code]
+    changed = True
+    while changed:
+        changed = False
+        for targets, sources, own in steps:
+            if not targets:
+                continue
+            # What an address is made of does not say what lies there.
+            comes = own if MEMORY in own else own.union(*(found.get(name, frozenset()) for name in sources))
+            for name in targets:
+                before = found.get(name)
+                if before is None or not comes <= before:
+                    found[name] = comes | (before or frozenset())
+                    changed = True
+    return found
+
+
+def origins_of_operand(arg: Operand, found: Mapping[str, Origins]) -> tuple[str, ...]:
+    if isinstance(arg, Reg):
+        return tuple(sorted(found.get(arg.name, ())))
+    return (arg.name,) if isinstance(arg, Special) else ()
+
+
+def _own(ins: Instr, params: Mapping[str, int]) -> Origins:
+    """What the instruction itself brings in."""
+    if ins.name in ("ld", "atom"):
+        (address,) = [arg for arg in ins.args[results(ins) :] if isinstance(arg, Mem)][:1] or [Mem(None)]
+        if "param" in ins.mods and isinstance(address.base, Sym) and address.base.name in params:
+            return frozenset((f"param {params[address.base.name]}",))
+        return frozenset((MEMORY,))
+    if ins.name in ("ldmatrix", "wmma.load"):
+        return frozenset((MEMORY,))
+    return frozenset(arg.name for arg in ins.args[results(ins) :] if isinstance(arg, Special))

@@ -1,0 +1,214 @@
+"""Counts beside the conditions of a kernel: how often each was true, and what was last compared.
+
+A predicate is counted once per block; branches, selections and guarded instructions share that count. How often a
+condition was false follows from how many lanes ran the block, which is counted anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from evo.results.coverage import PointKind
+from evo.sim.llvm_values import V, is_vec
+from evo.sim.lower.cfg import Block
+from evo.sim.lower.emitter import Emitter, rounded
+from evo.sim.lower.isa.opcode_table import defs
+from evo.sim.lower.origins import Origins, origins_of, origins_of_operand
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Operand, Pair, Reg
+
+LOG_LANES, LOG_LEFT, LOG_RIGHT, LOG_SIZE = 0, 64, 320, 576  # of one comparison: which lanes ran it, their operands
+_ORDERED = {"f": "olt", "s": "slt", "u": "ult"}
+_EXTREMA = ("u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64")
+_LOGGED = frozenset((*_EXTREMA, "b16", "b32", "b64", "f16", "bf16"))
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many lanes met a condition; negated: how many of those that ran the block did not."""
+
+    index: int
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A logged operand: a constant, or one value per lane, or one for all lanes."""
+
+    constant: int | None  # the bits
+    by_lane: bool
+    origins: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Where the operands of the last execution are, and their PTX type."""
+
+    index: int
+    type: str
+    left: Side
+    right: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A condition of the kernel and where its counts are. cases: of a switch, the indices of its counts."""
+
+    kind: PointKind
+    ins: Instr
+    block: int
+    count: Count
+    total: Count | None = None  # lanes that ran the instruction; None: all that ran the block
+    cases: tuple[int, ...] = ()
+    log: Log | None = None
+
+
+class Probes:
+    """The probes of one kernel while it is emitted."""
+
+    def __init__(self, e: Emitter, blocks: list[Block], params: Mapping[str, int]) -> None:
+        self.e, self.c = e, e.c
+        self.found: list[Probe] = []
+        self.counts = self.logs = 0
+        self.counters, self.comparisons = V("ptr", "%probe_counters"), V("ptr", "%comparisons")
+        self._origins: dict[str, Origins] = origins_of(blocks, params)
+        self._blocks = blocks
+        self._known: dict[str, int] = {}  # predicates that were counted in this block
+
+    def start(self) -> None:
+        """A block begins."""
+        self._known = {}
+
+    def before(self, ins: Instr) -> None:
+        """What is decided by values that the instruction may overwrite."""
+        total = self._guard(ins)
+        if ins.name == "selp" and isinstance(ins.args[3], Reg):
+            name = ins.args[3].name
+            index = self._predicate(name) if ins.guard is None else self._counted(self.e.read(name))
+            self._note(PointKind.SELECT, ins, Count(index), total)
+        elif ins.name in ("min", "max") and ins.mods[-1] in _EXTREMA and "relu" not in ins.mods:
+            self._extremum(ins, total)
+        elif ins.name == "setp" and isinstance(_first(ins.args[0]), Reg):
+            log = self._logged(ins) if ins.mods[-1] in _LOGGED else None
+            # The count itself follows in `after`.
+            self.found.append(Probe(PointKind.COMPARISON, ins, self._block, Count(-1), total, log=log))
+
+    def after(self, ins: Instr) -> None:
+        for name in defs(ins):
+            self._known.pop(name, None)
+        if ins.name == "setp" and isinstance(target := _first(ins.args[0]), Reg):
+            index = self._counted(self.e.read(target.name))
+            if ins.guard is None:
+                self._known[target.name] = index
+            self.found[-1] = replace(self.found[-1], count=Count(index))
+
+    def end(self, ins: Instr) -> None:
+        """The control instruction of a block."""
+        if ins.guard is None or ins.name == "brx":
+            return
+        kind = PointKind.BRANCH if ins.name in ("bra", "ret", "exit", "trap") else PointKind.PREDICATED
+        if kind is PointKind.BRANCH and self._leaves_loop():
+            kind = PointKind.LOOP
+        self._note(kind, ins, Count(self._predicate(ins.guard.name), ins.negated), None)
+
+    def switch(self, ins: Instr, ways: int) -> int:
+        """A branch through a table; the index of its first count."""
+        first = self.counts
+        self.counts += ways
+        cases = tuple(range(first, first + ways))
+        self.found.append(Probe(PointKind.SWITCH, ins, self._block, Count(first), None, cases))
+        return first
+
+    def case(self, index: int, lanes: V) -> None:
+        self.c.bump(self.counters, 8 * index, self._number(lanes))
+
+    # Parts ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _block(self) -> int:
+        assert self.e.block is not None
+        return self.e.block.number
+
+    def _leaves_loop(self) -> bool:
+        """Does one way of the block's branch stay in a loop that the other one leaves?"""
+        here, ways = self._block, self._blocks[self._block].successors()
+        for last in self._blocks:
+            for first in last.successors():
+                if first <= here <= last.number and len(ways) == 2:
+                    inside = [first <= way <= last.number for way in ways]
+                    if inside[0] != inside[1]:
+                        return True
+        return False
+
+    def _guard(self, ins: Instr) -> Count | None:
+        if ins.guard is None:
+            return None
+        count = Count(self._predicate(ins.guard.name), ins.negated)
+        self._note(PointKind.PREDICATED, ins, count, None)
+        return count
+
+    def _note(self, kind: PointKind, ins: Instr, count: Count, total: Count | None) -> None:
+        self.found.append(Probe(kind, ins, self._block, count, total))
+
+    def _predicate(self, name: str) -> int:
+        """The count of a predicate in this block."""
+        if name not in self._known:
+            guard, self.e.guard = self.e.guard, None
+            self._known[name] = self._counted(self.e.read(name))
+            self.e.guard = guard
+        return self._known[name]
+
+    def _counted(self, condition: V) -> int:
+        """Emits the count of the running lanes that meet a condition."""
+        c, index = self.c, self.counts
+        self.counts += 1
+        bits = self.e.active()
+        if is_vec(condition.t):
+            amount = self._number(c.and_(bits, c.mask_bits(condition)))
+        else:
+            amount = c.select(condition, self._number(bits), 0)
+        c.bump(self.counters, 8 * index, amount)
+        return index
+
+    def _number(self, lanes: V) -> V:
+        return self.c.zext(self.c.intrinsic("ctpop", lanes), "i64")
+
+    def _extremum(self, ins: Instr, total: Count | None) -> None:
+        type_ = ins.mods[-1]
+        log = self._logged(ins)
+        x, y = self.c.same(*(self.e.src(arg, type_) for arg in ins.args[1:3]))
+        if ins.name == "max":
+            x, y = y, x
+        compare = self.c.fcmp if type_[0] == "f" else self.c.icmp
+        count = Count(self._counted(compare(_ORDERED[type_[0]], x, y)))
+        kind = PointKind.MINIMUM if ins.name == "min" else PointKind.MAXIMUM
+        self.found.append(Probe(kind, ins, self._block, count, total, log=log))
+
+    def _logged(self, ins: Instr) -> Log:
+        """Emits the log of both operands."""
+        c, index, type_ = self.c, self.logs, ins.mods[-1]
+        self.logs += 1
+        place = index * LOG_SIZE
+        sides = []
+        for arg, offset in zip(ins.args[1:3], (LOG_LEFT, LOG_RIGHT), strict=True):
+            if isinstance(arg, Imm):
+                sides.append(Side(_constant(arg, type_), by_lane=False, origins=()))
+                continue
+            value = self.e.src(arg, f"b{WIDTH[type_]}")
+            c.store(value, self.comparisons, place + offset, 8)
+            origins = origins_of_operand(arg, self._origins)
+            sides.append(Side(None, by_lane=is_vec(value.t), origins=origins))
+        c.store(self.e.active(), self.comparisons, place + LOG_LANES, 8)
+        return Log(index, type_, *sides)
+
+
+def _first(target: Operand) -> Operand:
+    return target.first if isinstance(target, Pair) else target
+
+
+def _constant(arg: Imm, type_: str) -> int:
+    """The bits of a constant in the type of the comparison."""
+    value = arg.value
+    if arg.kind == "f64" and type_ == "f32":
+        value = rounded(value, 64)
+    return value & ((1 << WIDTH[type_]) - 1)

@@ -135,6 +135,7 @@ def attempt(
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="It may be more than one change.")] = False,
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would: check it, time it against the champion, decide. Writes nothing."""
@@ -149,7 +150,7 @@ def attempt(
         say(f"trying {subject.path} on {workbench.device}")
         try:
             text, path = subject.variant.text, str(subject.path)
-            evaluation = judge(subject.task, text, workbench, path=path, seed=seed).evaluation
+            evaluation = judge(subject.task, text, workbench, path=path, seed=seed, rewrite=rewrite).evaluation
         finally:
             stage("")
     if json:

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 NAME = "llm"
 KEYS = ("EVO_LLM_KEY", "OPENAI_API_KEY")
 _INVERTING = ("inversion", "hybrid")
+_ASKING = ("free", "insight", "full", "rewrite")  # what only a model can do
 
 StrategyName = Annotated[
     str | None,
     typer.Option(
         "--strategy",
         metavar="NAME",
-        help="free, insight (default), full, inversion or hybrid.",
+        help="free, insight (default), full, inversion, hybrid or rewrite.",
         autocompletion=completion.strategies,
     ),
 ]
@@ -181,7 +182,7 @@ def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
         "--llm-calls": words.calls,
         "--llm-tokens": words.tokens,
         "--llm-replay": words.replay,
-        f"--strategy {words.strategy}": words.strategy if words.strategy in ("free", "insight", "full") else None,
+        f"--strategy {words.strategy}": words.strategy if words.strategy in _ASKING else None,
     }
     for option, value in given.items():
         if value is not None:

@@ -85,6 +85,10 @@ Jobs = Annotated[
     int | None,
     typer.Option("--jobs", metavar="N", min=1, max=64, help="Candidates in flight: some compile while one is timed."),
 ]
+Rewrites = Annotated[
+    int | None,
+    typer.Option("--rewrites", metavar="N", min=0, help="Maximum number of rewrites (3 if the strategy uses them)."),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
 
 
@@ -99,6 +103,7 @@ def iterate(
     operators: Operators = "ladder,rules",
     start: Start = None,
     patch: PatchFile = None,
+    rewrites: Rewrites = None,
     branch: Branch = None,
     search: SearchName = "bandit",
     patience: Patience = None,
@@ -141,6 +146,7 @@ def iterate(
         patience=patience,
         target=wanted,
         resume=resume,
+        rewrites=rewrites if rewrites is not None else model.default_rewrites if model is not None else 0,
         llm=model,
         cluster=several,
     )

@@ -21,7 +21,8 @@ from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import EvoError, UsageError
 from evo.evaluate.session import Workbench
-from evo.operators.llm.edits import Unusable, apply_edits, one_line, read_reply
+from evo.operators.llm.edits import apply_reply
+from evo.operators.llm.replies import Unusable, one_line, read_reply
 from evo.records.insights import summarise, unsuccessful
 from evo.records.leaderboard import entries, load
 from evo.records.trials import load_records
@@ -261,7 +262,7 @@ def _child(parent: Variant, edits: str | None, text: str | None) -> str:
     if text is not None:
         return text
     try:
-        return apply_edits(parent.text, read_reply(edits or "").blocks)
+        return apply_reply(parent.text, read_reply(edits or "", rewrite=True))
     except Unusable as problem:
         raise UsageError(problem.problem, hint="read the tool `champion` again, and copy its lines") from None
 

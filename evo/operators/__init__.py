@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from evo.operators.ladder import Ladder, first_rung
-from evo.operators.one_change import edit_key, not_one_change, parts, rung_of
+from evo.operators.one_change import clutter, edit_key, kind_of_edit, not_one_change, parts, relaunched, rung_of
 from evo.operators.patch import Patch
 from evo.operators.proposal import Context, Operator, OperatorDoc, Proposal, start_proposal
 from evo.operators.rebase import carried
@@ -29,13 +29,16 @@ __all__ = [
     "Rule",
     "all_rules",
     "carried",
+    "clutter",
     "edit_key",
     "first_rung",
     "is_closed",
+    "kind_of_edit",
     "not_one_change",
     "operator_docs",
     "operators",
     "parts",
+    "relaunched",
     "rung_of",
     "start_proposal",
 ]

@@ -3,7 +3,9 @@
 mutation: its edits belong together (`evo.cuda.source.classify`).
 transplant: within one function, and what that function needs at file level.
 rung: the text of a rung, knob values aside.
+rewrite: whole kernels or the whole file, said to be that, and counted by itself.
 start: has no parent and claims no gain.
+Code that no launch reaches is no change: whoever adds it, or leaves it behind, is refused.
 A configuration that `derive` sets is one change of several knobs, since it was derived as one.
 """
 
@@ -11,19 +13,21 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Literal
 
-from evo.cuda.source import Change, classify, split, tree_difference
+from evo.cuda.source import Change, classify, moved_launches, new_dead_code, split, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.operators.proposal import Proposal
 from evo.spec.task import Task
 from evo.spec.variant import Variant, read_variant
 
+_SHOWN = 4  # pieces of dead code in a sentence
 _WORD = re.compile(r"\w+|\S")
 _DECLARED = re.compile(r"\b\w+[\s*&]+([A-Za-z_]\w*)\s*(?:=(?!=)|[;{\[])|#\s*define\s+(\w+)")
 
 
 def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> str | None:
-    """Why a proposal is refused, beginning with `not one change` or `no change`; None where it may be tried."""
+    """Why a proposal is refused: it begins with `not one change`, `no change` or `clutter`. None if it may be tried."""
     if parent is None or proposal.kind == "start":
         return None
     if proposal.kind == "rung":
@@ -36,10 +40,38 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         return f"no change: {verdict.why}"
     if proposal.operator == "derive" and all(region.part == "knob" for region in change.regions):
         return None
+    if (dead := clutter(parent.text, proposal.text)) is not None:
+        return f"clutter: {dead}"
+    if proposal.kind == "rewrite":
+        return None
+    if (moved := relaunched(parent.text, proposal.text)) is not None:
+        return f"not one change: {moved}"
     if proposal.kind == "transplant":
         touched = len(change.scopes)
         return None if touched <= 1 else f"not one change: a transplant is of one function, this touches {touched}"
     return None if verdict.is_single else f"not one change: {verdict.why}"
+
+
+def kind_of_edit(parent: str, child: str) -> Literal["mutation", "rewrite"]:
+    """What a text is to its parent: one change, or more than that."""
+    is_single = classify(tree_difference(parent, child)).is_single
+    return "mutation" if is_single and relaunched(parent, child) is None else "rewrite"
+
+
+def clutter(parent: str, child: str) -> str | None:
+    """What a child adds or leaves behind that no launch reaches; None if there is no such code."""
+    dead = new_dead_code(parent, child)
+    if not dead:
+        return None
+    shown = "; ".join(str(each) for each in dead[:_SHOWN])
+    more = f"; and {len(dead) - _SHOWN} more" if len(dead) > _SHOWN else ""
+    return f"no launch reaches {shown}{more}; take it out"
+
+
+def relaunched(parent: str, child: str) -> str | None:
+    """Says so if a launch line has moved to other code, which is a rewrite; None otherwise."""
+    moved = moved_launches(parent, child)
+    return f"the launch moves from {moved[0]} to other code, {moved[1]}, which is a rewrite" if moved else None
 
 
 def rung_of(task: Task, child: Variant, name: str | None = None) -> str | None:

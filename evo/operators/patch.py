@@ -6,15 +6,17 @@ import random
 from pathlib import Path
 
 from evo.cuda.source import classify, tree_difference
-from evo.operators.one_change import rung_of
+from evo.operators.one_change import kind_of_edit, rung_of
 from evo.operators.proposal import Context, OperatorDoc, Proposal
+from evo.records.trials import Kind
 from evo.spec.variant import Variant, read_variant
 
 DOC = OperatorDoc(
     name="patch",
     family="patch",
     sentence="Proposes a file that a person or an agent wrote. A rung of the ladder is tried as a rung; any other file"
-    " has to differ from the champion by one change, and is refused with the changes that it holds where it does not.",
+    " has to differ from the champion by one change, or is refused with the changes that it holds. With --rewrites 1"
+    " it may be a rewrite: recorded as that, and never counted as one change.",
 )
 
 
@@ -23,8 +25,8 @@ class Patch:
 
     name = "patch"
 
-    def __init__(self, path: Path, *, reason: str = "") -> None:
-        self._path, self._reason = path, reason
+    def __init__(self, path: Path, *, reason: str = "", expected: str = "", risk: str = "") -> None:
+        self._path, self._reason, self._expected, self._risk = path, reason, expected, risk
         self._proposed = False
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
@@ -37,14 +39,19 @@ class Patch:
         change = tree_difference(parent.text, child.text)
         verdict = classify(change)
         rung = rung_of(context.task, child)
+        kind: Kind = "rung" if rung is not None else "mutation"
+        if rung is None and context.rewrites_left and kind_of_edit(parent.text, child.text) == "rewrite":
+            kind = "rewrite"
+        lines = f"+{change.lines_added} -{change.lines_removed} lines"
+        risk = "not one of the known rules" if verdict.is_single else f"more than one change: {verdict.why}"
         return Proposal(
             operator="patch",
-            kind="mutation" if rung is None else "rung",
+            kind=kind,
             variant=child,
-            summary=f"{self._path.name}: +{change.lines_added} -{change.lines_removed} lines, {verdict.why}",
+            summary=f"{self._path.name}: {lines}, {'a rewrite' if kind == 'rewrite' else verdict.why}",
             reason=self._reason or child.headline or f"proposed by hand in {self._path.name}",
-            expected="what its author hopes; only the margin decides",
-            risk="not one of the known rules" if verdict.is_single else f"more than one change: {verdict.why}",
+            expected=self._expected or "what its author hopes; only the margin decides",
+            risk=self._risk or risk,
             next_if_kept="tune its knobs",
             next_if_reverted="leave it",
             arguments={

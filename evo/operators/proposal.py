@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
-from evo.records.trials import Kind
+from evo.records.trials import Kind, arm_of
 from evo.results import Json
 from evo.results.codec import Serializable
 from evo.spec.chips import Chip
@@ -42,6 +42,11 @@ class Proposal:
             raise ValueError(f"a proposal is one of {', '.join(get_args(Kind))}, not {self.kind!r}")
 
     @property
+    def arm(self) -> str:
+        """What its gain is counted for: its operator, whose rewrites have statistics of their own."""
+        return arm_of(self.operator, self.kind)
+
+    @property
     def text(self) -> str:
         """The whole new `.cu`."""
         return self.variant.text
@@ -70,6 +75,7 @@ class Context:
     hashes of machine code that was tried. trials_left: how many trials the run may still make; None: not told. losers:
     changes (`change_key`) that failed or cost time in this line of descent; rules offer them last. stalled: nothing was
     kept for a while, far from what the limits allow. under_way: trials without a verdict so far.
+    rewrites_left: how many proposals of the kind `rewrite` the run may still try.
     """
 
     task: Task
@@ -83,6 +89,7 @@ class Context:
     losers: Collection[str] = frozenset()
     stalled: bool = False
     under_way: int = 0
+    rewrites_left: int = 0
 
     def fits(self, variant: Variant) -> bool:
         """Whether the launch plan is legal on the chip at every bench case; if not, a trial would be wasted."""

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from evo.records.trials import Record
+from evo.records.trials import Record, arm_of
 from evo.results.codec import Serializable
 
 _NUMBER = re.compile(r"(?<![A-Za-z_])-?\d+(?:\.\d+)?")
@@ -81,7 +81,9 @@ class RuleEvidence(Serializable):
 
 
 def change_of(record: Record) -> str:
-    """The kind of change within its operator."""
+    """The kind of change within its operator. Rewrites are one kind: each is a change of its own."""
+    if record.kind == "rewrite":
+        return "rewrite"
     named = [str(record.arguments[key]) for key in ("rule", "knob") if isinstance(record.arguments.get(key), str)]
     if named:
         return " ".join(named)
@@ -132,13 +134,14 @@ def rule_evidence(records: Sequence[Record]) -> list[RuleEvidence]:
 
 
 def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, float]]:
-    """Per operator on one chip: its trials, and the sum of the logarithms of the gains that were kept."""
+    """Per arm (an operator, or its rewrites) on one chip: its trials, and the sum of the logarithms of kept gains."""
     found: dict[str, tuple[int, float]] = {}
     for record in records:
         if record.proposed and record.place[0] == chip:
-            trials, reward = found.get(record.operator, (0, 0.0))
+            arm = arm_of(record.operator, record.kind)
+            trials, reward = found.get(arm, (0, 0.0))
             ratio = record.own_ratio if record.kept else None
-            found[record.operator] = (trials + 1, reward + (math.log(ratio) if ratio else 0.0))
+            found[arm] = (trials + 1, reward + (math.log(ratio) if ratio else 0.0))
     return found
 
 

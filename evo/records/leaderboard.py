@@ -75,6 +75,7 @@ class Entry(Serializable):
     name: str  # the change that made it, in a line
     cases: Annotated[Mapping[str, BoardCase], ALWAYS]  # its times by case
     gain: Gain | None = None  # over its parent; absent if none was claimed
+    rewrites: int | None = None  # steps from its start to it that were rewrites, not single changes; absent if none
     commit: str | None = None  # the commit that keeps it; absent if git does not know it
     date: str  # when its trial ended, ISO 8601 in UTC
     environment: Environment  # where its times come from
@@ -120,10 +121,15 @@ class Board(Serializable):
 def build(records: Iterable[Record], commits: Mapping[str, str]) -> Board:
     """The leaderboard of these records. commits: trial -> the commit that kept it, left out if git does not know it."""
     champions: dict[tuple[str, ...], Record] = {}
+    rewrites: dict[tuple[str, ...], int] = {}  # by place and variant: of its line of descent
     for record in sorted(records, key=lambda record: (record.run, record.number)):
         if record.kept:
-            champions[(record.task, *record.place)] = record
-    return Board(entries=tuple(_entry(champions[key], commits) for key in sorted(champions)))
+            place = (record.task, *record.place)
+            champions[place] = record
+            before = rewrites.get((*place, record.parent), 0) if record.parent is not None else 0
+            rewrites[(*place, record.variant)] = before + (record.kind == "rewrite")
+    ordered = [(champions[key], rewrites[(*key, champions[key].variant)]) for key in sorted(champions)]
+    return Board(entries=tuple(_entry(record, commits, count) for record, count in ordered))
 
 
 def dump(board: Board) -> str:

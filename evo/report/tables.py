@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.records.trials import Record
+from evo.records.trials import Record, arm_of
 from evo.report.case_study import Chapter, llm_words, time_words
 from evo.report.format import clipped, count, duration, gain_words, microseconds, ratio
 from evo.report.highlight import clean, highlighted
@@ -104,7 +104,7 @@ def _trial_row(record: Record, story: Story) -> str:
     cells = [
         f'<td class="id">{clean(record.trial)}</td>',
         f'<td class="id">{clean(record.variant)}</td>',
-        f"<td>{clean(record.operator)}</td>",
+        f"<td>{clean(arm_of(record.operator, record.kind))}</td>",
         f'<td class="long">{clean(clipped(record.summary, 160))}</td>',
         f"<td>{record.status.value}</td>",
         f'<td class="{kind}">{record.outcome}</td>',

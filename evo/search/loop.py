@@ -16,7 +16,7 @@ from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed
 from evo.operators import first_rung, start_proposal
 from evo.operators.llm import Llm
-from evo.records.trials import Record, rebuild_text
+from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Status
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet
@@ -176,7 +176,8 @@ class _Loop:
                     again = ()
             if place >= len(last.settled):
                 self.proposer.recall([record])
-            self.proposer.search.tell(record.operator, gain_of(record), status=record.status)
+            self.proposer.rewrites += record.kind == "rewrite" and record.status is not Status.REFUSED
+            self.proposer.search.tell(arm_of(record.operator, record.kind), gain_of(record), status=record.status)
             self.trials += 1
         self.since_kept = len(last.since)
 
@@ -236,7 +237,7 @@ class _Loop:
             candidate = replace(asked, parent=self.champion) if is_rung else asked
             evaluation = self._try(candidate)
         kept, ratio = evaluation.kept, evaluation.ratio
-        self.proposer.search.tell(candidate.proposal.operator, ratio if kept else None, status=evaluation.status)
+        self.proposer.search.tell(candidate.proposal.arm, ratio if kept else None, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
         if self.lines is not None:
             self.lines.tell(candidate.variant, ratio, passed=evaluation.status.passed, kept=kept)

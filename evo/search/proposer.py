@@ -48,6 +48,7 @@ class Proposer:
         self.rung: str | None = None
         self.rungs_tried: set[str] = set()
         self.tried: set[str] = set()
+        self.rewrites = 0  # tried in this run
         self.code_seen: set[str] = set()
 
     def _searcher(self, without: str | None = None) -> Search:
@@ -81,6 +82,9 @@ class Proposer:
                 return None
             self.tried.add(proposal.variant.id)
             candidate = candidate_of(self._task, proposal, parent)
+            if candidate.refusal is None and proposal.kind == "rewrite" and not self._rewrites_left:
+                refusal = f"not one change: a rewrite, and the run's {self._settings.rewrites} are used (--rewrites)"
+                candidate = replace(candidate, refusal=refusal)
             if candidate.refusal is not None:
                 return candidate  # refused on the record, with its parts
             proposal, is_known = self.memory.recognise(proposal, parent)
@@ -95,6 +99,10 @@ class Proposer:
             self.memory.duplicates += 1
         return None
 
+    @property
+    def _rewrites_left(self) -> int:
+        return max(0, self._settings.rewrites - self.rewrites)
+
     def _context(self, number: int, stalled: bool, under_way: int) -> Context:
         return Context(
             task=self._task,
@@ -107,6 +115,7 @@ class Proposer:
             losers=self.memory.losers,
             stalled=stalled,
             under_way=under_way,
+            rewrites_left=self._rewrites_left,
         )
 
     def _is_new(self, prepared: Prepared | Failed) -> bool:
@@ -145,6 +154,7 @@ class Proposer:
         """What one trial has shown."""
         proposal = candidate.proposal
         self.tried.add(candidate.variant.id)
+        self.rewrites += proposal.kind == "rewrite" and candidate.refusal is None
         if evaluation.code_hash:
             self.code_seen.add(evaluation.code_hash)
         rung = proposal.arguments.get("rung")

@@ -37,6 +37,7 @@ class Settings:
     search: str = "bandit"  # or a control: random, best-of-n
     patience: int | None = None  # trials without a keep, after which the run ends
     target: float | None = None  # share of the headline's floor, at which the run ends
+    rewrites: int = 0  # proposals of the kind `rewrite` that the run may try
     resume: bool = False  # the iterations count from the start of the last run
     llm: LlmSettings | None = None
     cluster: Cluster | None = None  # where candidates are evaluated; None: here, one after the other

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.session import Workbench
-from evo.operators import Proposal, rung_of
+from evo.operators import Proposal, kind_of_edit, rung_of
 from evo.results import Evaluation, Status
 from evo.search.candidate import candidate_of
 from evo.spec.task import Task
@@ -55,16 +55,19 @@ def champion_of(task: Task, bench: Workbench) -> Variant | None:
     return read_variant(path) if path.is_file() else None
 
 
-def attempt(task: Task, text: str, bench: Workbench, *, path: str, seed: int) -> Attempt:
-    """Judge a text against the champion; writes nothing. Raises EvoError for harness failures only."""
+def attempt(task: Task, text: str, bench: Workbench, *, path: str, seed: int, rewrite: bool = False) -> Attempt:
+    """Judge a text against the champion; writes nothing. rewrite: it may be more than one change.
+
+    Raises EvoError for harness failures only.
+    """
     parent = champion_of(task, bench)
-    if parent is not None and (refused := _refused(task, text, parent, bench)) is not None:
+    if parent is not None and (refused := _refused(task, text, parent, bench, rewrite)) is not None:
         return Attempt(evaluation=refused, parent=parent)
     job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
     return Attempt(evaluation=evaluate(job, bench), parent=parent)
 
 
-def _refused(task: Task, text: str, parent: Variant, bench: Workbench) -> Evaluation | None:
+def _refused(task: Task, text: str, parent: Variant, bench: Workbench, rewrite: bool) -> Evaluation | None:
     """What the loop would refuse before it compiles anything: a file that is neither a rung nor one change."""
     try:
         variant = parse_variant(text)
@@ -75,7 +78,7 @@ def _refused(task: Task, text: str, parent: Variant, bench: Workbench) -> Evalua
     rung = rung_of(task, variant)
     proposal = Proposal(
         operator="patch",
-        kind="mutation" if rung is None else "rung",
+        kind="rung" if rung is not None else kind_of_edit(parent.text, text) if rewrite else "mutation",
         variant=variant,
         summary="",
         reason="",

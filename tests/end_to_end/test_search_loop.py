@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from run_killer import CHAMPION, problems
-from tiny import FAST, evo, evo_here, git, new_repository
+from tiny import FAST, SLOW, evo, evo_here, git, new_repository
 
+from evo.records.insights import outcomes, summarise
 from evo.records.trials import load_records
 
 JOBS = ("--jobs", "2", "--cluster", "processes:2")
@@ -33,6 +34,33 @@ def test_a_patch_of_two_changes_is_refused_with_its_parts(root: Path) -> None:
     assert refused["reason"].startswith("not one change: holds 2 changes: (1) line 5: 128 -> 64; (2) line 9 in scale:")
     assert "decision" not in refused
     patch.unlink()
+
+
+def test_a_patch_of_two_changes_may_be_a_rewrite_which_is_counted_by_itself(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "repository")
+    fast = SLOW.replace("void scale", "void quick").replace("launch scale", "launch quick")
+    fast = fast.replace("THREADS * 16", "THREADS").replace("#define THREADS 32", "#define THREADS 128")
+    body = fast[fast.index("{\n") + 2 : fast.rindex("}")]
+    fast = fast.replace(body, FAST[FAST.index("{\n") + 2 : FAST.rindex("}")])
+    (root / "quick.cu").write_text(fast)
+    beside = fast + SLOW[SLOW.index('extern "C"') :]
+    (root / "beside.cu").write_text(beside)
+    words = (*RUN[:4], "--operators", "patch", "--json", "--iterations", "1")
+    begin = evo(*words, "--from", "ladder/00_slow.cu", "--patch", "beside.cu", "--rewrites", "1", cwd=root)
+    assert begin.lines[1]["status"] == "refused"
+    assert begin.lines[1]["reason"] == "clutter: no launch reaches line 11: kernel `scale`; take it out"
+    refused = evo_here("try", "quick.cu", "--task", "scale", "--device", "sim:l4", "--json", cwd=root)
+    assert json.loads(refused.out)["reason"].startswith("not one change: the launch moves from scale to other code")
+    tried = evo_here("try", "quick.cu", "--task", "scale", "--device", "sim:l4", "--json", "--rewrite", cwd=root)
+    assert json.loads(tried.out)["decision"]["verdict"] == "keep"
+    kept = evo(*words, "--patch", "quick.cu", "--rewrites", "1", cwd=root)
+    assert (kept.lines[0]["kind"], kept.lines[0]["decision"]) == ("rewrite", "keep")
+    (entry,) = json.loads((root / "leaderboard.json").read_text())["entries"]
+    assert entry["rewrites"] == 1
+    records = load_records(root, "scale")
+    (insight,) = [each for each in summarise(records) if each.kept]
+    assert (insight.operator, insight.change) == ("patch", "rewrite")
+    assert set(outcomes(records, chip="sim-l4")) == {"patch (rewrite)"}
 
 
 def test_patience_ends_a_control_and_resume_counts_on(root: Path) -> None:

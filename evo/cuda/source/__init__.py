@@ -6,6 +6,7 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 from evo.cuda.source.diff import Change, Classification, classify, describe, split, tree_difference
 from evo.cuda.source.diff_regions import Region
 from evo.cuda.source.query import Source, kernel_signatures, parse, replace, syntax_errors
+from evo.cuda.source.reach import Dead, dead_code, launched, moved_launches, new_dead_code
 from evo.cuda.source.spans import (
     Binary,
     Call,
@@ -27,6 +28,7 @@ __all__ = [
     "Change",
     "Classification",
     "CountedFor",
+    "Dead",
     "Define",
     "Edit",
     "Function",
@@ -40,8 +42,12 @@ __all__ = [
     "Statement",
     "Subscript",
     "classify",
+    "dead_code",
     "describe",
     "kernel_signatures",
+    "launched",
+    "moved_launches",
+    "new_dead_code",
     "parse",
     "replace",
     "split",

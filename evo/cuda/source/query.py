@@ -21,6 +21,10 @@ _BLOCKS = ("compound_statement", "case_statement")
 class Source(Tree):
     """One text and its tree, read-only."""
 
+    def nodes(self) -> Iterator[Node]:
+        """Every node of the tree, each before those below it."""
+        return self._root.walk()
+
     @functools.cached_property
     def _bodies(self) -> dict[Span, tuple[Statement, ...]]:
         return {}

@@ -19,8 +19,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from evo.errors import HarnessFault, UsageError
-from evo.operators.llm.edits import LONGEST_REPLY, one_line
 from evo.operators.llm.endpoint import Completion, Exhausted, Refused, Request
+from evo.operators.llm.replies import LONGEST_REPLY, one_line
 
 RETRIES = 5
 _FIRST_DELAY_S = 1.0

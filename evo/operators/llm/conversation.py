@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from evo.errors import EvoError
 from evo.evaluate.prepare import Failed, Prepared
 from evo.operators.llm.cost import Budget, Price, Usage, guess_tokens
-from evo.operators.llm.edits import Edited, Reply, Unusable, edit, read_reply
+from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request
 from evo.operators.llm.prompts import repair
+from evo.operators.llm.replies import Reply, Unusable, read_reply
 from evo.records.trials.elites import Elite
 from evo.spec.variant import Variant
 
@@ -38,6 +39,7 @@ class Question:
     repairs: int
     seed: int
     price: Price | None = None
+    rewrite: bool = False
     donor: Elite | None = None
     tried: Collection[str] = frozenset()
     codes: Collection[str] = frozenset()
@@ -120,8 +122,9 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
         state.attempts = attempt
         state.usage = state.usage.plus(used(request, completion))
         try:
-            reply = _read(completion)
-            edited = edit(question.parent, reply, question.task, question.donor.text if question.donor else None)
+            reply = _read(completion, rewrite=question.rewrite)
+            donor = question.donor.text if question.donor else None
+            edited = edit(question.parent, reply, question.task, donor, rewrite=question.rewrite)
             _require_new(edited, question)
             state.best = (edited, reply)
             _require_compiling(edited, question, probe)
@@ -154,10 +157,10 @@ def _believed(told: int | None, text: str, most: int) -> int | None:
     return told if told is not None and least <= told <= _SLACK * most else None
 
 
-def _read(completion: Completion) -> Reply:
+def _read(completion: Completion, *, rewrite: bool) -> Reply:
     if completion.finish in _FINAL:
         raise Unusable("the reply was cut off at its longest length; answer shorter, with the edit alone")
-    return read_reply(completion.text)
+    return read_reply(completion.text, rewrite=rewrite)
 
 
 def _require_new(edited: Edited, question: Question) -> None:

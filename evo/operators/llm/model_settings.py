@@ -16,6 +16,7 @@ from evo.operators.llm.transcript import Replay
 MAX_TOKENS = 8192
 REPAIRS = 3
 PARALLEL = 1
+REWRITES = 3  # of a run whose strategy asks for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,11 @@ class LlmSettings:
                 " --llm-tokens and --llm-calls need no price"
             )
             raise UsageError(f"a budget in money, but no price of {model or 'the model'} is known", hint=hint)
+
+    @property
+    def default_rewrites(self) -> int:
+        """How many rewrites a run may try unless it is told."""
+        return REWRITES if STRATEGIES[self.strategy].rewrites != "never" else 0
 
     def open(self, note: Callable[[str], None]) -> Endpoint:
         """The transcript or the server. Raises UsageError without either, SyntaxInvalid for a bad transcript."""

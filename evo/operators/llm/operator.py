@@ -19,15 +19,16 @@ from queue import Empty, SimpleQueue
 from evo.errors import EvoError, HarnessFault
 from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
-from evo.operators import Context, Proposal
+from evo.operators import STALLED_AFTER, Context, Proposal
 from evo.operators.llm.conversation import Answer, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Usage, guess_tokens
-from evo.operators.llm.edits import Edited, Unusable, edit, one_line
+from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import Completion, Endpoint, Request
 from evo.operators.llm.hardware_context import hardware_context, target_share
 from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, present_times, task_context
 from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
+from evo.operators.llm.replies import Unusable, one_line
 from evo.operators.llm.transcript import Replay, Transcript, transcript_file
 from evo.records.trials import Record, elites
 from evo.results import Json
@@ -60,9 +61,9 @@ class Surroundings:
 class _Flight(threading.Thread):
     """One exchange under way. A daemon: a server that never answers does not keep evo from ending."""
 
-    def __init__(self, ask: Callable[[], Answer]) -> None:
+    def __init__(self, question: Question, ask: Callable[[], Answer]) -> None:
         super().__init__(daemon=True, name="evo-llm")
-        self._ask = ask
+        self.question, self._ask = question, ask
         self.answer: Answer | None = None
         self.start()
 
@@ -172,7 +173,7 @@ class Llm:
                     self._end("the language model's budget is spent")
                 return
             ask = functools.partial(exchange, question, self._endpoint, self._probe, self._record)
-            self._flying.append(_Flight(ask))
+            self._flying.append(_Flight(question, ask))
 
     def _probe(self, text: str) -> Prepared | Failed:
         return self._around.bench.prepare(self._around.task, text)
@@ -185,7 +186,8 @@ class Llm:
     def _question(self, parent: Variant, context: Context) -> Question | None:
         """The next question, with an allowance that is enough for it; None where the budget has none left."""
         number = self._asked + 1
-        guidance, strategy = self._guidance(parent, number)
+        rewrite = self._wants_rewrite(context)
+        guidance, strategy = self._guidance(parent, number, rewrite)
         messages = prompt(guidance)
         text = "\n".join(message.content for message in messages)
         calls = self._settings.repairs + 1
@@ -208,12 +210,27 @@ class Llm:
             repairs=self._settings.repairs,
             seed=random.Random(f"{self._around.seed}/{number}").randrange(2**31 - 100),
             price=price,
+            rewrite=rewrite,
             donor=guidance.donor,
             tried=frozenset(context.tried),
             codes=frozenset(context.codes),
         )
 
-    def _guidance(self, parent: Variant, number: int) -> tuple[Guidance, str]:
+    def _wants_rewrite(self, context: Context) -> bool:
+        """Whether the next question may be answered by a rewrite: if the run has one left, and this is the time.
+
+        `rewrite` begins with one; it and the other strategies that may ask for one go on with single changes until
+        nothing was kept for a while.
+        """
+        under_way = sum(flight.question.rewrite for flight in self._flying)
+        if context.rewrites_left <= under_way or self._strategy.rewrites == "never":
+            return False
+        own = [r for r in self._around.history() if r.run == self._around.run and r.proposed]
+        if self._strategy.rewrites == "first" and not under_way and all(r.kind != "rewrite" for r in own):
+            return True
+        return not under_way and len(own) >= STALLED_AFTER and not any(r.kept for r in own[-STALLED_AFTER:])
+
+    def _guidance(self, parent: Variant, number: int, rewrite: bool) -> tuple[Guidance, str]:
         """What this question shows, by strategy, and the strategy's name as it was carried out."""
         around, strategy = self._around, self._strategy
         task, bench = around.task, around.bench
@@ -222,10 +239,9 @@ class Llm:
         own = kept_record(records, parent.id, places)
         found = strategy.select(records, task, places, parent.id)
         rng = random.Random(f"{around.seed}/{number}/donor")
-        donor = elites.draw(found, rng) if rng.random() < 0.5 else None
-        guidance = Guidance(
-            task=task_context(task, bench.chip, bench.arch, bench.environment(task).toolkit, parent), donor=donor
-        )
+        donor = elites.draw(found, rng) if rng.random() < 0.5 and not rewrite else None
+        about = task_context(task, bench.chip, bench.arch, bench.environment(task).toolkit, parent)
+        guidance = Guidance(task=about, donor=donor, rewrite=rewrite)
         if strategy.insights:
             shown = insights(records, task.name, places)
             guidance = replace(guidance, times=present_times(own), insights=shown)
@@ -295,7 +311,7 @@ class Llm:
         if question.parent.text != parent.text:
             try:
                 donor = question.donor.text if question.donor is not None else None
-                edited = edit(parent, answer.reply, self._around.task.name, donor)
+                edited = edit(parent, answer.reply, self._around.task.name, donor, rewrite=question.rewrite)
             except Unusable as stale:
                 words = f"exchange {question.exchange}: the champion has changed since: {one_line(stale.problem)}"
                 self._around.note(words)
@@ -326,7 +342,7 @@ class Llm:
         lines = f"+{change.lines_added} -{change.lines_removed} lines, {verdict.why}"
         return Proposal(
             operator=NAME,
-            kind="transplant" if edited.crossed else "mutation",
+            kind=edited.kind,
             variant=edited.variant,
             summary=one_line(words.get("SUMMARY", ""), 100) or lines,
             reason=words.get("REASON", "") or f"proposed by {self.model}, which gave no reason",

@@ -10,8 +10,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from evo.operators.llm.edits import one_line
 from evo.operators.llm.endpoint import data
+from evo.operators.llm.replies import one_line
 from evo.records.insights import summarise, unsuccessful
 from evo.records.trials import Record, effect
 from evo.records.trials.elites import Elite

@@ -2,13 +2,14 @@
 
 EvoEngineer's two choices, kept apart: this file decides what guides the model, `elites` decides who takes part.
 
-| name | I1 task | I2 past solutions | I3 insights | hardware | population |
-|---|---|---|---|---|---|
-| free | yes | | | | single best |
-| insight | yes | | yes | | single best |
-| full | yes | yes | yes | | elites, with crossover |
-| inversion | yes | | yes | yes | single best |
-| hybrid | as insight; as inversion while stalled below 60 % of the target | | | | single best |
+| name | I1 task | I2 past solutions | I3 insights | hardware | rewrites | population |
+|---|---|---|---|---|---|---|
+| free | yes | | | | | single best |
+| insight | yes | | yes | | | single best |
+| full | yes | yes | yes | | while stalled | elites, with crossover |
+| inversion | yes | | yes | yes | while stalled | single best |
+| hybrid | as insight; as inversion while stalled below 60 % of the target | | | | | single best |
+| rewrite | yes | | yes | yes | first, then while stalled | single best |
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evo.operators import INVERT_BELOW, STALLED_AFTER
-from evo.operators.llm.edits import MOST_LINES
 from evo.operators.llm.endpoint import Message, data, joined
+from evo.operators.llm.replies import MOST_LINES, REWRITE_LINES
 from evo.records.trials import Record, elites
 from evo.records.trials.elites import Elite
 from evo.spec.task import Task
@@ -28,12 +29,16 @@ Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """One configuration. inverts: `never`, `always`, or `stalled` (hybrid)."""
+    """One configuration.
+
+    inverts: `never`, `always`, or `stalled` (hybrid). rewrites: `never`, `first` or `stalled`.
+    """
 
     name: str
     solutions: bool = False
     insights: bool = False
     inverts: str = "never"
+    rewrites: str = "never"
     select: Select = elites.single_best
 
     def inverted(self, stalled: int, share: float | None) -> bool:
@@ -48,9 +53,10 @@ STRATEGIES = {
     for one in (
         Strategy(name="free"),
         Strategy(name="insight", insights=True),
-        Strategy(name="full", solutions=True, insights=True, select=elites.elites),
-        Strategy(name="inversion", insights=True, inverts="always"),
+        Strategy(name="full", solutions=True, insights=True, rewrites="stalled", select=elites.elites),
+        Strategy(name="inversion", insights=True, inverts="always", rewrites="stalled"),
         Strategy(name="hybrid", insights=True, inverts="stalled"),
+        Strategy(name="rewrite", insights=True, inverts="always", rewrites="first"),
     )
 }
 
@@ -88,6 +94,14 @@ launch plan) that makes the donor good and that the kernel lacks. Copy the donor
 fit. SEARCH lines are still lines of the kernel, not of the donor."""
 
 
+_REWRITE = f"""\
+This time one small change is not enough: rewrite the kernel, or as much of the file as the better algorithm needs
+(other tiles, tensor cores, staging through shared memory, another split of the work, several launches). Answer with
+the whole new file in one fence, `// evo:` lines included, after the four lines SUMMARY, REASON, EXPECTED and RISK; or
+with SEARCH/REPLACE blocks, as many as it takes. Take out what no launch reaches any more. At most {REWRITE_LINES:,}
+new lines."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guidance:
     """The pieces of one prompt, each a list of paragraphs; empty where a configuration leaves it out."""
@@ -98,12 +112,15 @@ class Guidance:
     insights: Sequence[str] = ()
     hardware: Sequence[str] = ()
     donor: Elite | None = None
+    rewrite: bool = False
 
 
 def prompt(guidance: Guidance) -> tuple[Message, ...]:
     """The system's rules and one question."""
     donor = guidance.donor
-    asked = [_MUTATE] if donor is None else [_CROSS, data(f"donor {donor.variant}", donor.text)]
+    asked = [_REWRITE if guidance.rewrite else _MUTATE]
+    if donor is not None:
+        asked = [_CROSS, data(f"donor {donor.variant}", donor.text)]
     parts = [
         *guidance.task,
         guidance.times,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.records.trials.commit_message import effect, kept_message
-from evo.records.trials.record import Kind, Record, run_id, trial_id
+from evo.records.trials.record import Kind, Record, arm_of, run_id, trial_id
 from evo.records.trials.store import (
     RunFile,
     find,
@@ -24,6 +24,7 @@ __all__ = [
     "Record",
     "RunFile",
     "apply_diff",
+    "arm_of",
     "effect",
     "find",
     "find_among",

@@ -21,11 +21,16 @@ from evo.results import CaseBench, Decision, Environment, Evaluation, Gain, Json
 from evo.results.codec import ALWAYS, Seconds, Serializable, parse, unknown_field
 
 VERSION: Final = 1
-Kind = Literal["mutation", "transplant", "rung", "start", "review"]
+Kind = Literal["mutation", "transplant", "rung", "rewrite", "start", "review"]
 
 _RUN = re.compile(r"^\d{8}T\d{6}-[0-9a-z]{4,16}$")
 _TASK = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 _HINT = "restore the file from git (`git log -- FILE`), or remove the line if you know that its trial is not needed"
+
+
+def arm_of(operator: str, kind: str) -> str:
+    """What a gain is counted for: an operator, or the rewrites of one, which say nothing of its single changes."""
+    return operator if kind != "rewrite" else f"{operator} (rewrite)"
 
 
 def trial_id(run: str, number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -10,8 +11,9 @@ from tiny import SLOW
 
 from evo.errors import EvoError
 from evo.operators.llm.cost import Account, Budget, Price, Usage, guess_tokens, price_of, read_price
-from evo.operators.llm.edits import LONGEST_REPLY, Unusable, apply_edits, edit, one_line, read_reply
+from evo.operators.llm.edits import apply_edits, edit
 from evo.operators.llm.endpoint import data
+from evo.operators.llm.replies import LONGEST_REPLY, Unusable, one_line, read_reply
 from evo.spec.variant import parse_variant
 
 PARENT = parse_variant(SLOW)
@@ -73,7 +75,6 @@ def test_what_the_model_says_of_its_edit_is_kept_as_plain_lines() -> None:
         (block(LOOP, ADD)[:-20], "cut off"),
         ("<<<<<<< SEARCH\nx\n<<<<<<< SEARCH\n", "inside another"),
         (block("", ADD), "SEARCH part is empty"),
-        (block(LOOP.replace("= 2.0f", "=  2.0f"), ADD), "blank space"),
         (block("first", ADD), "3 times"),
         (block("}", "} "), "comments and blank space"),
         (block("not there", ADD), "does not stand"),
@@ -129,9 +130,117 @@ def test_one_change_may_need_several_blocks() -> None:
 def test_a_transplant_brings_in_only_what_stands_in_its_donor() -> None:
     donor = SLOW.replace(LOOP, ADD)
     other = block(LOOP, LOOP.replace("2.0f * x[i]", "x[i] * 2.0f"))
-    assert edit(PARENT, read_reply(block(LOOP, ADD)), "scale", donor).crossed
-    assert not edit(PARENT, read_reply(block(LOOP, ADD)), "scale").crossed
-    assert not edit(PARENT, read_reply(other), "scale", donor).crossed
+    assert edit(PARENT, read_reply(block(LOOP, ADD)), "scale", donor).kind == "transplant"
+    assert edit(PARENT, read_reply(block(LOOP, ADD)), "scale").kind == "mutation"
+    assert edit(PARENT, read_reply(other), "scale", donor).kind == "mutation"
+
+
+DIFF = f"""\
+--- a/kernel.cu
++++ b/kernel.cu
+@@ -8,3 +8,3 @@
+     const int first = (blockIdx.x * THREADS + threadIdx.x) * 16;
+-{LOOP}
++{ADD}
+ }}
+"""
+PAIR = {"search": LOOP, "replace": ADD}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DIFF,
+        f"SUMMARY: add\n```diff\n{DIFF}```\nDone.",
+        "```diff\n" + DIFF.split("\n", 2)[2].replace("@@ -8,3 +8,3 @@", "@@ -99,1 +7,9 @@") + "```",
+        "```diff\n" + DIFF.split("\n", 2)[2].replace("@@ -8,3 +8,3 @@", "@@ @@") + "```",
+        json.dumps({"edits": [PAIR]}),
+        "Here:\n```json\n" + json.dumps({"summary": "add", "edits": [PAIR]}, indent=2) + "\n```",
+        json.dumps([{"old_string": LOOP, "new_string": ADD}]),
+        json.dumps({"old": LOOP, "new": ADD}),
+        f"```cuda\n{SLOW.replace(LOOP, ADD)}```",
+        f"SUMMARY: add\n~~~cpp\n{SLOW.replace(LOOP, ADD)}~~~\nIt should help.",
+        SLOW.replace(LOOP, ADD),
+        "\n".join("  " + line for line in block(LOOP, ADD).splitlines()),
+    ],
+    ids=[
+        "diff",
+        "fenced diff",
+        "wrong numbers",
+        "no numbers",
+        "json",
+        "fenced json",
+        "list",
+        "old",
+        "file",
+        "tildes",
+        "bare file",
+        "indented",
+    ],
+)
+def test_every_form_of_an_edit_is_the_same_edit(text: str) -> None:
+    assert edited(text) == SLOW.replace(LOOP, ADD)
+
+
+@pytest.mark.parametrize(
+    "quoted", [LOOP.strip(), LOOP.replace("    ", "\t"), LOOP + "  ", LOOP.replace("= 2.0f", "=  2.0f")]
+)
+def test_blanks_may_differ_and_the_kernel_keeps_its_own(quoted: str) -> None:
+    indent = quoted[: len(quoted) - len(quoted.lstrip())]
+    assert edited(block(quoted, indent + ADD.strip())) == SLOW.replace(LOOP, ADD)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (block(f"extern line\n{LOOP}", ADD), "`extern line` does not stand in the kernel"),
+        (block(LOOP.replace("2.0f", "3.0f"), ADD), "the closest line is 9: `for (int i = first;"),
+        (block(f"{LOOP}\n}}\nnot there", ADD), "line 3 of a SEARCH part, `not there`, does not stand"),
+        (DIFF.replace(" }", " ]"), "line 3 of a SEARCH part, `]`, does not stand in the kernel behind line 9, where"),
+        (json.dumps({"edits": [{"search": "gone", "replace": "x"}]}), "`gone` does not stand"),
+        ("```cuda\n" + SLOW, "not closed"),
+        ("```cuda\n__global__ void f() {}\n```", "no `// evo:` lines"),
+        ("```cuda\nint x = 1;\n```", "no SEARCH/REPLACE block in the reply, no diff and no file"),
+        (DIFF.replace("-    for", "*    for"), "begins with none of"),
+        ('{"edits": []}', "no SEARCH/REPLACE block"),
+    ],
+)
+def test_a_complaint_names_the_first_line_that_does_not_match(text: str, words: str) -> None:
+    assert words in problem(text)
+
+
+# --- rewrites
+
+OTHER = SLOW.replace("void scale", "void other").replace("launch scale", "launch other").replace(LOOP, ADD)
+APPENDED = SLOW.replace("launch scale", "launch other") + OTHER[OTHER.index('extern "C"') :]
+
+
+def test_a_rewrite_is_accepted_where_it_was_asked_for_and_called_one() -> None:
+    text = OTHER.replace("#define THREADS 32", "#define THREADS 64")
+    fenced = f"SUMMARY: another way\n```cuda\n{text}```"
+    with pytest.raises(Unusable, match="more than one change: the launch moves from scale to other code, other"):
+        edit(PARENT, read_reply(fenced), "scale")
+    assert edit(PARENT, read_reply(fenced, rewrite=True), "scale", rewrite=True).kind == "rewrite"
+    small = read_reply(block(LOOP, ADD), rewrite=True)
+    assert edit(PARENT, small, "scale", rewrite=True).kind == "mutation"  # it is what it is
+
+
+@pytest.mark.parametrize("rewrite", [False, True])
+def test_a_kernel_left_behind_is_refused_as_what_it_is(rewrite: bool) -> None:
+    with pytest.raises(Unusable) as caught:
+        edit(PARENT, read_reply(APPENDED), "scale", rewrite=rewrite)
+    assert ("no launch reaches" in caught.value.problem) == rewrite
+    assert ("the launch moves" in caught.value.problem) != rewrite
+    helper = block(LOOP, ADD) + block('extern "C"', '__device__ int idle() { return 1; }\nextern "C"')
+    with pytest.raises(Unusable):
+        edit(PARENT, read_reply(helper), "scale", rewrite=rewrite)
+
+
+def test_a_rewrite_may_be_long_and_a_change_may_not() -> None:
+    long = "\n".join(f"    y[0] = {n}.0f;" for n in range(200))
+    with pytest.raises(Unusable, match="more than 120 lines"):
+        edit(PARENT, read_reply(f"```cuda\n{SLOW.replace(LOOP, long)}```"), "scale")
+    assert read_reply(block(LOOP, long), rewrite=True).blocks
 
 
 def test_data_cannot_close_its_own_marks() -> None:

@@ -187,7 +187,7 @@ def _unknown(entry: dict[str, dict[str, object]]) -> str | None:
 # --- building -------------------------------------------------------------------------------------------------------
 
 
-def _entry(record: Record, commits: Mapping[str, str]) -> Entry:
+def _entry(record: Record, commits: Mapping[str, str], rewrites: int) -> Entry:
     name = " ".join(record.summary.split())
     cases = {row.name: _case(row) for row in record.bench}
     given = {"name": name, "timing": record.timing, "cases": cases, "commit": commits.get(record.trial)}

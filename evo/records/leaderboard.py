@@ -191,8 +191,7 @@ def _entry(record: Record, commits: Mapping[str, str], rewrites: int) -> Entry:
     name = " ".join(record.summary.split())
     cases = {row.name: _case(row) for row in record.bench}
     given = {"name": name, "timing": record.timing, "cases": cases, "commit": commits.get(record.trial)}
-    given["rewrites"] = rewrites or None
-    return copied(Entry, record.environment, record, **given)
+    return copied(Entry, record.environment, record, **given, rewrites=rewrites or None)
 
 
 def _case(row: CaseBench) -> BoardCase:

@@ -16,7 +16,7 @@ from pathlib import Path
 from evo.operators import Proposal
 from evo.records import leaderboard
 from evo.records.ledger import Kept, Ledger
-from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, run_id
+from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, next_run, rebuild_text
 from evo.results import CaseBench, Environment, Evaluation
 from evo.results.codec import as_written, copied
 from evo.search.resume import codes_of
@@ -64,7 +64,7 @@ class Notebook:
     def __init__(self, root: Path, task: Task, ledger: Ledger) -> None:
         self.root, self.task = root, task
         self._ledger = ledger
-        self.run = run_id(datetime.now(UTC), secrets.token_hex(2))
+        self.run = next_run(root, task.name, datetime.now(UTC), secrets.token_hex(2))
         self.seed = secrets.randbelow(2**31)  # hidden from variants: nothing in the repository predicts the inputs
         self._file = RunFile(root, task.name, self.run)
         self.recovered: list[str] = []
@@ -98,6 +98,7 @@ class Notebook:
                 champion=trial.path,
                 text=trial.variant.text,
                 lines=self._file.line(record),
+                run_size=self._file.size,
                 message=kept_message(record),
                 date=record.date,
             )

@@ -156,6 +156,7 @@ def keep(ledger: Ledger, runs: RunFile, trial: Record, text: str) -> str:
             champion=CHAMPION,
             text=text,
             lines=runs.line(trial),
+            run_size=runs.size,
             message=kept_message(trial),
             date=trial.date,
         )

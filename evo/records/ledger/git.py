@@ -7,6 +7,7 @@ address, else evo. Not: which files are evo's, or when to commit.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -33,6 +34,7 @@ _SETTINGS = (
     ("i18n.commitEncoding", "UTF-8"),
     ("i18n.logOutputEncoding", "UTF-8"),
 )
+_ATTRIBUTES = "take filter, working-tree-encoding and ident off kernels/ and population/ (see `git check-attr -a FILE`)"
 _LOCK_WAIT_S = 30.0
 _CHILD_WAIT_S = 2.0
 _POLL_S = 0.05
@@ -174,6 +176,21 @@ class Git:
             self.run("update-ref", "-m", "evo: new branch", ref, head, "0" * len(head))
         self.run("symbolic-ref", "-m", "evo: switch", "HEAD", ref)
 
+    def descends(self, commit: str) -> bool:
+        """Whether a commit is HEAD or an ancestor of it."""
+        if self.head() == commit:
+            return True
+        with suppress(GitFailed):
+            self.run("merge-base", "--is-ancestor", commit, "HEAD")
+            return True
+        return False
+
+    def is_as_committed(self, path: str) -> bool:
+        """Whether a file of the working tree is what HEAD has; also if neither has it."""
+        if self.read("HEAD", path) is None:
+            return not (self.top / path).exists()
+        return not self.status(f":(top,literal){path}")
+
     def interrupted_operation(self) -> str | None:
         """`merge`, `rebase` ... where the user is in the middle of one."""
         marks = {
@@ -225,8 +242,20 @@ class Git:
 
     def _index_row(self, path: str, data: bytes) -> bytes:
         # With --path, filters and line-ending settings apply as in `git add`, so `git status` agrees afterwards.
-        blob = self.line("hash-object", "-w", "--stdin", "--path", path, data=data)
+        blob = self.store(path, data)
         return f"100644 {blob} 0\t{path}\0".encode("utf-8", "surrogateescape")
+
+    def store(self, path: str, data: bytes) -> str:
+        """The name of a blob of these bytes. Raises LedgerUnclean if git would commit more than other line ends."""
+        try:
+            blob = self.line("hash-object", "-w", "--stdin", "--path", path, data=data)
+        except GitFailed as failure:
+            if " encod" in failure.stderr or "filter" in failure.stderr:
+                raise LedgerUnclean(failure.fault().message, hint=_ATTRIBUTES) from failure
+            raise
+        if blob not in (_blob_name(data, len(blob)), _blob_name(data.replace(b"\r\n", b"\n"), len(blob))):
+            raise LedgerUnclean(f"{path}: git would commit another text than the one verified", hint=_ATTRIBUTES)
+        return blob
 
     def _tree(self, head: str | None, rows: bytes) -> str:
         with self._private_index() as index:
@@ -371,3 +400,8 @@ class Git:
         parts = out.rstrip("\0").split("\0") if out else []
         parts += [""] * (-len(parts) % fields)
         return [parts[at : at + fields] for at in range(0, len(parts), fields)]
+
+
+def _blob_name(data: bytes, digits: int) -> str:
+    digest = hashlib.sha1 if digits == 40 else hashlib.sha256  # as the repository's object format has it
+    return digest(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()

@@ -34,7 +34,7 @@ class Step:
 
     kind: `place` (a variant stands in the champion's file while it is tried), `keep`, `finish` (records are committed).
     before: the champion's file as it was, None where there was none. after: the kept text. run_size: bytes in the run's
-    file before `lines` were added.
+    file before `lines` were added. head: the commit that it began at, empty on a branch without commits.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Step:
     message: str = ""
     leaderboard_message: str = ""
     date: str = ""
+    head: str = ""
 
 
 def pack(data: bytes) -> str:

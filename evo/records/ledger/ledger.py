@@ -18,6 +18,7 @@ from evo.records.ledger.git import Git, GitFailed
 from evo.records.ledger.history import TRIAL_TRAILER, History
 from evo.records.ledger.journal import Journal, RunNote, Step, pack, unpack
 from evo.records.ledger.lock import Lock
+from evo.records.trials.store import records_taken_away
 
 RUN_TRAILER = "Evo-Run"
 
@@ -27,9 +28,9 @@ Render = Callable[[Mapping[str, str]], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """A variant to keep. lines: its record, to be added to the run's file. message: what, why, effect, chip.
+    """A variant to keep. lines: its record, to be added to the run's file of `run_size` bytes.
 
-    date: ISO 8601, becomes the date of both commits.
+    message: what, why, effect, chip. date: ISO 8601, becomes the date of both commits.
     """
 
     task: str
@@ -38,6 +39,7 @@ class Kept:
     champion: Path
     text: str
     lines: str
+    run_size: int
     message: str
     date: str
 
@@ -51,6 +53,7 @@ class Ledger:
         self._git, self._lock, self._render = git, lock, render
         self._journal = Journal(git.folder)
         self._note: RunNote | None = None
+        self._committable: set[str] = set()
 
     @classmethod
     def open(cls, root: Path, render: Render) -> Self:
@@ -125,6 +128,9 @@ class Ledger:
         """Let a variant stand in the champion's file while it is tried; `keep` or `revert` ends it."""
         path = self._own(champion, "kernels")
         step = self._open_step("place", path)
+        if path not in self._committable:
+            self._git.store(path, text.encode("utf-8"))
+            self._committable.add(path)
         self._journal.write_step(replace(step, after=pack(text.encode("utf-8"))))
         write_atomic(self._file(path), text.encode("utf-8"))
 
@@ -132,6 +138,7 @@ class Ledger:
         """Put the champion's file back byte for byte, if a variant stands in it."""
         step = self._journal.read_step()
         if step is not None and step.kind == "place":
+            self._require_head(step)
             self._put_back(step)
             self._journal.end_step()
 
@@ -143,12 +150,13 @@ class Ledger:
         note = self._running()
         path = self._own(kept.champion, "kernels")
         self._require_branch(note.branch)
-        run_file = self._file(note.run_file)
+        self._git.store(path, kept.text.encode("utf-8"))
+        self._git.store(note.run_file, kept.lines.encode("utf-8"))
         step = replace(
             self._open_step("keep", path),
             after=pack(kept.text.encode("utf-8")),
             run_file=note.run_file,
-            run_size=run_file.stat().st_size if run_file.exists() else 0,
+            run_size=kept.run_size,
             lines=pack(kept.lines.encode("utf-8")),
             trial=kept.trial,
             message=f"{_message(kept.message)}\n\n{TRIAL_TRAILER}: {kept.trial}\n",
@@ -177,39 +185,52 @@ class Ledger:
     # --- how steps are carried out; each part may be repeated -------------------------------------------------------
 
     def _carry_out(self, step: Step, *, again: bool = False) -> str:
-        champion, run_file = self._file(step.champion), self._file(step.run_file)
+        run_file, after = self._file(step.run_file), unpack(step.after)
         self._require_known(step)
-        after = unpack(step.after)
-        if _read(champion) != after:
-            write_atomic(champion, after)
-        self._add_lines(step, run_file)
+        self._missing_lines(step, run_file)  # before anything is written
+        if not self._stands(step):
+            write_atomic(self._file(step.champion), after)
+        if missing := self._missing_lines(step, run_file):
+            append(run_file, missing)
         known = self.history.commit_of(step.trial) if again else None
-        files = {step.champion: after, step.run_file: run_file.read_bytes()}
+        files = {step.champion: after, step.run_file: _read(run_file) or b""}
+        if files[step.run_file][step.run_size :] != unpack(step.lines):
+            raise records_taken_away(run_file)
         made = self._git.commit(files, step.message, branch=step.branch, date=step.date)
         commit = known or made or self.history.commit_of(step.trial)
         if commit is None:
             hint = "run `git log` and `git status`"
-            raise HarnessFault(f"trial {step.trial}: HEAD holds its files, but no commit names it", hint=hint)
-        self._commit_leaderboard(step, commit)
+            raise HarnessFault(f"trial {step.trial}: no commit names it, but HEAD has its files", hint=hint)
+        self._require_there(step, files, commit)  # the leaderboard is made from them
+        board = self._commit_leaderboard(step, commit)
         self._journal.end_step()
+        self._require_there(step, files | board, commit)
         return commit
 
-    def _add_lines(self, step: Step, run_file: Path) -> None:
-        lines = unpack(step.lines)
-        added = (_read(run_file) or b"")[step.run_size :]
-        if not lines.startswith(added):
+    def _require_there(self, step: Step, files: Mapping[str, bytes], commit: str) -> None:
+        if gone := [path for path, data in files.items() if _read(self._file(path)) != data]:
+            problem = f"trial {step.trial} is kept (commit {commit[:12]}), but the working tree has lost {gone[0]}"
+            raise LedgerUnclean(problem, hint=f"`git restore {' '.join(gone)}`; then start again")
+
+    def _missing_lines(self, step: Step, run_file: Path) -> bytes:
+        """What the run's file still lacks of the record."""
+        data, lines = _read(run_file) or b"", unpack(step.lines)
+        if len(data) < step.run_size:
+            raise records_taken_away(run_file)
+        if not lines.startswith(added := data[step.run_size :]):
             hint = f"restore it with git, or cut it back to its first {step.run_size} bytes"
             raise LedgerUnclean(f"{run_file}: changed since evo was killed", hint=hint)
-        if added != lines:
-            append(run_file, lines[len(added) :])
+        return lines[len(added) :]
 
-    def _commit_leaderboard(self, step: Step, commit: str) -> None:
+    def _commit_leaderboard(self, step: Step, commit: str) -> dict[str, bytes]:
         file = self.root / "leaderboard.json"
         data = self._render(self.history.commits()).encode("utf-8")
         if _read(file) != data:
             write_atomic(file, data)
         message = f"{step.leaderboard_message}\n\nNames commit {commit}.\n"
-        self._git.commit({self._git.path(file): data}, message, branch=step.branch, date=step.date)
+        files = {self._git.path(file): data}
+        self._git.commit(files, message, branch=step.branch, date=step.date)
+        return files
 
     def _commit_records(self, note: RunNote, date: str) -> str | None:
         files = {path: data for path in (note.run_file, _transcript(note)) if (data := _read(self._file(path)))}
@@ -219,6 +240,8 @@ class Ledger:
         return self._git.commit(files, message, branch=note.branch, date=date)
 
     def _put_back(self, step: Step) -> None:
+        if not self._stands(step) and self._git.is_as_committed(step.champion):
+            return  # put back by git: `git restore`, `git reset --hard`
         self._require_known(step)
         file = self._file(step.champion)
         if step.before is None:
@@ -228,11 +251,20 @@ class Ledger:
 
     def _require_known(self, step: Step) -> None:
         file = self._file(step.champion)
-        now = _read(file)
         known = {None if step.before is None else unpack(step.before), unpack(step.after)}
-        if now not in known:
+        if _read(file) not in known:
             hint = f"move your version away, `git restore {step.champion}`, and start again"
             raise LedgerUnclean(f"{file}: changed by someone else while evo was at work on it", hint=hint)
+
+    def _stands(self, step: Step) -> bool:
+        """Whether the step's variant stands in the champion's file."""
+        return _read(self._file(step.champion)) == unpack(step.after)
+
+    def _require_head(self, step: Step) -> None:
+        """Raises LedgerUnclean if the branch no longer holds the commit that the step began at."""
+        if step.head and not self._git.descends(step.head):
+            hint = "start again: evo goes on from what is committed now"
+            raise LedgerUnclean(f"the branch has left commit {step.head[:12]} in the middle of a trial", hint=hint)
 
     def _end_run(self, note: RunNote, date: str) -> list[str]:
         said = []
@@ -285,11 +317,12 @@ class Ledger:
             before = pack(data) if data is not None else None
         elif pending.kind == "place" and pending.champion == champion:
             before = pending.before
+            self._require_head(pending)
             self._put_back(pending)
         else:
             hint = "start evo again: it finishes the step first"
             raise LedgerUnclean(f"an earlier {pending.kind} of {pending.champion} is unfinished", hint=hint)
-        return Step(kind=kind, branch=self._branch(), champion=champion, before=before)
+        return Step(kind=kind, branch=self._branch(), champion=champion, before=before, head=self._git.head() or "")
 
     def _running(self) -> RunNote:
         if self._note is None:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal, NoReturn
 
 from evo.errors import RecordCorrupt
@@ -23,6 +23,7 @@ from evo.results.codec import ALWAYS, Seconds, Serializable, parse, unknown_fiel
 VERSION: Final = 1
 Kind = Literal["mutation", "transplant", "rung", "rewrite", "start", "review"]
 
+_MOMENT = "%Y%m%dT%H%M%S"
 _RUN = re.compile(r"^\d{8}T\d{6}-[0-9a-z]{4,16}$")
 _TASK = re.compile(r"^[A-Za-z0-9_][A-Za-z0-9_-]*$")
 _HINT = "restore the file from git (`git log -- FILE`), or remove the line if you know that its trial is not needed"
@@ -40,10 +41,17 @@ def trial_id(run: str, number: int) -> str:
 
 def run_id(moment: datetime, token: str) -> str:
     """`20260101T093000-ab12` from a UTC time and a few letters or digits that keep two runs of one second apart."""
-    run = f"{moment:%Y%m%dT%H%M%S}-{token}"
+    run = f"{moment:{_MOMENT}}-{token}"
     if not _RUN.match(run):
         raise ValueError(f"{token!r} is not 4 to 16 digits and lower case letters")
     return run
+
+
+def moment_of(run: str) -> datetime:
+    """The UTC time in a run's id. Raises ValueError for what is no id."""
+    if not _RUN.match(run):
+        raise ValueError(f"{run!r} is no run id")
+    return datetime.strptime(run[:15], _MOMENT).replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

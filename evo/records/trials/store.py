@@ -6,11 +6,13 @@ The files are the truth; git, the leaderboard and the insights are made from the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from evo.errors import RecordCorrupt, UsageError
+from evo.errors import LedgerUnclean, RecordCorrupt, UsageError
 from evo.files import append, split_tail
-from evo.records.trials.record import Record, trial_id
+from evo.records.trials.record import Record, moment_of, run_id, trial_id
 from evo.records.trials.unified_diff import DiffMismatch, apply_diff, parent_hash, text_hash
 from evo.spec.variant import variant_id
 
@@ -22,13 +24,29 @@ def run_file(root: Path, task: str, run: str) -> Path:
     return root / "population" / task / "runs" / f"{run}.jsonl"
 
 
+def next_run(root: Path, task: str, now: datetime, token: str) -> str:
+    """The id of a new run: of the time now, or of a second after the latest run, which a clock may be behind.
+
+    Runs are read in the order of their ids, so the latest champion must have the last one.
+    """
+    latest = now
+    for path in (root / "population" / task / "runs").glob("*.jsonl"):
+        with suppress(ValueError):
+            latest = max(latest, moment_of(path.stem) + timedelta(seconds=1))
+    return run_id(latest, token)
+
+
 class RunFile:
-    """The records of the run in progress: numbers contiguous from 1, each flushed to disk as it is added."""
+    """The records of the run in progress: numbers contiguous from 1, each flushed to disk as it is added.
+
+    size: bytes of the file with all of them.
+    """
 
     def __init__(self, root: Path, task: str, run: str) -> None:
         self.path = run_file(root, task, run)
         self.task, self.run = task, run
         self.count = len(read_run(self.path)) if self.path.exists() else 0
+        self.size = self._bytes()
 
     @property
     def next_number(self) -> int:
@@ -47,11 +65,25 @@ class RunFile:
     def added(self) -> None:
         """The line of the next record is on disk."""
         self.count += 1
+        self.size = self._bytes()
 
     def append(self, record: Record) -> None:
-        """Add the next record. Raises HarnessFault, with the file as it was, where it cannot be written."""
+        """Add the next record. Raises HarnessFault, with the file as it was, where it cannot be written.
+
+        Raises LedgerUnclean if records of this run were taken away: the next one would stand behind a gap.
+        """
+        if self._bytes() < self.size:
+            raise records_taken_away(self.path)
         append(self.path, self.line(record).encode("utf-8"))
         self.added()
+
+    def _bytes(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+
+def records_taken_away(path: Path) -> LedgerUnclean:
+    hint = "`git stash pop` if they were stashed, or restore the file; then start again"
+    return LedgerUnclean(f"{path}: its last records were taken away in the middle of the run", hint=hint)
 
 
 def read_run(path: Path, *, settled: bool = False) -> list[Record]:

@@ -79,7 +79,7 @@ def baseline(
 ) -> CaseBaseline:
     """Measure the rivals of one case. Raises TaskInvalid where reference.py names none, EvoError for the harness."""
     task = reference.task
-    if not hasattr(reference.module, "rivals"):
+    if not reference.has("rivals"):
         raise TaskInvalid(
             f"{task.folder / 'reference.py'}: no rivals()",
             hint="add `def rivals()` returning {name: call(tensors, case)}, e.g. library calls of torch",

@@ -95,6 +95,8 @@ class Workbench:
     def close(self) -> None:
         for device in (self.remote, self.checker, *self._checkers):
             device.close()
+        for reference in self._references.values():
+            reference.close()
 
     @property
     def modelled(self) -> bool:
@@ -238,7 +240,7 @@ class Workbench:
             return self._baselines[key]
         found = self._baselines[key] = {}
         reference = self.reference(task)
-        if self.target is None or not hasattr(reference.module, "rivals"):
+        if self.target is None or not reference.has("rivals"):
             return found
         try:
             for case in task.bench:

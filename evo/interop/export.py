@@ -18,7 +18,7 @@ from evo.evaluate.prepare import Failed, Prepared, prepare
 from evo.interop.export_templates import MODEL_NEW, MODULE, PYPROJECT, README
 from evo.spec.chips import Chip, chip
 from evo.spec.expr import Expression
-from evo.spec.reference import load_module
+from evo.spec.reference import load_module, load_reference
 from evo.spec.task import Task
 from evo.spec.variant import Variant, read_variant
 
@@ -123,6 +123,7 @@ def _package(task: Task, champions: Sequence[Champion], into: Path) -> list[Path
 
 def _model_new(task: Task) -> str:
     """`class ModelNew` for a task that was a KernelBench problem: the same parameters, and forward as one operator."""
+    load_reference(task).close()  # one that ends its process when it is imported is told here
     found = load_module(task.folder / "reference.py")
     source = getattr(found, "_module", None)
     if not (task.folder / "problem.py").is_file() or source is None:

@@ -1,7 +1,7 @@
 """Messages over a socket between a driver and its child process. Either end may be gone, slow or out of its mind.
 
 A message is a header (magic number, count and sizes of its parts) and the parts: a body, then buffers. Two encodings:
-pickled, where arrays travel outside the pickle and are copied once on each side, and plain, JSON with `bytes` allowed,
+pickled, where arrays travel outside the pickle and are copied once on each side, and plain, JSON with bytes allowed,
 for children that run code of others: reading a plain message never runs what the sender chose.
 """
 
@@ -97,7 +97,7 @@ def _plain_parts(message: object) -> list[memoryview]:
     buffers: list[memoryview] = []
 
     def out_of_band(value: object) -> dict[str, int]:
-        if not isinstance(value, bytes | bytearray):
+        if not isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"{type(value).__name__} does not go into a plain message")
         buffers.append(memoryview(value))
         return {_PLACE: len(buffers) - 1}
@@ -107,9 +107,9 @@ def _plain_parts(message: object) -> list[memoryview]:
 
 
 def _from_plain(body: bytearray, buffers: Sequence[bytearray]) -> object:
-    def read(found: dict[str, object]) -> object:
+    def read(found: dict[str, object]) -> object:  # bytes come as a bytearray: not copied, and writable
         place = found.get(_PLACE)
-        return bytes(buffers[place]) if isinstance(place, int) else found
+        return buffers[place] if isinstance(place, int) else found
 
     message: object = json.loads(body, object_hook=read)
     return message

@@ -59,7 +59,7 @@ class Deadline:
     def _watching(self) -> None:
         end = time.monotonic() + self._seconds
         while not self._done.wait(min(_POLL_S, max(end - time.monotonic(), 0.0))):
-            resident = _resident_bytes()
+            resident = resident_bytes()
             if resident > self._memory_bytes:
                 self._words = f"uses {resident / 2**30:.1f} GiB of memory, more than {self._memory_bytes / 2**30:.1f}"
             elif time.monotonic() >= end:
@@ -94,9 +94,10 @@ def memory_limit() -> int:
     return int(whole * 0.8)
 
 
-def _resident_bytes() -> int:
+def resident_bytes(process: int | str = "self") -> int:
+    """Of memory, that a process has; 0 where the system does not say."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
+        with open(f"/proc/{process}/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
         return 0

@@ -6,10 +6,7 @@ Knows the contract, no device. A reference that breaks it is a TaskInvalid, neve
 from __future__ import annotations
 
 import hashlib
-import importlib.util
-import inspect
-import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -23,13 +20,15 @@ from evo.spec import input_distributions as distributions
 from evo.spec.deadline import Deadline, Exceeded
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
+from evo.spec.reference_child import load_file
+from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, Returned
 from evo.spec.task import Case, Task, Tensor
 
 Arrays = dict[str, NDArray[np.generic]]
 
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
-IMPORT_LIMIT_S = 180.0  # torch from a cold disk
 _FEW_STEPS = 64
+_NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
 _FACTORS = {"large": LARGE_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
 
 
@@ -51,15 +50,23 @@ class Expectation:
 
 @dataclass(slots=True)
 class Reference:
-    """The loaded module of one task, with expectations cached by case, seed and distribution."""
+    """The reference.py of one task, in a process of its own; expectations cached by case, seed and distribution."""
 
     task: Task
-    module: ModuleType
+    process: ReferenceProcess
     limit_s: float = CALL_LIMIT_S
     _cache: dict[tuple[str, int], Expectation] = field(default_factory=dict)
     _inputs: dict[tuple[str, int], Arrays] = field(default_factory=dict)
     _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
     _dependent: bool | None = None
+
+    def has(self, function: str) -> bool:
+        """Whether the module has a function of the contract that it may leave out."""
+        return function in self.process.functions
+
+    def close(self) -> None:
+        """End its process; a later call starts another."""
+        self.process.close()
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
@@ -67,7 +74,7 @@ class Reference:
         if key not in self._cache:
             inputs = self.inputs(case, seed)
             expected = self._outputs("expected", inputs, case)
-            trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+            trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
             self._cache[key] = Expectation(inputs, expected, trusted)
         return self._cache[key]
 
@@ -75,7 +82,7 @@ class Reference:
         """The input tensors of one case, as the kernel sees them; the same arrays for the same seed."""
         key = (case.name, seed)
         if key not in self._inputs:
-            arrays = self._call("inputs", dict(case.axes), _rng(seed, case.name))
+            arrays = self._call("inputs", dict(case.axes), seed=_stream(seed, case.name))
             self._inputs[key] = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
         return self._inputs[key]
 
@@ -118,12 +125,12 @@ class Reference:
         inputs = drawn | {name: distributions.with_specials(drawn[name], rng) for name in named}
         with np.errstate(all="ignore"):
             expected = self._outputs("expected", inputs, case)
-            trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+            trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return Expectation(inputs, expected, trusted, SPECIAL)
 
     def _sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
-        level = 2.0**-24 if hasattr(self.module, "trusted") else max(ROUNDOFF[t.dtype] for t in self._float_outputs())
+        level = 2.0**-24 if self.has("trusted") else max(ROUNDOFF[t.dtype] for t in self._float_outputs())
         moved = {
             tensor.name: distributions.perturbed(inputs[tensor.name], level, rng)
             if is_float(tensor.dtype)
@@ -137,7 +144,7 @@ class Reference:
                 expected = self._outputs("expected", inputs, case)
                 if not self._representable(expected) or (distribution == "tiny" and self._vanishes(expected)):
                     return None
-                trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+                trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
                 near = self._outputs("expected", moved, case)
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
@@ -206,18 +213,22 @@ class Reference:
 
     def expectation_of(self, inputs: Arrays, case: Case) -> Expectation:
         """The expectation for inputs of the caller's own, not kept. Raises TaskInvalid."""
-        trusted = self._outputs("trusted", inputs, case) if hasattr(self.module, "trusted") else None
+        trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return Expectation(inputs, self._outputs("expected", inputs, case), trusted)
 
     def literal(self) -> tuple[dict[str, int], Arrays, Arrays] | None:
         """The hand-computed case of the module, where it has one: axes, inputs, outputs."""
-        if not hasattr(self.module, "literal"):
+        if not self.has("literal"):
             return None
-        return cast(tuple[dict[str, int], Arrays, Arrays], self._call_any("literal"))
+        found = self._returned("literal").value
+        if not isinstance(found, list) or len(found) != 3 or not all(isinstance(part, dict) for part in found):
+            raise self._broken("literal", "returned no axes, inputs and outputs")
+        axes, inputs, outputs = found
+        return cast(dict[str, int], axes), _arrays(inputs), _arrays(outputs)
 
     def _outputs(self, name: str, inputs: Arrays, case: Case) -> Arrays:
         given: dict[str, object] = {**inputs, **self.task.scalar_values(case), **case.axes}
-        takes_case = len(inspect.signature(getattr(self.module, name)).parameters) > 1
+        takes_case = self.process.functions.get(name, 0) > 1
         arrays = self._call(name, inputs, dict(case.axes)) if takes_case else self._call(name, given)
         outputs = {}
         for tensor in self.task.outputs:
@@ -230,6 +241,8 @@ class Reference:
         if tensor.name not in arrays:
             raise self._broken(function, f"returned no {tensor.name!r} at case {case.name}")
         array = np.asarray(arrays[tensor.name])
+        if array.dtype.kind not in _NUMBERS:
+            raise self._broken(function, f"returned {tensor.name} that is no array of numbers at case {case.name}")
         if array.shape != tensor.dims(case):
             what = f"{tensor.name} has shape {array.shape}, declared {tensor.dims(case)} at case {case.name}"
             raise self._broken(function, what)
@@ -237,40 +250,36 @@ class Reference:
             return np.ascontiguousarray(array.astype(NUMPY[tensor.dtype], copy=False))
         return array
 
-    def _call(self, name: str, *args: object) -> Arrays:
-        result = self._call_any(name, *args)
-        if isinstance(result, dict):
-            return cast(Arrays, result)
+    def _call(self, name: str, *args: object, seed: list[int] | None = None) -> Arrays:
+        returned = self._returned(name, *args, seed=seed)
+        if returned.kind == "dict" or isinstance(returned.value, dict):
+            return _arrays(returned.value)
         outputs = self.task.outputs
         if name != "inputs" and len(outputs) == 1:  # a bare array is the only output
-            return {outputs[0].name: np.asarray(result)}
-        raise self._broken(name, f"returned {type(result).__name__}, expected a dict of arrays by tensor name")
+            return {outputs[0].name: np.asarray(returned.value)}
+        raise self._broken(name, f"returned {returned.kind}, expected a dict of arrays by tensor name")
 
-    def _call_any(self, name: str, *args: object) -> object:
-        function = cast(Callable[..., object] | None, getattr(self.module, name, None))
-        if function is None:
+    def _returned(self, name: str, *args: object, seed: list[int] | None = None) -> Returned:
+        if self.process.functions.get(name, -1) < 0:
             raise self._broken(name, "is missing")
-        try:
-            with Deadline(self.limit_s):
-                return function(*args)
-        except Exceeded as exceeded:
-            raise self._broken(
-                name, str(exceeded) or "took too long", "make it end sooner, or use smaller cases"
-            ) from None
-        except (Exception, SystemExit) as error:  # sys.exit() in a task's file must not pick evo's exit code
-            raise self._broken(name, f"raised {type(error).__name__}: {error}") from error
+        return self.process.call(name, args, limit_s=self.limit_s, seed=seed)
 
-    def _broken(self, function: str, what: str, hint: str | None = None) -> TaskInvalid:
-        return TaskInvalid(
-            f"{self.task.folder / 'reference.py'}: {function}() {what}",
-            hint=hint or "inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name",
-        )
+    def _broken(self, function: str, what: str) -> TaskInvalid:
+        return self.process.broken(f"{function}() {what}")
+
+
+def _arrays(found: Mapping[str, object]) -> Arrays:
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+def _stream(seed: int, *names: str) -> list[int]:
+    """The seed of a stream of its own for every seed, case and distribution."""
+    digest = hashlib.sha256("\0".join(names).encode()).digest()
+    return [seed, int.from_bytes(digest[:8], "little")]
 
 
 def _rng(seed: int, *names: str) -> np.random.Generator:
-    """A stream of its own for every seed, case and distribution."""
-    digest = hashlib.sha256("\0".join(names).encode()).digest()
-    return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
+    return np.random.default_rng(_stream(seed, *names))
 
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
@@ -279,26 +288,16 @@ def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
 
 def load_reference(task: Task) -> Reference:
     """Import the task's reference.py. Raises TaskInvalid when it cannot be imported."""
-    return Reference(task, load_module(task.folder / "reference.py"))
+    return Reference(task, ReferenceProcess(task.folder / "reference.py"))
 
 
 def load_module(path: Path) -> ModuleType:
-    """Import one Python file under a name of its own. Raises TaskInvalid."""
-    name = "evo_reference_" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise TaskInvalid(f"{path}: not a Python file", hint="a task folder holds reference.py")
-    module = importlib.util.module_from_spec(spec)
-    written = sys.dont_write_bytecode
-    sys.dont_write_bytecode = True  # a __pycache__ inside the user's task folder is litter
+    """Import a reference.py into this process, for what no message can hold. Raises TaskInvalid."""
     try:
         with Deadline(IMPORT_LIMIT_S):
-            spec.loader.exec_module(module)
+            return load_file(path)
     except Exceeded as exceeded:
         raise TaskInvalid(f"{path}: its import {exceeded}", hint="do no work when reference.py is imported") from None
     except (Exception, SystemExit) as error:
         where = f"{path}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)
         raise TaskInvalid(f"{where}: {type(error).__name__}: {error}", hint="fix reference.py") from error
-    finally:
-        sys.dont_write_bytecode = written
-    return module

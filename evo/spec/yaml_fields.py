@@ -23,6 +23,7 @@ class Fields:
         self.path = path
         self.lines: dict[Place, int] = {}
         try:
+            self._refuse_aliases(text)
             node = yaml.compose(text, Loader=yaml.SafeLoader)
             data = yaml.safe_load(text)
             if node is not None:
@@ -38,6 +39,14 @@ class Fields:
         if not isinstance(data, dict):
             raise SyntaxInvalid(path, 1, f"{path.name} is not a mapping", hint="start with `name: ...`")
         self.data = cast(dict[str, object], data)
+
+    def _refuse_aliases(self, text: str) -> None:
+        """Ten lines of aliases to aliases stand for more fields than memory holds, and no file of ours needs one."""
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                mark = event.start_mark
+                line = mark.line + 1 if mark else None
+                raise SyntaxInvalid(self.path, line, f"an alias (*{event.anchor})", hint="write the value out")
 
     def _index(self, node: yaml.Node, at: Place) -> None:
         self.lines.setdefault(at, node.start_mark.line + 1)

@@ -17,7 +17,7 @@ _LIMIT_S = 150.0  # for all rivals of one case
 def held_against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[Held]:
     """Each rival of each bench case; a library that cannot run a case is told, and costs nothing else."""
     reference = bench.reference(task)
-    if not hasattr(reference.module, "rivals"):
+    if not reference.has("rivals"):
         return []
     prepared = bench.parent(task, text)
     found: list[Held] = []

@@ -23,7 +23,7 @@ from evo.interop.sizes import read_sizes
 from evo.interop.torch_reference import ModuleReference, placed
 from evo.results import Status
 from evo.spec.chips import chip
-from evo.spec.reference import load_reference
+from evo.spec.reference import load_module, load_reference
 from evo.spec.task import Task, load_task, read_task
 
 PROBLEMS = Path(__file__).parents[2] / "data" / "exchange" / "kernelbench"
@@ -218,7 +218,7 @@ def agrees(task: Task, case_name: str) -> None:
     found = reference.expectation(case, 5)
     names = original_at(task, case_name)
     model = names["Model"](*names["get_init_inputs"]()).double()
-    own = reference.module._module
+    own = load_module(task.folder / "reference.py")._module
     state = model.state_dict()
     for name, key in own.state.items():
         state[key] = torch.tensor(found.inputs[name]).reshape(state[key].shape)

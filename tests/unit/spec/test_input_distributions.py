@@ -112,7 +112,7 @@ def test_the_seed_decides_the_values(tmp_path):
     task, reference = task_folder(tmp_path / "t", "2 * x + 1")
     case = task.check[0]
     first, other = (reference.derived(case, seed, "normal").inputs["x"] for seed in (1, 2))
-    again = type(reference)(task, reference.module).derived(case, 1, "normal").inputs["x"]
+    again = type(reference)(task, reference.process).derived(case, 1, "normal").inputs["x"]
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 

@@ -1,0 +1,57 @@
+"""Dictionaries of arrays as plain messages: an array is its dtype, its shape and its bytes.
+
+What comes out can be nothing but numbers, texts, lists, dictionaries and arrays, whoever wrote the message.
+"""
+
+from __future__ import annotations
+
+from typing import Any  # any value that a message can hold
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.spec import dtypes
+
+_EXTRA = {np.dtype(kind).name: np.dtype(kind) for kind in dtypes.NUMPY.values()}  # also what numpy has no name for
+
+
+def packed(value: object) -> object:
+    """The message of a value. Raises whatever numpy raises for one that it cannot make an array of."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() | float():
+            return value
+        case dict():
+            return {"d": [[key if isinstance(key, str) else repr(key), packed(v)] for key, v in value.items()]}
+        case list() | tuple() if not _is_numbers(value):
+            return {"l": [packed(item) for item in value]}
+    array = np.asarray(value)
+    kind = array.dtype.newbyteorder("=")
+    if kind.kind not in "biufcV" or _EXTRA.get(kind.name, None if kind.kind == "V" else kind) != kind:
+        return {"o": list(array.shape)}  # no numbers: its shape is all that can be said of it
+    native: NDArray[Any] = np.ascontiguousarray(array.astype(kind, copy=False))
+    return {"a": native.dtype.name, "s": list(array.shape), "b": native.reshape(-1).view(np.uint8).data}
+
+
+def _is_numbers(value: list[Any] | tuple[Any, ...]) -> bool:
+    try:
+        return bool(value) and np.asarray(value).dtype.kind in "biuf"
+    except (TypeError, ValueError, OverflowError):  # rows of different lengths
+        return False
+
+
+def unpacked(message: Any) -> Any:
+    """The value of a message, its arrays writable. Raises ValueError, TypeError or KeyError for what `packed` does not
+    make.
+    """
+    if not isinstance(message, dict):
+        return message
+    if "d" in message:
+        return {str(key): unpacked(item) for key, item in message["d"]}
+    if "l" in message:
+        return [unpacked(item) for item in message["l"]]
+    if "o" in message:
+        return np.empty(message["o"], dtype=object)
+    kind = _EXTRA.get(message["a"]) or np.dtype(message["a"])
+    return np.frombuffer(message["b"], kind).reshape(message["s"])

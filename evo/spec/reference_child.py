@@ -1,0 +1,110 @@
+"""The process in which a task's reference.py runs: it answers calls until the other end is gone.
+
+A reference is somebody's own code and no sandbox holds it, but what it does to its process (leaves it, hangs, closes
+its files, replaces builtins) it does to this one alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import inspect
+import io
+import os
+import resource
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from evo.spec.array_message import packed, unpacked
+from evo.spec.connection import Connection
+
+FUNCTIONS = ("inputs", "expected", "trusted", "literal", "rivals")
+_NO_PARAMETERS = -1
+_MOST_PRINTED = 10_000  # characters of one call
+
+
+def serve(connection: Connection, path: str) -> None:
+    """Import the file at `path`, then answer calls."""
+    first: Any = connection.receive()
+    sys.path[:] = first["path"]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (int(first["memory"]), resource.RLIM_INFINITY))
+    _send(connection, lambda: _opened(Path(path)))
+    while True:
+        request: Any = unpacked(connection.receive())
+        _send(connection, lambda: _answer(request))  # noqa: B023 - called at once
+
+
+def _send(connection: Connection, work: Callable[[], dict[str, object]]) -> None:
+    """Do the work and send what comes of it, with what it has printed: that is for people."""
+    own, printed = os.getpid(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        answer = work()
+    if os.getpid() != own:  # a fork of the reference's has come out of the call as well
+        os._exit(0)
+    try:
+        message = packed({**answer, "printed": printed.getvalue()[:_MOST_PRINTED]})
+    except Exception as error:  # noqa: BLE001 - what it returned is no array
+        message = packed({"error": f"returned what is no array: {type(error).__name__}: {error}"})
+    connection.send(message)
+
+
+_modules: list[ModuleType] = []
+
+
+def _opened(path: Path) -> dict[str, object]:
+    try:
+        module = load_file(path)
+    except BaseException as error:  # noqa: BLE001 - sys.exit() in a task's file is its author's mistake too
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        return {"line": line, "error": f"{type(error).__name__}: {error}"}
+    _modules.append(module)
+    return {"functions": {name: _parameters(getattr(module, name)) for name in FUNCTIONS if hasattr(module, name)}}
+
+
+def load_file(path: Path) -> ModuleType:
+    """Import one Python file under a name of its own, without leaving a `__pycache__` beside it."""
+    name = "evo_reference_" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    written = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.dont_write_bytecode = written
+    return module
+
+
+def _parameters(function: object) -> int:
+    if not callable(function):
+        return _NO_PARAMETERS
+    try:
+        return len(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return 1
+
+
+def _answer(request: dict[str, object]) -> dict[str, object]:
+    name, args, seed, errors = (request[key] for key in ("name", "args", "seed", "errors"))
+    assert isinstance(args, list)
+    assert isinstance(errors, dict)
+    threads = set(threading.enumerate())
+    try:
+        generator = [np.random.default_rng([int(word) for word in str(seed).split()])] if seed else []
+        with np.errstate(**errors):
+            result = getattr(_modules[0], str(name))(*args, *generator)
+        answer: dict[str, object] = {"kind": type(result).__name__, "result": result}
+    except BaseException as error:  # noqa: BLE001
+        answer = {"error": f"raised {type(error).__name__}: {error}"}
+    answer["threads"] = sorted(thread.name for thread in set(threading.enumerate()) - threads)
+    return answer

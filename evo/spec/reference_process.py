@@ -1,0 +1,150 @@
+"""A task's reference.py in a process of its own, called with a limit of time and memory.
+
+Whatever ends, hangs or fills that process is told as a TaskInvalid that names the file and the function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evo.errors import ChildDied, ChildGarbled, TaskInvalid
+from evo.spec.array_message import packed, unpacked
+from evo.spec.child_process import ChildProcess
+from evo.spec.deadline import memory_limit, resident_bytes
+
+_ENTRY = "evo.spec.reference_child:serve"
+IMPORT_LIMIT_S = 180.0  # torch from a cold disk
+_POLL_S = 0.2
+_CONTRACT = "inputs(case, rng) and expected(inputs, case) return a dict of arrays by tensor name"
+_LEAVES = "a reference returns its arrays; it does not leave or kill its process, or close its files"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """kind: the name of its type. value: numbers, texts and arrays, in dictionaries and lists."""
+
+    kind: str
+    value: Any
+
+
+class ReferenceProcess:
+    """One reference.py, imported. functions: those of the contract that it has, and how many parameters each takes.
+
+    A process that was ended starts anew with the next call. Thread-safe: calls wait for one another.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.functions: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._child: ChildProcess | None = None
+        self._told: set[str] = set()
+        with self._lock:
+            self._start()
+
+    def call(
+        self, function: str, args: Sequence[object], *, limit_s: float, seed: Sequence[int] | None = None
+    ) -> Returned:
+        """What a function returns. seed: of a random generator, handed on as its last argument.
+
+        Raises TaskInvalid.
+        """
+        with self._lock:
+            if self._child is None:
+                self._start()
+            errors = dict(np.geterr())
+            words = " ".join(map(str, seed or ()))  # as text: no array would hold each of them exactly
+            request = packed({"name": function, "args": list(args), "seed": words, "errors": errors})
+            answer = self._ask(request, f"{function}()", limit_s, "make it end sooner, or use smaller cases")
+        if "error" in answer:
+            raise self.broken(f"{function}() {answer['error']}")
+        for thread in answer["threads"]:
+            self._say(f"{function}() left a thread running: {thread}")
+        return Returned(answer["kind"], answer["result"])
+
+    def broken(self, what: str, hint: str | None = None) -> TaskInvalid:
+        return TaskInvalid(f"{self.path}: {what}", hint=hint or _CONTRACT)
+
+    def close(self) -> None:
+        """End the process; a later call starts another."""
+        if self._child is not None:
+            self._child.close()
+        self._child = None
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # the interpreter may be half gone
+            self.close()
+
+    def _start(self) -> None:
+        self._child = ChildProcess(_ENTRY, str(self.path), plain=True)
+        first = {"path": list(sys.path), "memory": memory_limit()}
+        answer = self._ask(first, "its import", IMPORT_LIMIT_S, "do no work when reference.py is imported")
+        if "error" in answer:
+            self.close()
+            where = f"{self.path}:{answer['line']}" if answer.get("line") else str(self.path)
+            raise TaskInvalid(f"{where}: {answer['error']}", hint="fix reference.py")
+        self.functions = answer["functions"]
+
+    def _ask(self, request: object, what: str, limit_s: float, hint: str) -> dict[str, Any]:
+        """Raises TaskInvalid, with the process ended, if no answer comes."""
+        child = self._child
+        assert child is not None
+        end = time.monotonic() + limit_s
+        try:
+            child.send(request, limit_s)
+            self._wait(child, end, limit_s)
+            found: dict[str, Any] = unpacked(child.receive(end))
+            printed = found.pop("printed", "")
+        except (_Exceeded, TimeoutError) as exceeded:
+            self.close()
+            words = str(exceeded) or f"did not end within {limit_s:g} s"
+            raise self.broken(f"{what} {words}", hint) from None
+        except ChildDied as death:
+            self.close()
+            raise self.broken(f"{what} {_how_it_ended(death)}", _LEAVES) from None
+        except (ChildGarbled, AttributeError, ValueError, KeyError, TypeError):
+            self.close()
+            raise self.broken(f"{what} sent what is no answer", _LEAVES) from None
+        except BaseException:  # Ctrl-C in the middle of an answer
+            self.close()
+            raise
+        if printed:
+            sys.stderr.write(printed if printed.endswith("\n") else f"{printed}\n")
+        return found
+
+    def _wait(self, child: ChildProcess, end: float, limit_s: float) -> None:
+        """Until it answers. Raises _Exceeded if that takes too long, or too much memory."""
+        while not select.select([child.connection], [], [], max(0.0, min(_POLL_S, end - time.monotonic())))[0]:
+            used, most = resident_bytes(child.pid), memory_limit()
+            if used > most:
+                raise _Exceeded(f"uses {used / 2**30:.1f} GiB of memory, more than {most / 2**30:.1f}")
+            if time.monotonic() >= end:
+                raise _Exceeded(f"did not end within {limit_s:g} s")
+
+    def _say(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            sys.stderr.write(f"note: {self.path}: {text}\n")
+
+
+class _Exceeded(Exception):
+    pass
+
+
+def _how_it_ended(death: ChildDied) -> str:
+    if death.code == -signal.SIGKILL:
+        return "was killed (SIGKILL): by itself, or by the system for want of memory"
+    if death.code < 0:
+        return f"ended its process by a signal ({signal.Signals(-death.code).name})"
+    return f"ended its process ({death.words})"

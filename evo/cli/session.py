@@ -65,6 +65,9 @@ def read_subject(session: Session, file: Path, task_word: str | None) -> Subject
     name = task_word or variant.task
     if name is None:
         raise UsageError(f"{path} names no task", hint="add a line `// evo: task NAME` to it, or pass --task NAME")
+    if variant.task not in (name, None):
+        hint = f"use --task {variant.task}, or change the line"
+        raise UsageError(f"{path}: `// evo: task {variant.task}`, but the task is {name}", hint=hint)
     return Subject(load_task(session.root(path), name), variant, path)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from evo.device import DeviceName
+from evo.device import DeviceName, Program
 from evo.device.calls import Call, LockState, Raised, Returned, packed, unpacked
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
 from evo.spec.child_main import die_with_driver, find_entry
@@ -53,12 +53,14 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
     while opened is not None:
         call = unpacked(connection.receive())
         assert isinstance(call, Call)
-        with _answering(connection, lambda: bool(getattr(opened, "spent", False))) as reply:
+        with _answering(connection, lambda: bool(getattr(opened, "spent", False)), call.arguments) as reply:
             reply(getattr(opened, call.method)(*call.arguments, **(call.named or {})))
 
 
 @contextlib.contextmanager
-def _answering(connection: Connection, spent: Callable[[], bool]) -> Iterator[Callable[[object], None]]:
+def _answering(
+    connection: Connection, spent: Callable[[], bool], arguments: Iterable[object] = ()
+) -> Iterator[Callable[[object], None]]:
     """Send what the body replies, or the exception it raises, told apart as the candidate's or the harness's."""
     try:
         yield lambda value: connection.send(packed(Returned(value, spent())))
@@ -66,8 +68,24 @@ def _answering(connection: Connection, spent: Callable[[], bool]) -> Iterator[Ca
         raise
     except (EvoError, TimedOut, Crashed) as error:
         connection.send(packed(Raised(error, spent() or isinstance(error, Crashed))))
+    except MemoryError as error:
+        connection.send(packed(Raised(_out_of_memory(error, arguments), spent=True)))
     except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, it is not the candidate's
         connection.send(packed(Raised(_harness_fault(error), spent=True)))
+
+
+def _out_of_memory(error: MemoryError, arguments: Iterable[object]) -> Crashed | HarnessFault:
+    """The candidate's doing if it asked for workspaces: the task's own tensors have fitted before."""
+    scratch = sum(space.size_bytes for program in _programs(arguments) for space in program.scratch)
+    return Crashed(f"out of memory with {scratch / 2**20:.1f} MiB of scratch") if scratch else _harness_fault(error)
+
+
+def _programs(values: Iterable[object]) -> Iterator[Program]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _programs(value)
+        elif isinstance(program := getattr(value, "program", None), Program):
+            yield program
 
 
 def _harness_fault(error: Exception) -> HarnessFault:

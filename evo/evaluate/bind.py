@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from evo.cuda.compile import Binary
 from evo.cuda.source import Param
 from evo.device import Argument, BoundLaunch, Buffer, Program
+from evo.evaluate.entry_parameters import parameter_problem
 from evo.spec.chips import Chip
 from evo.spec.launch import Plan, Refusal, over_resources
 from evo.spec.task import Case, Task
@@ -87,6 +88,8 @@ def build(
         report = reports.get(launch.kernel)
         if report is None:
             return Refusal(f"the compiler produced no kernel {launch.kernel}")
+        if reason := parameter_problem(binary.ptx, launch.kernel, wanted[: counts[launch.kernel]]):
+            return Refusal(reason)
         reason = over_resources(launch, chip, registers=report.registers, static_shared=report.shared_bytes)
         if reason:
             return Refusal(reason)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from evo.cuda import compile as compiler
-from evo.cuda.source import kernel_signatures
+from evo.cuda.source import kernel_signatures, parse
 from evo.device import Program
-from evo.errors import SyntaxInvalid, UsageError
+from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import static_problem
 from evo.results import Check, CompileReport, KernelResources, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
+from evo.spec.deadline import memory_limit
 from evo.spec.launch import Plan, Refusal, macros_of, plan
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant, parse_variant
@@ -25,6 +27,8 @@ from evo.spec.variant import Variant, parse_variant
 Macros = tuple[tuple[str, int], ...]
 
 
+_LONGEST_REASON = 1_000  # characters
+_SCRATCH_COPIES = 3  # the bytes, which of them are defined, and who wrote and read them
 _SPILL_BYTES = 256  # stored and loaded, of all kernels: less happens at the edges of loops
 
 
@@ -63,21 +67,32 @@ def prepare(
 
     static_rules=False is for `evo redteam`, which looks at what stands behind those rules.
     """
+    found = _prepared(task, text, chip, arch, path, cases, static_rules)
+    if isinstance(found, Prepared) or len(found.reason) <= _LONGEST_REASON:
+        return found
+    return replace(found, reason=f"{found.reason[:_LONGEST_REASON]}...")  # it may quote names that the text chose
+
+
+def _prepared(
+    task: Task, text: str, chip: Chip, arch: str, path: str, cases: Sequence[Case] | None, static_rules: bool
+) -> Prepared | Failed:
     cases = (*task.check, *task.bench) if cases is None else cases
     variant_id = ""
     try:
         variant = parse_variant(text, path=path)
     except SyntaxInvalid as error:
         return Failed(status=Status.REFUSED, reason=error.message, variant=variant_id)
-    if variant.task is not None and variant.task != task.name:
-        hint = f"use --task {variant.task}, or change the line"
-        raise UsageError(f"{path}: `// evo: task {variant.task}`, but the task is {task.name}", hint=hint)
 
     def refused(reason: str) -> Failed:
         return Failed(status=Status.REFUSED, reason=reason, variant=variant.id)
 
+    if variant.task is not None and variant.task != task.name:
+        return refused(f"`// evo: task {variant.task[:60]}`, but the task is {task.name}")
+
     if static_rules and (problem := static_problem(text)):
         return refused(f"line {problem.line}: {problem.what}")
+    if not parse(text).is_read:
+        return refused("the text cannot be parsed in time: it is too long, or too far from CUDA C++")
     signatures = kernel_signatures(text)
     if reason := signature_problem(variant, task, signatures):
         return refused(reason)
@@ -86,12 +101,25 @@ def prepare(
         planned = plan(variant, task, case, chip)
         if isinstance(planned, Refusal):
             return refused(f"case {case.name}: {planned.reason}")
+        if reason := _room_problem(planned):
+            return refused(f"case {case.name}: {reason}")
         plans[case.name] = planned
     counts = {name: len(parameters) for name, parameters in signatures.items()}
     found = _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
     if static_rules and isinstance(found, Prepared) and (reason := _hidden_problem(found)):
         return Failed(status=Status.REFUSED, reason=reason, variant=variant.id, report=found.report)
     return found
+
+
+def _room_problem(planned: Plan) -> str | None:
+    """Why the simulator, which every variant passes through, has no room for the workspaces; None if it has."""
+    total = sum(space.size_bytes for space in planned.scratch)
+    if _SCRATCH_COPIES * total <= memory_limit():
+        return None
+    return (
+        f"{total / 2**30:.1f} GiB of scratch: the simulator needs {_SCRATCH_COPIES} times that, and this machine "
+        f"gives {memory_limit() / 2**30:.1f} GiB"
+    )
 
 
 def _hidden_problem(prepared: Prepared) -> str | None:
@@ -150,12 +178,16 @@ def _compile_and_bind(
 def _each(
     compiled: Callable[[Macros], compiler.Binary | compiler.Diagnostics], keys: Sequence[Macros]
 ) -> Iterator[tuple[Macros, compiler.Binary | compiler.Diagnostics]]:
-    """Compile for all keys, side by side in the compiler's pool where there are several."""
+    """Compile for all keys, side by side in the compiler's pool where there are several, until one fails."""
     if len(keys) == 1:
         yield keys[0], compiled(keys[0])
         return
-    with ThreadPoolExecutor(max_workers=len(keys), thread_name_prefix="evo-compile") as pool:
+    # No more threads than compilers: what is still waiting when one has failed is never begun.
+    pool = ThreadPoolExecutor(min(len(keys), os.cpu_count() or 1), thread_name_prefix="evo-compile")
+    try:
         yield from zip(keys, pool.map(compiled, keys), strict=True)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def simpler(parent: Prepared, child: Prepared) -> str | None:

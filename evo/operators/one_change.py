@@ -46,7 +46,7 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         return None
     if (moved := relaunched(parent.text, proposal.text)) is not None:
         return f"not one change: {moved}"
-    if proposal.kind == "transplant":
+    if proposal.kind == "transplant" and not change.too_many:
         touched = len(change.scopes)
         return None if touched <= 1 else f"not one change: a transplant is of one function, this touches {touched}"
     return None if verdict.is_single else f"not one change: {verdict.why}"

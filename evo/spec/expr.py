@@ -19,6 +19,7 @@ Number = int | float
 
 _LONGEST = 500
 _SHOWN = 60
+_LARGEST = 2**128
 _BINARY: dict[type[ast.operator], Callable[[Number, Number], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -71,11 +72,14 @@ class Expression:
     def value(self, names: Mapping[str, Number]) -> Number:
         """Evaluate with the given names. Raises SyntaxInvalid (division by zero, unknown name) at its place."""
         try:
-            return _evaluate(self.tree, names)
+            value = _evaluate(self.tree, names)
         except KeyError as error:
             raise self.problem(f"unknown name {error.args[0]!r}", names) from None
         except (ZeroDivisionError, ValueError, OverflowError, TypeError) as error:
             raise self.problem(str(error), names) from None
+        if not -_LARGEST < value < _LARGEST:  # no size and no count; its digits would fill the screen
+            raise self.problem("a value beyond all bounds", names)
+        return value
 
     def problem(self, what: str, known: Iterable[str]) -> SyntaxInvalid:
         listed = ", ".join(sorted(known)) or "none"

@@ -44,15 +44,17 @@ def serve(connection: Connection, path: str) -> None:
 
 def _send(connection: Connection, work: Callable[[], dict[str, object]]) -> None:
     """Do the work and send what comes of it, with what it has printed: that is for people."""
-    own, printed = os.getpid(), io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        answer = work()
+    own, printed, done = os.getpid(), io.StringIO(), "raised"
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            answer = work()
+        done = "returned what is no array:"
+        message = packed({**answer, "printed": printed.getvalue()[:_MOST_PRINTED]})
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - sys.exit() in a task's file is its author's mistake too
+        line = error.lineno if isinstance(error, SyntaxError) else None
+        message = packed({"line": line, "done": done, "error": f"{type(error).__name__}: {error}"})
     if os.getpid() != own:  # a fork of the reference's has come out of the call as well
         os._exit(0)
-    try:
-        message = packed({**answer, "printed": printed.getvalue()[:_MOST_PRINTED]})
-    except Exception as error:  # noqa: BLE001 - what it returned is no array
-        message = packed({"error": f"returned what is no array: {type(error).__name__}: {error}"})
     connection.send(message)
 
 
@@ -60,11 +62,7 @@ _modules: list[ModuleType] = []
 
 
 def _opened(path: Path) -> dict[str, object]:
-    try:
-        module = load_file(path)
-    except BaseException as error:  # noqa: BLE001 - sys.exit() in a task's file is its author's mistake too
-        line = error.lineno if isinstance(error, SyntaxError) else None
-        return {"line": line, "error": f"{type(error).__name__}: {error}"}
+    module = load_file(path)
     _modules.append(module)
     return {"functions": {name: _parameters(getattr(module, name)) for name in FUNCTIONS if hasattr(module, name)}}
 
@@ -99,12 +97,8 @@ def _answer(request: dict[str, object]) -> dict[str, object]:
     assert isinstance(args, list)
     assert isinstance(errors, dict)
     threads = set(threading.enumerate())
-    try:
-        generator = [np.random.default_rng([int(word) for word in str(seed).split()])] if seed else []
-        with np.errstate(**errors):
-            result = getattr(_modules[0], str(name))(*args, *generator)
-        answer: dict[str, object] = {"kind": type(result).__name__, "result": result}
-    except BaseException as error:  # noqa: BLE001
-        answer = {"error": f"raised {type(error).__name__}: {error}"}
-    answer["threads"] = sorted(thread.name for thread in set(threading.enumerate()) - threads)
-    return answer
+    generator = [np.random.default_rng([int(word) for word in str(seed).split()])] if seed else []
+    with np.errstate(**errors):
+        result = getattr(_modules[0], str(name))(*args, *generator)
+    left = sorted(thread.name for thread in set(threading.enumerate()) - threads)
+    return {"kind": type(result).__name__, "result": result, "threads": left}

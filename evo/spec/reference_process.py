@@ -68,7 +68,7 @@ class ReferenceProcess:
             request = packed({"name": function, "args": list(args), "seed": words, "errors": errors})
             answer = self._ask(request, f"{function}()", limit_s, "make it end sooner, or use smaller cases")
         if "error" in answer:
-            raise self.broken(f"{function}() {answer['error']}")
+            raise self.broken(f"{function}() {answer['done']} {answer['error']}")
         for thread in answer["threads"]:
             self._say(f"{function}() left a thread running: {thread}")
         return Returned(answer["kind"], answer["result"])
@@ -100,25 +100,22 @@ class ReferenceProcess:
         """Raises TaskInvalid, with the process ended, if no answer comes."""
         child = self._child
         assert child is not None
-        end = time.monotonic() + limit_s
+        end, printed = time.monotonic() + limit_s, None
         try:
             child.send(request, limit_s)
             self._wait(child, end, limit_s)
             found: dict[str, Any] = unpacked(child.receive(end))
-            printed = found.pop("printed", "")
+            printed = str(found.pop("printed", ""))
         except (_Exceeded, TimeoutError) as exceeded:
-            self.close()
             words = str(exceeded) or f"did not end within {limit_s:g} s"
             raise self.broken(f"{what} {words}", hint) from None
         except ChildDied as death:
-            self.close()
             raise self.broken(f"{what} {_how_it_ended(death)}", _LEAVES) from None
         except (ChildGarbled, AttributeError, ValueError, KeyError, TypeError):
-            self.close()
             raise self.broken(f"{what} sent what is no answer", _LEAVES) from None
-        except BaseException:  # Ctrl-C in the middle of an answer
-            self.close()
-            raise
+        finally:
+            if printed is None:  # also Ctrl-C in the middle of an answer
+                self.close()
         if printed:
             sys.stderr.write(printed if printed.endswith("\n") else f"{printed}\n")
         return found

@@ -10,9 +10,11 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
+from evo.spec.comments import replace_comments
 from evo.spec.expr import Expression, parse, parse_list
 
 DTYPES: dict[str, int] = {
@@ -30,15 +32,26 @@ DTYPES: dict[str, int] = {
     "bool": 1,
 }
 
-_DIRECTIVE = re.compile(r"^\s*//\s*evo:\s*(\w+)\s*(.*?)\s*$")
-_LOOKS_LIKE = re.compile(r"^\s*//\s*evo\s*:")
-_TRAILING = re.compile(r"\s{3,}.*$")  # three spaces open a remark at the end of a directive
-_NAME = re.compile(r"^[A-Za-z_]\w*$")
-_LAUNCH = re.compile(r"^(\w+)\s+grid\s*\((.*)\)\s*block\s*\((.*?)\)\s*(?:shared\s+(.+?))?(?:\s{3,}.*)?$")
-_SCRATCH = re.compile(r"^(\w+)\s+(\w+)\s*\[(.*)\]\s*(?:init\s*=\s*(\w+))?(?:\s{3,}.*)?$")
-_COMMENT_OR_STRING = re.compile(r'//(?:\\\r?\n|[^\n])*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
+# Every pattern here is anchored and its repeats are possessive (`*+`), so that no text makes it go back and try again.
+_DIRECTIVE = re.compile(r"\s*+//\s*+evo:\s*+(\w++)\s*+")
+_LOOKS_LIKE = re.compile(r"\s*+//\s*+evo\s*+:")
+_REMARK = re.compile(r"\s{3}")  # three spaces open a remark at the end of a directive
+_NAME = re.compile(r"[A-Za-z_]\w*+\Z")
+_KNOB = re.compile(r"(\w++)\s++in\s++(.++)\Z")
+_KERNEL = re.compile(r"(\w++)\s++grid\s*+(?=\()")
+_BLOCK = re.compile(r"\s*+block\s*+(?=\()")
+_SHARED = re.compile(r"\s*+shared\s++")
+_SCRATCH = re.compile(r"(\w++)\s++(\w++)\s*+\[([^\]]*+)\]")
+_INIT = re.compile(r"\s*+init\s*+=\s*+(\w++)")
+_VALUE = re.compile(
+    r"\s*+(?:#\s*+define\s++(?P<define>\w++)\s++|(?:static\s++)?constexpr\s++\w++\s++(?P<constant>\w++)\s*+=\s*+)"
+    r"(?P<value>-?\w++)"
+)
 
 LONGEST_TEXT = 1_000_000
+_MOST_DIRECTIVES = 1_000
+_MOST_VALUES = 10_000  # of a knob
+_SHOWN = 60  # characters of a candidate's own text in a message
 
 KnobValue = int | str
 
@@ -114,7 +127,10 @@ class Variant:
         by_name = {knob.name: knob for knob in self.knobs}
         for name, value in values.items():
             knob = by_name[name]
-            lines[knob.line - 1] = _replace_value(lines[knob.line - 1], knob.name, value)
+            line = lines[knob.line - 1]
+            match = _VALUE.match(line)
+            assert match is not None  # it was read from this line
+            lines[knob.line - 1] = f"{line[: match.start('value')]}{value}{line[match.end('value') :]}"
         return parse_variant("\n".join(lines), path=self.path)
 
 
@@ -134,28 +150,57 @@ def parse_variant(text: str, *, path: Path | str = "<variant>") -> Variant:
     if len(text) > LONGEST_TEXT:
         problem = f"{len(text):,} characters, at most {LONGEST_TEXT:,} are read"
         raise SyntaxInvalid(path, None, problem, hint="a variant is one kernel file; leave generated padding out")
+    if not _is_text(text):
+        raise SyntaxInvalid(path, None, "half of a surrogate pair", hint="a variant is one UTF-8 text file")
     reader = _Reader(str(path), text)
-    for number, line in enumerate(text.splitlines(), start=1):
-        if match := _DIRECTIVE.match(line):
-            reader.directive(number, match[1], _strip_remark(match[1], match[2]))
+    for number, line in enumerate(reader.lines, start=1):
+        if found := _directive(line):
+            reader.directive(number, *found)
         elif _LOOKS_LIKE.match(line):
             raise reader.invalid(number, "malformed `// evo:` line", "write `// evo: <field> ...`")
     return reader.finish()
 
 
-def _strip_remark(field: str, rest: str) -> str:
-    # Launch and scratch lines may be aligned with blanks between their parts; their patterns know where they end.
-    return rest if field in ("launch", "scratch") else _TRAILING.sub("", rest)
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
-def _value_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"^(\s*#\s*define\s+{name}\s+|\s*(?:static\s+)?constexpr\s+\w+\s+{name}\s*=\s*)(-?\w+)(.*)$")
+def _directive(line: str) -> tuple[str, str] | None:
+    """The field of a `// evo:` line and what stands behind it, without a remark; None for any other line."""
+    match = _DIRECTIVE.match(line)
+    if match is None:
+        return None
+    rest = line[match.end() :].rstrip()
+    # Launch and scratch lines may be aligned with blanks between their parts; they know themselves where they end.
+    return match[1], rest if match[1] in ("launch", "scratch") else _before_remark(rest)
 
 
-def _replace_value(line: str, name: str, value: KnobValue) -> str:
-    match = _value_pattern(name).match(line)
-    assert match is not None
-    return f"{match[1]}{value}{match[3]}"
+def _before_remark(text: str) -> str:
+    found = _REMARK.search(text)
+    return text[: found.start()] if found else text
+
+
+def _is_remark(text: str) -> bool:
+    """Whether what is left of a line is nothing, or a remark."""
+    return not text.strip() or _REMARK.match(text) is not None
+
+
+def _bracketed(text: str, at: int) -> int | None:
+    """Where the bracket that opens at a place is closed; None where it is not."""
+    depth = 0
+    for place in range(at, len(text)):
+        depth += (text[place] == "(") - (text[place] == ")")
+        if depth == 0:
+            return place
+    return None
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _as_knob_value(token: str) -> KnobValue:
@@ -166,9 +211,9 @@ def variant_id(text: str) -> str:
     """Twelve hex digits over the text without comments and blank space, and its `// evo:` lines but `task`."""
     directives = []
     for line in text.splitlines():
-        if (match := _DIRECTIVE.match(line)) and match[1] != "task":
-            directives.append(f"{match[1]} {' '.join(_strip_remark(match[1], match[2]).split())}")
-    code = _COMMENT_OR_STRING.sub(lambda m: " " if m[0].startswith("/") else m[0], text)
+        if (found := _directive(line)) and found[0] != "task":
+            directives.append(f"{found[0]} {' '.join(found[1].split())}")
+    code = replace_comments(text, lambda _: " ")
     lines = [" ".join(line.split()) for line in code.splitlines()]
     body = "\n".join([*directives, *(line for line in lines if line)])
     return hashlib.sha256(body.encode()).hexdigest()[:12]
@@ -178,19 +223,33 @@ class _Reader:
     """Collects the directives of one text."""
 
     def __init__(self, path: str, text: str) -> None:
-        self.path, self.text, self.lines = path, text, text.splitlines()
+        self.path, self.text, self.lines = path, text, text.split("\n")
+        self.directives = 0
         self.task: str | None = None
         self.macros: list[str] = []
-        self.knobs: list[Knob] = []
+        self.knobs: dict[str, Knob] = {}
         self.requires: list[Expression] = []
         self.flags: list[str] = []
         self.scratch: list[Scratch] = []
         self.launches: list[LaunchLine] = []
 
+    @cached_property
+    def values(self) -> dict[str, list[tuple[int, str]]]:
+        """Per name: the lines that `#define` it or declare it constexpr, and the value that stands there."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for number, line in enumerate(self.lines, start=1):
+            if match := _VALUE.match(line):
+                found.setdefault(match["define"] or match["constant"], []).append((number, match["value"]))
+        return found
+
     def invalid(self, line: int | None, problem: str, hint: str) -> SyntaxInvalid:
         return SyntaxInvalid(self.path, line, problem, hint=hint)
 
     def directive(self, line: int, field: str, rest: str) -> None:
+        self.directives += 1
+        if self.directives > _MOST_DIRECTIVES:
+            hint = "a kernel has a few knobs and launches; leave the rest out"
+            raise self.invalid(line, f"more than {_MOST_DIRECTIVES:,} `// evo:` lines", hint)
         match field:
             case "task":
                 if self.task is not None:
@@ -214,64 +273,70 @@ class _Reader:
                 self._launch(line, rest)
             case _:
                 known = "task, macro, knob, require, flags, scratch, launch"
-                raise self.invalid(line, f"unknown field `{field}` in `// evo:` line", f"known fields: {known}")
+                raise self.invalid(line, f"unknown field `{_shown(field)}` in `// evo:` line", f"known fields: {known}")
 
     def _name(self, line: int, field: str, text: str) -> str:
         if not re.fullmatch(r"[A-Za-z_][\w-]*", text):
-            raise self.invalid(line, f"field `{field}`: {text!r} is not a name", f"write `// evo: {field} NAME`")
+            problem = f"field `{field}`: {_shown(text)!r} is not a name"
+            raise self.invalid(line, problem, f"write `// evo: {field} NAME`")
         return text
 
     def _knob(self, line: int, rest: str) -> None:
-        match = re.fullmatch(r"(\w+)\s+in\s+(.+)", rest)
+        match = _KNOB.match(rest)
         if not match or not _NAME.match(match[1]):
             raise self.invalid(line, "field `knob`: cannot parse", "write `// evo: knob NAME in 1, 2, 4`")
         name = match[1]
         domain = tuple(_as_knob_value(token.strip()) for token in match[2].split(","))
         if not all(isinstance(v, int) or _NAME.match(v) for v in domain) or len(set(domain)) != len(domain):
-            raise self.invalid(
-                line, f"field `knob`: bad domain `{match[2]}`", "distinct integers or names, with commas"
-            )
-        if any(knob.name == name for knob in self.knobs):
-            raise self.invalid(line, f"field `knob`: {name} is declared twice", "keep one line")
-        pattern = _value_pattern(name)
-        found = [(n, m[2]) for n, text in enumerate(self.lines, start=1) if (m := pattern.match(text))]
+            problem = f"field `knob`: bad domain `{_shown(match[2])}`"
+            raise self.invalid(line, problem, "distinct integers or names, with commas")
+        if len(domain) > _MOST_VALUES:
+            problem = f"field `knob`: {len(domain):,} values"
+            raise self.invalid(line, problem, f"at most {_MOST_VALUES:,}")
+        shown = _shown(name)
+        if name in self.knobs:
+            raise self.invalid(line, f"field `knob`: {shown} is declared twice", "keep one line")
+        found = self.values.get(name, [])
         if len(found) != 1:
             problem = "has no" if not found else "has more than one"
-            hint = f"add one line `#define {name} {domain[0]}`"
-            raise self.invalid(line, f"field `knob`: {name} {problem} `#define` or constexpr line", hint)
+            hint = f"add one line `#define {shown} {_shown(str(domain[0]))}`"
+            raise self.invalid(line, f"field `knob`: {shown} {problem} `#define` or constexpr line", hint)
         at, token = found[0]
         value = _as_knob_value(token)
         if value not in domain:
-            listed = ", ".join(map(str, domain))
-            raise self.invalid(at, f"knob {name} = {token} is outside its domain", f"one of {listed}")
-        self.knobs.append(Knob(name=name, domain=domain, value=value, line=at, declared_line=line))
+            listed = _shown(", ".join(map(str, domain[:_SHOWN])))
+            raise self.invalid(at, f"knob {shown} = {_shown(token)} is outside its domain", f"one of {listed}")
+        self.knobs[name] = Knob(name=name, domain=domain, value=value, line=at, declared_line=line)
 
     def _scratch(self, line: int, rest: str) -> None:
         match = _SCRATCH.match(rest)
-        if not match:
+        cleared = _INIT.match(rest, match.end()) if match else None
+        if not match or not _is_remark(rest[(cleared or match).end() :]):
             hint = "write `// evo: scratch NAME dtype [dims] init=poison`"
             raise self.invalid(line, "field `scratch`: cannot parse", hint)
-        name, dtype, dims, init = match[1], match[2], match[3], match[4] or "poison"
+        name, dtype, dims, init = match[1], match[2], match[3], cleared[1] if cleared else "poison"
         if dtype not in DTYPES:
-            raise self.invalid(line, f"field `scratch`: unknown dtype {dtype!r}", f"one of {', '.join(DTYPES)}")
+            problem = f"field `scratch`: unknown dtype {_shown(dtype)!r}"
+            raise self.invalid(line, problem, f"one of {', '.join(DTYPES)}")
         if init not in ("poison", "zero"):
-            raise self.invalid(line, f"field `scratch`: init={init}", "init=poison or init=zero")
+            raise self.invalid(line, f"field `scratch`: init={_shown(init)}", "init=poison or init=zero")
         shape = parse_list(dims, path=self.path, line=line)
         if not shape:
             raise self.invalid(line, "field `scratch`: no dimensions", "e.g. [B, HQ, SQ]")
         self.scratch.append(Scratch(name=name, dtype=dtype, shape=shape, init=init, line=line))
 
     def _launch(self, line: int, rest: str) -> None:
-        match = _LAUNCH.match(rest)
-        if not match:
+        parts = _launch_parts(rest)
+        if parts is None:
             hint = "write `// evo: launch KERNEL grid (x, y, z) block (threads) shared BYTES`"
             raise self.invalid(line, "field `launch`: cannot parse", hint)
-        grid = parse_list(match[2], path=self.path, line=line)
-        block = parse_list(match[3], path=self.path, line=line)
+        kernel, blocks, threads, dynamic = parts
+        grid = parse_list(blocks, path=self.path, line=line)
+        block = parse_list(threads, path=self.path, line=line)
         if not 1 <= len(grid) <= 3 or not 1 <= len(block) <= 3:
             raise self.invalid(line, "field `launch`: grid and block take one to three values", "e.g. grid (SQ, HQ, B)")
-        shared = parse(match[4] or "0", path=self.path, line=line)
-        self.launches.append(LaunchLine(kernel=match[1], grid=grid, block=block, shared=shared, line=line))
+        shared = parse(dynamic, path=self.path, line=line)
+        self.launches.append(LaunchLine(kernel=kernel, grid=grid, block=block, shared=shared, line=line))
 
     def finish(self) -> Variant:
         if not self.launches:
@@ -282,10 +347,25 @@ class _Reader:
             path=self.path,
             task=self.task,
             macros=tuple(self.macros),
-            knobs=tuple(self.knobs),
+            knobs=tuple(self.knobs.values()),
             requires=tuple(self.requires),
             flags=tuple(self.flags),
             scratch=tuple(self.scratch),
             launches=tuple(self.launches),
             id=variant_id(self.text),
         )
+
+
+def _launch_parts(rest: str) -> tuple[str, str, str, str] | None:
+    """`KERNEL grid (...) block (...) shared ...`: the name, and what stands in each; None where it is no such line."""
+    kernel = _KERNEL.match(rest)
+    grid_end = _bracketed(rest, kernel.end()) if kernel else None
+    block = _BLOCK.match(rest, grid_end + 1) if grid_end is not None else None
+    block_end = _bracketed(rest, block.end()) if block else None
+    if kernel is None or grid_end is None or block is None or block_end is None:
+        return None
+    grid_text, block_text = rest[kernel.end() + 1 : grid_end], rest[block.end() + 1 : block_end]
+    tail = rest[block_end + 1 :]
+    if (shared := _SHARED.match(tail)) and (dynamic := _before_remark(tail[shared.end() :])):
+        return kernel[1], grid_text, block_text, dynamic
+    return (kernel[1], grid_text, block_text, "0") if _is_remark(tail) else None

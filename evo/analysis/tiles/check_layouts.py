@@ -9,26 +9,28 @@ aligned where the file's code or an ACCESS moves 16 bytes at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evo.analysis.tiles.shared_layout import WORD, Layout, Proof, by_formula, prove, strided
 from evo.cuda.source import Source
 from evo.cuda.source import parse as parse_source
 from evo.errors import SyntaxInvalid
+from evo.spec.comments import replace_comments
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.tile_model import READS
 from evo.spec.variant import DTYPES
 
-_LINE = re.compile(
-    r"^\s*//\s*layout:\s*(?P<name>\w+)\s+(?P<rows>.+?)\s+x\s+(?P<cols>.+?)\s+(?P<dtype>\w+)\s+at\s+(?P<at>.+?)"
-    r"(?:\s+of\s+(?P<of>.+?))?(?:\s+read\s+(?P<read>[\w,\s]+?))?\s*$"
-)
+_LINE = re.compile(r"\s*+//\s*+layout:\s*+(\w++)\s++")
+_READ = re.compile(r"[\w,]++")
 _LOOKS_LIKE = re.compile(r"^\s*//\s*layout\s*:")
+# Possessive repeats and a bounded value: any text is read in time that grows with its length alone.
 _CONSTANT = re.compile(
-    r"^\s*(?:static\s+)?(?:constexpr|const)\s+(?:unsigned\s+)?(?:int|unsigned|size_t)\s+(\w+)\s*=\s*([^;]+);", re.M
+    r"^[ \t]*+(?:static\s++)?(?:constexpr|const)\s++(?:unsigned\s++)?(?:int|unsigned|size_t)\s++(\w++)"
+    r"\s*+=\s*+([^;]{1,500}+);",
+    re.M,
 )
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VECTOR = re.compile(r"cp\.async|ldmatrix|\bu?int4\b|\bfloat4\b|__pipeline_memcpy_async|\bv4\.")
 _ELEMENTS = {
     "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16", "float": "float32", "double": "float64",
@@ -51,7 +53,7 @@ def check_layouts(text: str, *, path: str, axes: Mapping[str, int], knobs: Mappi
     """All layouts that the file declares. Raises SyntaxInvalid for a `// layout:` line that cannot be read."""
     source = parse_source(text)
     names = constants(text, source, {**axes, **knobs})
-    code = _COMMENT.sub(" ", text)
+    code = replace_comments(text, lambda _: " ")
     reads = ("ldmatrix",) if "ldmatrix" in code else ()
     vector = _VECTOR.search(code) is not None
     found = _arrays(source, names, text, vector, reads)
@@ -105,18 +107,61 @@ def _arrays(
     return found
 
 
+class _Parts(NamedTuple):
+    """The words of a `// layout:` line; `of` and `read` may be left out."""
+
+    name: str
+    rows: str
+    cols: str
+    dtype: str
+    at: str
+    of: str
+    read: str
+
+
+def _parts(line: str) -> _Parts | None:
+    """`NAME ROWS x COLS DTYPE at FORMULA of SIZE read WAYS`, each part up to the first word that may end it."""
+    head = _LINE.match(line)
+    words = line[head.end() :].split() if head is not None else []
+    times = _place("x", words, 1, len(words) - 1)
+    at = _place("at", words, times + 3, len(words) - 1)
+    if head is None or not times or not at:
+        return None
+    tail, end = words[at + 1 :], len(words) - at - 1
+    read = _place("read", tail, 1, end - 1)
+    if read and all(_READ.fullmatch(word) for word in tail[read + 1 :]):
+        end = read
+    else:
+        read = 0
+    of = _place("of", tail, 1, end - 1)
+    return _Parts(
+        name=head[1],
+        rows=" ".join(words[:times]),
+        cols=" ".join(words[times + 1 : at - 1]),
+        dtype=words[at - 1],
+        at=" ".join(tail[: of or end]),
+        of=" ".join(tail[of + 1 : end]) if of else "",
+        read=" ".join(tail[read + 1 :]) if read else "",
+    )
+
+
+def _place(word: str, words: Sequence[str], first: int, end: int) -> int:
+    """Where a word stands from `first` on and before `end`; 0 where it does not."""
+    return next((place for place in range(first, end) if words[place] == word), 0)
+
+
 def _stated(line: str, number: int, path: str, names: Mapping[str, Number], vector: bool) -> Checked:
     def invalid(problem: str) -> SyntaxInvalid:
         hint = "write `// layout: k 64 x 64 float16 at row * 72 + col of 64 * 72 read ldmatrix`"
         return SyntaxInvalid(path, number, f"`// layout:` line: {problem}", hint=hint)
 
-    match = _LINE.match(line)
-    if match is None:
+    parts = _parts(line)
+    if parts is None:
         raise invalid("cannot parse")
-    dtype = match["dtype"]
+    dtype = parts.dtype
     if dtype not in DTYPES:
         raise invalid(f"unknown dtype {dtype!r}")
-    reads = tuple(word.strip() for word in (match["read"] or "").split(",") if word.strip())
+    reads = tuple(word.strip() for word in parts.read.split(",") if word.strip())
     if unknown := [read for read in reads if read not in READS]:
         raise invalid(f"unknown access {unknown[0]!r}, one of {', '.join(READS)}")
 
@@ -126,11 +171,11 @@ def _stated(line: str, number: int, path: str, names: Mapping[str, Number], vect
     def number_of(text: str) -> int:
         return int(parse(text, path=path, line=number).value(names))
 
-    rows, cols = number_of(match["rows"]), number_of(match["cols"])
+    rows, cols = number_of(parts.rows), number_of(parts.cols)
     if rows < 1 or cols < 1 or rows * cols > _LARGEST:
         raise invalid(f"{rows} x {cols} elements")
-    formula = parse(match["at"], path=path, line=number)
+    formula = parse(parts.at, path=path, line=number)
     constant = {name: value for name, value in names.items() if name in formula.names and name not in ("row", "col")}
-    room = number_of(match["of"]) if match["of"] else None
-    layout = by_formula(match["name"], rows, cols, dtype, formula, room, constant)
+    room = number_of(parts.of) if parts.of else None
+    layout = by_formula(parts.name, rows, cols, dtype, formula, room, constant)
     return Checked(layout=layout, proof=prove(layout, reads, vector=vector), line=number)

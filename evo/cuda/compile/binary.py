@@ -101,11 +101,12 @@ def shown_log(log: str, name: str) -> str:
 
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)' for")
-_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+# The log holds names that a variant chose: digits are read once, from their first on.
+_FRAME = re.compile(r"(?<!\d)(\d++) bytes stack frame, (\d++) bytes spill stores, (\d++) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
-_CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
-_SHARED = re.compile(r"(\d+) bytes smem")
-_CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
+_CUMULATIVE = re.compile(r"(?<!\d)(\d++) bytes cumulative stack size")
+_SHARED = re.compile(r"(?<!\d)(\d++) bytes smem")
+_CONSTANT = re.compile(r"(?<!\d)(\d++) bytes cmem\[\d+\]")
 
 
 def kernel_reports(log: str, sass: Mapping[str, Mapping[str, int]]) -> tuple[KernelReport, ...]:
@@ -186,8 +187,8 @@ def code_hash(cubin: bytes) -> str:
     return hashlib.sha256(b"\n".join(sorted(parts))).hexdigest()[:16]
 
 
-_PTX_PLACE_LINES = re.compile(r"^\s*\.(?:loc|file)\b[^\n]*$|//[^\n]*$", re.MULTILINE)
-_PTX_DEBUG = re.compile(r"^\s*\.section\s+\.debug\w*\s*\{.*?^\s*\}", re.MULTILINE | re.DOTALL)
+_PTX_PLACE_LINES = re.compile(r"^[ \t]*+\.(?:loc|file)\b[^\n]*+$|//[^\n]*+$", re.MULTILINE)
+_PTX_DEBUG = re.compile(r"^[ \t]*+\.section[ \t]++\.debug\w*+\s*+\{[^{}]*+\}", re.MULTILINE)
 
 
 def ptx_hash(ptx: str) -> str:

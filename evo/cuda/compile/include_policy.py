@@ -57,6 +57,7 @@ _CLOCKS = ("__TIME__", "__DATE__", "__TIMESTAMP__")
 _DIRECTIVES = frozenset(("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning"))
 _PRAGMA = re.compile(r"(unroll|nounroll)\b[^\n]*")
 _FORBIDDEN_ASM = re.compile(r"\.(incbin|include|file)\b", re.IGNORECASE)
+_LONGEST_ASM_WORD = len(".include")
 
 _TOKEN = re.compile(
     r"""(?P<comment>//[^\n]*|/\*.*?\*/)
@@ -74,7 +75,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _INCLUDE_REST = re.compile(
-    r"[ \t]*(?:<(?P<angle>[^<>\n]*)>|\"(?P<local>[^\"\n]*)\")[ \t]*(?=\n|$|//|/\*[^\n]*?\*/[ \t]*(?:\n|$))"
+    r"[ \t]*+(?:<(?P<angle>[^<>\n]*+)>|\"(?P<local>[^\"\n]*+)\")[ \t]*+(?=\n|$|//|/\*[^\n]*?\*/[ \t]*+(?:\n|$))"
 )
 
 
@@ -123,7 +124,7 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
     spliced, line_at = _splice(text)
     pastes = "##" in spliced
     at_start, at = True, 0
-    strings: list[str] = []
+    said = ""  # the end of the string literals that stand next to each other
     while at < len(spliced):
         match = _TOKEN.match(spliced, at)
         assert match is not None  # `other` takes any character
@@ -140,12 +141,13 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
         elif token == "_Pragma":
             at = _pragma_operator(spliced, at, line)
         elif kind == "string":
-            strings.append(token[token.index('"') + 1 : -1])
-            if _FORBIDDEN_ASM.search("".join(strings)):
+            said += token[token.index('"') + 1 : -1]
+            if _FORBIDDEN_ASM.search(said):
                 raise _Refusal(line, "assembly text may not name files (.incbin, .include, .file)")
+            said = said[-_LONGEST_ASM_WORD:]
             at_start = False
             continue
-        strings.clear()
+        said = ""
         at_start = False
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,13 +22,17 @@ _FLAG = re.compile(r"(?<=\s)-\S+")
 _SHOWN = 60  # characters of a text in a description
 _LISTED = 6
 _BESIDE = 2  # tokens
+_MOST_PAIRS = 10_000_000  # equal tokens, looked at in seconds
+_MOST_REGIONS = 250
 _QUALIFIERS = frozenset(("const", "constexpr", "volatile", "static", "unsigned", "signed", "long", "short"))
-_EVO = re.compile(r"//\s*evo:\s*(?:(launch|scratch)\b\s*(.*)|(\w*)\s*(.*?)(?:\s{3,}.*)?)$")  # three blanks: a remark
+_EVO = re.compile(r"//\s*+evo:\s*+(\w*+)\s*+")
+_REMARK = re.compile(r"\s{3}")  # three blanks open one
 # A comment goes on behind a backslash at the end of its line; a macro has parameters where no blank precedes a bracket.
+# A comment or a literal that is never closed goes on to the end, of the text or of the line: it is read once.
 _TOKEN = re.compile(
-    r"""(?P<evo>//[ \t]*evo:[^\n]*)|(?P<comment>//(?:\\\r?\n|[^\n])*|/\*.*?\*/)
-      |(?P<macro>\#[ \t]*define[ \t]+\w+\()|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*
-      |\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*|<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|::|\#\#|[^\s]""",
+    r"""(?P<evo>//[ \t]*+evo:[^\n]*+)|(?P<comment>//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z))
+      |(?P<macro>\#[ \t]*+define[ \t]++\w++\()|"(?:\\.|[^"\\\n])*+"?|'(?:\\.|[^'\\\n])*+'?|[A-Za-z_]\w*+
+      |\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*+|<<=|>>=|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|::|\#\#|[^\s]""",
     re.VERBOSE | re.DOTALL,
 )
 
@@ -36,12 +42,14 @@ class Change:
     """All differences between a parent and a child. Lines count code lines, not comments or blank ones.
 
     groups: the regions that belong together; each group is one change that could be made without the others.
+    too_many: they differ in more places than can be told apart in time; then one region spans them all.
     """
 
     regions: tuple[Region, ...]
     lines_added: int
     lines_removed: int
     groups: tuple[tuple[Region, ...], ...] = ()
+    too_many: bool = False
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -87,15 +95,48 @@ def tree_difference(parent: str, child: str) -> Change:
     while tail < min(len(old), len(new)) - head and old[-1 - tail].text == new[-1 - tail].text:
         tail += 1
     middle_old, middle_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    matcher = difflib.SequenceMatcher(None, [t.text for t in middle_old], [t.text for t in middle_new], autojunk=False)
+    codes = _matched([t.text for t in middle_old], [t.text for t in middle_new])
+    places = _joined(codes, [t.text for t in middle_old], [t.text for t in middle_new]) if codes is not None else None
+    too_many = places is None or len(places) > _MOST_REGIONS
     sources = parse(parent), parse(child)
     regions = [
         _region(sources, (old, i1 + head, i2 + head), (new, j1 + head, j2 + head))
-        for i1, i2, j1, j2 in _joined(matcher.get_opcodes(), [t.text for t in middle_old], [t.text for t in middle_new])
+        for i1, i2, j1, j2 in (places if places and not too_many else [(0, len(middle_old), 0, len(middle_new))])
+        if i1 < i2 or j1 < j2
     ]
     added, removed = _line_counts(parent, child)
     groups = grouped(*sources, regions)
-    return Change(regions=tuple(regions), lines_added=added, lines_removed=removed, groups=groups)
+    return Change(regions=tuple(regions), lines_added=added, lines_removed=removed, groups=groups, too_many=too_many)
+
+
+class _TooMuch(Exception):
+    """The matcher has spent its budget."""
+
+
+class _Matcher(difflib.SequenceMatcher[str]):
+    """One that counts what it looks at: texts of few different tokens, thousands of times, take it hours."""
+
+    def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
+        super().__init__(None, old, new, autojunk=False)
+        counts = Counter(new)
+        self._pairs = [0, *itertools.accumulate(counts[text] for text in old)]  # that the tokens before a place have
+        self._spent = 0
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> difflib.Match:
+        self._spent += self._pairs[len(self._pairs) - 1 if ahi is None else ahi] - self._pairs[alo]
+        if self._spent > _MOST_PAIRS:
+            raise _TooMuch
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _matched(old: Sequence[str], new: Sequence[str]) -> list[_Code] | None:
+    """How one becomes the other; None where that would take too long to find out."""
+    try:
+        return [*_Matcher(old, new).get_opcodes()]
+    except _TooMuch:
+        return None
 
 
 def _joined(codes: Sequence[_Code], old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
@@ -192,6 +233,9 @@ def classify(change: Change) -> Classification:
     """What kind of change it is, and whether a reader would call it one change."""
     if not change.regions:
         return Classification(kind="none", is_single=False, why="nothing differs but comments and blank space")
+    if change.too_many:
+        why = "differs in more places than can be told apart"
+        return Classification(kind="mixed", is_single=False, why=why)
     parts = {region.part for region in change.regions}
     kinds = {part.removeprefix("evo ") for part in parts}
     kind = kinds.pop() if len(kinds) == 1 else ("body" if kinds <= {"body", "pragma", "define"} else "mixed")
@@ -225,7 +269,11 @@ def _tokens(text: str) -> tuple[_Token, ...]:
             continue
         token = match[0]
         if match.lastgroup == "evo" and (line := _EVO.match(token)):
-            token = re.sub(r"\s*,\s*", ",", " ".join(["// evo:", *" ".join(filter(None, line.groups())).split()]))
+            field, rest = line[1], token[line.end() :].rstrip()
+            if field not in ("launch", "scratch") and (remark := _REMARK.search(rest)):
+                rest = rest[: remark.start()]
+            words = " ".join(["// evo:", *f"{field} {rest}".split()])
+            token = ",".join(part.strip() for part in words.split(","))
         elif match.lastgroup is not None:
             token = " ".join(token.split())
         found.append(_Token(token, match.start(), match.end()))
@@ -305,7 +353,8 @@ def _part(source: Source, span: Span) -> str:
 def _line_counts(parent: str, child: str) -> tuple[int, int]:
     old, new = ([" ".join(t.text for t in line) for line in _token_lines(text)] for text in (parent, child))
     added = removed = 0
-    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    whole: list[_Code] = [("replace", 0, len(old), 0, len(new))]
+    for tag, i1, i2, j1, j2 in _matched(old, new) or whole:
         if tag != "equal":
             removed, added = removed + i2 - i1, added + j2 - j1
     return added, removed

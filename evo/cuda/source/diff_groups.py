@@ -18,13 +18,13 @@ from evo.cuda.source.statements import CountedFor, Statement
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _THREADS = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim|__shared__|__syncthreads|__syncwarp)\b")
-_DECLARED = re.compile(r"\b(?:int|float|unsigned|half|__half|bool|long|auto|double)\s*\*?\s*([A-Za-z_]\w*)")
+_DECLARED = re.compile(r"\b(?:int|float|unsigned|half|__half|bool|long|auto|double)\s*+(?:\*\s*+)?([A-Za-z_]\w*+)")
 _ASSIGNED = re.compile(r"\b([A-Za-z_]\w*)\s*(?:[-+*/]|<<|>>)?=(?!=)")
 _TEXT = re.compile(r"\w+|\S")
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)]*)\)", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*+#[ \t]*+define[ \t]++(\w++)\(([^)\n]*+)\)", re.MULTILINE)
 _FORM = re.compile(r"_r[nzud]$|f$|^f(?=max|min|sqrt|rsqrt|add|mul|sub)")
 _TYPE = re.compile(
-    r"^(?:u?int\w*|unsigned|signed|long|short|char|bool|auto|size_t|void|__?\w*half\w*|__nv_\w+|(?:float|double|half|dim)\d?)$"
+    r"^(?:u?int\w*|unsigned|signed|long|short|char|bool|auto|size_t|void|__?(?=\w*?half)\w*+|__nv_\w+|(?:float|double|half|dim)\d?)$"
 )
 _MOVED = 8  # tokens that have to be the same before two places of different functions are one move
 _WORDS = frozenset(
@@ -173,7 +173,7 @@ def _rename(parent: Source, region: Region, old: set[str], new: set[str]) -> set
         return None
     if _TYPE.match(before) or _TYPE.match(after):
         return None
-    declared = rf"\b(?!return\b|else\b)\w+[\s*&]+{before}\s*[=;,)\[{{:]|#\s*define\s+{before}\b"
+    declared = rf"\b(?!return\b|else\b)\w++[\s*&]++{before}\s*+[=;,)\[{{:]|#\s*+define\s++{before}\b"
     is_own = any(function.name == before for function in parent.functions) or re.search(declared, parent.text)
     return {before, after} if is_own else None
 

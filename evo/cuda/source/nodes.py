@@ -6,7 +6,7 @@ import re
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.spans import Function, Param, Span
-from evo.cuda.source.types import declarator_name, text_of
+from evo.cuda.source.types import NAMES, declarator_name, text_of
 
 
 def span_of(node: Node) -> Span:
@@ -55,9 +55,9 @@ def param_of(node: Node) -> Param | None:
         return None
     at = Span(node.end_byte, node.end_byte)  # a parameter that the kernel does not use may have no name
     if declarator is not None and name is not None:
-        at = next(span_of(n) for n in declarator.walk() if n.type == "identifier" and text_of(n) == name)
+        at = next((span_of(n) for n in declarator.walk() if n.type in NAMES and text_of(n) == name), at)
     kind = re.sub(r"\b(__restrict__|__restrict|restrict)\b", " ", whole[: at.start - node.start_byte])
-    kind = re.sub(r"\s*\*\s*", "*", " ".join(kind.split())).strip()
+    kind = "*".join(part.strip() for part in " ".join(kind.split()).split("*"))
     return Param(
         type=kind + re.sub(r"\s+", "", whole[at.end - node.start_byte :]).split("=")[0],
         name=name or "",

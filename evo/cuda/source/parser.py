@@ -7,9 +7,15 @@ too late; these are copies, so nothing of the parser outlives `read`.
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Iterator
 
 from tree_sitter import Language, Parser, TreeCursor
+
+# Recovering from errors takes the parser a time that grows with the square of the text; a kernel takes milliseconds.
+TIME_LIMIT_S = 5.0
+MOST_NODES = 150_000
+UNREAD = "unread"  # the type of a root below which nothing was read
 
 
 class Node:
@@ -95,17 +101,27 @@ class Node:
 def _parser() -> Parser:
     import tree_sitter_cuda
 
-    return Parser(Language(tree_sitter_cuda.language()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what is to replace the limit ignores text in memory
+        return Parser(Language(tree_sitter_cuda.language()), timeout_micros=int(TIME_LIMIT_S * 1e6))
 
 
 def read(data: bytes) -> Node:
-    """The tree of a text. Never fails: what the grammar cannot follow is an error node."""
-    cursor = _parser().parse(data).walk()
+    """The tree of a text. Never fails: what the grammar cannot follow is an error node.
+
+    A text that takes the parser too long, or has too many nodes, is one error node of type UNREAD.
+    """
+    parser = _parser()
+    try:
+        cursor = parser.parse(data).walk()
+    except ValueError:  # the limit
+        parser.reset()
+        return _unread(data)
     order: list[Node] = []
     root = current = Node(cursor, data, None, order)
     if not cursor.goto_first_child():
         return root
-    while True:
+    while len(order) < MOST_NODES:
         node = Node(cursor, data, current, order)
         current.children.append(node)
         if cursor.goto_first_child():
@@ -116,3 +132,10 @@ def read(data: bytes) -> Node:
             if not cursor.goto_parent() or current.parent is None:
                 return root
             current = current.parent
+    return _unread(data)
+
+
+def _unread(data: bytes) -> Node:
+    root = Node(Parser(_parser().language).parse(b"").walk(), data, None, [])
+    root.type, root.end_byte, root.is_error = UNREAD, len(data), True
+    return root

@@ -42,11 +42,18 @@ def _constant_methods(root: Node) -> set[str]:
     for node in root.walk():
         if node.type == "function_definition" and (body := node.child("body")) is not None:
             head = text_of(node)[: len(text_of(node)) - len(text_of(body))]
-            names = re.findall(r"([A-Za-z_]\w*|operator\s*\S+?)\s*\(", head)
-            is_constant = bool(re.search(r"\)\s*(?:const|noexcept|\s)*\bconst\b[^()]*$", head))
+            names = re.findall(r"\b([A-Za-z_]\w*+|operator\s*+\S{1,40}?)\s*+\(", head)
+            is_constant = _is_constant_method(head)
             if names:
                 said[names[-1]] = said.get(names[-1], True) and is_constant
     return {name for name, is_constant in said.items() if is_constant}
+
+
+def _is_constant_method(head: str) -> bool:
+    """Whether `const` stands behind the parameters."""
+    _, bracket, tail = head.rpartition(")")
+    qualifiers = re.match(r"(?:\s++|(?:const|noexcept)\b)*+", tail)
+    return bool(bracket) and "(" not in tail and qualifiers is not None and "const" in qualifiers[0]
 
 
 def _macros(root: Node) -> dict[str, str]:
@@ -154,7 +161,8 @@ def _is_behind_if(node: Node) -> bool:
 def _is_writable(param: str) -> bool:
     """Whether a parameter's text is that of a reference or pointer to what is not const."""
     text = _BLANK.sub(" ", param)
-    return bool(re.search(r"[*&]", text)) and not re.search(r"\bconst\b[^*&]*[*&]", text)
+    last = max(text.rfind("*"), text.rfind("&"))
+    return last >= 0 and not re.search(r"\bconst\b", text[:last])
 
 
 def _base(node: Node | None) -> Iterator[str]:

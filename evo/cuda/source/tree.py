@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from evo.cuda.source.nodes import function_of, span_of
-from evo.cuda.source.parser import Node, read
+from evo.cuda.source.parser import UNREAD, Node, read
 from evo.cuda.source.spans import Binary, Call, Define, Edit, Function, Loop, Problem, SharedArray, Span
 from evo.cuda.source.types import (
     declarator_name,
@@ -24,10 +24,10 @@ from evo.cuda.source.types import (
 
 # The grammar has no rule for these; blanks of the same length keep every offset.
 _UNREADABLE = re.compile(rb"__align__\s*\([^()]*\)|alignas\s*\([^()]*\)|__maxnreg__\s*\([^()]*\)|__grid_constant__")
-_UNROLL = re.compile(r"#\s*pragma\s+unroll\b\s*\(?\s*([^()\n]*?)\s*\)?\s*")
+_UNROLL = re.compile(r"#\s*+pragma\s++unroll\b\s*+\(?\s*+([^()\n]*+)\)?\s*+")
 _COUNTED = re.compile(
-    r"for\s*\(\s*(?:const\s+)?(?:unsigned\s+int|unsigned|int|size_t|u?int\d+_t|(?:unsigned\s+)?long(?:\s+long)?|auto)\s+(\w+)\s*=\s*([^;]+);"
-    r"\s*\1\s*(<|<=)\s*([^;]+);\s*(?:\+\+\s*\1|\1\s*\+\+|\1\s*\+=\s*([^)]+?))\s*\)"
+    r"for\s*+\(\s*+(?:const\s++)?(?:unsigned\s++int|unsigned|int|size_t|u?int\d+_t|(?:unsigned\s++)?long(?:\s++long)?|auto)\s++"
+    r"(\w++)\s*+=\s*+([^;]++);\s*+\1\s*+(<=|<)\s*+([^;]++);\s*+(?:\+\+\s*+\1|\1\s*+\+\+|\1\s*+\+=\s*+([^)]++))\s*+\)"
 )
 _INTEGER = re.compile(r"-?\d+")
 
@@ -40,6 +40,11 @@ class Tree:
         self.data = text.encode()
         readable = _UNREADABLE.sub(lambda match: b" " * len(match[0]), self.data)
         self._root = read(readable)
+
+    @property
+    def is_read(self) -> bool:
+        """False for a text that the parser cannot follow in time: then nothing is found in it."""
+        return self._root.type != UNREAD
 
     def slice(self, span: Span) -> str:
         return self.data[span.start : span.end].decode()
@@ -211,7 +216,7 @@ class Tree:
             above = above.previous
         if above is not None and (match := _UNROLL.fullmatch(text_of(above))):
             end = self.data.find(b"\n", above.start_byte) + 1 or len(self.data)
-            pragma, factor = Span(self.line_start(above.start_byte), end), match[1]
+            pragma, factor = Span(self.line_start(above.start_byte), end), match[1].strip()
         start = self.line_start(node.start_byte)
         indent = self.data[start : node.start_byte].decode()
         if indent.strip():

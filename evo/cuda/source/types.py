@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 
 from evo.cuda.source.parser import Node
 
+NAMES = ("identifier", "field_identifier")
+
 _WORD = re.compile(r"\w+")
 _INTEGERS = frozenset(
     _WORD.findall(
@@ -62,7 +64,7 @@ def declared_types(scope: Node, read: Callable[[str], str | None] = scalar_name)
 
 def declarator_name(node: Node) -> str | None:
     """The identifier inside pointers, arrays, references and initialisers; None for a function declarator."""
-    while node.type not in ("identifier", "field_identifier"):
+    while node.type not in NAMES:
         inner = node.child("declarator")
         if inner is None:
             inner = next((c for c in node.named_children if c.type == "identifier" or "declarator" in c.type), None)
@@ -74,11 +76,11 @@ def declarator_name(node: Node) -> str | None:
 
 def literal_type(text: str) -> str | None:
     """The type of a number literal: 1.0f -> float, 1e3 -> double, 7u -> int."""
-    if re.fullmatch(r"-?(0[xX][\da-fA-F']+|\d[\d']*)[uUlL]*", text):
+    if re.fullmatch(r"-?(0[xX][\da-fA-F']++|\d[\d']*+)[uUlL]*+", text):
         return "int"
-    if re.fullmatch(r"-?(\d[\d']*\.?\d*|\.\d+)([eE][+-]?\d+)?[fF]", text):
+    if re.fullmatch(r"-?(\d[\d']*+\.?\d*+|\.\d++)([eE][+-]?\d++)?[fF]", text):
         return "float"
-    return "double" if re.fullmatch(r"-?(\d[\d']*\.?\d*|\.\d+)([eE][+-]?\d+)?", text) else None
+    return "double" if re.fullmatch(r"-?(\d[\d']*+\.?\d*+|\.\d++)([eE][+-]?\d++)?", text) else None
 
 
 def expression_type(node: Node | None, names: Mapping[str, str | None]) -> str | None:

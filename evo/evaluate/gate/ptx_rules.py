@@ -29,8 +29,9 @@ _WHAT = {
     "launch": "tells one launch from another",
     "debugger": "signals a debugger or profiler",
 }
-_LEXEMES = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_EXTERN = re.compile(r"\.extern\s+\.func\s+(?:\([^)]*\)\s*)?([\w$]+)")
+# Text of the variant's own stands in here as inline assembly: nothing is read twice, also where it is never closed.
+_LEXEMES = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*+|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_EXTERN = re.compile(r"\.extern\s+\.func\s+(?:\([^);]*+\)\s*+)?([\w$]+)")
 _ALLOWED_EXTERN = {"__assertfail"}
 _EXTERN_WHAT = {
     "vprintf": "prints from the device",
@@ -38,13 +39,14 @@ _EXTERN_WHAT = {
     "free": "allocates memory on the device",
 }
 _VARIABLE = re.compile(
-    r"\.(?:global|const)\b(?:\s+\.(?:align\s+\d+|attribute\([^)]*\)|v[24]))*\s+\.\w+\s+(?P<name>[\w$]+)(?P<rest>[^;]*);"
+    r"\.(?:global|const)\b(?:\s++\.(?:align\s++\d++|attribute\([^);]*+\)|v[24]\b))*+\s++\.\w++\s++(?P<name>[\w$]++)"
+    r"(?P<rest>[^;]*+);"
 )
 _DECLARES = re.compile(r"(?<!\w)\.(?:global|const)\b")  # not `ld.global`
 _LOC = re.compile(r"\.loc\s+\d+\s+(\d+)")
 _WORD = re.compile(r"%?[\w$]+")
 _STATEMENT = re.compile(r"(?:@!?%?[\w$]+\s+)?(?P<opcode>[a-z][\w.:]*)\s*(?P<operands>.*)", re.DOTALL)
-_BEFORE = re.compile(r"^(?:[\s{}]|[\w$]+:(?!:))*")  # scopes and labels that an instruction may follow
+_BEFORE = re.compile(r"(?:[\s{}]++|[\w$]++:(?!:))*+")  # scopes and labels that an instruction may follow
 _READS = ("ld.", "ldu.", "prefetch", "tex.", "isspacep", "setp.", "bra", "discard")
 
 
@@ -60,7 +62,7 @@ def ptx_problem(ptx: str) -> StaticProblem | None:
     if not _DECLARES.search(ptx):
         return None
     code = _LEXEMES.sub(lambda m: '""' if m[0].startswith('"') else " ", ptx)
-    variables = {match["name"]: match["rest"] for match in _VARIABLE.finditer(code)}
+    variables = {match["name"]: match["rest"] for match in _VARIABLE.finditer(code, 0, code.rfind(";") + 1)}
     for name, rest in variables.items():
         if any(word in variables for word in _WORD.findall(rest)):
             return StaticProblem(0, f"keeps the address of a module variable in another one, `{_plain(name)}`")
@@ -95,29 +97,32 @@ def _statements(body: str) -> Iterator[tuple[int, str, str]]:
     for raw in body.split(";"):
         if found := _LOC.findall(raw):
             line = int(found[-1])
-        text = _BEFORE.sub("", re.sub(r"\.loc\s+[^\n]*", " ", raw), count=1).rstrip()
+        text = re.sub(r"\.loc\s+[^\n]*", " ", raw)
+        text = text[_BEFORE.match(text).end() :].rstrip()  # type: ignore[union-attr]  # it matches an empty text
         if match := _STATEMENT.fullmatch(text):
             yield line, match["opcode"], match["operands"]
 
 
 def _addresses(statements: list[tuple[int, str, str]], variables: set[str]) -> dict[str, str]:
-    """Registers that may hold an address inside a variable -> that variable, found until nothing is added."""
+    """Registers that may hold an address inside a variable -> that variable."""
+    results: dict[str, list[str]] = {}  # of a word: the words that are worked out from it
+    for _, opcode, operands in statements:
+        if opcode.startswith(_READS) or operands.startswith("["):  # loads give values; stores have no target
+            continue
+        target, _, sources = operands.partition(",")
+        if target.startswith("{"):  # a vector: the whole list is the target
+            target, _, sources = operands.partition("},")
+        targets = _WORD.findall(target)
+        for word in _WORD.findall(sources):
+            results.setdefault(word, []).extend(targets)
     tainted = {name: name for name in variables}
-    grew = True
-    while grew:
-        grew = False
-        for _, opcode, operands in statements:
-            if opcode.startswith(_READS) or operands.startswith("["):  # loads give values; stores have no target
-                continue
-            target, _, sources = operands.partition(",")
-            if target.startswith("{"):  # a vector: the whole list is the target
-                target, _, sources = operands.partition("},")
-            source = next((tainted[word] for word in _WORD.findall(sources) if word in tainted), None)
-            if source is None:
-                continue
-            for word in _WORD.findall(target):
-                if word not in tainted:
-                    tainted[word], grew = source, True
+    waiting = sorted(variables)
+    while waiting:
+        source = waiting.pop()
+        for word in results.pop(source, ()):
+            if word not in tainted:
+                tainted[word] = tainted[source]
+                waiting.append(word)
     return tainted
 
 
@@ -125,7 +130,7 @@ def _written(opcode: str, operands: str, tainted: dict[str, str]) -> str | None:
     """The variable whose address this instruction stores to, or hands on where it can no longer be followed."""
     if opcode.startswith(_READS):
         return None
-    brackets = re.findall(r"\[([^\]]*)\]", operands)
+    brackets = re.findall(r"\[([^\[\]]*+)\]", operands)
     addressed = brackets[:1] if opcode.startswith("cp.async") else brackets
     words = [word for text in addressed for word in _WORD.findall(text)]
     if opcode.startswith(("st", "atom", "red", "call")):
@@ -136,7 +141,7 @@ def _written(opcode: str, operands: str, tainted: dict[str, str]) -> str | None:
 def _plain(symbol: str) -> str:
     """`_ZZ1kE5calls` as `calls`: the last length-prefixed part of a mangled name."""
     name = symbol
-    while match := re.match(r"_Z[A-Z]*(?:\d*\w)*?(\d+)", name):
+    while match := re.match(r"_Z[^\W\d]*+(\d{1,6}+)(?!\d)", name):
         size, rest = int(match[1]), name[match.end() :]
         if len(rest) < size:
             break

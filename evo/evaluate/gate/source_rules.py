@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from evo.spec.comments import replace_comments
+
 _BANNED = [
     (r"\bclock(?:64)?\s*\(|%clock|%globaltimer|\bglobaltimer\b", "reads a clock"),
     (r"\bcreatepolicy\b|\bevict_last\b|\bL2::cache_hint\b", "steers the L2 eviction policy"),
@@ -13,12 +15,10 @@ _BANNED = [
     (r"\bprintf\s*\(|\bvprintf\b", "prints from the device"),
     (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", "launches work from the device"),
 ]
-_GLOBAL = re.compile(
-    r"^[^\S\n]*(?:static\s+|extern\s+|volatile\s+)*(?:__device__|__managed__)"
-    r"(?![^;{(]*\()(?!\s+(?:const|constexpr)\b)(?!\s*__constant__)[^;{(]*[;={]",
-    re.MULTILINE,
-)
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_GLOBAL = re.compile(r"__device__|__managed__")
+_CONSTANT = re.compile(r"\s++(?:const|constexpr)\b|\s*+__constant__")
+_DELIMITER = re.compile(r"[;{(]")
+_BEFORE_GLOBAL = frozenset(("static", "extern", "volatile"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +29,34 @@ class StaticProblem:
 
 def static_problem(text: str) -> StaticProblem | None:
     """The first construct that no variant may hold: clocks, eviction hints, allocation, mutable module globals."""
-    code = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
-    found: list[StaticProblem] = []
+    code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
+    found: list[tuple[int, str]] = []  # of each rule, the first place
     for pattern, what in _BANNED:
-        for match in re.finditer(pattern, code):
-            found.append(StaticProblem(code.count("\n", 0, match.start()) + 1, what))
+        if match := re.search(pattern, code):
+            found.append((match.start(), what))
+    if (place := _mutable_global(code)) is not None:
+        found.append((place, "keeps state in a mutable __device__ global"))
+    problems = [StaticProblem(code.count("\n", 0, place) + 1, what) for place, what in found]
+    return min(problems, key=lambda problem: problem.line) if problems else None
+
+
+def _mutable_global(code: str) -> int | None:
+    """Where the first variable is declared that a launch could leave something in for the next one."""
+    last = code.rfind("=")
+    line_end, delimiter = -1, -1
     for match in _GLOBAL.finditer(code):
-        start = match.start() + len(match[0]) - len(match[0].lstrip())
-        found.append(StaticProblem(code.count("\n", 0, start) + 1, "keeps state in a mutable __device__ global"))
-    return min(found, key=lambda problem: problem.line) if found else None
+        if match.start() < line_end:  # not the first on its line
+            continue
+        newline = code.find("\n", match.end())
+        line_end = newline if newline >= 0 else len(code)
+        before = code[code.rfind("\n", 0, match.start()) + 1 : match.start()]
+        if not _BEFORE_GLOBAL.issuperset(before.split()) or before.rstrip() == before != "":
+            continue
+        if delimiter < match.end():
+            found = _DELIMITER.search(code, match.end())
+            delimiter = found.start() if found else len(code)
+        is_function = code.startswith("(", delimiter)
+        is_declared = delimiter < len(code) or last >= match.end()
+        if not is_function and is_declared and not _CONSTANT.match(code, match.end()):
+            return match.start()
+    return None

@@ -169,7 +169,9 @@ def judge(parent: Variant, text: str, task: str, donor: str | None = None, *, re
     if change.lines_added > most:
         raise Unusable(f"the edits bring in more than {most} lines; make one small change")
     moved = relaunched(parent.text, text)
-    crossed = donor is not None and not moved and len(change.scopes) <= 1 and stands_in(change, donor)
+    crossed = (
+        donor is not None and not moved and not change.too_many and len(change.scopes) <= 1 and stands_in(change, donor)
+    )
     is_single = verdict.is_single and moved is None
     if not is_single and not crossed and not rewrite:
         why = moved or f"it {verdict.why}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +17,8 @@ from evo.spec.variant import Variant, parse_variant
 __all__ = ["Application", "Example", "Rule", "Scene", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
+_LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
+_RUN = re.compile(r"\s++|\S++")
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
 _EXAMPLE_HEAD = 'extern "C" __global__ void k(const float* a, float* o, float x, float y, int n) {\n'
 
@@ -64,6 +68,8 @@ class Rule:
         self, variant: Variant, *, flags: Collection[str] = (), axes: Collection[str] = ()
     ) -> tuple[Application, ...]:
         """Every place this rule applies to, unchecked; `build` makes the child."""
+        if not is_written_by_hand(variant.text):
+            return ()
         scene = Scene(variant=variant, source=parse(variant.text), flags=tuple(flags), axes=tuple(axes))
         return tuple(self.find(scene))
 
@@ -78,6 +84,16 @@ class Rule:
         if child.id == variant.id or len(syntax_errors(text)) > len(source.problems):
             return None
         return child
+
+
+@functools.lru_cache(maxsize=16)  # every rule asks about the same parent
+def is_written_by_hand(text: str) -> bool:
+    """Whether a text is short enough, in every way that a rule's pattern may read it more than once for."""
+    if len(text) > _LONGEST_TEXT or not parse(text).is_read:
+        return False
+    if max(map(len, text.split("\n"))) > _LONGEST_LINE:
+        return False
+    return all(match.end() - match.start() <= _LONGEST_RUN for match in _RUN.finditer(text))
 
 
 def _with_line_ends_of(text: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:

@@ -1,0 +1,78 @@
+"""What a candidate's text may not do to a run: whatever it is, it comes back prepared or failed, in time."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from mutants import MUTATIONS
+from tiny import FAST, write_task
+
+from evo.evaluate.prepare import Failed, Prepared, prepare
+from evo.results import Status
+from evo.spec.chips import chip
+from evo.spec.task import Task, load_task
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    root = tmp_path_factory.mktemp("root")
+    write_task(root)
+    return load_task(root, "scale")
+
+
+def prepared(task: Task, text: str) -> Prepared | Failed:
+    return prepare(task, text, chip=chip("l4"), arch="sm_89", path="k.cu")
+
+
+def test_an_honest_kernel_is_prepared(task: Task) -> None:
+    assert isinstance(prepared(task, FAST), Prepared)
+
+
+@pytest.mark.parametrize(
+    ("define", "words"),
+    [
+        ("#define n n, int extra", "takes 4 parameters as compiled"),
+        ("#define int long long", "parameter 3"),
+    ],
+)
+def test_a_macro_that_changes_the_parameters_is_its_own_failure(task: Task, define: str, words: str) -> None:
+    text = FAST.replace("#define THREADS 128\n", f"#define THREADS 128\n{define}\n")
+    found = prepared(task, text.replace("const int i =", "const auto i =").replace("i < n", "i < 7"))
+    assert isinstance(found, Failed)
+    assert found.status is Status.REFUSED
+    assert words in found.reason
+
+
+@pytest.mark.parametrize("size", ["4 << 30", "1 << 40"])
+def test_more_scratch_than_the_machine_has_is_its_own_failure(task: Task, size: str) -> None:
+    text = FAST.replace("// evo: launch", f"// evo: scratch room float32 [{size}]\n// evo: launch")
+    found = prepared(task, text.replace("float* y, int n", "float* y, float* room, int n"))
+    assert isinstance(found, Failed)
+    assert found.status is Status.REFUSED
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_careless_or_hostile_text_fails_and_no_more(task: Task, seed: int) -> None:
+    """Once every kind of damage per seed: no exception, no hang, no reason longer than a screen."""
+    started, kinds = time.monotonic(), 0
+    for made in random.Random(seed).sample(MUTATIONS, len(MUTATIONS) // 3):
+        rng = random.Random(f"{seed}/{made.__name__}")
+        found = prepared(task, made(rng, FAST))
+        kinds += 1
+        if isinstance(found, Failed):
+            assert found.status not in (Status.CORRECT, Status.MEASURED), made.__name__
+            assert 0 < len(found.reason) < 1100, made.__name__
+    assert kinds > 5
+    assert time.monotonic() - started < 280
+
+
+def test_no_such_file_is_read(task: Task, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.h"
+    secret.write_text("#error found it\n")
+    found = prepared(task, FAST.replace("extern", f'#include "{secret}"\nextern', 1))
+    assert isinstance(found, Failed)
+    assert "found it" not in found.reason

@@ -6,7 +6,9 @@ the compiler refuses costs little, one that is timed costs a whole trial. Untrie
 Auer et al. 2002), starting from what earlier runs have shown; ties are broken by the generator that is passed in.
 
 With a screen, small edits are estimated on a few blocks before one of them becomes a trial: the best is tried if it
-looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. Where
+looks like it will pass the margin, and otherwise the ladder's next rung. So a rung is tuned before it is left. A first
+look is made in rounds and ends with the first that shows a gain: what it costs is spent where gains are hard to find,
+and a kept change makes every look at its parent worthless. Where
 looks are measured and take their time (`eager` is false), there is one when the bandit's choice falls on a small edit.
 
 Two plain searches stand beside it as controls: `random` takes any operator with the same chance and learns nothing,
@@ -42,6 +44,7 @@ _FIRST_DRAWS = {
     "rules.staging": 2,
 }
 _FIRST_ELSE = 1
+_ROUNDS = 4  # that a first look at a parent is made in; the last ones are left out where an early one finds a gain
 _LATER_ARMS = 6  # operators of which one more edit is screened, once the first look at a parent is over
 _COSTS = {Status.UNCOMPILED: 0.2, Status.REFUSED: 0.1}  # of a whole trial
 _COST_ELSE = 0.5  # ended at the gate
@@ -102,6 +105,7 @@ class Search:
         self._needed = 1 / (1 - margin)
         self._looks: dict[str, dict[str, tuple[float, Proposal]]] = {}  # parent -> what was screened, by variant
         self._screened: dict[str, tuple[float, Proposal]] = {}  # for this parent
+        self._rounds: dict[str, int] = {}  # parent -> rounds of the first look that were made
 
     def ask(self, parent: Variant, context: Context, screen: Screen | None = None) -> Proposal | None:
         """The next proposal, or None when no operator has one left."""
@@ -127,6 +131,7 @@ class Search:
         """Record what a proposal of this operator brought: its gain ratio if kept, else None, and how far it got."""
         if gain is not None:
             self._looks.clear()
+            self._rounds.clear()
         for arm in self._arms:
             if arm.operator.name == operator:
                 arm.trials += 1
@@ -148,25 +153,39 @@ class Search:
         self, arms: Sequence[Arm], parent: Variant, context: Context, screen: Screen
     ) -> tuple[float, Proposal] | None:
         """Draw and estimate small edits, many at first sight of a parent; the best of all that were not tried."""
-        is_new = parent.id not in self._looks
         self._screened = self._looks.setdefault(parent.id, {})
-        best = self._best_left(context)
-        if best is not None and best[0] > self._needed:
-            return best  # what was found promising is tried before more is looked for
+        while True:
+            best = self._best_left(context)
+            if best is not None and best[0] > self._needed:
+                return best  # what was found promising is tried before more is looked for
+            done = self._rounds.get(parent.id, 0)
+            self._rounds[parent.id] = done + 1
+            self._look(self._drawn(arms, parent, context, done), screen)
+            if done + 1 >= _ROUNDS:
+                return self._best_left(context)
+
+    def _drawn(self, arms: Sequence[Arm], parent: Variant, context: Context, done: int) -> dict[str, Proposal]:
+        """Small edits for the next round of looks; after the first look, one of each operator that has one left."""
         drawn: dict[str, Proposal] = {}
         for arm in arms:
-            if not is_new and len(drawn) == _LATER_ARMS:
-                break  # one of each that has something left
-            for _ in range(_FIRST_DRAWS.get(arm.operator.name, _FIRST_ELSE) if is_new else 1):
+            if done >= _ROUNDS and len(drawn) == _LATER_ARMS:
+                break
+            most = _FIRST_DRAWS.get(arm.operator.name, _FIRST_ELSE)
+            count = math.ceil(most * (done + 1) / _ROUNDS) - math.ceil(most * done / _ROUNDS) if done < _ROUNDS else 1
+            for _ in range(count):
                 seen = {*context.tried, *self._screened, *drawn}
                 offer = arm.operator.propose(parent, rng=self._rng, context=replace(context, tried=seen))
                 if offer is None:
                     break
                 drawn[offer.variant.id] = offer
+        return drawn
+
+    def _look(self, drawn: Mapping[str, Proposal], screen: Screen) -> None:
+        if not drawn:
+            return
         for (variant, offer), gain in zip(drawn.items(), screen([offer.text for offer in drawn.values()]), strict=True):
             note = f"{offer.expected}; a quick estimate says {gain:.2f}x" if gain else offer.expected
             self._screened[variant] = (gain or 0.0, replace(offer, expected=note))
-        return self._best_left(context)
 
     def _best_left(self, context: Context) -> tuple[float, Proposal] | None:
         left = [found for variant, found in self._screened.items() if variant not in context.tried]

@@ -91,8 +91,8 @@ class Sequential:
         self.verdict: Verdict | None = None
         self.reason = ""
         self.losing: str | None = None
-        self._gain = _Bets(math.log1p(-rule.margin), rule.bet)
-        self._cases: dict[str, _Bets] = {}
+        self._gain = Bets(math.log1p(-rule.margin), rule.bet)
+        self._cases: dict[str, Bets] = {}
 
     def add(self, ratios: Ratios) -> Verdict | None:
         """Take one pair's log ratios of all cases. Returns the verdict once there is one."""
@@ -106,7 +106,7 @@ class Sequential:
         self.combined.append(combined)
         self._gain.add(combined)
         for case, ratio in ratios.items():
-            self._cases.setdefault(case, _Bets(math.log1p(self.rule.case_loss), self.rule.bet)).add(ratio)
+            self._cases.setdefault(case, Bets(math.log1p(self.rule.case_loss), self.rule.bet)).add(ratio)
         self.verdict = self._look()
         return self.verdict
 
@@ -149,7 +149,7 @@ class Sequential:
 
 
 @dataclass(slots=True)
-class _Bets:
+class Bets:
     """Two mirrored e-processes on the sign of (d - threshold). A tie counts against both."""
 
     threshold: float
@@ -196,7 +196,7 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
         pairs_at_own_clocks=comparison.at_own_clocks or None,
         clocks=comparison.clocks,
         between_captures=between,
-        cases={case: _case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)},
+        cases={case: case_evidence(comparison.pairs, case, between) for case in _names(comparison.pairs)},
         unsteady=tuple(case.name for case in comparison.child if case.warm and case.warm.unsteady),
     )
     gain = widened(gain_of(stage.combined), between) if stage.combined else None
@@ -357,7 +357,7 @@ def words(gain: Gain) -> str:
     return f"{factor:.3f}x {side} [{low:.3f}, {high:.3f}]"
 
 
-def _case_evidence(pairs: Sequence[Ratios], case: str, between: Between | None) -> CaseEvidence:
+def case_evidence(pairs: Sequence[Ratios], case: str, between: Between | None) -> CaseEvidence:
     gain = widened(gain_of([pair[case] for pair in pairs]), between, case=case)
     return CaseEvidence(ratio=gain.ratio, low=gain.low, high=gain.high, confirmed=gain.confirmed)
 

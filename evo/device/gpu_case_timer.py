@@ -24,7 +24,7 @@ from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
-from evo.device.timing_types import BenchRequest, Side, Stages, sequences_per_sample
+from evo.device.timing_types import SAMPLE_US, BenchRequest, Side, Stages, sequences_per_sample
 from evo.errors import CandidateFailed, Crashed, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
@@ -35,6 +35,7 @@ CYCLE = INPUT_SETS * OUTPUT_SETS  # coprime, so this many sequences meet every p
 BLOCK_SAMPLES = 8
 SHORT_SAMPLES = 3
 BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a pair stays short against clock drift
+LONG_US = 5_000.0  # one such launch is a block: what went before it in the caches is nothing beside it
 
 
 class Diverged(CandidateFailed):
@@ -182,16 +183,22 @@ class CaseTimer:
                 side.warm, side.cold = old.warm, old.cold
                 self._final_graphs(side)
             return
-        each_us = []
-        for side in self.sides.values():
-            with self._running(side):
-                trial = self._graph(side, range(CYCLE))
-                self._replay(trial, 2)
-                each_us.append(float(np.median(self._replay(trial, 3))) / CYCLE)
+        each_us = [self._first_time_us(side) for side in self.sides.values()]
         for side, each, count in zip(self.sides.values(), each_us, sequences_per_sample(each_us, CYCLE), strict=True):
             side.per_graph = count
-            side.block_samples = max(3, min(BLOCK_SAMPLES, int(BLOCK_US / (each * count))))
+            fewest = 1 if each >= LONG_US else SHORT_SAMPLES
+            side.block_samples = max(fewest, min(BLOCK_SAMPLES, int(BLOCK_US / (each * count))))
             self._final_graphs(side)
+
+    def _first_time_us(self, side: TimedVariant) -> float:
+        """About how long a sequence takes, from two launches if that is more than the length of a sample."""
+        with self._running(side):
+            alone = min(self._replay(self._graph(side, [0]), 2))
+            if alone >= SAMPLE_US:
+                return alone
+            trial = self._graph(side, range(CYCLE))
+            self._replay(trial, 2)
+            return float(np.median(self._replay(trial, 3))) / CYCLE
 
     def _final_graphs(self, side: TimedVariant) -> None:
         count = side.per_graph
@@ -228,7 +235,10 @@ class CaseTimer:
         return [cupy.cuda.get_elapsed_time(start, end) * 1000 for start, end in events]
 
     def block(self, side: TimedVariant, most: int = BLOCK_SAMPLES) -> list[float]:
-        """One warm block: poison, one untimed replay, samples, and a look at what the last launch wrote."""
+        """One warm block: poison, one untimed replay, samples, and a look at what the last launch wrote.
+
+        A block of one long launch has no untimed one.
+        """
         with self._running(side):
             return self._block(side, min(side.block_samples, most))
 
@@ -238,11 +248,13 @@ class CaseTimer:
         graphs = side.graphs
         first = side.next_graph
         self.device.tools.stamp(0)
-        graphs[first % len(graphs)].launch(stream)
-        order = iter(range(first + 1, first + 1 + samples))
+        untimed = 1 if side.block_samples > 1 else 0
+        if untimed:
+            graphs[first % len(graphs)].launch(stream)
+        order = iter(range(first + untimed, first + untimed + samples))
         taken = self._timed(samples, lambda: graphs[next(order) % len(graphs)].launch(stream), stamped=True)
         self.clock_mhz = self.device.tools.clock_mhz()
-        last = first + samples
+        last = first + untimed + samples - 1
         side.next_graph = (last + 1) % len(graphs)
         self._check(side, (last if side.per_graph == 1 else side.per_graph - 1) % CYCLE)
         self._audit(side)

@@ -17,6 +17,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from evo.decide.case_loss import CaseLoss
 from evo.decide.sequential import P99_SAMPLES, Sequential
 from evo.device.clock_pairs import OwnClock, clock_ratio, same_clock
 from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, TimedVariant
@@ -50,6 +51,7 @@ class Bench:
         self.own_clocks: dict[tuple[str, Side], OwnClock] = {}  # by case and side
         self.at_own_clocks = 0  # pairs whose halves ran at different clocks, each at its side's own
         self.verdict: Verdict | None = None
+        self.lost_at: str | None = None
         self.readings: list[Reading] = []  # of the pairs' blocks, in the order taken
         self.more_readings: list[Reading] = []  # of the blocks that only fill up samples
         self.stages = Stages()
@@ -70,8 +72,12 @@ class Bench:
 
     def _measure(self) -> BenchResult:
         stages = self.stages
+        first = self._first_case() if self.options.stop_at_loss and self.request.parent else None
+        if first is not None and (lost := self._lost_at(first)) is not None:
+            return lost
+        known = {first: self.timers[0]} if first is not None else {}
         each = range(len(self.request.child))
-        self.timers = [CaseTimer(self.device, self.request, index, stages, aside=self.aside) for index in each]
+        self.timers = [known.get(i) or CaseTimer(self.device, self.request, i, stages, aside=self.aside) for i in each]
         self._one_way_of_loading()
         with stages.time("warm_up"):
             self._warm_up()
@@ -85,6 +91,38 @@ class Bench:
                 self._cold()
         self._look_at_guards()
         return self._result()
+
+    def _first_case(self) -> int | None:
+        """The case with the least memory, where there are others: it shows a plain loss soonest."""
+        cases = self.request.child
+        sizes = [sum(array.nbytes for array in case.inputs.values()) for case in cases]
+        return sizes.index(min(sizes)) if len(cases) > 1 else None
+
+    def _lost_at(self, index: int) -> BenchResult | None:
+        """The result if the child plainly loses this case: two rounds of the warm-up say so, then pairs prove it.
+
+        The evidence is the rule's own against a case that loses (`CaseLoss`), on this case alone: it is enough to
+        reject, and nothing is ever kept on it. If it is not reached the pairs count for nothing.
+        """
+        self.timers = [CaseTimer(self.device, self.request, index, self.stages, aside=self.aside)]
+        self._one_way_of_loading()
+        with self.stages.time("warm_up"):
+            if not self._warm_up(LOST_ROUNDS):
+                return None
+        watch = CaseLoss(self.options.rule)
+        name = self.timers[0].name
+        with self.stages.time("pairs"):
+            for _ in range(LOST_PAIRS):
+                if (pair := self._pair()) is not None:
+                    self.pairs.append(pair)
+                    self.captures.append(0)
+                    if watch.add(pair[name]):
+                        self.verdict, self.lost_at = Verdict.REVERT, name
+                        self._look_at_guards()
+                        return self._result()
+        self.pairs, self.captures, self.cycles, self.readings = [], [], [], []
+        self.dropped = self.at_own_clocks = 0
+        return None
 
     def _look_at_guards(self) -> None:
         for timer in self.timers:
@@ -118,25 +156,28 @@ class Bench:
             hint = "compile both for the same --arch"
             raise HarnessFault("parent and child are not loaded the same way (cubin and PTX)", hint=hint)
 
-    def _warm_up(self) -> None:
-        """Until five block medians in a row agree within 1 %, the child is clearly lost, or the time for it is up."""
+    def _warm_up(self, most_rounds: int | None = None) -> bool:
+        """Until the last blocks agree within 1 %, the child is clearly lost (True), or the time for it is up."""
         end = min(time.monotonic() + self.options.warm_up_s, self.deadline)
         recent: dict[int, list[float]] = {}
+        busy_us: dict[int, float] = {}
         rounds = 0
-        while time.monotonic() < end:
+        while time.monotonic() < end and (most_rounds is None or rounds < most_rounds):
             self.most = SHORT_SAMPLES if self.request.parent and rounds < LOST_ROUNDS else BLOCK_SAMPLES
             rounds += 1
             for timer in self.timers:
                 sides = list(timer.sides.values())
                 for side in sides if rounds % 2 else reversed(sides):  # a clock that rises favours neither
-                    recent.setdefault(id(side), []).append(_median(self._block(timer, side)))
+                    taken = self._block(timer, side)
+                    recent.setdefault(id(side), []).append(_median(taken))
+                    busy_us[id(side)] = busy_us.get(id(side), 0.0) + sum(taken) * side.per_graph
             if self._clearly_lost(recent):
                 self.most = SHORT_SAMPLES
-                break
-            if all(settled(medians) for medians in recent.values()):
-                break
-        else:
-            self.most = BLOCK_SAMPLES
+                return True
+            if all(settled(medians, busy_us[side]) for side, medians in recent.items()):
+                return False
+        self.most = BLOCK_SAMPLES
+        return False
 
     def _block(self, timer: CaseTimer, side: TimedVariant) -> list[float]:
         taken = timer.block(side, self.most)
@@ -226,7 +267,8 @@ class Bench:
                         timer.block(side)
                     self.more_readings.append(self._reading(timer))
                 now, fewest = time.monotonic(), min(len(side.warm) for side in short)
-                if (now > self.deadline and fewest >= BLOCK_SAMPLES) or (now > tail_end and fewest >= TAIL_SAMPLES):
+                enough = TAIL_SAMPLES if short[0].block_samples > 1 else BLOCK_SAMPLES  # a launch alone is a block
+                if (now > self.deadline and fewest >= BLOCK_SAMPLES) or (now > tail_end and fewest >= enough):
                     break
 
     def _result(self) -> BenchResult:
@@ -246,6 +288,7 @@ class Bench:
             samples={t.name: np.asarray(t.sides[Side.CANDIDATE].warm, np.float32) for t in self.timers},
             launches_per_sample={t.name: t.sides[Side.CANDIDATE].per_graph for t in self.timers},
             stages_s=dict(self.stages.seconds),
+            lost_at=self.lost_at,
             timer_step=max(_timer_step(side) for timer in self.timers for side in timer.sides.values()),
         )
 

@@ -18,6 +18,7 @@ from evo.results import CaseBench, Clocks, Fault, Timing
 
 Samples = NDArray[np.float32]
 
+CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
 SINGLE_US = 150.0  # from here on a sample is one launch
 SAMPLE_US = 300.0
 MAX_PER_GRAPH = 1200
@@ -26,6 +27,7 @@ _SETTLED = 0.01
 _DOCUMENTED_STEP_US = 0.5  # of CUDA events, where the samples do not show a finer one
 _ROUNDING_US = 1e-3  # differences below this are of the float that the driver returns
 _DENSE_US = 100_000.0
+_WARM_US = 150_000.0  # of launches, after which clocks and caches are as they will be
 
 
 class Side(StrEnum):
@@ -37,16 +39,19 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BenchOptions:
-    """How to measure. samples: per case and side at least, warm; a champion's percentiles need 1,000.
+    """How to measure. samples: per case and side at least, warm; a champion's percentiles need 1,000, and those of a
+    second stage that confirms a gain confirming_samples.
 
     swap loads and allocates the child before the parent, so that a second stage differs from the first in that too.
     captures: over how many independent captures (new buffers, modules and graphs) the pairs are spread.
     l2_persist: the inputs stay in a part of L2 set aside for them; such times are looked at and decide nothing.
     tail_s: how long the samples beyond a screening's may take; only percentiles want them, and a launch may be 30 ms.
+    stop_at_loss: the smallest case is looked at first, and a candidate that loses it plainly is timed at no other.
     """
 
     rule: Rule = DEFAULT_RULE
     samples: int = 64
+    confirming_samples: int = CHAMPION_SAMPLES
     cold_samples: int = 48
     budget_s: float = 120.0
     tail_s: float = 6.0
@@ -54,6 +59,7 @@ class BenchOptions:
     swap: bool = False
     captures: int = 1
     l2_persist: bool = False
+    stop_at_loss: bool = False
     seed: int = 0
 
 
@@ -92,21 +98,36 @@ class BenchResult:
     stages_s: dict[str, float] = field(default_factory=dict)  # wall time by part of the measurement
     timer_step: float = 0.0  # the timer's resolution over the length of a sample, the largest of the cases
     held_s: float | None = None  # how long the GPU's lock was held for it
+    lost_at: str | None = None  # the only case that was timed, since the child plainly lost it
 
 
 class Stages:
-    """Wall time by named part, added up."""
+    """Wall time by named part. A part that is timed within another is not counted in that one: the parts add up."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self._inner: list[float] = []  # of each part under way: what parts within it took
 
     @contextlib.contextmanager
     def time(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
+        self._inner.append(0.0)
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+            taken = time.perf_counter() - started
+            self._book(name, taken - self._inner.pop())
+            if self._inner:
+                self._inner[-1] += taken
+
+    def within(self, name: str, seconds: float) -> None:
+        """A part of what is under way that was timed elsewhere, as in another process."""
+        self._book(name, seconds)
+        if self._inner:
+            self._inner[-1] += seconds
+
+    def _book(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, seconds)
 
 
 class Pace:
@@ -129,10 +150,11 @@ class Pace:
         return True
 
 
-def settled(medians: Sequence[float]) -> bool:
-    """Whether the last five blocks agree within 1 %: warmed up."""
-    last = medians[-5:]
-    return len(last) == 5 and max(last) <= (1 + _SETTLED) * min(last)
+def settled(medians: Sequence[float], busy_us: float = 0.0) -> bool:
+    """Whether the last five blocks agree within 1 %: warmed up. Three do if they kept the GPU busy for long enough."""
+    count = 3 if busy_us >= _WARM_US else 5
+    last = medians[-count:]
+    return len(last) == count and max(last) <= (1 + _SETTLED) * min(last)
 
 
 def timer_step_us(taken_us: Sequence[float] | Samples) -> float:

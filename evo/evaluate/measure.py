@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evo.decide.capture_noise import ASSUMED
+from evo.decide.case_loss import judge_loss
 from evo.decide.sequential import (
     Between,
     Comparison,
@@ -25,16 +26,16 @@ from evo.decide.sequential import (
 )
 from evo.device import BenchCase
 from evo.device.remote_device import RemoteGpu
-from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, Samples, timing_of
+from evo.device.timing_types import CHAMPION_SAMPLES, BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Clocks, Decision, Fault, Verdict
 from evo.spec.chips import Chip
 
 __all__ = [
-    "BenchOptions", "BenchRequest", "Measurement", "control", "measure", "measure_persisting", "require_quiet",
+    "CHAMPION_SAMPLES", "BenchOptions", "BenchRequest", "Measurement", "control", "measure", "measure_persisting",
+    "require_quiet",
 ]  # fmt: skip
 
-CHAMPION_SAMPLES = 1000  # a p99 needs some 300 before its own upper bound is finite
 _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
 _CONTROL_PAIRS = 30
 _CONTROL_CAPTURES = 10  # of three pairs: a capture costs about as much as a pair, and varies as much
@@ -62,12 +63,14 @@ def measure(
     chip: Chip,
     fresh: Callable[[], BenchRequest] | None = None,
     floor: NoiseFloor | None = None,
+    prove: Callable[[], bool] = lambda: True,
 ) -> Measurement:
     """Time the request's cases; with a parent, decide, and confirm a gain in a fresh process.
 
-    fresh gives the same programs on newly drawn inputs for the confirming stage; without it the same inputs serve.
+    fresh: gives the same programs on newly drawn inputs for the confirming stage; without it the same inputs serve.
     floor: of the A/A control before; its scatter between captures widens the intervals (without one, an assumed one).
-    Raises TimedOut or Crashed for the variant, EvoError for the harness.
+    prove: shows what is still to be shown of a candidate that the first stage would keep, before its second one; False
+    ends it without a decision. Raises TimedOut or Crashed for the variant, EvoError for the harness.
     """
     first = _bench(gpu, request)
     if first.divergence:
@@ -76,18 +79,18 @@ def measure(
     decision = _judged(first, request, chip, between)
     if decision is None or not decision.kept:
         return _measurement(first, decision, first.child)
+    if not prove():
+        return Measurement(loaded=first.loaded, stages_s=first.stages_s)
     gpu.recycle()
     again = fresh() if fresh else request
-    samples = max(request.options.samples, CHAMPION_SAMPLES)
-    second = _bench(
-        gpu,
-        replace(
-            again,
-            options=replace(
-                request.options, samples=samples, swap=not request.options.swap, rule=request.options.rule.confirming()
-            ),
-        ),
+    options = replace(
+        request.options,
+        samples=max(request.options.samples, request.options.confirming_samples),
+        swap=not request.options.swap,
+        rule=request.options.rule.confirming(),
+        stop_at_loss=False,
     )
+    second = _bench(gpu, replace(again, options=options))
     if second.divergence:
         return Measurement(divergence=second.divergence, loaded=second.loaded, stages_s=first.stages_s)
     if reason := _impossible(second.child, again.child, chip):
@@ -148,10 +151,13 @@ def _bench(gpu: RemoteGpu, request: BenchRequest) -> BenchResult:
 
 
 def _judged(result: BenchResult, request: BenchRequest, chip: Chip, between: Between) -> Decision | None:
-    if reason := _impossible(result.child, request.child, chip):
+    timed = tuple(case for case in request.child if result.lost_at in (None, case.program.case))
+    if reason := _impossible(result.child, timed, chip):
         return _fault(reason)
     if not request.parent:
         return None
+    if result.lost_at is not None:
+        return judge_loss(_comparison(result, request, chip, between), result.lost_at, request.options.rule)
     return judge(_comparison(result, request, chip, between), _score(request), request.options.rule)
 
 

@@ -11,73 +11,31 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
-from evo.decide.sequential import DEFAULT_RULE, decide_modelled
+from evo.decide.sequential import DEFAULT_RULE, P99_SAMPLES, Rule, decide_modelled
 from evo.device import RunRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import Stages
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
+from evo.evaluate.job import Job, Started, further_gate, is_timed_first, part_of_gate
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared, simpler, spills
 from evo.evaluate.session import Workbench
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Status, Verdict
-from evo.spec.task import Task
 
 __all__ = ["Job", "Started", "Workbench", "evaluate", "evaluate_all", "finish", "start"]
 
-_SCREENING_SAMPLES = 64
+_DECISION_SAMPLES = 64
+_TAIL_S = 1.0
+_NOT_KEPT = "the outputs at the timed sizes were not held to the reference, since it is not kept"
 _MOST_AHEAD = 12
 _WORKSPACE_LIMIT_S = 20.0
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """One variant to be evaluated. `rival` is the text it is compared with (its parent), if any.
-
-    upto: `check` ends at the gate, `timed` after a look at every timed size, `bench` goes on to times. neutral:
-    KEEP_NEUTRAL may be the answer. baseline: time the task's library rivals beside what is kept. sanitize: ask the
-    GPU's own checkers before it is kept. static_rules=False is for `evo redteam` alone. prepared: what compiling the
-    text gave, if that was done on this machine.
-    """
-
-    task: Task
-    text: str
-    path: str = "<variant>"
-    seed: int = 0
-    rival: str | None = None
-    upto: str = "bench"
-    margin: float | None = None
-    neutral: bool = False
-    static_rules: bool = True
-    baseline: bool = False
-    sanitize: bool = False
-    prepared: Prepared | Failed | None = None
-
-
-@dataclass(slots=True, kw_only=True)
-class Started:
-    """A job after its first half: prepared and checked on the simulator, or ended already.
-
-    rival: what it is compared with, where that was prepared too; otherwise the second half prepares it.
-    """
-
-    job: Job
-    base: Evaluation
-    rival: Prepared | None = None
-    prepared: Prepared | None = None
-    check: Check | None = None
-    stages: Stages = field(default_factory=Stages)
-    elapsed_s: float = 0.0
-
-    @property
-    def ended(self) -> bool:
-        return self.prepared is None or (self.check is not None and not self.check.status.passed)
 
 
 def evaluate(job: Job, bench: Workbench) -> Evaluation:
@@ -161,7 +119,9 @@ def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
         if not bench.modelled:
             bench.on_stage("gate")
             with stages.time("check"):
-                started.check = _gate(started, bench, gate.Places(checker=checker, target=bench.target, half="checker"))
+                started.check = part_of_gate(
+                    started, bench, gate.Places(checker=checker, target=bench.target, half="checker")
+                )
                 if started.check.status.passed:
                     started.check = _undefined_at_bench(started, bench, checker) or started.check
     started.elapsed_s = time.monotonic() - began
@@ -188,23 +148,19 @@ def _undefined_at_bench(started: Started, bench: Workbench, checker: RemoteSimul
     return replace(started.check, status=found.kind.status, reason=reason, faults=(found,))
 
 
-def _gate(started: Started, bench: Workbench, places: gate.Places) -> Check:
-    assert started.prepared is not None
-    job = started.job
-    return gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
-
-
 def finish(started: Started, bench: Workbench) -> Evaluation:
     """The half that has the device to itself, and whose environment and noise floor the result names."""
     began = time.monotonic()
     outcome = _outcome(started, bench)
     elapsed_s = started.elapsed_s + time.monotonic() - began
+    seconds = dict(started.stages.seconds)
+    seconds["rest"] = max(0.0, elapsed_s - sum(seconds.values()))
     return replace(
         outcome,
         environment=bench.environment(started.job.task),
         control=bench.controls.get(started.job.task.hash),
         elapsed_s=elapsed_s,
-        stages_s=dict(started.stages.seconds),
+        stages_s=seconds,
     )
 
 
@@ -214,11 +170,9 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
         return started.base
     check = started.check
     if not started.ended:
-        bench.on_stage("gate")
-        half = None if bench.modelled else "target"
-        with stages.time("gate"):
-            rest = _gate(started, bench, gate.Places(checker=bench.checker, target=bench.target, half=half))
-        check = replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest
+        check = further_gate(started, bench, check, None if bench.modelled else "target")
+        if not bench.modelled and check.status.passed and not is_timed_first(job):
+            check = further_gate(started, bench, check, "timed")
     assert check is not None
     base = replace(started.base, status=check.status, reason=check.reason, check=check)
     if not check.status.passed or job.upto == "check":
@@ -367,7 +321,9 @@ def _measured(
     rule = DEFAULT_RULE if job.margin is None else replace(DEFAULT_RULE, margin=job.margin)
     if job.neutral and rival is not None:
         rule = replace(rule, simpler=simpler(rival, prepared))
-    samples = CHAMPION_SAMPLES if rival is None else _SCREENING_SAMPLES
+    options = _decision_options(rule)
+    if job.full:
+        options = BenchOptions(rule=rule, samples=CHAMPION_SAMPLES if rival is None else _DECISION_SAMPLES)
     reference = bench.reference(job.task)
 
     def request(seed: int) -> BenchRequest:
@@ -376,18 +332,48 @@ def _measured(
             parent=tuple(bench.bench_cases(job.task, rival, seed)) if rival else (),
             score=dict(job.task.score),
             others={c.name: tuple(reference.inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
-            options=BenchOptions(rule=rule, samples=samples),
+            options=options,
         )
 
+    proven = started_check = base.check
+
+    def prove() -> bool:
+        nonlocal proven
+        if not is_timed_first(job):
+            return True
+        proven = further_gate(started, bench, base.check, "timed")
+        bench.on_stage("confirm")
+        return proven.status.passed
+
     floor = bench.floors.get(job.task.hash)
-    found = measure(bench.gpu, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1), floor=floor)
+    found = measure(
+        bench.gpu, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1), floor=floor, prove=prove
+    )
     for name, seconds in found.stages_s.items():
-        started.stages.seconds[f"bench.{name}"] = seconds
+        started.stages.within(f"bench.{name}", seconds)
+    assert proven is not None
+    base = replace(base, status=proven.status, reason=proven.reason, check=proven)
+    if not proven.status.passed:
+        return base
     if found.divergence is not None:
         return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
+    if proven is started_check and is_timed_first(job):
+        base = replace(base, check=replace(proven, unseen=_NOT_KEPT))
     rows = tuple(_with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)
     clocks = found.clocks if found.decision is None else None
     return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision, clocks=clocks)
+
+
+def _decision_options(rule: Rule) -> BenchOptions:
+    """No more than the decision needs: the guard against longer tails wants its samples of a gain, and no cold ones."""
+    return BenchOptions(
+        rule=rule,
+        samples=_DECISION_SAMPLES,
+        confirming_samples=P99_SAMPLES,
+        cold_samples=0,
+        tail_s=_TAIL_S,
+        stop_at_loss=True,
+    )
 
 
 def _with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:

@@ -38,7 +38,8 @@ def fault_reason(fault: Fault) -> str:
 class Places:
     """Where cases run. checker: a simulator, always. target: the GPU, or None on the simulator.
 
-    half: `checker` or `target` to run that part alone, so that one variant's first part may overlap another's second.
+    half: to run one part alone: `checker`, the check cases on the simulator; `target`, the check cases on the GPU;
+    `timed`, the bench cases there. So one variant's first part may overlap another's second.
     """
 
     checker: RemoteSimulator
@@ -72,7 +73,9 @@ def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, 
             reason = f"case {row.name}{under}: {row.reason}"
             cases = tuple(rows.values())
             return Check(status=row.status, reason=reason, cases=cases, faults=faults, counters=counters, seed=seed)
-    problem = metric_problem(task, programs, reference, places.checker, seed) if places.half != "target" else None
+    problem = (
+        metric_problem(task, programs, reference, places.checker, seed) if places.half in (None, "checker") else None
+    )
     return Check(
         status=Status.REFUSED if problem else Status.CORRECT,
         reason=problem,
@@ -103,7 +106,7 @@ class _Step:
 
 def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[_Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
-    if places.half != "target":
+    if places.half in (None, "checker"):
         for case in task.check:
             yield _Step(case, places.checker, check_races=True, counted=True, budget=_CHECK_BUDGET)
     if places.half == "checker":
@@ -122,12 +125,17 @@ def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Itera
         # The check cases have been through races and the second poison; this one is large and guards its own shape.
         yield _Step(headline, places.checker)
         return
-    for case in (*task.check, *task.bench):
-        repeats = _DETERMINISM_REPEATS if case in (task.check[0], headline) else 2
-        yield _Step(case, places.target, repeats=repeats)
-        yield _Step(case, places.target, again=True)
-    for case, distribution in spread_over_cases(task, reference, seed):
+    for case in () if places.half == "timed" else task.check:
+        yield from _twice(case, places.target, _DETERMINISM_REPEATS if case is task.check[0] else 2)
+    for case, distribution in () if places.half == "timed" else spread_over_cases(task, reference, seed):
         yield _Step(case, places.target, distribution=distribution)
+    for case in () if places.half == "target" else task.bench:
+        yield from _twice(case, places.target, _DETERMINISM_REPEATS if case is headline else 2)
+
+
+def _twice(case: Case, device: RemoteDevice, repeats: int) -> Iterator[_Step]:
+    yield _Step(case, device, repeats=repeats)
+    yield _Step(case, device, again=True)
 
 
 def spread_over_cases(task: Task, reference: Reference, seed: int) -> Iterator[tuple[Case, str]]:

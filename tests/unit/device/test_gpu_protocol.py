@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("cupy")
@@ -31,6 +33,8 @@ class Timer:
     """Blocks of up to eight samples: 10 us for the parent, `ratio` times that for the child."""
 
     ratio = 1.0
+    ratios: dict[str, float] = {}  # noqa: RUF012 of some cases
+    timed: list[int] = []  # noqa: RUF012 the cases that buffers were made for
     clocks: Callable[[Side], float | None] = staticmethod(lambda which: 1975.0)
     shift: Callable[[int], float] = staticmethod(lambda capture: 1.0 + capture / 1000)
 
@@ -46,13 +50,16 @@ class Timer:
         aside: Any = None,
     ) -> None:
         self.capture = capture
+        self.timed.append(index)
         self.name = f"case{index}"
         self.clock_mhz: float | None = None
         self.noise = itertools.cycle([0.999, 1.0, 1.001])
         self.arena = SimpleNamespace(broken=lambda: ())
         program = SimpleNamespace(flop=1e6, case=self.name)
         self.sides = {
-            which: Timed(which=which, warm=[], cold=[], per_graph=6, case=SimpleNamespace(program=program))
+            which: Timed(
+                which=which, warm=[], cold=[], per_graph=6, block_samples=8, case=SimpleNamespace(program=program)
+            )
             for which in ([Side.CANDIDATE, Side.PARENT] if request.parent else [Side.CANDIDATE])
         }
         for which, side in (before or {}).items():
@@ -60,7 +67,8 @@ class Timer:
 
     def block(self, side: Side, most: int = 8) -> list[float]:
         self.clock_mhz = self.clocks(side.which)
-        us = 10.0 * (self.ratio * self.shift(self.capture) if side.which is Side.CANDIDATE else 1.0)
+        ratio = self.ratios.get(self.name, self.ratio)
+        us = 10.0 * (ratio * self.shift(self.capture) if side.which is Side.CANDIDATE else 1.0)
         return [us * next(self.noise) for _ in range(min(most, 8))]
 
     def cold_block(self, side: Side, count: int) -> list[float]:
@@ -77,13 +85,17 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., BenchResult]:
         reading: Reading = STEADY,
         options: BenchOptions = OPTIONS,
         clocks: Callable[[Side], float | None] = lambda which: 1975.0,
+        ratios: dict[str, float] | None = None,
+        timed: list[int] | None = None,
     ) -> BenchResult:
-        monkeypatch.setattr(
-            gpu_timing, "CaseTimer", type("T", (Timer,), {"ratio": ratio, "clocks": staticmethod(clocks)})
-        )
+        kind = {"ratio": ratio, "ratios": ratios or {}, "timed": [] if timed is None else timed}
+        monkeypatch.setattr(gpu_timing, "CaseTimer", type("T", (Timer,), {**kind, "clocks": staticmethod(clocks)}))
         monitor = SimpleNamespace(read=lambda: reading, others=lambda: 1)
         device: Any = SimpleNamespace(monitor=monitor, load=lambda program: SimpleNamespace(how="cubin"))
-        each: Any = tuple(SimpleNamespace(program=SimpleNamespace(case=f"case{n}")) for n in range(cases))
+        each: Any = tuple(
+            SimpleNamespace(program=SimpleNamespace(case=f"case{n}"), inputs={"x": np.zeros(100 - n, np.uint8)})
+            for n in range(cases)
+        )
         return Bench(device, BenchRequest(child=each, parent=() if alone else each, options=options)).measure()
 
     return call
@@ -97,6 +109,36 @@ def test_a_loser_is_left_after_six_pairs_without_tails_or_cold_samples(run: Call
     assert result.child[0].cold is None
     assert {"warm_up", "pairs", "nvml"} <= result.stages_s.keys()
     assert not {"top_up", "cold"} & result.stages_s.keys()
+
+
+EARLY = dataclasses.replace(OPTIONS, stop_at_loss=True)
+
+
+def test_a_candidate_that_plainly_loses_the_smallest_case_is_timed_at_no_other(
+    run: Callable[..., BenchResult],
+) -> None:
+    timed: list[int] = []
+    result = run(0.5, cases=3, ratios={"case2": 1.5}, options=EARLY, timed=timed)
+    assert timed == [2]
+    assert result.lost_at == "case2"
+    assert [row.name for row in result.child] == ["case2"]
+    assert [set(pair) for pair in result.pairs] == [{"case2"}] * 6
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1.05, 0.5])
+def test_anything_but_a_plain_loss_at_the_smallest_case_leaves_the_decision_to_all(
+    run: Callable[..., BenchResult], smallest: float
+) -> None:
+    timed: list[int] = []
+    result = run(1.5, cases=3, ratios={"case2": smallest}, options=EARLY, timed=timed)
+    assert timed == [2, 0, 1]  # what was made for the smallest case is used again
+    assert result.lost_at is None
+    assert all(len(pair) == 3 for pair in result.pairs)
+    assert [row.name for row in result.child] == ["case0", "case1", "case2"]
+
+
+def test_a_single_case_needs_no_look_of_its_own(run: Callable[..., BenchResult]) -> None:
+    assert run(1.5, options=EARLY).lost_at is None
 
 
 def test_a_winner_gets_its_samples_and_its_cold_times(run: Callable[..., BenchResult]) -> None:

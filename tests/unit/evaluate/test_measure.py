@@ -33,6 +33,7 @@ class FakeGpu:
     divergence: Fault | None = None
     dropped: int = 0
     stages_s: dict[str, float] = field(default_factory=dict)
+    lost_at: str | None = None
 
     def recycle(self) -> None:
         self.recycled += 1
@@ -56,10 +57,11 @@ class FakeGpu:
             launches_per_sample={"a": 6},
             dropped=self.dropped,
             stages_s=self.stages_s,
+            lost_at=self.lost_at,
         )
 
 
-def cases(**work: float) -> tuple[BenchCase, ...]:
+def cases(**work: Any) -> tuple[BenchCase, ...]:
     return (BenchCase(program=cast(Any, FakeProgram(**cast(Any, work))), inputs={"x": np.zeros(4, np.float32)}),)
 
 
@@ -102,6 +104,43 @@ def test_no_gain_ends_after_one_stage_and_a_lucky_one_after_two() -> None:
     decision = run(gpu, PAIRED).decision
     assert decision.verdict is Verdict.REVERT
     assert "not confirmed" in decision.reason
+
+
+def test_what_is_still_to_be_shown_comes_before_the_second_stage_and_only_for_what_would_be_kept() -> None:
+    asked: list[int] = []
+
+    def prove(answer: bool, gpu: FakeGpu) -> Any:
+        def shown() -> bool:
+            asked.append(len(gpu.requests))
+            return answer
+
+        return run(gpu, PAIRED, prove=shown)
+
+    kept, refuted, slow = FakeGpu([0.8, 0.8]), FakeGpu([0.8, 0.8]), FakeGpu([1.2])
+    assert prove(True, kept).decision.verdict is Verdict.KEEP
+    found = prove(False, refuted)
+    assert (found.decision, found.child, len(refuted.requests)) == (None, (), 1)
+    assert prove(True, slow).decision.verdict is Verdict.REVERT
+    assert asked == [1, 1]
+
+
+def test_a_loss_at_one_case_reverts_and_says_that_no_other_was_timed() -> None:
+    gpu = FakeGpu([1.4], lost_at="a")
+    both = replace(PAIRED, child=(*cases(case="a"), *cases(case="b")), parent=(*cases(case="a"), *cases(case="b")))
+    decision = run(gpu, both).decision
+    assert decision.verdict is Verdict.REVERT
+    assert set(decision.evidence.cases) == {"a"}
+    assert decision.gain.ratio == pytest.approx(1 / 1.4, rel=0.01)
+    assert decision.evidence.e_value_against >= 20
+    assert gpu.recycled == 0
+
+
+def test_the_guards_against_long_tails_get_their_samples_of_a_gain_whatever_is_asked() -> None:
+    gpu = FakeGpu([0.8, 0.8])
+    run(gpu, replace(PAIRED, options=BenchOptions(samples=64, confirming_samples=300, stop_at_loss=True)))
+    first, second = (request.options for request in gpu.requests)
+    assert (first.samples, second.samples) == (64, 300)
+    assert (first.stop_at_loss, second.stop_at_loss) == (True, False)  # what is confirmed is timed at every case
 
 
 def test_a_time_that_cannot_be_true_is_never_kept() -> None:

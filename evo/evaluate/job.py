@@ -1,0 +1,81 @@
+"""One variant under evaluation: what is asked of it, how far it has come, and the parts of its gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from evo.device.timing_types import Stages
+from evo.evaluate import gate
+from evo.evaluate.prepare import Failed, Prepared
+from evo.evaluate.session import Workbench
+from evo.results import Check, Evaluation
+from evo.spec.task import Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One variant to be evaluated. `rival` is the text it is compared with (its parent), if any.
+
+    upto: `check` ends at the gate, `timed` after a look at every timed size, `bench` goes on to times. neutral:
+    KEEP_NEUTRAL may be the answer. full: all the checks and figures that a reader wants; without it those that the
+    decision needs, so that what is not to be kept ends early. baseline: time the task's library rivals beside what is
+    kept. sanitize: ask the GPU's own checkers before it is kept. static_rules=False is for `evo redteam` alone.
+    prepared: what compiling the text gave, if that was done on this machine.
+    """
+
+    task: Task
+    text: str
+    path: str = "<variant>"
+    seed: int = 0
+    rival: str | None = None
+    upto: str = "bench"
+    margin: float | None = None
+    neutral: bool = False
+    static_rules: bool = True
+    full: bool = True
+    baseline: bool = False
+    sanitize: bool = False
+    prepared: Prepared | Failed | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Started:
+    """A job after its first half: prepared and checked on the simulator, or ended already.
+
+    rival: what it is compared with, where that was prepared too; otherwise the second half prepares it.
+    """
+
+    job: Job
+    base: Evaluation
+    rival: Prepared | None = None
+    prepared: Prepared | None = None
+    check: Check | None = None
+    stages: Stages = field(default_factory=Stages)
+    elapsed_s: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        return self.prepared is None or (self.check is not None and not self.check.status.passed)
+
+
+def part_of_gate(started: Started, bench: Workbench, places: gate.Places) -> Check:
+    assert started.prepared is not None
+    job = started.job
+    return gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
+
+
+def is_timed_first(job: Job) -> bool:
+    """Whether the first stage of timing comes before the numbers at the timed sizes: most candidates end there.
+
+    What is not to be kept need not be shown to be right at every size, and its large outputs are most of the work.
+    What is kept has passed the same checks as ever, and its second stage of timing in a fresh process comes after them.
+    """
+    return job.rival is not None and job.upto == "bench" and not job.full
+
+
+def further_gate(started: Started, bench: Workbench, check: Check | None, half: str | None) -> Check:
+    """The check with a further part of the gate: of the check cases on the device, or of the timed sizes there."""
+    bench.on_stage("gate")
+    with started.stages.time("gate"):
+        rest = part_of_gate(started, bench, gate.Places(checker=bench.checker, target=bench.target, half=half))
+    return replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest

@@ -17,18 +17,18 @@ from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, P99_SAMPLES, Rule, decide_modelled
-from evo.device import RunRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import Stages
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
 from evo.evaluate.job import Job, Started, further_gate, is_timed_first, part_of_gate
+from evo.evaluate.kept import champion_figures, sanitized, where_timed, with_baselines, with_floor, with_look
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared, simpler, spills
 from evo.evaluate.session import Workbench
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Status, Verdict
 
-__all__ = ["Job", "Started", "Workbench", "evaluate", "evaluate_all", "finish", "start"]
+__all__ = ["Job", "Started", "Workbench", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
 
 _DECISION_SAMPLES = 64
 _TAIL_S = 1.0
@@ -176,9 +176,9 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
     assert check is not None
     base = replace(started.base, status=check.status, reason=check.reason, check=check)
     if not check.status.passed or job.upto == "check":
-        return _sanitized(job, bench, prepared, base, stages)
+        return sanitized(job, bench, prepared, base, stages)
     if job.upto == "timed":
-        return _sanitized(job, bench, prepared, _where_timed(job, bench, prepared, base, stages), stages)
+        return sanitized(job, bench, prepared, where_timed(job, bench, prepared, base, stages), stages)
     bench.on_stage("estimate" if bench.modelled else "bench")
     with stages.time("parent"):
         rival = started.rival
@@ -191,59 +191,8 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
     except (TimedOut, Crashed) as failure:
         status = Status.TIMED_OUT if isinstance(failure, TimedOut) else Status.CRASHED
         return replace(base, status=status, reason=f"while timing: {failure}")
-    found = _sanitized(job, bench, prepared, found, stages)
-    return _with_baselines(job, bench, found, stages) if job.baseline and not bench.modelled else found
-
-
-def _sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
-    """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked.
-
-    Machine code that it has passed for this task in this run is not run under it again.
-    """
-    kept = found.decision is None or found.decision.kept
-    if not job.sanitize or bench.modelled or not found.status.passed or not kept or found.check is None:
-        return found
-    if job.upto != "timed":
-        found = _where_timed(job, bench, prepared, found, stages)
-    if not found.status.passed or found.check is None:
-        return found
-    key = (job.task.hash, prepared.code_hash)
-    if (earlier := bench.sanitized.get(key)) is not None:
-        return replace(found, check=replace(found.check, sanitizer=earlier.shown(cached=True)))
-    bench.on_stage("sanitize")
-    reference = bench.reference(job.task)
-    requests = [
-        RunRequest(program=prepared.programs[case.name], inputs=reference.inputs(case, job.seed))
-        for case in job.task.check
-    ]
-    with stages.time("sanitize"):
-        said = gate.sanitize(requests, bench.device.which)
-    check = replace(found.check, sanitizer=said.shown())
-    if said.state == "clean":
-        bench.sanitized[key] = said
-    if said.fault is None:
-        return replace(found, check=check)
-    reason = f"compute-sanitizer: {said.reason}"
-    check = replace(check, status=Status.UNSAFE, reason=reason, faults=(said.fault,))
-    return replace(found, status=Status.UNSAFE, reason=reason, check=check, bench=(), decision=None)
-
-
-def _where_timed(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
-    """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
-    bench.on_stage("verify")
-    with stages.time("verify"):
-        seen = bench.timed_sizes(job.task, prepared, job.seed)
-    return _with_look(found, seen)
-
-
-def _with_look(found: Evaluation, seen: gate.TimedSizes) -> Evaluation:
-    assert found.check is not None
-    check = replace(found.check, unseen=seen.unseen)
-    if seen.status is Status.CORRECT:
-        return replace(found, check=check)
-    faults = (seen.fault,) if seen.fault is not None else ()
-    check = replace(check, status=seen.status, reason=seen.reason, faults=faults)
-    return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
+    found = sanitized(job, bench, prepared, found, stages)
+    return with_baselines(job, bench, found, stages) if job.baseline and not bench.modelled else found
 
 
 def _modelled(
@@ -294,7 +243,7 @@ def _looked_at_again(
     """Numbers, races and times of every timed size on blocks that the variant could not foresee; all have to hold."""
     bench.on_stage("verify")
     seen = bench.timed_sizes(job.task, prepared, job.seed)
-    found = _with_look(found, seen)
+    found = with_look(found, seen)
     if not found.status.passed:
         return found
     if found.decision is None or rival is None:
@@ -359,7 +308,7 @@ def _measured(
         return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
     if proven is started_check and is_timed_first(job):
         base = replace(base, check=replace(proven, unseen=_NOT_KEPT))
-    rows = tuple(_with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)
+    rows = tuple(with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)
     clocks = found.clocks if found.decision is None else None
     return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision, clocks=clocks)
 
@@ -374,18 +323,3 @@ def _decision_options(rule: Rule) -> BenchOptions:
         tail_s=_TAIL_S,
         stop_at_loss=True,
     )
-
-
-def _with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:
-    return replace(row, roofline_fraction=floor_us / row.time_us) if floor_us is not None else row
-
-
-def _with_baselines(job: Job, bench: Workbench, found: Evaluation, stages: Stages) -> Evaluation:
-    """The library rivals' times beside those of a variant that is kept, or that a line of descent starts from."""
-    kept = found.decision is None or found.decision.kept
-    if found.status is not Status.MEASURED or not kept:
-        return found
-    bench.on_stage("baseline")
-    with stages.time("baseline"):
-        baselines = bench.baselines(job.task, job.seed)
-    return replace(found, bench=tuple(replace(row, baseline=baselines.get(row.name)) for row in found.bench))

@@ -12,13 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from evo.errors import TaskInvalid
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import Job, Workbench, champion_figures, evaluate
 from evo.evaluate.prepare import Failed
 from evo.operators import first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Status
 from evo.search.candidate import Candidate, candidate_of
+from evo.search.champion import Crowned, conclude
 from evo.search.cluster import Fleet
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.pipelined import InFlight, open_bench
@@ -70,6 +71,7 @@ def evolve(
                 if not loop.step():
                     watch(Event(note="no operator has a proposal left"))
                     break
+            loop.conclude()
             watch(Event(note=loop.advice()))
         finally:
             if llm is not None:
@@ -100,6 +102,7 @@ class _Loop:
         self.kept = 0
         self.proposer = Proposer(task, settings, bench, notebook.root, llm, self._screen)
         self.since_kept = 0
+        self.is_new = False  # whether this run began from a start of its own
         restarts = settings.search == "bandit" and settings.is_closed and fleet is None
         self.lines = self._lines() if restarts else None
         self.root: Variant | None = None  # what best-of-n proposes from
@@ -107,6 +110,7 @@ class _Loop:
         self.champion: Variant
         self.start: dict[str, CaseBench] = {}  # bench figures by case, of the first and of the last champion
         self.end: dict[str, CaseBench] = {}
+        self.crowned: list[Crowned] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
 
     def begin(self) -> None:
@@ -148,6 +152,9 @@ class _Loop:
         draws = self.settings.is_closed and self.bench.modelled and self.fleet is None
         again = last.since if last is not None and draws else ()
         known = [record for record in descent.records if record not in again]
+        if descent.records:
+            own = [record for record in descent.records if record.kept and record.variant == self.champion.id]
+            self.crowned += [Crowned(variant=self.champion, evaluation=record.evaluation) for record in own[-1:]]
         self.proposer.know(self.champion.id, prepared.code_hash)
         self.proposer.recall(known)
         if last is not None:
@@ -354,16 +361,31 @@ class _Loop:
             rival=rival.text if rival else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
+            full=self.fleet is not None or self.bench.modelled,
         )
         return replace(job, prepared=candidate.prepared)
 
     def _evaluated(self, job: Job) -> Evaluation:
         return evaluate(job, self.bench) if self.fleet is None else self.fleet.evaluate(job)
 
+    def conclude(self) -> None:
+        """On a GPU, the figures of a champion that this run has made, which no trial has taken."""
+        if self.bench.modelled or self.fleet is not None or not self.crowned or not (self.kept or self.is_new):
+            return
+
+        def figures(one: Crowned) -> Evaluation:
+            job = trial_job(self.task, one.variant.text, path=str(self.path), seed=self.notebook.seed, rival=None)
+            return champion_figures(job, self.bench, one.evaluation)
+
+        found = conclude(self.crowned, self.notebook, self.path, figures, lambda text: self.watch(Event(note=text)))
+        if found is not None:
+            self.champion, self.end = found.variant, by_case(found.evaluation.bench)
+
     def _crown(self, candidate: Candidate, evaluation: Evaluation) -> None:
+        self.crowned.append(Crowned(variant=candidate.variant, evaluation=evaluation))
         self.champion, self.end = candidate.variant, by_case(evaluation.bench)
         if candidate.proposal.kind == "start":
-            self.start = self.end
+            self.start, self.is_new = self.end, True
         else:
             self.kept += 1
 

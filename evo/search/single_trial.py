@@ -34,8 +34,12 @@ def trial_job(
     rival: str | None,
     margin: float | None = None,
     neutral: bool = False,
+    full: bool = True,
 ) -> Job:
-    """A trial: against its parent, with the library's times and the sanitizer's word on what is kept."""
+    """A trial: against its parent, with the library's times and the sanitizer's word on what is kept.
+
+    full=False leaves out what the decision does not need; a run takes it once, of its last champion.
+    """
     return Job(
         task=task,
         text=text,
@@ -44,8 +48,9 @@ def trial_job(
         rival=rival,
         margin=margin,
         neutral=neutral,
-        baseline=True,
-        sanitize=True,
+        full=full,
+        baseline=full,
+        sanitize=full or rival is None,  # a start is what a run falls back on
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import pytest
 from tiny import FAST, SLOW, commit_all, new_repository
 
 from evo.cli.limits import measured_times
-from evo.device import DeviceName
+from evo.device import DeviceName, RunRequest
 from evo.errors import EvoError, HarnessFault, UsageError
+from evo.evaluate.gate import Sanitized
 from evo.evaluate.pipeline import Workbench
 from evo.records.trials import Record, load_records
+from evo.results import Fault, FaultKind
 from evo.results.codec import as_written
 from evo.search import pipelined as flight
 from evo.search.events import Event, RunSummary
@@ -109,7 +111,7 @@ def test_a_margin_below_the_noise_is_refused(root: Path, run: Run, tmp_path: Pat
     with pytest.raises(UsageError, match="below the noise floor"):
         run(margin=0.01)
     run(margin=0.2, iterations=1)
-    assert [record.kind for record in records(root)] == ["start", "rung"]
+    assert [record.kind for record in records(root)] == ["start", "rung", "review"]
 
 
 @pytest.mark.parametrize("torch", [True, False])
@@ -129,6 +131,59 @@ def test_what_is_kept_has_its_library_baseline_where_one_runs(
     assert shown[1:] == (["rival library, in the same run", "rival plain, in the same run"] if torch else [])
     assert case["roofline_fraction"] > 0
     assert case["samples"] >= 1000
+
+
+def test_a_champions_figures_are_taken_once_when_the_run_ends(root: Path, run: Run) -> None:
+    events = run(iterations=2)
+    start, kept, rejected, figures = records(root)
+    assert (start.kind, kept.kept, rejected.kept) == ("start", True, False)
+
+    def samples(record: Record) -> int:
+        warm = record.evaluation.bench[0].warm
+        assert warm is not None
+        return warm.samples
+
+    assert (samples(start), samples(kept)) == (64, 64 + 300)
+    assert (figures.kind, figures.variant, figures.kept, figures.gain) == ("review", kept.variant, True, None)
+    assert samples(figures) == 1000
+    assert figures.evaluation.check is not None
+    assert kept.evaluation.check is not None
+    assert figures.evaluation.check.cases == kept.evaluation.check.cases  # nothing that was shown of it is lost
+    assert figures.evaluation.check.sanitizer is not None
+    assert kept.evaluation.check.sanitizer is None
+    assert kept.evaluation.check.unseen is None
+    assert rejected.evaluation.check is not None
+    assert "not held to the reference" in (rejected.evaluation.check.unseen or "")
+    board = json.loads((root / "leaderboard.json").read_text())["entries"][0]
+    assert board["variant"] == kept.variant
+    assert board["cases"]["small"]["samples"] == 1000
+    summary = events[-1].about
+    assert isinstance(summary, RunSummary)
+    assert summary.trials == 2
+    run(iterations=1)  # goes on from a champion that it knows, and changes nothing
+    assert [record.kind for record in records(root)[4:]].count("review") == 0
+
+
+def test_a_champion_that_compute_sanitizer_refuses_at_the_end_makes_way(
+    root: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sanitize(requests: Sequence[RunRequest], index: str) -> Sanitized:
+        kernel = requests[0].program.launches[0].launch.kernel
+        if kernel != "fast_10":
+            return Sanitized(state="clean", tools=("memcheck",))
+        fault = Fault(kind=FaultKind.OUT_OF_BOUNDS, kernel=kernel, message="stray write")
+        return Sanitized(state="found", tools=("memcheck",), reason="memcheck: stray write", fault=fault)
+
+    monkeypatch.setattr("evo.evaluate.gate.sanitize", sanitize)
+    events = run(iterations=1)
+    start, kept, back = records(root)
+    assert kept.kept
+    assert (back.kind, back.variant, back.parent) == ("review", start.variant, kept.variant)
+    assert "slow_20" in next((root / "kernels" / "scale" / "champions").glob("*.cu")).read_text()
+    assert any("does not hold" in (event.note or "") for event in events)
+    summary = events[-1].about
+    assert isinstance(summary, RunSummary)
+    assert summary.champion == start.variant
 
 
 @pytest.mark.long

@@ -129,6 +129,36 @@ def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
     assert found.text == moved(A=4)
 
 
+MANY = [TEXT.replace("sum += a[i]", f"sum += {number}.0f * a[i]") for number in range(24)]
+
+
+@pytest.mark.parametrize(("gaining", "rounds"), [(0, 1), (7, 2), (12, 3), (19, 4)])
+def test_a_first_look_ends_with_the_round_that_shows_a_gain(gaining: int, rounds: int, context: Context) -> None:
+    looks: list[int] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(len(texts))
+        return [1.5 if text == MANY[gaining] else 0.9 for text in texts]
+
+    found = Search([Always("rules.knob", MANY)], random.Random(0), margin=0.1).ask(PARENT, context, screen)
+    assert found is not None
+    assert found.text == MANY[gaining]
+    assert looks == [5] * rounds
+
+
+def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Context) -> None:
+    looks: list[int] = []
+
+    def screen(texts: Sequence[str]) -> Sequence[float | None]:
+        looks.append(len(texts))
+        return [0.9 for _ in texts]
+
+    search = Search([Always("rules.knob", MANY)], random.Random(0), margin=0.1)
+    found = search.ask(PARENT, context, screen)
+    search.ask(PARENT, replace(context, tried={found.variant.id} if found else set()), screen)
+    assert looks == [5, 5, 5, 5, 1]
+
+
 def test_a_parent_that_is_gone_back_to_is_not_looked_at_anew(context: Context) -> None:
     looks: list[Sequence[str]] = []
 

@@ -1,0 +1,111 @@
+"""What is asked of a variant that is about to be kept, and of a champion: looks, compute-sanitizer, rivals, figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evo.device import RunRequest
+from evo.device.timing_types import Stages
+from evo.errors import Crashed, TimedOut
+from evo.evaluate import gate
+from evo.evaluate.job import Job
+from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
+from evo.evaluate.prepare import Failed, Prepared
+from evo.evaluate.session import Workbench
+from evo.results import CaseBench, Evaluation, Status
+
+
+def sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
+    """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked.
+
+    Machine code that it has passed for this task in this run is not run under it again.
+    """
+    kept = found.decision is None or found.decision.kept
+    if bench.modelled or not found.status.passed or not kept or found.check is None:
+        return found
+    if job.upto != "timed" and (job.sanitize or (job.upto == "bench" and not job.full)):
+        found = where_timed(job, bench, prepared, found, stages)
+    if not job.sanitize or not found.status.passed or found.check is None:
+        return found
+    key = (job.task.hash, prepared.code_hash)
+    if (earlier := bench.sanitized.get(key)) is not None:
+        return replace(found, check=replace(found.check, sanitizer=earlier.shown(cached=True)))
+    bench.on_stage("sanitize")
+    reference = bench.reference(job.task)
+    requests = [
+        RunRequest(program=prepared.programs[case.name], inputs=reference.inputs(case, job.seed))
+        for case in job.task.check
+    ]
+    with stages.time("sanitize"):
+        said = gate.sanitize(requests, bench.device.which)
+    check = replace(found.check, sanitizer=said.shown())
+    if said.state == "clean":
+        bench.sanitized[key] = said
+    if said.fault is None:
+        return replace(found, check=check)
+    reason = f"compute-sanitizer: {said.reason}"
+    check = replace(check, status=Status.UNSAFE, reason=reason, faults=(said.fault,))
+    return replace(found, status=Status.UNSAFE, reason=reason, check=check, bench=(), decision=None)
+
+
+def champion_figures(job: Job, bench: Workbench, kept: Evaluation) -> Evaluation:
+    """The evaluation of a variant that was kept, with a champion's figures: every percentile warm and cold, rivals.
+
+    They are taken once, at the end of a run, and so is compute-sanitizer's word: the status is UNSAFE where it finds a
+    fault. Raises EvoError for the harness.
+    """
+    stages = Stages()
+    prepared = bench.prepare(job.task, job.text, path=job.path)
+    if isinstance(prepared, Failed):
+        return replace(kept, status=prepared.status, reason=prepared.reason, bench=(), decision=None)
+    found = sanitized(replace(job, sanitize=True), bench, prepared, replace(kept, decision=None), stages)
+    if not found.status.passed:
+        return found
+    bench.on_stage("champion's figures")
+    cases = tuple(bench.bench_cases(job.task, prepared, job.seed))
+    request = BenchRequest(child=cases, options=BenchOptions(samples=CHAMPION_SAMPLES))
+    try:
+        with stages.time("bench"):
+            taken = measure(bench.gpu, request, chip=bench.chip)
+    except (TimedOut, Crashed) as failure:
+        return replace(found, status=Status.CRASHED, reason=f"while timing: {failure}", bench=())
+    if taken.divergence is not None:
+        reason = f"while timing: {gate.fault_reason(taken.divergence)}"
+        return replace(found, status=Status.UNSTABLE, reason=reason, bench=())
+    rows = tuple(with_floor(row, bench.floor_us(job.task, row.name)) for row in taken.child)
+    found = replace(found, status=Status.MEASURED, bench=rows, clocks=taken.clocks)
+    found = with_baselines(job, bench, found, stages)
+    return replace(found, stages_s=dict(stages.seconds), elapsed_s=sum(stages.seconds.values()))
+
+
+def where_timed(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
+    """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
+    bench.on_stage("verify")
+    with stages.time("verify"):
+        seen = bench.timed_sizes(job.task, prepared, job.seed)
+    return with_look(found, seen)
+
+
+def with_look(found: Evaluation, seen: gate.TimedSizes) -> Evaluation:
+    assert found.check is not None
+    check = replace(found.check, unseen=seen.unseen)
+    if seen.status is Status.CORRECT:
+        return replace(found, check=check)
+    faults = (seen.fault,) if seen.fault is not None else ()
+    check = replace(check, status=seen.status, reason=seen.reason, faults=faults)
+    return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
+
+
+def with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:
+    return replace(row, roofline_fraction=floor_us / row.time_us) if floor_us is not None else row
+
+
+def with_baselines(job: Job, bench: Workbench, found: Evaluation, stages: Stages) -> Evaluation:
+    """The library rivals' times beside those of a variant that is kept, or that a line of descent starts from."""
+    kept = found.decision is None or found.decision.kept
+    if found.status is not Status.MEASURED or not kept:
+        return found
+    bench.on_stage("baseline")
+    with stages.time("baseline"):
+        baselines = bench.baselines(job.task, job.seed)
+    return replace(found, bench=tuple(replace(row, baseline=baselines.get(row.name)) for row in found.bench))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from evo.cuda.source import classify, tree_difference
 from evo.operators.proposal import Context, Proposal
 from evo.operators.rules.rule import Application, Rule
+from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -34,7 +35,10 @@ class _Place:
     @functools.cached_property
     def is_one_change(self) -> bool:
         """Whether it can be shown to be one; a rule may not be able to at every place."""
-        return self.child is not None and classify(tree_difference(self.parent.text, self.child.text)).is_single
+        if self.child is None:
+            return False
+        change = tree_difference(self.parent.text, self.child.text)
+        return len(change.scopes) <= 1 if self.application.is_rewrite else classify(change).is_single
 
 
 class RuleOperator:
@@ -48,7 +52,7 @@ class RuleOperator:
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
         places = [
             (place.rank + (_LOSER if place.key in context.losers else 0), rng.random(), place)
-            for place in self._all(parent, context.task)
+            for place in self._all(parent, context.task, context.chip)
         ]
         for _, _, place in _in_turn(places):
             child, rule = place.child, place.rule
@@ -56,7 +60,7 @@ class RuleOperator:
                 continue
             return Proposal(
                 operator=self.name,
-                kind="mutation",
+                kind="rewrite" if place.application.is_rewrite else "mutation",
                 variant=child,
                 summary=place.application.summary,
                 reason=rule.reason,
@@ -68,7 +72,7 @@ class RuleOperator:
             )
         return None
 
-    def _all(self, parent: Variant, task: Task) -> list[_Place]:
+    def _all(self, parent: Variant, task: Task, chip: Chip | None) -> list[_Place]:
         """Every place of every rule; kept, since a parent is asked about for as many proposals as are screened."""
         flags, axes = task.flags, integers_of(task)
         key = (parent.text, flags, axes)
@@ -76,7 +80,7 @@ class RuleOperator:
             found = [
                 _Place(parent, rule, each)
                 for rule in self.rules
-                for each in rule.applications(parent, flags=flags, axes=axes)
+                for each in rule.applications(parent, flags=flags, axes=axes, task=task, chip=chip)
             ]
             self._places = {key: found}
         return self._places[key]

@@ -12,6 +12,8 @@ from evo.cuda.source import Edit, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.scene import Scene
 from evo.results import Json
+from evo.spec.chips import Chip
+from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
 __all__ = ["Application", "Example", "Rule", "Scene", "example_variant"]
@@ -41,12 +43,16 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """One place where a rule applies. rank: smaller is proposed earlier (neighbouring values first)."""
+    """One place where a rule applies.
+
+    rank: smaller is proposed earlier (neighbouring values first). is_rewrite: a kernel's body is written anew.
+    """
 
     edits: tuple[Edit, ...]
     summary: str
     arguments: dict[str, Json] = field(default_factory=dict)
     rank: int = 0
+    is_rewrite: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,12 +71,19 @@ class Rule:
     next_if_reverted: str
 
     def applications(
-        self, variant: Variant, *, flags: Collection[str] = (), axes: Collection[str] = ()
+        self,
+        variant: Variant,
+        *,
+        flags: Collection[str] = (),
+        axes: Collection[str] = (),
+        task: Task | None = None,
+        chip: Chip | None = None,
     ) -> tuple[Application, ...]:
         """Every place this rule applies to, unchecked; `build` makes the child."""
         if not is_written_by_hand(variant.text):
             return ()
-        scene = Scene(variant=variant, source=parse(variant.text), flags=tuple(flags), axes=tuple(axes))
+        source = parse(variant.text)
+        scene = Scene(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
         return tuple(self.find(scene))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from evo.analysis.access import LaunchAnalysis, analyse
 from evo.cuda.source import Edit, Function, Source, parse
+from evo.spec.chips import Chip, chip
+from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
+_DEFAULT_CHIP = "l4"  # for an operator that is asked without a chip
+_HEAVY = re.compile(r"\basm\b|\bmma\b|\bwmma\b")  # takes seconds to follow, and no rule on the form is for it
+_KEPT = 16  # analyses; all rules look at one parent, one after the other
+_ANALYSED: dict[tuple[str, int, str], tuple[Task, tuple[LaunchAnalysis, ...]]] = {}  # a task is kept, so its id is
 _INTEGERS = frozenset(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"))  # as a task passes one
 
 
@@ -16,12 +24,29 @@ class Scene:
     """What a rule looks at: the parent, its tree, and of the task the allowed flags and the integers that it passes.
 
     axes: a kernel's last parameters are these or the first of them; an empty one stands for a scalar (`integers_of`).
+    task, chip: what the access analysis reads the kernel with; rules that need it find nothing without a task.
     """
 
     variant: Variant
     source: Source
     flags: tuple[str, ...] = ()
     axes: tuple[str, ...] = ()
+    task: Task | None = None
+    chip: Chip | None = None
+
+    @property
+    def launches(self) -> tuple[LaunchAnalysis, ...]:
+        """The access analysis of each launch at the headline case; none without one, nor of tensor-core code."""
+        if self.task is None or not self.task.bench or _HEAVY.search(self.variant.text):
+            return ()
+        known = self.chip or chip(_DEFAULT_CHIP)
+        key = (self.variant.text, id(self.task), known.slug)
+        if key not in _ANALYSED:
+            if len(_ANALYSED) >= _KEPT:
+                _ANALYSED.pop(next(iter(_ANALYSED)))
+            found = analyse(self.variant, self.task, self.task.case(self.task.headline), known)
+            _ANALYSED[key] = (self.task, found)
+        return _ANALYSED[key][1]
 
     def after(self, edits: Sequence[Edit]) -> Scene:
         """The same scene with the parent's text edited. Raises SyntaxInvalid if that cannot be read."""

@@ -1,0 +1,268 @@
+"""A matrix product in any order and layout becomes tiles: staged in shared memory, blocked in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import Contraction, LaunchAnalysis, Term
+from evo.cuda.source import Edit, Function
+from evo.operators.rules.directives import line_span, new_knob, require
+from evo.operators.rules.lifting import (
+    NotPrinted,
+    Printer,
+    accumulator,
+    converted,
+    forgotten,
+    named,
+    names_of,
+    stored,
+    taken,
+)
+from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+from evo.spec.task import Task, Tensor
+
+# Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
+_SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
+_DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
+_ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A factor: its tensor and whether the summed index is its last one."""
+
+    tensor: Tensor
+    element: str
+    is_inner: bool
+    batch: int  # leading dimensions that are of both
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any order of the last two of each."""
+
+    scene: Scene
+    analysis: LaunchAnalysis
+    function: Function
+    made: Contraction
+    left: _Side
+    right: _Side
+    output: Tensor
+    is_turned: bool  # n stands before m in the output
+    names: dict[str, str]
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    for place, analysis in enumerate(scene.launches):
+        found = _product(scene, analysis)
+        if found is None:
+            continue
+        for rank, shape in enumerate(_SHAPES):
+            try:
+                edits = _edits(found, analysis.form.position, shape)
+            except NotPrinted:
+                break
+            block, thread = "x".join(map(str, shape[:3])), "x".join(map(str, shape[3:]))
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{found.function.name}: a tile of {block} for each block, {thread} results for each thread",
+                arguments={"kernel": found.function.name, "launch": place, "block": block, "thread": thread},
+                rank=rank,
+                is_rewrite=True,
+            )
+
+
+def _product(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
+    form, task = analysis.form, scene.task
+    assert task is not None
+    function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+    products = [made for made in analysis.contractions if made.kind == "matmul"]
+    if function is None or len(products) != 1 or len(analysis.contractions) != 1 or form.multiplies:
+        return None
+    (made,) = products
+    if made.left is None or made.output is None or made.output.array is None:
+        return None
+    if any(a.is_write and a.array is not None and a.array.space == "global" and a.array != made.output.array
+           for a in form.accesses):  # fmt: skip
+        return None
+    tensors = {tensor.name: tensor for tensor in task.tensors}
+    output = tensors.get(made.output.array.name)
+    left, right = (
+        _side(made.left.array.element, tensors.get(made.left.array.name), made.roles["left"], "m"),
+        _side(made.right.array.element, tensors.get(made.right.array.name), made.roles["right"], "n"),
+    )
+    roles = made.roles.get("output", "")
+    batch = roles.count("b")
+    if output is None or left is None or right is None or accumulator(made.output.array.element) is None:
+        return None
+    core = roles[batch:]
+    if not roles.startswith("b" * batch) or left.batch != batch or right.batch != batch or "m" not in core:
+        return None
+    if core != "m" * core.count("m") + "n" and core != "n" + "m" * core.count("m"):
+        return None
+    is_turned = core.startswith("n")
+    if is_turned and core != "nm":
+        return None
+    return Product(scene, analysis, function, made, left, right, output, is_turned, names_of(scene, function))
+
+
+def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> _Side | None:
+    batch = roles.count("b")
+    core = roles[batch:]
+    if tensor is None or accumulator(element) is None or not roles.startswith("b" * batch):
+        return None
+    many = own * core.count(own)
+    if core == many + "k" and many:
+        return _Side(tensor, element, True, batch)
+    return _Side(tensor, element, False, batch) if core == "k" + own else None
+
+
+def _printer(found: Product, task: Task) -> tuple[Printer, list[str]]:
+    """What spells the values of the epilogue, and the subscripts of the output in the new indices."""
+    output = found.made.output
+    assert output is not None
+    roles, at = found.made.roles["output"], output.subscripts
+    many = roles.count("m")
+    places: dict[Term, str] = {}
+    spelled: list[str] = []
+    for place, (letter, term) in enumerate(zip(roles, at, strict=True)):
+        word = {"n": "$col", "b": "$batch", "m": "$row"}[letter]
+        if letter == "m" and many > 1:
+            # Several rows of the text are one here: the offset is the same, and nothing else may use one of them.
+            word = "$row" if place == roles.rindex("m") else "0"
+            spelled.append(word)
+            continue
+        if letter == "b" and roles.count("b") > 1:
+            word = "$batch" if place == roles.rindex("b") else "0"
+            spelled.append(word)
+            continue
+        places[term] = word
+        spelled.append(word)
+    sums = {carried.name: "$sum[$i][$j]" for r in found.analysis.reductions for carried in r.carried}
+    return Printer(found.analysis, task, found.names, places, sums), spelled
+
+
+def _extents(found: Product, say: Printer) -> dict[str, tuple[list[str], list[str]]]:
+    """M, N, K and the batches as factors: in the kernel's names, and in the task's."""
+    parts: dict[str, tuple[list[str], list[str]]] = {letter: ([], []) for letter in "mnkb"}
+    for letter, dim in zip(found.made.roles["output"], found.output.shape, strict=True):
+        parts[letter][0].append(say.extent(dim))
+        parts[letter][1].append(f"({dim.text})" if not dim.text.isidentifier() else dim.text)
+    summed = found.left.tensor.shape[-1 if found.left.is_inner else found.left.batch]
+    parts["k"] = ([say.extent(summed)], [summed.text])
+    return parts
+
+
+def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
+    scene = found.scene
+    assert scene.task is not None
+    say, at = _printer(found, scene.task)
+    sizes = _extents(found, say)
+    knobs = {word: fresh(scene, word) for word in _DOMAINS}
+    left_type, right_type = accumulator(found.left.element), accumulator(found.right.element)
+    if left_type != right_type or left_type is None:
+        raise NotPrinted("factors of two kinds")
+    width = 8 if left_type == "double" else 4
+    if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
+        raise NotPrinted("too large a tile")
+    body = named(_body(found, say, at, sizes, left_type), taken(scene, found.names), knobs)
+    line = scene.variant.launches[position]
+    m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
+    grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
+    if sizes["b"][1]:
+        grid += f", {' * '.join(sizes['b'][1])}"
+    threads = f"{knobs['BM']} / {knobs['TM']} * ({knobs['BN']} / {knobs['TN']})".replace(" / ", " // ")
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0"
+    edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
+    for word, value in zip(_DOMAINS, shape, strict=True):
+        edits += new_knob(scene, knobs[word], _DOMAINS[word], value)
+    edits += require(scene, f"{knobs['BM']} % {knobs['TM']} == 0 and {knobs['BN']} % {knobs['TN']} == 0")
+    if found.function.bounds is not None:
+        edits.append(Edit(found.function.bounds, ""))
+    return merged([*edits, *forgotten(scene, found.function.body, body)])
+
+
+def _fill(side: _Side, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
+    """The loop that copies a tile of a factor, lanes along its contiguous dimension, zero outside of the matrix."""
+    word = "$a_tile" if own == "$m" else "$b_tile"
+    if side.is_inner:
+        inner, outer, split = "$k", own, "BK"
+        at = f"({first} + {own}) * {k} + $k0 + $k"
+    else:
+        inner, outer, split = own, "$k", size
+        at = f"($k0 + $k) * {extent} + {first} + {own}"
+    base = f"$batch * ({extent}) * {k} + " if side.batch else ""
+    value = converted(side.element, f"{found.names[side.tensor.name]}[{base}{at}]")
+    return f"""\
+        for (int $e = threadIdx.x; $e < {size} * BK; $e += $threads) {{
+            const int {inner} = $e % {split}, {outer} = $e / {split};
+            {word}[$k][{own}] = {first} + {own} < {extent} && $k0 + $k < {k} ? {value} : 0;
+        }}
+"""
+
+
+def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]], kind: str) -> str:
+    m, n, k = (" * ".join(sizes[letter][0]) for letter in "mnk")
+    m = f"({m})" if len(sizes["m"][0]) > 1 else m
+    output = found.made.output
+    assert output is not None
+    assert output.array is not None
+    if len(sizes["b"][0]) > 1:
+        raise NotPrinted("several batches")
+    target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
+    batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
+    fills = _fill(found.left, "$m", "BM", "$row0", m, found, k) + _fill(found.right, "$n", "BN", "$col0", n, found, k)
+    return f"""{{
+    // A block computes BM x BN results from tiles of BK columns and rows; a thread TM x TN of them in registers.
+    constexpr int $threads = BM / TM * (BN / TN);
+    __shared__ __align__(16) {kind} $a_tile[BK][BM + 4];
+    __shared__ __align__(16) {kind} $b_tile[BK][BN + 4];
+    const int $row0 = blockIdx.y * BM, $col0 = blockIdx.x * BN;
+{batch}    const int $ty = threadIdx.x / (BN / TN) * TM, $tx = threadIdx.x % (BN / TN) * TN;
+    {kind} $sum[TM][TN] = {{}};
+    for (int $k0 = 0; $k0 < {k}; $k0 += BK) {{
+{fills}        __syncthreads();
+        #pragma unroll
+        for (int $k = 0; $k < BK; ++$k) {{
+            {kind} $x[TM], $y[TN];
+            #pragma unroll
+            for (int $i = 0; $i < TM; ++$i) $x[$i] = $a_tile[$k][$ty + $i];
+            #pragma unroll
+            for (int $j = 0; $j < TN; ++$j) $y[$j] = $b_tile[$k][$tx + $j];
+            #pragma unroll
+            for (int $i = 0; $i < TM; ++$i) {{
+                #pragma unroll
+                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += $x[$i] * $y[$j];
+            }}
+        }}
+        __syncthreads();
+    }}
+    #pragma unroll
+    for (int $i = 0; $i < TM; ++$i) {{
+        #pragma unroll
+        for (int $j = 0; $j < TN; ++$j) {{
+            const int $row = $row0 + $ty + $i, $col = $col0 + $tx + $j;
+            if ($row < {m} && $col < {n}) {target} = {value};
+        }}
+    }}
+}}"""
+
+
+RULES = (
+    Rule(
+        name="tile_product",
+        family="tile",
+        sentence="Computes a matrix product by tiles: each block stages a tile of both factors in shared memory,"
+        " and each thread keeps several results in registers.",
+        find=_find,
+        examples=(Example.of_files("tile_product"),),
+        reason="two loads feed one multiply-add where each thread computes one result",
+        expected="each loaded element is used as often as a thread has rows or columns: the multiply-adds bind",
+        risk="small matrices leave blocks idle; sums are added in another order",
+        next_if_kept="the knobs of the tiles, then loads ahead of the loop",
+        next_if_reverted="another shape of tiles",
+    ),
+)

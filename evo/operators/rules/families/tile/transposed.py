@@ -1,0 +1,170 @@
+"""Reads along one dimension and writes along another meet in a padded tile of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import Access, LaunchAnalysis, Term
+from evo.cuda.source import Edit, Function
+from evo.operators.rules.directives import line_span, new_knob
+from evo.operators.rules.lifting import NotPrinted, Printer, forgotten, named, names_of, stored, taken
+from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+from evo.spec.expr import Expression
+from evo.spec.task import Tensor
+
+_TILE = 32
+_ROWS = (8, 4, 16)
+_FAR = 2.0  # times the sectors that would do
+
+
+@dataclass(frozen=True, slots=True)
+class _Transposed:
+    """out[t] = f(in[s]): s and t are the same indices in another order, their last ones differ."""
+
+    scene: Scene
+    analysis: LaunchAnalysis
+    function: Function
+    read: Access
+    write: Access
+    source: Tensor
+    output: Tensor
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    for analysis in scene.launches:
+        found = _transposed(scene, analysis)
+        if found is None:
+            continue
+        for rank, rows in enumerate(_ROWS):
+            try:
+                edits = _edits(found, rows)
+            except NotPrinted:
+                break
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{found.function.name}: `{found.source.name}` turned over in a tile of {_TILE}x{_TILE}",
+                arguments={"kernel": found.function.name, "array": found.source.name, "to": rows},
+                rank=rank,
+                is_rewrite=True,
+            )
+
+
+def _transposed(scene: Scene, analysis: LaunchAnalysis) -> _Transposed | None:
+    form, task = analysis.form, scene.task
+    assert task is not None
+    function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+    moved = [a for a in form.accesses if a.array is None or a.array.space != "local"]
+    if function is None or form.shared or form.barriers or any(a.array is None for a in moved):
+        return None
+    writes = [access for access in moved if access.is_write]
+    if len(writes) != 1 or writes[0].mode != "write":
+        return None
+    (write,) = writes
+    tensors = {tensor.name: tensor for tensor in task.tensors}
+    for read in moved:
+        if read is write or set(read.subscripts) != set(write.subscripts) or len(read.subscripts) < 2:
+            continue
+        if len(set(read.subscripts)) != len(read.subscripts) or read.subscripts[-1] == write.subscripts[-1]:
+            continue
+        assert read.array is not None
+        assert write.array is not None
+        source, output = tensors.get(read.array.name), tensors.get(write.array.name)
+        if source is not None and output is not None and _is_scattered(analysis, (read, write)):
+            return _Transposed(scene, analysis, function, read, write, source, output)
+    return None
+
+
+def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> bool:
+    for access in accesses:
+        traffic = analysis.traffic.accesses.get(access.number)
+        known = traffic is not None and traffic.sectors is not None
+        if traffic is not None and known and (traffic.sectors or 0) > _FAR * max(traffic.ideal or 1, 1):
+            return True
+    return False
+
+
+def _edits(found: _Transposed, rows: int) -> list[Edit]:
+    scene, task = found.scene, found.scene.task
+    assert task is not None
+    names = names_of(scene, found.function)
+    inner, outer = found.read.subscripts[-1], found.write.subscripts[-1]
+    rest = [term for term in found.write.subscripts if term not in (inner, outer)]
+    places: dict[Term, str] = {term: f"$at{number}" for number, term in enumerate(rest)}
+    places |= {inner: "$in", outer: "$out"}
+    assert found.read.array is not None
+    assert found.write.array is not None
+    kept = "$tile[threadIdx.x][$i]"
+    value = f"__half2float({kept})" if found.read.array.element == "half" else kept
+    say = Printer(found.analysis, task, names, places, {}, {found.read.number: value})
+    sizes = dict(zip(found.write.subscripts, found.output.shape, strict=True))
+    extents = {term: say.extent(dim) for term, dim in sizes.items()}
+    knob = fresh(scene, "TILE_ROWS")
+    kind = next(p.type for p in found.function.params if p.name == names[found.source.name])
+    kind = " ".join(
+        word for word in kind.replace("*", " ").split() if word not in ("const", "__restrict__", "restrict")
+    )
+    body = named(_body(found, say, extents, rest, kind, knob), taken(scene, names))
+    line = scene.variant.launches[found.analysis.form.position]
+    grid = f"ceil_div({sizes[inner].text}, {_TILE}), ceil_div({sizes[outer].text}, {_TILE})"
+    if rest:
+        grid += f", {' * '.join(_factor(sizes[term]) for term in rest)}"
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0"
+    edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
+    edits += new_knob(scene, knob, sorted(_ROWS), rows)
+    if found.function.bounds is not None:
+        edits.append(Edit(found.function.bounds, ""))
+    return merged([*edits, *forgotten(scene, found.function.body, body)])
+
+
+def _factor(dim: Expression) -> str:
+    return dim.text if dim.text.isidentifier() else f"({dim.text})"
+
+
+def _body(found: _Transposed, say: Printer, extents: dict[Term, str], rest: list[Term], kind: str, knob: str) -> str:
+    inner, outer = found.read.subscripts[-1], found.write.subscripts[-1]
+    batch, left = "", "blockIdx.z"
+    for number, term in reversed(list(enumerate(rest))):
+        part = f"{left} % {extents[term]}" if number else left
+        batch += f"    const int $at{number} = {part};\n"
+        left = f"{left} / {extents[term]}"
+    source = say.element(found.source, [say.term(term) for term in found.read.subscripts])
+    target = say.element(found.output, [say.term(term) for term in found.write.subscripts])
+    assert found.write.array is not None
+    value = stored(found.write.array.element, say.value(found.write.value))
+    if found.write.array.element == "half" and value == "__float2half(__half2float($tile[threadIdx.x][$i]))":
+        value = "$tile[threadIdx.x][$i]"
+    step = f"for (int $i = threadIdx.y; $i < {_TILE}; $i += {knob})"
+    test = f"if ($in < {extents[inner]} && $out < {extents[outer]})"
+    return f"""{{
+    // Reads and writes both go along rows; the tile is read by columns, a word of padding apart.
+    __shared__ {kind} $tile[{_TILE}][{_TILE} + 1];
+{batch}    {step} {{
+        const int $in = blockIdx.x * {_TILE} + threadIdx.x, $out = blockIdx.y * {_TILE} + $i;
+        {test} $tile[$i][threadIdx.x] = {source};
+    }}
+    __syncthreads();
+    {step} {{
+        const int $in = blockIdx.x * {_TILE} + $i, $out = blockIdx.y * {_TILE} + threadIdx.x;
+        {test} {target} = {value};
+    }}
+}}"""
+
+
+RULES = (
+    Rule(
+        name="tile_transposed",
+        family="tile",
+        sentence="Takes a transposition or another permutation of dimensions through a padded tile of shared memory, so"
+        " that reads and writes both go along rows.",
+        find=_find,
+        examples=(Example.of_files("tile_transposed"),),
+        reason="lanes that write a row apart take a sector for each element",
+        expected="reads and writes each use whole sectors: the memory binds",
+        risk="an edge of the matrix that is no multiple of the tile leaves lanes idle",
+        next_if_kept="the knob of the rows, then wide loads",
+        next_if_reverted="swapped thread axes",
+    ),
+)

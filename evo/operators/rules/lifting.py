@@ -1,0 +1,210 @@
+"""Values of the access analysis as C++: what a rule needs that writes a kernel's body anew from what the form says."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.scene import Scene
+from evo.spec.expr import Expression
+from evo.spec.task import Task, Tensor
+
+# Of an element as a kernel declares it: the type that sums are kept in, and how a value gets there and back.
+_CONVERSIONS = {
+    "float": ("float", "{}", "{}"),
+    "half": ("float", "__half2float({})", "__float2half({})"),
+    "bfloat16": ("float", "__bfloat162float({})", "__float2bfloat16({})"),
+    "double": ("double", "{}", "{}"),
+    "int": ("int", "{}", "{}"),
+}
+_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "/", ast.Mod: "%"}
+_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_CALLS = frozenset({
+    "expf", "exp", "tanhf", "tanh", "sqrtf", "sqrt", "rsqrtf", "logf", "log", "fabsf", "fabs", "erff", "powf", "log1pf",
+    "expm1f", "sinf", "cosf", "__expf", "__logf", "__fdividef",
+})  # fmt: skip
+_WORDS = re.compile(r"\$?[A-Za-z_]\w*")
+_DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
+_CONSTANT = re.compile(
+    rb"(?m)^(?:static\s+)?(?:__device__\s+)?(?:const|constexpr)\s+(?:static\s+)?[\w ]+?\b\w+\s*=[^;\n]*;[^\n]*\n"
+)
+
+
+class NotPrinted(Exception):
+    """A value that has no spelling. Internal: the rule does not apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Printer:
+    """Spells values of one kernel. places: terms of the old indices and the new expressions for them; values: by the
+    name of what a loop left, the new name.
+    """
+
+    analysis: LaunchAnalysis
+    task: Task
+    names: Mapping[str, str]  # of tensors, scalars and axes, in the kernel
+    places: Mapping[Term, str]
+    values: Mapping[str, str]
+    reads: Mapping[int, str] = field(default_factory=dict)  # by number of the access: what was kept of it
+
+    def value(self, data: Data | None) -> str:
+        """Raises NotPrinted."""
+        if data is None:
+            raise NotPrinted("nothing")
+        match data.op:
+            case "same" | "convert":
+                return self.value(data.args[0])
+            case "constant":
+                return f"{_number(data.detail)}"
+            case "scalar":
+                return self._name(str(data.detail))
+            case "index":
+                assert isinstance(data.detail, Term)
+                return self.term(data.detail)
+            case "result" | "carried":
+                name = str(getattr(data.detail, "name", ""))
+                if name in self.values:
+                    return self.values[name]
+            case "add" | "sub" | "mul" | "div" if len(data.args) == 2:
+                left, right = (self.value(arg) for arg in data.args)
+                return f"({left} {_INFIX[data.op]} {right})"
+            case "max" | "min" if len(data.args) == 2:
+                return f"f{data.op}({self.value(data.args[0])}, {self.value(data.args[1])})"
+            case "neg":
+                return f"(-{self.value(data.args[0])})"
+            case "call" if str(data.detail) in _CALLS:
+                return f"{data.detail}({', '.join(self.value(arg) for arg in data.args)})"
+            case "read":
+                return self._read(data)
+        raise NotPrinted(data.op)
+
+    def _read(self, data: Data) -> str:
+        if isinstance(data.detail, int) and data.detail in self.reads:
+            return self.reads[data.detail]
+        access = self.analysis.form.accesses[data.detail] if isinstance(data.detail, int) else None
+        if access is None or access.array is None or access.array.space != "global" or not access.subscripts:
+            raise NotPrinted("a read that is no element of a tensor")
+        tensor = next((t for t in self.task.tensors if t.name == access.array.name), None)
+        if tensor is None:
+            raise NotPrinted(access.array.name)
+        at = self.element(tensor, [self.term(term) for term in access.subscripts])
+        return converted(access.array.element, at)
+
+    def element(self, tensor: Tensor, at: list[str]) -> str:
+        """`name[...]` at subscripts, by rows."""
+        return f"{self._name(tensor.name)}[{self.offset(tensor, at)}]"
+
+    def offset(self, tensor: Tensor, at: list[str]) -> str:
+        said = ""
+        for place, (index, dim) in enumerate(zip(at, tensor.shape, strict=True)):
+            if place == 0:
+                said = index
+                continue
+            size = self.extent(dim)
+            said = f"({said}) * {size}" if not _WORDS.fullmatch(said) else f"{said} * {size}"
+            said = index if said.startswith("0 *") else said if index == "0" else f"{said} + {index}"
+        return said
+
+    def extent(self, dim: Expression) -> str:
+        """A size of a tensor in the kernel's names."""
+        if dim.text.isdigit():
+            return dim.text
+        said = _WORDS.sub(lambda match: self._name(match[0]), dim.text)
+        return said if _WORDS.fullmatch(said) else f"({said})"
+
+    def term(self, term: Term) -> str:
+        """An index in the new names. Raises NotPrinted where an old one is left."""
+        if term in self.places:
+            return self.places[term]
+        if term.value is not None:
+            return str(term.value)
+        atom = term.atom
+        if isinstance(atom, Symbol) and atom.kind == "axis" and atom.name in self.names:
+            return self.names[atom.name]
+        raise NotPrinted(term.text)
+
+    def _name(self, name: str) -> str:
+        if name not in self.names:
+            raise NotPrinted(f"{name} is no parameter of the kernel")
+        return self.names[name]
+
+
+def names_of(scene: Scene, function: Function) -> dict[str, str]:
+    """What the kernel calls tensors, scratch, scalars and axes: by place in its parameters, or as macros."""
+    assert scene.task is not None
+    task = scene.task
+    given = [t.name for t in task.tensors] + [s.name for s in scene.variant.scratch] + [s.name for s in task.scalars]
+    given += list(task.axes)
+    found = dict(zip(given, (param.name for param in function.params), strict=False))
+    return {**{macro: macro for macro in scene.variant.macros}, **found}
+
+
+def accumulator(element: str) -> str | None:
+    """The type in which elements of a type are summed."""
+    return _CONVERSIONS[element][0] if element in _CONVERSIONS else None
+
+
+def converted(element: str, text: str) -> str:
+    """A stored element as a number of its accumulator's type."""
+    return _CONVERSIONS[element][1].format(text) if element in _CONVERSIONS else text
+
+
+def stored(element: str, text: str) -> str:
+    return _CONVERSIONS[element][2].format(text) if element in _CONVERSIONS else text
+
+
+def _number(value: object) -> str:
+    if isinstance(value, int | float) and math.isfinite(value):
+        text = repr(float(value))
+        return f"{text}f"
+    raise NotPrinted(str(value))
+
+
+def named(text: str, taken: Collection[str], constants: Mapping[str, str] | None = None) -> str:
+    """A body whose own names are written `$name`: each as it is, or with a dash where the kernel has that name.
+
+    constants: names in capitals, and what they are called here.
+    """
+    for word, name in (constants or {}).items():
+        text = re.sub(rf"(?<![$\w]){word}\b", name, text) if word != name else text
+    return re.sub(r"\$(\w+)", lambda match: f"{match[1]}_" if match[1] in taken else match[1], text)
+
+
+def taken(scene: Scene, names: Mapping[str, str]) -> set[str]:
+    """Names that a new body cannot declare: parameters, macros and knobs."""
+    return {*names.values(), *scene.variant.macros, *scene.variant.knob_values, *_DEFINED.findall(scene.variant.text)}
+
+
+def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
+    """An expression of a launch line as the kernel spells it. Raises NotPrinted."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return str(value)
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return f"({in_c(left, names)} {_OPERATORS[type(op)]} {in_c(right, names)})"
+        case ast.Call(func=ast.Name(id="ceil_div"), args=[first, second]):
+            per = in_c(second, names)
+            return f"(({in_c(first, names)} + {per} - 1) / {per})"
+    raise NotPrinted(ast.unparse(node))
+
+
+def forgotten(scene: Scene, body: Span, text: str) -> list[Edit]:
+    """Constants of the file that only the old body used: the compiler would warn of them."""
+    source = scene.source
+    rest = (source.data[: body.start] + text.encode() + source.data[body.end :]).decode()
+    edits = []
+    for match in _CONSTANT.finditer(source.data):
+        if match.start() >= body.start and match.end() <= body.end:
+            continue
+        names = re.findall(r"(\w+)\s*=", match[0].decode().partition("//")[0])
+        code = re.sub(r"//[^\n]*", "", rest)
+        if all(len(re.findall(rf"\b{name}\b", code)) == 1 for name in names):
+            edits.append(Edit(Span(match.start(), match.end()), ""))
+    return edits

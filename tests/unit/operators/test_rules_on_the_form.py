@@ -1,0 +1,88 @@
+"""Rules that read a kernel by its access form: their examples pass the gate, idioms do not hide a kernel, and what
+they must not touch they leave alone."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from evo.cli.app import run
+from evo.operators import RULES, Rule
+from evo.operators.rules.operator import integers_of
+from evo.spec.task import Task, read_task
+from evo.spec.variant import Variant, parse_variant, read_variant
+
+TASKS = Path(__file__).parents[2] / "data" / "rules"
+FOREIGN = Path(__file__).parents[2] / "data" / "foreign" / "kernels"
+BY_NAME = {rule.name: rule for rule in RULES}
+NAMES = sorted(path.name for path in TASKS.iterdir())
+
+
+def children(rule: Rule, variant: Variant, task: Task) -> list[Variant]:
+    places = rule.applications(variant, flags=task.flags, axes=integers_of(task), task=task)
+    return [child for each in places if (child := rule.build(variant, each)) is not None]
+
+
+def passes(folder: Path, child: Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether a child passes the gate of its task on the simulator."""
+    shutil.copytree(folder, tmp_path / "kernels" / folder.name)
+    file = tmp_path / "child.cu"
+    file.write_text(child.text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
+    return run(["check", "child.cu", "--task", folder.name, "--device", "sim:l4", "--json"]) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_examples_pass_the_gate(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = read_task(TASKS / name)
+    before = read_variant(TASKS / name / "ladder" / "before.cu")
+    assert before.text == BY_NAME[name].examples[0].before
+    assert passes(TASKS / name, children(BY_NAME[name], before, task)[0], tmp_path, monkeypatch)
+
+
+# The idioms of one kernel, each with what it is written as otherwise.
+IDIOMS = (
+    ("unsigned int idx", "int idx"),
+    ("unsigned int idx", "const unsigned idx"),
+    ("unsigned int idx", "size_t idx"),
+    ("idx < B * T", "idx < (T * B)"),
+    ("blockIdx.x * blockDim.x + threadIdx.x", "threadIdx.x + blockDim.x * blockIdx.x"),
+    ("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * 256 + threadIdx.x"),
+    ("float m = 0.0f;", "double m = 0.0;"),
+    ("for (int i = 0; i < C; i++) m += x[i];", "for (int i = 0; i < C; ++i) { float v = x[i]; m = m + v; }"),
+    ("if (idx < B * T) {", "if (idx >= B * T) return;\n    {"),
+)
+
+
+@pytest.mark.parametrize(("written", "otherwise"), IDIOMS)
+def test_idioms_hide_nothing(written: str, otherwise: str) -> None:
+    task = read_task(TASKS / "row_lanes")
+    text = BY_NAME["row_lanes"].examples[0].before
+    assert written in text
+    (child,) = children(BY_NAME["row_lanes"], parse_variant(text.replace(written, otherwise)), task)
+    assert child.text.count("__shfl_xor_sync") == 1
+    assert "if (lane == 0) mean[idx] = m;" in child.text
+
+
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ("m += x[i];", "m = m * 0.5f + x[i];"),  # each turn needs the one before
+        ("x[i] - m;", "x[C - 1 - i] - m;"),  # lanes would walk backwards: another rule's business
+        ("mean[idx] = m;", "mean[idx] = m; __syncthreads();"),
+    ],
+)
+def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: str) -> None:
+    task = read_task(TASKS / "row_lanes")
+    text = BY_NAME["row_lanes"].examples[0].before.replace(written, otherwise)
+    assert children(BY_NAME["row_lanes"], parse_variant(text), task) == []
+
+
+def test_a_tiled_product_is_tiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = FOREIGN / "sgemm_tiled"
+    child = children(BY_NAME["tile_product"], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
+    assert "(alpha * sum[i][j])" in child.text
+    assert passes(folder, child, tmp_path, monkeypatch)

@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterable
 
 from evo.cuda.source import classify, tree_difference
+from evo.operators.one_change import clutter
 from evo.operators.proposal import Context, Proposal
 from evo.operators.rules.rule import Application, Rule
 from evo.spec.chips import Chip
@@ -37,8 +38,9 @@ class _Place:
         """Whether it can be shown to be one; a rule may not be able to at every place."""
         if self.child is None:
             return False
-        change = tree_difference(self.parent.text, self.child.text)
-        return len(change.scopes) <= 1 if self.application.is_rewrite else classify(change).is_single
+        if self.application.is_rewrite:
+            return clutter(self.parent.text, self.child.text) is None
+        return classify(tree_difference(self.parent.text, self.child.text)).is_single
 
 
 class RuleOperator:

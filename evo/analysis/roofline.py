@@ -85,7 +85,7 @@ class CaseLimits(Serializable):
 def limits(
     task: Task, case: Case, chip: Chip, *, measured: Mapping[str, float] | None = None, efficiency: float | None = None
 ) -> CaseLimits:
-    """The limits of one case. measured: calibrated rates by name; efficiency: of a target where the task states none.
+    """The limits of one case. measured: calibrated rates by name; efficiency: of a target if the task states none.
 
     A task that states no FLOP has the floors of its bytes alone. Raises SyntaxInvalid naming the line where a value of
     `work` is no count, or a target is below the floor.
@@ -132,7 +132,7 @@ def limits(
 
 
 def work_of(task: Task, case: Case) -> dict[str, float]:
-    """The work formulas at one case. Raises SyntaxInvalid where `flop` is missing or a value is no count."""
+    """The work formulas at one case. Raises SyntaxInvalid if `flop` is missing or a value is no count."""
     path = task.folder / "task.yaml"
     if "flop" not in task.work:
         hint = "add `work: {flop: ...}`, a formula over the axes; 0 for a task that only moves data"
@@ -195,7 +195,7 @@ def datasheet_rates(chip: Chip, task: Task) -> Rates:
 
 
 def best_rates(chip: Chip, task: Task, measured: Mapping[str, float] | None) -> Rates:
-    """Measured rates where there are any, else the datasheet's. A measured tensor rate is that of mma.sync."""
+    """Measured rates if there are any, else the datasheet's. A measured tensor rate is that of mma.sync."""
     sheet = datasheet_rates(chip, task)
     if not measured:
         return sheet
@@ -224,7 +224,7 @@ def tile_limits(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[
 def one_tile(
     task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float], tile: Mapping[str, int]
 ) -> TileLimits:
-    """One tile configuration, by the formulas of `traffic`. Raises SyntaxInvalid where they have no value."""
+    """One tile configuration, by the formulas of `traffic`. Raises SyntaxInvalid if they have no value."""
     traffic = task.traffic
     names = traffic.names(case.axes, tile)
     blocks = int(traffic.blocks.value(names)) if traffic.blocks else None

@@ -160,7 +160,7 @@ def import_(
 
 
 def _problems(given: Sequence[Path]) -> Iterator[Path]:
-    """The files, and of a folder its Python files by number. Raises UsageError where it has none."""
+    """The files, and of a folder its Python files by number. Raises UsageError if it has none."""
     import re
 
     from evo.errors import UsageError

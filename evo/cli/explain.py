@@ -59,7 +59,7 @@ def explain(
 
 
 def _limits_of(subject: Subject, case: Case, chip: Chip) -> CaseLimits | None:
-    """The floor of the case; None where the task states too little for one."""
+    """The floor of the case; None if the task states too little for one."""
     from evo.analysis.roofline import limits
 
     try:

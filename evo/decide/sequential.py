@@ -272,7 +272,7 @@ class NoiseFloor:
 
 
 def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float], captures: Sequence[int] = ()) -> NoiseFloor:
-    """From the pairs of an A/A run, and the capture of each where that is known. Raises HarnessFault with one pair."""
+    """From the pairs of an A/A run, and the capture of each if that is known. Raises HarnessFault with one pair."""
     weights = _weights(score)
     combined = [sum(weight * pair[case] for case, weight in weights.items()) for pair in pairs]
     if len(combined) < 2:
@@ -330,7 +330,7 @@ def _interval(walsh: NDArray[np.float64], n: int, alpha: float) -> tuple[float, 
 
 @cache
 def signed_rank_rank(n: int, alpha: float) -> int:
-    """The largest k with P(W+ <= k - 1) <= alpha / 2 for n values; 0 where n is too small for any interval."""
+    """The largest k with P(W+ <= k - 1) <= alpha / 2 for n values; 0 if n is too small for any interval."""
     counts = [1]  # counts[w]: subsets of 1..n that sum to w
     for rank in range(1, n + 1):
         longer = counts + [0] * rank

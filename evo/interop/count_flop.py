@@ -1,8 +1,8 @@
 """The products that a module computes, counted while it runs: matrix products, convolutions and attention.
 
-Only these are counted: elementwise arithmetic and reductions take less time than their bytes, so that they would bind
-nothing. A count is a floor only where no kernel can do with fewer. `fewer` says why one might: a kernel need not
-multiply by zeros that are always there, nor compute what is only summed up.
+Only these are counted: elementwise arithmetic and reductions take less time than their bytes, so they never bind.
+A count is a lower bound only if every kernel needs it. `fewer` says why a kernel may need fewer: it need not multiply
+by zeros at fixed places, nor compute products that are only summed.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-# What hands on a product's elements as they are, or as a linear function of each by itself.
+# Operations that return a product's elements unchanged, or a linear function of each.
 _LINEAR = """view _unsafe_view reshape permute transpose t expand unsqueeze squeeze clone _to_copy alias contiguous
 detach cat stack add add_ sub sub_ mul mul_ div div_ neg split split_with_sizes unbind slice""".split()  # noqa: SIM905
 _SCALING = ("mul", "mul_", "div", "div_")  # by a tensor of the same shape it is not
-# What takes fewer numbers than all of them, or only their sums.
+# Operations that read only some elements, or only their sums.
 _SUMMING = """sum mean cumsum diagonal diag trace select index index_select gather avg_pool1d avg_pool2d avg_pool3d
 _adaptive_avg_pool2d _adaptive_avg_pool3d""".split()  # noqa: SIM905
 _FEW_ZEROS = 0.05
@@ -30,7 +30,7 @@ Zeros = list[Any]
 
 
 class Products(TorchDispatchMode):  # type: ignore[misc]
-    """calls: operation and FLOP of each product, in order. zeros: where the operands of each are 0, if asked for.
+    """calls: operation and FLOP of each product, in order. zeros: the places of zeros in its operands, if requested.
 
     fewer: why a kernel may need fewer, as far as operations say; or ''. longest: terms of the longest sum in it.
     """
@@ -42,7 +42,7 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
         self.zeros: Zeros = []
         self.fewer = ""
         self.longest = 1
-        self._made: dict[int, Any] = {}  # results of products, held so that an id stays one tensor's
+        self._made: dict[int, Any] = {}  # results of products; a reference keeps each id unique
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -68,7 +68,7 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _fewer_by(self, word: str) -> None:
-        self.fewer = self.fewer or f"the result of a product goes straight into {word.strip('_')}"
+        self.fewer = self.fewer or f"{word.strip('_')} reads the result of a product directly"
 
     def _of_product(self, given: list[Any], made: list[Any], word: str) -> None:
         if any(id(value) in self._made and value.numel() > made[0].numel() for value in given):
@@ -79,7 +79,7 @@ class Products(TorchDispatchMode):  # type: ignore[misc]
 
 
 def _terms(word: str, given: list[Any], made: list[Any], args: Any) -> int:
-    """How many numbers are added up for one, roughly: of scans, whose trusted run is plain, and of the rest 1."""
+    """About how many numbers are added for one output: of scans, whose trusted run is plain; 1 otherwise."""
     if not given or "cum" in word:
         return 1
     if word == "convolution":
@@ -102,11 +102,11 @@ def fewer_by_values(first: Products, other: Products, results: Sequence[tuple[An
     results: each output of both runs.
     """
     if any(map(_always_zero, first.zeros, other.zeros)):
-        return "an operand of a product is 0 at places that are always the same"
-    # Between the steps of a transposed convolution there are zeros that its count does not hold.
+        return "an operand of a product is 0 at fixed places"
+    # A transposed convolution has zeros between its steps, which its count leaves out.
     counted = any(kind != TRANSPOSED for kind, _ in first.calls)
     if counted and any(_always_zero(a == 0, b == 0) for a, b in results):
-        return "outputs are 0 at places that are always the same"
+        return "outputs are 0 at fixed places"
     return ""
 
 

@@ -1,8 +1,8 @@
-"""The arithmetic of a NumPy formula as formulas over the axes: what `work.flop` and `work.exp` of a new task say.
+"""The arithmetic of a NumPy formula as formulas over the axes, for `work.flop` and `work.exp` of a new task.
 
 The formula is run on arrays that count: each arithmetic operation once for each element, a matrix product twice for
-each pair that it multiplies, exponentials and their like apart. Axes have unlike prime lengths while it runs, so that
-lengths can be told from one another; a second set of lengths must give what the formulas say.
+each pair that it multiplies, exponentials and similar functions separately. Axes have different prime lengths while it
+runs, which identify them; a second set of lengths must give the counts that the formulas predict.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ Shape = tuple[int, ...]
 
 
 class Uncounted(Exception):
-    """A function whose arithmetic is not known here."""
+    """A function without a known count."""
 
 
 def work_of(formulas: Iterable[str], inputs: Sequence[TensorLine], axes: Sequence[str]) -> dict[str, str]:
-    """`flop`, and `exp` where there is any, as formulas. Raises Uncounted with the reason."""
+    """`flop`, and `exp` if there is any, as formulas. Raises Uncounted with the reason."""
     if len(axes) > len(_PRIMES[0]):
         raise Uncounted("it has too many axes")
     lengths = [dict(zip(axes, primes, strict=False)) for primes in _PRIMES]
@@ -80,7 +80,7 @@ def _text(counted: Counter[Shape], names: Mapping[int, str]) -> str:
             elif length < min(_PRIMES[0]):
                 factor *= length
             else:
-                raise Uncounted(f"a length of {length} is none of its axes")
+                raise Uncounted(f"a length of {length} is not one of its axes")
         sums[" * ".join(sorted(words))] += factor
     parts = [f"{times} * {word}" if word and times > 1 else word or str(times) for word, times in sums.items()]
     return " + ".join(parts) or "0"
@@ -135,7 +135,7 @@ class _Counting(np.ndarray[Any, Any]):
             self.counts["flop"][np.shape(_plain(given[0]))] += 1
             return _wrapped(function(*map(_plain, given), **named), self.counts)
         if name not in _MOVING and name not in _OF_UFUNCS:
-            raise Uncounted(f"np.{name} is not one whose operations are known")
+            raise Uncounted(f"the operations of np.{name} are not known")
         return _wrapped(super().__array_function__(function, types, given, named), self.counts)
 
     def dot(self, other: Any, out: Any = None) -> Any:  # noqa: ARG002 - as ndarray's

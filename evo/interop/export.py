@@ -1,4 +1,4 @@
-"""A champion as a PyTorch operator: a package of its compiled kernels and their launch plan, that needs no evo.
+"""A champion as a PyTorch operator: a package of its compiled kernels and their launch plan. It does not need evo.
 
 The launch plan's expressions are written out as Python. Sizes that the kernels cannot run (a `require` that fails, an
 axis value that was not compiled in, another chip, a CPU) go to the task's library rival.
@@ -28,7 +28,7 @@ _CHAMPION = re.compile(r"(?:sim-)?(.+)-(sm_\d+a?)")
 
 @dataclass(frozen=True)
 class Champion:
-    """A kernel to export: the variant, the chip that its plan is made for, and what it compiles to."""
+    """A kernel to export: the variant, the chip of its launch plan, and its binaries."""
 
     path: Path
     chip: Chip
@@ -42,7 +42,7 @@ class Champion:
 
 
 def champions_of(task: Task, given: Path | None, arch: str, chip_name: str) -> list[Champion]:
-    """The task's champions, or one file, compiled. Raises UsageError where there is none, TaskInvalid for a bad one."""
+    """The task's champions, or one file, compiled. Raises UsageError if there is none, TaskInvalid for a bad one."""
     paths = [given] if given is not None else sorted((task.folder / "champions").glob("*.cu"))
     if not paths:
         hint = f"`evo iterate {task.name}` makes one, or pass --from FILE"
@@ -60,7 +60,7 @@ def champions_of(task: Task, given: Path | None, arch: str, chip_name: str) -> l
 
 
 def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> list[Path]:
-    """Write the champions in one format; the files written. Raises UsageError where `into` holds something else."""
+    """Write the champions in one format; return the files. Raises UsageError if `into` is not empty."""
     if form not in FORMATS:
         raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
     if into.exists() and any(into.iterdir() if into.is_dir() else [into]):
@@ -132,7 +132,7 @@ def _model_new(task: Task) -> str:
     own = next((case for case in task.bench if case.name == "original"), task.bench[-1])
     if source.takes_nested(own.axes):
         hint = "--format torch exports any task"
-        raise UsageError(f"{task.name}: forward takes tensors in a list or dict, which ModelNew's does not", hint=hint)
+        raise UsageError(f"{task.name}: forward takes tensors in a list or dict; ModelNew cannot", hint=hint)
     given = [f"given[{index}]" for index in source.arguments.values()]
     given += [f'state["{key}"]' for key in source.state.values()]
     given += [str(own.axes[axis]) for axis in _free_axes(task)]
@@ -140,7 +140,7 @@ def _model_new(task: Task) -> str:
 
 
 def _free_axes(task: Task) -> list[str]:
-    """Axes that no input's shape gives by itself: they become arguments."""
+    """Axes that no input's shape gives: they become arguments."""
     given = {dim.text for tensor in task.inputs for dim in tensor.shape}
     return [axis for axis in task.axes if axis not in given]
 
@@ -201,7 +201,7 @@ def _unpacked(axes: dict[str, str]) -> str:
 
 
 def _plan(task: Task, champion: Champion) -> str:
-    """A function from axes to the binary's suffix, scratch and launches; None where the kernels do not apply."""
+    """A function from axes to the binary's suffix, scratch and launches; None if the kernels do not apply."""
     variant = champion.variant
     limits = {f"chip.{name}": value for name, value in champion.chip.names().items()}
 

@@ -97,7 +97,7 @@ _CHAMPIONS = [
 
 
 def _axes_of(tensors, given):
-    """All axes, from the inputs' shapes. Raises ValueError where a shape does not fit."""
+    """All axes, from the inputs' shapes. Raises ValueError if a shape does not fit."""
     axes = dict(given)
     for name, dtype, shape in _INPUTS:
         tensor = tensors[name]
@@ -149,7 +149,7 @@ def _choose(tensors, axes):
 
 @functools.cache
 def _kernels(stem, arch, device):
-    """The loaded binary: machine code where it is this chip's own, PTX for a later one."""
+    """The loaded binary: machine code if it is this chip's own, PTX for a later one."""
     import cupy
 
     with cupy.cuda.Device(device):

@@ -1,7 +1,7 @@
 """GPU MODE problems as KernelBench ones: task.yml's sizes, reference.py's generate_input and ref_kernel.
 
-The folder's reference.py is kept inside the problem file as it is; what it imports from the contest's own modules
-(`task`, `utils`: types, comparisons, settings of cuDNN) is not needed, and nothing stands in for it.
+The problem file contains the folder's reference.py unchanged. Its imports from the contest's modules
+(`task`, `utils`: types, comparisons, settings of cuDNN) are not needed and get empty stand-ins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def problem_text(folder: Path) -> tuple[str, str]:
         source, text = reference.read_text(encoding="utf-8"), spec.read_text(encoding="utf-8")
         tree = ast.parse(source)
     except (OSError, UnicodeDecodeError, SyntaxError) as error:
-        raise SyntaxInvalid(folder, None, f"no GPU MODE problem: {error}", hint=_HINT) from None
+        raise SyntaxInvalid(folder, None, f"not a GPU MODE problem: {error}", hint=_HINT) from None
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if missing := {"generate_input", "ref_kernel"} - functions:
         raise SyntaxInvalid(reference, 1, f"no {', '.join(sorted(missing))}", hint=_HINT)
@@ -52,7 +52,7 @@ def _sizes(spec: Path, fields: Fields) -> dict[str, Any]:
 
 
 def _called(tree: ast.Module) -> dict[str, str]:
-    """forward's parameters and what it hands on, by the names that ref_kernel takes its data apart into."""
+    """forward's parameters and the argument of ref_kernel, by the names to which ref_kernel unpacks its data."""
     kernel = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "ref_kernel")
     data = kernel.args.args[0].arg if kernel.args.args else "data"
     for node in ast.walk(kernel):

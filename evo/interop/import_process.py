@@ -1,7 +1,7 @@
 """The process that runs foreign problem files: answers jobs of `evo.interop.kernelbench`, one after the other.
 
-It imports torch once and forks for every job, so that a file that hangs, exits or eats memory takes only its own
-process with it.
+It imports torch once and forks for every job. If a file hangs, exits or uses too much memory, only its own
+process ends.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def serve(connection: Connection, count: str) -> None:
 
     if int(count) > _MANY:
         import torch._dynamo
-    sys.path.insert(0, "")  # what a problem imports may lie where evo was started
+    sys.path.insert(0, "")  # a problem may import modules from the working folder
     for _ in range(int(count)):
         job: Any = connection.receive()
         connection.send(answer(job))
 
 
 def answer(job: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of one file, examined in a fork of this process."""
+    """The answer for one file, examined in a fork of this process."""
     limit_s = float(job["limit_s"])
     with contextlib.closing(ChildProcess.fork(lambda connection: connection.send(_done(job)), plain=True)) as child:
         try:
@@ -44,9 +44,9 @@ def answer(job: dict[str, Any]) -> dict[str, Any]:
         except TimeoutError:
             return {"refused": f"not done within {limit_s:g} s", "hint": "lower its sizes, or raise --limit"}
         except ChildDied as death:
-            return {"refused": f"its process ended with {death.words}", "hint": "run the file by itself and see"}
+            return {"refused": f"its process ended with {death.words}", "hint": "run the file by itself"}
         except ChildGarbled as error:
-            return {"refused": error.message, "hint": "run the file by itself and see"}
+            return {"refused": error.message, "hint": "run the file by itself"}
     assert isinstance(said, dict)
     return said
 
@@ -79,12 +79,12 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
         return {"refused": f"it needs more than {memory_limit() // 2 / 2**30:.0f} GiB of memory", "hint": hint}
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code may raise anything
         what = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        return {"refused": f"it could not be examined: {what}", "hint": "run the file by itself first"}
+        return {"refused": f"the import failed: {what}", "hint": "run the file by itself first"}
     return {"wrote": found.name, "cases": found.cases, "notes": found.notes}
 
 
 def _mapped_bytes() -> int:
-    """The address space in use: torch maps far more than it touches."""
+    """The address space in use; torch maps much more than it touches."""
     try:
         return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):

@@ -39,7 +39,7 @@ _TOLERANCE = {  # by type: rtol, and atol as a share of the size of the outputs
     "float16": (1e-2, 1e-3),
     "bfloat16": (2e-2, 1e-2),
 }
-# Of the tolerance, where the usual one would let wrong kernels pass: values far from 0 and close together.
+# Tighter tolerances, for outputs far from 0 and close together: the usual one would accept wrong kernels.
 _TIGHTER = 0.01
 _SEEDS = (11, 12)
 _MANY_ZEROS = 0.05
@@ -47,7 +47,7 @@ _MANY_ZEROS = 0.05
 
 @dataclass(frozen=True)
 class Imported:
-    """What the importer says of a task that it wrote."""
+    """The importer's summary of a task."""
 
     name: str
     cases: dict[str, Sizes]
@@ -63,9 +63,8 @@ def write_task(
     try:
         own = shapes_of(problem, sizes.axes)
     except FOREIGN as error:
-        reason = (
-            f"its module does not run at its own sizes: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        )
+        said = " ".join(str(error).split())[:300]
+        reason = f"the module does not run at the file's own sizes: {type(error).__name__}: {said}"
         raise Refused(
             reason, "run the file by itself first; it must not need packages or devices of its own"
         ) from error
@@ -104,7 +103,7 @@ class _Draft:
         labelled = label(self.reduction, {**self.check, **self.bench}, names)
         domains = self._domains(reference)
         scale = self._scale(reference)
-        # A domain wider than what the file draws is a guess; where the task fails its own test with it, it goes.
+        # A domain wider than the drawn values is a guess; if the task fails its self-test with it, it is dropped.
         drawn_only = {name: "fixed" if word == "fixed" else None for name, word in domains.items()}
         attempts: list[dict[str, str | None]] = [domains, drawn_only, dict.fromkeys(domains, "fixed")]
         failed: TaskInvalid | None = None
@@ -124,7 +123,7 @@ class _Draft:
         raise Refused(f"the task would not pass its own self-test: {words}", failed.hint)
 
     def _bench(self, most_bytes: int | None) -> dict[str, Sizes]:
-        """The file's own sizes, and smaller ones in front where those are more than a simulator can run whole."""
+        """The file's own sizes, and smaller ones in front if a simulator cannot run the former whole."""
         original = {"original": self.sizes.axes}
         if self.own.elements <= 2 * BENCH_ELEMENTS and self.own.flop <= 2 * BENCH_FLOP:
             return original
@@ -133,7 +132,7 @@ class _Draft:
             self.notes.append("no smaller bench case: the simulator may not be able to run `original`")
             return original
         if most_bytes is not None and self.own.bytes > most_bytes:
-            if most_bytes:  # else it was asked for
+            if most_bytes:  # else it was requested
                 self.notes.append(
                     f"`original` is left out: {self.own.bytes / 1e9:.1f} GB of tensors, more than the simulator should "
                     "hold, and no GPU is here; --whole keeps it"
@@ -171,7 +170,7 @@ class _Draft:
         )
 
     def _say_drawn_numbers(self) -> None:
-        """Arguments that are no tensors are constants of the task: also those that get_inputs() draws."""
+        """Arguments that are not tensors are constants of the task, also if get_inputs() draws them."""
         words = forward_names(self.problem, self.sizes.axes)
         case = self._cases()[-1]
         held = self._reference().fixed(case)
@@ -180,7 +179,7 @@ class _Draft:
         leaves = zip(words, named_leaves(held), named_leaves(drawn), strict=True)
         for word, (_, value), (_, other) in leaves:
             if isinstance(value, int | float) and value != other:
-                self.notes.append(f"{word} is {value!r} in every case: it is drawn, but no tensor that kernels get")
+                self.notes.append(f"{word} is {value!r} in every case: it is drawn, but is not a tensor argument")
 
     def _cases(self) -> list[Sizes]:
         return list(self.check.values())
@@ -189,7 +188,7 @@ class _Draft:
         return reference.inputs(sizes, np.random.default_rng(seed))
 
     def _without_idle(self, reference: ModuleReference) -> ModuleReference:
-        """Tensors that no output depends on are no inputs: running statistics, memory that is to be written."""
+        """Drop tensors that no output depends on: running statistics, memory that is only written."""
         sizes = self._cases()[-1]
         first, other = (self._inputs(reference, sizes, seed) for seed in _SEEDS)
         before = reference.expected(first, sizes)
@@ -224,14 +223,14 @@ class _Draft:
         if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(first, again, strict=True)):
             raise Refused(
                 "its results differ from run to run on the same inputs (dropout, or values drawn inside forward)",
-                "call .eval() in Model.__init__, or pass what is random as an input",
+                "call .eval() in Model.__init__, or pass the random values as an input",
             )
         wanted = [array.dtype for array in self.own.outputs]
         if any(is_float(w) and a.dtype != torch.float64 for w, a in zip(wanted, first, strict=True)):
             self.notes.append("forward converts to a type of its own, so expected() is not float64 throughout")
 
     def _domains(self, reference: ModuleReference) -> dict[str, str | None]:
-        """What other values each floating input may take; None: as evo judges from what is drawn."""
+        """The domain of each floating input; None: evo derives it from the drawn values."""
         sizes = self._cases()[-1]
         first, other = (self._inputs(reference, sizes, seed) for seed in _SEEDS)
         found: dict[str, str | None] = {}
@@ -262,7 +261,7 @@ class _Draft:
         return self.own.state[self.state[name]].dtype
 
     def _scale(self, reference: ModuleReference) -> float:
-        """The size of typical outputs, at the case where they are smallest."""
+        """The size of typical outputs, at the case with the smallest."""
         sizes = []
         for case in self._cases():
             outputs = reference.expected(self._inputs(reference, case, _SEEDS[0]), case)
@@ -304,7 +303,7 @@ class _Draft:
             return task_folder.ToleranceLine(0.0, 0.0, "The outputs are integers, which are compared exactly.")
         coarse = min(types, key=lambda name: -_TOLERANCE.get(name, (5e-2, 1e-2))[0])
         rtol, share = (float(f"{tighter * part:.3g}") for part in _TOLERANCE.get(coarse, (5e-2, 1e-2)))
-        terms = self.own.longest if coarse in ("float32", "float64") else 1  # else rounding the result is most of it
+        terms = self.own.longest if coarse in ("float32", "float64") else 1  # otherwise rounding the result dominates
         factor = task_folder.order_factor(terms)
         because = (
             f"{coarse} outputs of size {scale:.2g} at the smallest: atol is {share:g} of that. The error budget is "

@@ -1,4 +1,4 @@
-"""Which axis each length of a tensor is: found by comparing shapes at several sizes, never by equal numbers alone.
+"""The axis of each length of a tensor, found by comparing shapes at several sizes, never by equal numbers alone.
 
 A length that no short formula over the sizes gives becomes an axis of its own, named after its tensor: `Y_2`.
 """
@@ -17,7 +17,7 @@ from evo.interop.sizes import axis_name
 
 _FURTHEST = 64  # a constant that is added to a size
 _MOST_FACTORS = 5
-_MOST_CALLS = 8  # products of one module that have a formula each
+_MOST_CALLS = 8  # most products of a module that get a formula each
 _LONGEST = 480  # characters of a formula
 
 Column = tuple[int, ...]
@@ -74,7 +74,7 @@ def _array(shapes: Shapes, where: str | int) -> Array:
 
 
 def _neighbours(reduction: Reduction, cases: Sequence[Sizes]) -> list[Sizes]:
-    """Small sizes with one of them changed: what moves along with it is that size."""
+    """Small sizes with one of them changed: lengths that change with it depend on it."""
     found: list[Sizes] = []
     base = cases[-1]
     for axis, value in base.items():
@@ -118,15 +118,15 @@ def _product(dims: Sequence[str], *first: int) -> str:
 
 
 def sum_of(parts: Iterable[str]) -> str:
-    """One formula, or '' where it would be too long to read."""
+    """One formula, or '' if it would be too long to read."""
     text = " + ".join(parts)
     return text if len(text) <= _LONGEST else ""
 
 
 def _flop(seen: Sequence[Shapes], columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:
-    """The operations that were counted as a formula, a product for each call; None where one of them has none.
+    """The operations that were counted as a formula, a product for each call; None if one of them has none.
 
-    Calls of one kind are one product together where that is so; else calls that always count alike are.
+    If all calls of one kind fit one product, they are one; otherwise calls with equal counts are.
     """
     kinds = list(dict.fromkeys(kind for found in seen for kind, _ in found.flops))
     sums = [tuple(sum(n for kind, n in found.flops if kind == one) for found in seen) for one in kinds]
@@ -141,7 +141,7 @@ def _flop(seen: Sequence[Shapes], columns: Mapping[str, Column], shapes: Mapping
 
 
 def _product_of(flops: Column, columns: Mapping[str, Column], shapes: Mapping[str, Sequence[str]]) -> str | None:
-    """2 x elements of a tensor x some axes, where that is what was counted everywhere; None otherwise."""
+    """2 x elements of a tensor x some axes, if this is the count at all sizes; else None."""
     if not all(flops):
         return None
     for dims in list(shapes.values())[::-1]:

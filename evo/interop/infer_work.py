@@ -1,7 +1,7 @@
-"""What no kernel of an imported task can do without: `work` of its task.yaml, the products and the bytes.
+"""A lower bound on the work of an imported task: `work` of its task.yaml, the products and the bytes.
 
-A formula is left out, with a note, where a kernel may do with less than the module as it is written: a time that is too
-short for the stated work is a fault of the measurement, and a good kernel must not be taken for one.
+A formula is left out, with a note, if a kernel may need less than the module as written: a time that is too
+short for the stated work counts as a fault of the measurement, and a good kernel must not be mistaken for one.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from evo.interop.torch_reference import Arrays, Axes, ModuleReference
 from evo.spec.dtypes import is_float
 
 _SEEDS = (11, 12)
-_LARGE = 0.05  # of all inputs: of smaller ones nobody asks whether they are read whole
+_LARGE = 0.05  # share of all inputs; smaller tensors are assumed to be read whole
 _LOOKED_AT = 16
 _CONVINCING = 6  # all of the first ones read: few tensors of which much is left out begin like that
 _UNREAD = 4  # of those; fewer may be the edges that a window leaves over
-_FOREIGN = (float("nan"), 240.0, -240.0)  # values that every type holds and few tensors do
+_FOREIGN = (float("nan"), 240.0, -240.0)  # values that every type can represent and few tensors contain
 
 
 def work_of(
@@ -36,12 +36,12 @@ def work_of(
     work, notes = {}, []
     why = "" if own.flops else "no product or convolution to count"
     if fewer := own.fewer or (_fewer_by_values(reference, sizes[0]) if own.flops else ""):
-        why = f"a kernel may need fewer operations than the module, since {fewer}"
+        why = f"a kernel may need fewer operations than the module, because {fewer}"
     if labelled.flop and not why:
         work["flop"] = labelled.flop
     else:
         why = why or "no formula for its operations was found"
-        notes.append(f"no `flop` in `work`, so the floors of `evo limits` are of its bytes: {why}")
+        notes.append(f"no `flop` in `work`, so the floors of `evo limits` come from the bytes alone: {why}")
     partly = [name for name in labelled.bytes if name in patterned or _partly_read(reference, sizes[1], name)]
     notes += [f"a kernel need not read all of {name}: its bytes are left out of `work`" for name in partly]
     if text := sum_of(formula for name, formula in labelled.bytes.items() if name not in partly):
@@ -64,7 +64,7 @@ def _fewer_by_values(reference: ModuleReference, sizes: Axes) -> str:
 
 
 def _partly_read(reference: ModuleReference, sizes: Axes, name: str) -> bool:
-    """Whether elements of a large floating input change nothing, whatever they are: rows that no index names."""
+    """Whether some elements of a large floating input never affect an output: rows that no index names."""
     inputs = _inputs(reference, sizes, _SEEDS[0])
     if name not in inputs or not is_float(str(inputs[name].dtype)):
         return False

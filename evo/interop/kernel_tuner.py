@@ -1,7 +1,7 @@
 """Kernel Tuner problems as variants: parameters become knobs, conditions `require`s, the launch a `launch` line.
 
-From a T1 file and its CUDA source, or from a Python script that calls tune_kernel(). What a task computes is in
-neither: `evo new` writes that part.
+It reads a T1 file and its CUDA source, or a Python script that calls tune_kernel(). The computation of the task is in
+neither; `evo new` writes that part.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _TEMPLATE_HINT = "give each of the template's parameters a value, as in name<flo
 _WORD = re.compile(r"-?\d{1,19}|[A-Za-z_]\w*")
 _MOST_TRIED = 50_000
 _OF_THE_GPU = "nvml_"
-_LEAST_AXIS = 2  # an argument of 0 or 1 that equals a length is one by chance
-_LONG = re.compile(r"\b\d{3,}\b")  # a number in an expression that is too large to be anything but a length
+_LEAST_AXIS = 2  # an argument of 0 or 1 equals a length only by chance
+_LONG = re.compile(r"\b\d{3,}\b")  # larger numbers in an expression are lengths
 _GLOBAL = re.compile(r"__global__([^;{]*)")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\((?:[^()]|\([^()]*\))*\)")
 
 
 @dataclass(kw_only=True)
 class _Kernel:
-    """What either kind of file says of one kernel; sizes and conditions as texts."""
+    """One kernel as either kind of file describes it; sizes and conditions are texts."""
 
     name: str
     source: str
@@ -55,7 +55,7 @@ class _Kernel:
 
 @dataclass(frozen=True)
 class Tuned:
-    """One kernel as a variant, and what is left to do."""
+    """One kernel as a variant, and notes on the remaining steps."""
 
     kernel: str
     text: str
@@ -94,11 +94,11 @@ def _tuned(kernel: _Kernel, spec: Path, task: str | None) -> Tuned:
 
 
 def _without_clocks(kernel: _Kernel) -> _Kernel:
-    """Without parameters that are settings of the GPU, which Kernel Tuner knows by their names."""
+    """Without the parameters that are GPU settings, which Kernel Tuner recognises by name."""
     settings = [name for name in kernel.knobs if name.startswith(_OF_THE_GPU)]
     if not settings:
         return kernel
-    kernel.notes.append(f"{', '.join(settings)}: a setting of the GPU, which evo leaves as it is, and no knob")
+    kernel.notes.append(f"{', '.join(settings)}: a GPU setting, not a knob; evo does not change it")
     return replace(kernel, knobs={name: values for name, values in kernel.knobs.items() if name not in settings})
 
 
@@ -108,7 +108,7 @@ def _knobs(kernel: _Kernel) -> Iterator[str]:
         if all(_WORD.fullmatch(word) for word in words):
             yield f"// evo: knob   {name} in {', '.join(words)}"
         else:
-            kernel.notes.append(f"{name} is no knob: {', '.join(words[:4])} are not integers or words")
+            kernel.notes.append(f"{name} is not a knob: {', '.join(words[:4])} are not integers or words")
 
 
 def _requires(kernel: _Kernel, spec: Path) -> Iterator[str]:
@@ -116,15 +116,15 @@ def _requires(kernel: _Kernel, spec: Path) -> Iterator[str]:
         try:
             yield _expression(spec, text)
         except EvoError as error:
-            kernel.notes.append(f"a condition is not carried over, write it as `// evo: require`: {error.message}")
+            kernel.notes.append(f"a condition was not translated, write it as `// evo: require`: {error.message}")
 
 
 def _legal(
     wished: dict[str, object], knobs: Mapping[str, Sequence[object]], requires: Sequence[str]
 ) -> dict[str, object]:
-    """The first values that the conditions allow, the wished ones before others; the wished ones where none is found.
+    """The first values that the conditions allow, preferred ones first; the preferred ones if none is found.
 
-    A condition that reads more than knobs (an axis, the chip) is left to the launch.
+    A condition on an axis or the chip is checked at launch.
     """
     binding = [expression for expression in map(parse, requires) if expression.names <= set(knobs)]
     ordered = [dict.fromkeys([wished[name], *map(_plain, values)]) for name, values in knobs.items()]
@@ -181,7 +181,7 @@ def _sizes(spec: Path, body: dict[str, Any], key: str) -> list[str]:
 
 
 def _from_script(spec: Path, source: Path | None, limit_s: float) -> list[_Kernel]:
-    """What the script calls tune_kernel() with, from a process of its own. Raises SyntaxInvalid."""
+    """The arguments of the script's tune_kernel() calls, from a separate process. Raises SyntaxInvalid."""
     if not spec.is_file():
         raise SyntaxInvalid(spec, None, "no such file", hint=_SCRIPT_HINT)
     with contextlib.closing(ChildProcess(_ENTRY, str(spec.resolve()), plain=True)) as child:
@@ -220,7 +220,7 @@ def _from_call(spec: Path, call: dict[str, Any], source: Path | None) -> _Kernel
 
 
 def _axis_names(source: str, kernel: str, integers: Sequence[int | None]) -> dict[str, str]:
-    """Lengths by the name of the kernel's parameter that is given this very number."""
+    """Lengths by the name of the kernel's parameter whose argument equals them."""
     match = re.search(rf"\b{re.escape(kernel)}\s*\(([^)]*)\)", _without_comments(source))
     parameters = (
         [part.strip().split()[-1].lstrip("*&") for part in match[1].split(",") if part.strip()] if match else []
@@ -237,7 +237,7 @@ def _plain(value: object) -> object:
 
 
 def _defaults(text: str, knobs: Mapping[str, Sequence[object]]) -> dict[str, object]:
-    """The values in the source where they are in the domain, else the first of each domain."""
+    """The values in the source if they are in the domain, else the first of each domain."""
     found: dict[str, object] = {}
     for name, values in knobs.items():
         match = re.search(rf"(?m)^\s*#\s*define\s+{re.escape(name)}\s+(\S+)\s*$", text)
@@ -260,14 +260,14 @@ def _without_comments(text: str) -> str:
 
 
 def _kernels(text: str) -> Iterator[tuple[int, str]]:
-    """Where each `__global__` stands, and the name of its kernel."""
+    """The offset of each `__global__`, and the name of its kernel."""
     for match in _GLOBAL.finditer(text):
         if named := re.search(r"(\w+)\s*\(", _BOUNDS.sub(" ", match[1])):
             yield match.start(), named[1]
 
 
 def _with_c_linkage(text: str, kernel: str) -> tuple[str, bool]:
-    """`extern "C"` in front of this kernel, where the source has none at all."""
+    """Add `extern "C"` in front of this kernel, if the source has none."""
     if 'extern "C"' in text:
         return text, False
     for at, name in _kernels(text):
@@ -279,7 +279,7 @@ def _with_c_linkage(text: str, kernel: str) -> tuple[str, bool]:
 def _instantiated(kernel: _Kernel) -> _Kernel:
     """`name<float, N>` as a plain kernel: its template's parameters become a type and constants in front of it.
 
-    Raises SyntaxInvalid where there is no such template.
+    Raises SyntaxInvalid if there is no such template.
     """
     named = re.fullmatch(r"(\w+)\s*<(.*)>\s*", kernel.name, flags=re.DOTALL)
     if named is None:
@@ -303,7 +303,7 @@ def _instantiated(kernel: _Kernel) -> _Kernel:
                 f"using {word} = {value};" if kind in ("typename", "class") else f"constexpr {declared} = {value};"
             )
     text = kernel.source[: match.start()] + "\n".join(lines) + "\n" + kernel.source[match.end() :].lstrip()
-    note = f"{kernel.name} is a plain kernel now: its template's parameters stand in front of it"
+    note = f"{kernel.name} is a plain kernel now; its template's parameters are declared in front of it"
     return replace(kernel, name=name, source=text, notes=[*kernel.notes, note])
 
 
@@ -336,12 +336,12 @@ def _expression(spec: Path, text: str) -> str:
         plainer = _Plainer()
         tree = plainer.visit(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
-        return parse(text, path=spec).text  # which says what is wrong with it
+        return parse(text, path=spec).text  # raises with the position of the error
     return parse(ast.unparse(tree) if plainer.changed else text, path=spec).text
 
 
 class _Plainer(ast.NodeTransformer):
-    """`x in (1, 2)` as comparisons, powers of numbers as numbers, C's `!`: what evo's expressions have no sign for."""
+    """`x in (1, 2)` as comparisons, powers of numbers as numbers, C's `!`: operators that evo's expressions lack."""
 
     changed = False
 
@@ -353,7 +353,7 @@ class _Plainer(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
-        if isinstance(node.op, ast.Invert):  # which stands for C's `!`
+        if isinstance(node.op, ast.Invert):  # the replacement of C's `!`
             self.changed = True
             return ast.UnaryOp(ast.Not(), node.operand)
         return node

@@ -1,7 +1,7 @@
 """The process that runs a Kernel Tuner script, for `evo.interop.kernel_tuner`.
 
-The script is run with a `kernel_tuner` that only takes down what tune_kernel() is called with; nothing is compiled or
-tuned. Packages that are not installed here are stood in for.
+The script runs with a `kernel_tuner` that only records the arguments of tune_kernel(); nothing is compiled or
+tuned. Packages that are not installed are replaced by empty modules.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _GIVEN += ("grid_div_z", "restrictions")  # type: ignore[assignment]
 
 
 class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports of kernel_tuner, and of whatever the script and its neighbours import and is not installed.
+    """Finder for kernel_tuner, and for missing packages that the script or the modules beside it import.
 
-    What a library looks for and does not find is no business of ours: it has its own way on.
+    Missing imports of a library are left alone: the library handles them itself.
     """
 
     def __init__(self, *, only: str | None = None, folder: Path | None = None) -> None:
@@ -53,7 +53,7 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _importer() -> Path:
-    """The file with the import statement that is under way."""
+    """The file with the present import statement."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and "importlib" in frame.f_code.co_filename:
         frame = frame.f_back
@@ -71,7 +71,7 @@ _calls: list[dict[str, Any]] = []
 
 
 def _tune_kernel(*given: Any, **named: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Take the call down; answer with one result, so that the script goes on to its next kernel."""
+    """Record the call and return one result; the script then continues with its next kernel."""
     call = {**dict(zip(_GIVEN, given, strict=False)), **named}
     _calls.append(call)
     return [{name: next(iter(values)) for name, values in call["tune_params"].items()} | {"time": 1.0}], {}
@@ -102,7 +102,7 @@ def _ran(path: Path) -> dict[str, Any]:
 
 
 def _run(path: Path) -> None:
-    """Run it as a script. What it would write goes nowhere: its results are no results."""
+    """Run it as a script. Its writes to files are dropped, because its results are not real."""
     opened = io.open
 
     def read_only(file: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
@@ -117,7 +117,7 @@ def _run(path: Path) -> None:
 
 
 def _failure_of(run: Callable[[], None]) -> str | None:
-    """What ended it; a script that wants to draw its results may well fail after it has called tune_kernel()."""
+    """The exception that ended the script; one that plots its results may fail after tune_kernel()."""
     try:
         run()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code may raise anything
@@ -139,7 +139,7 @@ def _described(call: Mapping[str, Any]) -> dict[str, Any]:
         try:
             conditions.append(text_of(given, parameters))
         except Unreadable as error:
-            notes.append(f"a restriction is not carried over, write it as `// evo: require`: {error}")
+            notes.append(f"a restriction was not translated, write it as `// evo: require`: {error}")
     return {
         "kernel": str(call["kernel_name"]),
         "source": source,
@@ -163,7 +163,7 @@ def _source(given: Any, parameters: Mapping[str, Sequence[Any]]) -> tuple[str, l
         given = given[0]
     if callable(given):
         given = given({name: values[0] for name, values in parameters.items()})
-        notes.append("the source is made by a function; this is what it makes of the first values")
+        notes.append("a function makes the source; this is its source for the first values")
     text = str(given)
     if "\n" not in text and "{" not in text:
         text = Path(text).read_text(encoding="utf-8")

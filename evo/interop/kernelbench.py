@@ -1,4 +1,4 @@
-"""KernelBench problems as task folders: each file is examined in a child process, and moved in when it is a task."""
+"""KernelBench problems as task folders: a child process examines each file; a valid task is moved into place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Serializable):
-    """What became of one file."""
+    """The result for one file."""
 
     COMPUTED: ClassVar = ("status",)
     RENAMED: ClassVar = {"refused": "reason"}
@@ -41,13 +41,13 @@ class Answer(Serializable):
     name: str  # the task's name
     folder: Path | None = None  # the task's folder; absent if there is none
     cases: dict[str, dict[str, int]] | None = None  # axes by case
-    notes: tuple[str, ...] | None = None  # what could not be carried over
-    refused: str | None = None  # why it is no task
-    hint: str | None = None  # what to do about it
+    notes: tuple[str, ...] | None = None  # parts that were not imported
+    refused: str | None = None  # why it did not become a task
+    hint: str | None = None  # next step
 
     @property
     def status(self) -> Literal["imported", "refused"]:
-        """Whether it is a task now."""
+        """Whether it became a task."""
         return "imported" if self.folder is not None else "refused"
 
 
@@ -61,10 +61,10 @@ def task_name(stem: str) -> str:
 def requests_of(
     root: Path, files: Sequence[Path], name: str | None, said: Mapping[Path, str] = MappingProxyType({})
 ) -> list[Request]:
-    """A name for each file; one that is taken by something else becomes `p23_softmax`, with the file's number.
+    """A name for each file; if another task has it, it becomes `p23_softmax`, with the file's number.
 
     said: descriptions by file.
-    Raises UsageError where a file was imported before, or the name that was asked for is taken.
+    Raises UsageError if a file was imported before, or the requested name is taken.
     """
     if name is not None and len(files) != 1:
         raise UsageError("--name is for one file", hint="leave it out: names come from the files")
@@ -84,7 +84,7 @@ def requests_of(
 
 
 def _is_of(folder: Path, file: Path) -> bool:
-    """Whether a task was imported from this very problem."""
+    """Whether a task was imported from this problem."""
     try:
         return (folder / "problem.py").read_bytes() == file.read_bytes()
     except OSError:
@@ -122,16 +122,16 @@ def import_problems(
 
 
 def _said(jobs: list[dict[str, Any]], limit_s: float) -> Iterator[dict[str, Any]]:
-    """What the importing process says of each job, one after the other."""
+    """The import process's answers, one job after the other."""
     with contextlib.closing(ChildProcess(_ENTRY, str(len(jobs)), plain=True)) as child:
         for job in jobs:
             try:
                 said = child.ask(job, _START_S + limit_s + 1)
             except TimeoutError:
-                raise HarnessFault("the importing process does not answer", hint="import fewer files at once") from None
+                raise HarnessFault("the import process does not answer", hint="import fewer files at once") from None
             except ChildDied as death:
                 hint = "is torch installed? see `evo doctor`"
-                raise HarnessFault(f"the importing process ended early: {death.words}", hint=hint) from None
+                raise HarnessFault(f"the import process ended early: {death.words}", hint=hint) from None
             assert isinstance(said, dict)
             yield said
 

@@ -22,18 +22,16 @@ Parameters = Mapping[str, Sequence[Any]]
 
 
 class Unreadable(Exception):
-    """Why a function is no expression."""
+    """A function cannot be translated to an expression; the message says why."""
 
 
 def text_of(given: Any, parameters: Parameters, *, several: bool = False) -> str:
-    """A text as it is; a function's result as an expression (several: of a tuple, ` ; ` between). Raises Unreadable."""
+    """A text unchanged; a function's result as an expression (a tuple's joined by ` ; `). Raises Unreadable."""
     if isinstance(given, str):
         return given
     if not callable(given) or not hasattr(given, "__code__"):
         made = (
-            "something of a package that is not installed here"
-            if isinstance(given, Mock)
-            else f"a {type(given).__name__}"
+            "an object of a package that is not installed" if isinstance(given, Mock) else f"a {type(given).__name__}"
         )
         raise Unreadable(f"{made} is neither a text nor a function")
     node = _function(given)
@@ -47,7 +45,7 @@ def text_of(given: Any, parameters: Parameters, *, several: bool = False) -> str
 
 
 def _function(given: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef:
-    """Its syntax tree: the one in the file that starts on its line and takes arguments of the same names."""
+    """The function's syntax tree: the one in the file with its line and its parameter names."""
     code = given.__code__
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
@@ -70,7 +68,7 @@ def _function(given: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef:
 
 
 def _result(node: ast.Lambda | ast.FunctionDef) -> ast.expr:
-    """What it returns as one expression: a return, with assignments and `if ...: return` in front of it."""
+    """Its return value as one expression, from a return with assignments and `if ...: return` before it."""
     if isinstance(node, ast.Lambda):
         return node.body
     values: dict[str, ast.expr] = {}
@@ -89,7 +87,7 @@ def _returned(body: Sequence[ast.stmt], values: dict[str, ast.expr]) -> ast.expr
         case ast.If(test=test, body=then, orelse=other):
             chosen = _returned([*then, *rest], values), _returned([*other, *rest], values)
             return ast.IfExp(_replaced(test, values), *chosen)
-    raise Unreadable(f"`{ast.unparse(first).splitlines()[0]}` is no assignment, if or return")
+    raise Unreadable(f"`{ast.unparse(first).splitlines()[0]}` is not an assignment, if or return")
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -119,7 +117,7 @@ class _Named(ast.NodeTransformer):
                 name in self.arguments and key in self.parameters
             ):
                 return ast.Name(key, ast.Load())
-        raise Unreadable(f"`{ast.unparse(node)}` is no tuned parameter")
+        raise Unreadable(f"`{ast.unparse(node)}` is not a tuned parameter")
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.parameters and node.id in self.arguments:
@@ -133,7 +131,7 @@ class _Named(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if isinstance(node.value, ast.Name) and node.value.id in self.arguments and node.attr in self.parameters:
             return ast.Name(node.attr, ast.Load())
-        raise Unreadable(f"`{ast.unparse(node)}` is no tuned parameter")
+        raise Unreadable(f"`{ast.unparse(node)}` is not a tuned parameter")
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         word = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -148,7 +146,7 @@ class _Named(ast.NodeTransformer):
                 return ast.Name(key, ast.Load())
             case "ceil", [ast.BinOp(op=ast.Div())] if isinstance(first, ast.BinOp):
                 return ast.Call(ast.Name("ceil_div", ast.Load()), [first.left, first.right], [])
-        raise Unreadable(f"`{ast.unparse(node)}` is not understood")
+        raise Unreadable(f"`{ast.unparse(node)}` is not supported")
 
 
 def _compare(
@@ -158,7 +156,7 @@ def _compare(
     place: int | None,
     parameters: Parameters,
 ) -> None:
-    """Raises Unreadable where the expression says something else than the function, on any of many combinations."""
+    """Raises Unreadable if expression and function differ on one of many sampled combinations."""
     code = compile(text, "<expression>", "eval")
     names = [argument.arg for argument in node.args.args]
     apart = bool(names) and all(name in parameters for name in names)
@@ -168,7 +166,7 @@ def _compare(
         wanted = wanted if place is None else wanted[place]
         found = eval(code, {"ceil_div": lambda a, b: -(-a // b), "min": min, "max": max}, dict(values))
         if (bool(wanted) != bool(found)) if isinstance(wanted, bool) else wanted != found:
-            raise Unreadable(f"`{text}` says something else than the function")
+            raise Unreadable(f"`{text}` differs from the function")
 
 
 def _combinations(parameters: Parameters, rng: random.Random) -> list[dict[str, Any]]:

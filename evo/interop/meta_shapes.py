@@ -1,6 +1,6 @@
-"""What a problem's tensors are at given sizes, without running it on numbers: on torch's meta device.
+"""Types and shapes of a problem's tensors at given sizes, from torch's meta device, without computing values.
 
-Problems that look at values have no shapes there; small ones are run for real instead.
+Problems that read values have no shapes there; small ones are run on values instead.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from evo.interop.nested_tensors import flattened, named_leaves
 from evo.interop.torch_reference import DTYPES, Axes, Problem, placed, seeded, state_of
 from evo.spec.dtypes import NUMPY
 
-_REAL_AT_MOST = 1 << 24  # elements that are run for real where the meta device cannot tell
+_REAL_AT_MOST = 1 << 24  # elements: up to so many a problem is run on values if the meta device fails
 
-# What foreign code raises where it cannot run at some sizes.
+# Exceptions of foreign code that cannot run at some sizes.
 FOREIGN = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError)
 FOREIGN += (RuntimeError, TypeError, ValueError)  # type: ignore[assignment]
 
@@ -52,7 +52,7 @@ class Array:
 class Shapes:
     """All tensors at one set of sizes.
 
-    flops: of matrix products, convolutions and attention, each call by its operation; empty where there are none.
+    flops: of matrix products, convolutions and attention, each call by its operation; empty if there are none.
     fewer: why a kernel may need fewer, or ''. longest: terms of the longest sum.
     """
 
@@ -95,13 +95,13 @@ def shapes_of(problem: Problem, axes: Axes) -> Shapes:
     if drawn > _REAL_AT_MOST:
         raise Refused(
             f"its shapes are not known without values, and its tensors are too large to run here: {said}",
-            "lower the sizes in the file, or leave out what looks at values (item(), data-dependent shapes)",
+            "lower the sizes in the file, or remove code that reads values (item(), data-dependent shapes)",
         )
     return _run(problem, axes, "cpu")
 
 
 def runs(problem: Problem, axes: Axes) -> bool:
-    """Whether it runs on values too: labels beyond the classes have shapes all the same."""
+    """Whether it runs on values too; labels beyond the classes have valid shapes."""
     try:
         _run(problem, axes, "cpu")
     except (Refused, *FOREIGN):
@@ -110,7 +110,7 @@ def runs(problem: Problem, axes: Axes) -> bool:
 
 
 def forward_names(problem: Problem, axes: Axes) -> list[str]:
-    """What forward calls its arguments, each tensor of a list by itself."""
+    """The names of forward's arguments, with one for each tensor of a list."""
     names = list(inspect.signature(problem.space(axes)["Model"].forward).parameters)[1:]
     with seeded(0), placed("meta", drawing=True):
         return [name for name, _ in named_leaves(problem.arguments(axes), names)]
@@ -130,7 +130,7 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
             result = module(*given)
     outputs = flattened(result)
     if not outputs:
-        raise Refused(f"forward returns {type(result).__name__}, no tensor", "a task computes tensors")
+        raise Refused(f"forward returns {type(result).__name__}, not a tensor", "a task computes tensors")
     leaves = [value for _, value in named_leaves(given)]
     arguments = tuple(
         _array(value, f"input {number}") if isinstance(value, torch.Tensor) else None
@@ -144,7 +144,7 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
 def _array(tensor: Any, what: str) -> Array:
     if tensor.dtype not in DTYPES:
         raise Refused(
-            f"{what} is of type {tensor.dtype}, which no task can hold", f"one of {', '.join(DTYPES.values())}"
+            f"{what} is of type {tensor.dtype}, which tasks do not support", f"one of {', '.join(DTYPES.values())}"
         )
     if tensor.layout is not torch.strided:
         raise Refused(f"{what} is {tensor.layout}, not a dense tensor", "pass its parts as dense tensors")

@@ -1,4 +1,4 @@
-"""Tensors inside lists, tuples and dicts: what forward takes and returns, one tensor at a time."""
+"""The tensors inside the lists, tuples and dicts that forward takes and returns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 def flattened(result: Any) -> list[Any]:
-    """The tensors in it, in order; what is none is left out."""
+    """The tensors in a value, in order; other leaves are left out."""
     return [leaf for _, leaf in leaves_of(result) if isinstance(leaf, torch.Tensor)]
 
 
@@ -20,7 +20,7 @@ def named_leaves(values: Sequence[Any], names: Sequence[str] = ()) -> list[tuple
 
 
 def leaves_of(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Each tensor with its name (`x_0` of a list x, `x_key` of a dict); what holds no tensor is itself."""
+    """Each tensor with its name (`x_0` of a list x, `x_key` of a dict); a value without tensors is one leaf."""
     if not holds_tensors(value):
         yield name, value
         return

@@ -1,6 +1,6 @@
 """`evo new`: a task folder from names, shapes and a formula in NumPy, or from a PyTorch module.
 
-The folder is written aside and moved in once it has passed its own self-test.
+The folder is written elsewhere and moved into place after it has passed its self-test.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SMALL = ((64, 8), (37, 5), (129, 3), (17, 2))  # lengths of long and of short a
 _CHECKS = ("even", "ragged", "long", "short")
 _TOLERANCES = {"float64": (1e-9, 1e-11), "float32": (1e-5, 1e-6), "float16": (1e-2, 1e-3), "bfloat16": (2e-2, 1e-2)}
 
-_ROUNDING = 1e-3  # an rtol from which on rounding the result is most of its error
+_ROUNDING = 1e-3  # from this rtol on, rounding the result is most of its error
 
 
 @dataclass(frozen=True)
 class Form:
-    """The answers: axes with their values at the bench case, tensors as `x:float32[N,M]`, one formula an output."""
+    """The answers: axes with their values at the bench case, tensors as `x:float32[N,M]`, one formula per output."""
 
     name: str
     axes: dict[str, int]
@@ -51,7 +51,7 @@ def read_axes(texts: Sequence[str]) -> dict[str, int]:
     for text in filter(None, (part.strip() for given in texts for part in given.split(","))):
         match = _AXIS.fullmatch(text)
         if match is None or int(match[2]) < 1:
-            raise UsageError(f"axis {text!r} is not understood", hint="write it like ROWS=4096: a name and a length")
+            raise UsageError(f"axis {text!r} cannot be parsed", hint="write it like ROWS=4096: a name and a length")
         found[match[1]] = int(match[2])
     if not found:
         raise UsageError("a task needs an axis", hint="e.g. --axis ROWS=4096 --axis COLS=1024")
@@ -62,7 +62,7 @@ def read_tensor(text: str, role: str, axes: dict[str, int]) -> TensorLine:
     """`x:float32[ROWS,COLS]`. Raises UsageError."""
     match = _TENSOR.fullmatch(text.strip())
     if match is None:
-        raise UsageError(f"tensor {text!r} is not understood", hint="write it like x:float32[ROWS,COLS]")
+        raise UsageError(f"tensor {text!r} cannot be parsed", hint="write it like x:float32[ROWS,COLS]")
     if match[2] not in DTYPES:
         raise UsageError(f"tensor {match[1]}: unknown type {match[2]!r}", hint=f"one of {', '.join(DTYPES)}")
     shape = [dim.strip() for dim in match[3].split(",") if dim.strip()]
@@ -78,7 +78,7 @@ def read_tensor(text: str, role: str, axes: dict[str, int]) -> TensorLine:
 
 
 def read_formulas(texts: Sequence[str], outputs: Sequence[TensorLine]) -> dict[str, str]:
-    """`y = np.maximum(x, 0)`, or the right side alone where there is one output. Raises UsageError."""
+    """`y = np.maximum(x, 0)`, or the right side alone if there is one output. Raises UsageError."""
     found: dict[str, str] = {}
     for text in texts:
         name, sign, right = text.partition("=")
@@ -93,13 +93,13 @@ def read_formulas(texts: Sequence[str], outputs: Sequence[TensorLine]) -> dict[s
     missing = [tensor.name for tensor in outputs if tensor.name not in found]
     extra = set(found) - {tensor.name for tensor in outputs}
     if missing or extra:
-        what = f"no formula for {', '.join(missing)}" if missing else f"{', '.join(sorted(extra))} is no output"
+        what = f"no formula for {', '.join(missing)}" if missing else f"{', '.join(sorted(extra))} is not an output"
         raise UsageError(what, hint="give each output one: --compute 'y = np.maximum(x, 0)'")
     return found
 
 
 def problem_text(module: Path, name: str, axes: dict[str, int], inputs: Sequence[TensorLine], init: str) -> str:
-    """A module of a file with example inputs, as a problem file. Raises UsageError where there is no such class."""
+    """A module of a file with example inputs, as a problem file. Raises UsageError if there is no such class."""
     try:
         source = module.read_text(encoding="utf-8")
         classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
@@ -107,7 +107,7 @@ def problem_text(module: Path, name: str, axes: dict[str, int], inputs: Sequence
     except (OSError, UnicodeDecodeError, SyntaxError) as error:
         raise UsageError(f"{module}: {error}", hint="--module FILE.py:CLASS, --init 'ARGUMENT, ARGUMENT'") from None
     if name not in classes:
-        raise UsageError(f"{module}: no class {name}", hint=f"classes: {', '.join(classes) or 'none'}")
+        raise UsageError(f"{module} has no class {name}", hint=f"classes: {', '.join(classes) or 'none'}")
     drawn = ", ".join(_torch_draw(tensor) for tensor in inputs)
     model = "" if name == "Model" else f"\n\nclass Model({name}):\n    pass\n"
     constants = "".join(f"{axis} = {value}\n" for axis, value in axes.items())
@@ -129,7 +129,7 @@ def _torch_draw(tensor: TensorLine) -> str:
 def write_new(root: Path, form: Form) -> str:
     """Write `kernels/<name>/` and say what became of its `work`.
 
-    Raises UsageError where it exists, TaskInvalid where its gate would be none.
+    Raises UsageError if it exists, TaskInvalid where its gate would be none.
     """
     target = root / "kernels" / form.name
     if target.exists():
@@ -154,14 +154,14 @@ def _work(form: Form) -> tuple[dict[str, str], str]:
         hint = "add it to task.yaml, a formula over the axes, for `evo limits`"
         return {}, f"its operations were not counted ({error}), so `work` has no flop: {hint}"
     counted = ", ".join(f"{name} {text}" for name, text in work.items())
-    return work, f"operations as the formula has them: {counted} (`work` in task.yaml)"
+    return work, f"operations of the formula: {counted} (`work` in task.yaml)"
 
 
 def _cases(form: Form) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for name, (long, short) in zip(_CHECKS, _SMALL, strict=True):
         many = len(form.axes) > 2
-        apart = 0 if name == "even" else 4  # different lengths, so that no two axes can be taken for one another
+        apart = 0 if name == "even" else 4  # all lengths differ, which identifies the axes
         sizes = {
             axis: min(length, short if many and i == 0 else long + i * apart)
             for i, (axis, length) in enumerate(form.axes.items())

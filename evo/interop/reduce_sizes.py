@@ -1,7 +1,7 @@
-"""Smaller cases of a problem: its sizes reduced as far as the module permits, in several ways.
+"""Smaller cases of a problem: its sizes are reduced in several ways, as far as the module permits.
 
-A size is reduced, tried, and put back where the module refuses. Sizes of filters, strides and the like stay. None
-becomes 1: a tensor of length 1 fits any other, so that a module may run and compute something else.
+A size is reduced, tried, and restored if the module fails. Sizes of filters and strides stay. None
+becomes 1: a tensor of length 1 broadcasts, and the module might then run and compute something else.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from evo.interop.meta_shapes import FOREIGN, Refused, Shapes, runs, shapes_of
 from evo.interop.torch_reference import Problem
 
 _KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
-_FEWEST = 3  # check cases, where the module permits
-_TRIED = 8  # times a check case's elements: what is run on values to see whether it can be
-_SMALL = 8  # what is no larger is part of what is computed more often than a length
+_FEWEST = 3  # check cases, if the module permits
+_TRIED = 8  # times a check case's elements: the largest problem that is tried on values
+_SMALL = 8  # integers up to this one are more often constants of the computation than lengths
 _BATCH = re.compile(r"BATCH|^B$|^BS$")
 _LEVELS = (1048576, 262144, 65536, 16384, 4096, 2048, 1024, 512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2)
 
@@ -27,7 +27,7 @@ Sizes = dict[str, int]
 
 
 class Reduction:
-    """Legal smaller sizes of one problem. Shapes that were found are kept."""
+    """Legal smaller sizes of one problem. Known shapes are cached."""
 
     def __init__(self, problem: Problem, own: Shapes) -> None:
         self.problem, self.own = problem, own
@@ -54,7 +54,7 @@ class Reduction:
         return seen
 
     def shapes(self, sizes: Sizes) -> Shapes | None:
-        """None where the module refuses these sizes, or computes something of another kind."""
+        """None if the module fails at these sizes, or computes something of another kind."""
         key = tuple(sizes.values())
         if key not in self._known:
             try:
@@ -65,7 +65,7 @@ class Reduction:
         return self._known[key]
 
     def _legal(self, sizes: Sizes) -> bool:
-        """Whether the module takes these sizes; where they are small, it has been run on values."""
+        """Whether the module accepts these sizes; if they are small, it was run on values."""
         shapes = self.shapes(sizes)
         if shapes is None or shapes.elements > _TRIED * CHECK_ELEMENTS or shapes.flop > _TRIED * CHECK_FLOP:
             return shapes is not None
@@ -92,7 +92,7 @@ class Reduction:
             return shapes is not None and shapes.elements <= elements and shapes.flop <= flop
 
         best: Sizes | None = None
-        # Larger sizes cost more to try, so the ends are halved; where even the smallest does not fit, all are tried.
+        # Larger sizes cost more to try, so this is a bisection; if even the smallest does not fit, all are tried.
         first = bisect_left(_LEVELS, True, key=fits) if fits(_LEVELS[-1]) else 0
         for level in _LEVELS[first:]:
             sizes = self._reduced(level, value_at)
@@ -103,7 +103,7 @@ class Reduction:
         return self._last_resort(elements, flop, best)
 
     def _last_resort(self, elements: int, flop: int, start: Sizes | None) -> Sizes | None:
-        """Whatever else can shrink, one size after the other, largest first."""
+        """Reduce the remaining sizes one after the other, largest first."""
         sizes: Sizes = dict(start or self.axes)
         for axis in sorted(sizes, key=lambda name: -sizes[name]):
             for level in _LEVELS:
@@ -135,7 +135,7 @@ class Reduction:
             axis: min(self.axes[axis], value_at(level, values.index(self.axes[axis]))) for axis in movable
         }
         if self._legal(tied):
-            self._apart = self._apart and self.shapes(together) is None  # else it is values that keep them together
+            self._apart = self._apart and self.shapes(together) is None  # otherwise the values tie them together
             return tied
         return self._one_by_one(movable, wished, level)
 
@@ -152,7 +152,7 @@ class Reduction:
         return sizes
 
 
-def even(level: int, place: int) -> int:  # noqa: ARG001 - one of several that are called alike
+def even(level: int, place: int) -> int:  # noqa: ARG001 - one of several functions with this signature
     """Powers of two, and half of the way between."""
     return level
 
@@ -182,9 +182,9 @@ def _add(found: dict[str, Sizes], reduction: Reduction, elements: int, flop: int
 
 
 def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
-    """Named small cases, all different. Raises Refused where the module is large whatever its sizes."""
+    """Named small cases, all different. Raises Refused if the module is large whatever its sizes."""
     found: dict[str, Sizes] = {}
-    for factor in (1, 8, 64):  # parameters alone may be more than a small case should have
+    for factor in (1, 8, 64):  # the parameters alone may exceed a small case
         _add(found, reduction, factor * CHECK_ELEMENTS, factor * CHECK_FLOP)
         for share in (2, 4):  # a small problem has the same sizes in every way, until it must be smaller still
             if 0 < len(found) < _FEWEST:
@@ -193,6 +193,6 @@ def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
         if found:
             return found
     raise Refused(
-        "its sizes cannot be reduced to something that a check can run",
+        "its sizes cannot be reduced enough for a check",
         "give the sizes as constants at the top of the file, so that smaller cases can be made",
     )

@@ -1,4 +1,4 @@
-"""The sizes that a problem file hard-codes, as axes: found on the syntax tree, and replaced there for other cases.
+"""The hard-coded sizes of a problem file as axes: found on the syntax tree, and replaced there for other cases.
 
 A problem is a Python file with `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`. An axis is one integer
 that those two functions reach: a constant at the top of the file or in a class of settings, a default or a literal in
@@ -19,11 +19,11 @@ from evo.errors import SyntaxInvalid
 
 ENTRY = ("get_inputs", "get_init_inputs")
 _HINT = "a problem file has `class Model(nn.Module)`, `get_inputs()` and `get_init_inputs()`"
-_DIMENSION = re.compile(r"(?:^|_)(?:DIM|AXIS)$")  # of a small value: which dimension, no length
+_DIMENSION = re.compile(r"(?:^|_)(?:DIM|AXIS)$")  # names of parameters that select a dimension and are no length
 _DIMENSIONS = 5
 _LEAST_LITERAL = 8  # a smaller one in get_inputs() is a dimension, a factor or a count of choices
 _LARGEST = 2**31 - 1
-_RESERVED = {"ON", "OFF", "NO", "YES", "TRUE", "FALSE", "NULL"}  # words that YAML reads as something else
+_RESERVED = {"ON", "OFF", "NO", "YES", "TRUE", "FALSE", "NULL"}  # YAML reads these words as booleans or null
 _LARGEST_FILE = 1_000_000
 
 Place = tuple[int, int]
@@ -31,7 +31,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class Sizes:
-    """A problem's text and its axes with the file's own values; places say where each stands.
+    """A problem's text and its axes with the file's own values; places: the position of each.
 
     drawn: the axes that the module is not built with; one that changes no shape either is a part of the values.
     """
@@ -43,7 +43,7 @@ class Sizes:
     drawn: frozenset[str] = frozenset()
 
     def without(self, names: Iterable[str]) -> Sizes:
-        """The same with fewer axes: the integers behind the others stay as the file has them."""
+        """The same with fewer axes; the other integers keep the file's values."""
         gone = set(names)
         return replace(
             self,
@@ -70,7 +70,7 @@ class _Replaced(ast.NodeTransformer):
 
 
 def read_sizes(path: Path) -> Sizes:
-    """Read a problem file. Raises SyntaxInvalid naming file and line where it is not one."""
+    """Read a problem file. Raises SyntaxInvalid naming file and line if it is not one."""
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise SyntaxInvalid(path, None, f"{path.stat().st_size:,} bytes", hint=_HINT)
@@ -105,7 +105,7 @@ def read_sizes(path: Path) -> Sizes:
 
 
 def _model(tree: ast.Module) -> ast.ClassDef | None:
-    """The class that the name Model stands for: itself, or the one that it is another name of."""
+    """The class named Model, or the class of which Model is an alias."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for name, value in _assigned(tree.body):
         if name == "Model" and isinstance(value, ast.Name) and value.id in classes:
@@ -114,7 +114,7 @@ def _model(tree: ast.Module) -> ast.ClassDef | None:
 
 
 def axis_name(text: str) -> str:
-    """A word as the name of an axis: upper case, no word that YAML or C takes for itself."""
+    """A word as the name of an axis: upper case, and not reserved in YAML or C."""
     name = re.sub(r"\W", "_", text).upper()
     if not name or name[0].isdigit() or name in _RESERVED or keyword.iskeyword(name.lower()):
         name = f"N_{name}".rstrip("_")
@@ -209,7 +209,7 @@ def _integers_of(
 def _constants(body: Sequence[ast.stmt], reached: set[str]) -> Iterator[tuple[str, ast.expr]]:
     names = [name for name, _ in _assigned(body)]
     for name, value in _assigned(body):
-        if name in reached and names.count(name) == 1:  # of several it is not seen from here which one counts
+        if name in reached and names.count(name) == 1:  # with several assignments the effective one is unknown
             yield from _integers_in(name, value)
 
 

@@ -1,4 +1,4 @@
-"""The text of a task folder: task.yaml, an empty ladder, and a skeleton that has the right parameters."""
+"""The files of a task folder: task.yaml, an empty ladder, and a skeleton with the right parameters."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ToleranceLine:
 
 
 def order_factor(terms: float) -> int:
-    """How many times the error of torch or NumPy a kernel may make where it adds up so many numbers.
+    """The allowed error of a kernel that adds up so many numbers, as a multiple of torch's or NumPy's error.
 
     They add in blocks, with an error that hardly grows; one number after the other, as most kernels do, it grows with
     the root of the terms: measured over 64 to 65536 terms, to 0.13 to 0.3 times the root. Twice that is allowed.
@@ -65,7 +65,7 @@ def order_factor(terms: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """What a task.yaml says."""
+    """The content of a task.yaml."""
 
     name: str
     description: str
@@ -77,7 +77,7 @@ class Text:
     work: Mapping[str, str]
 
     def write(self, into: Path, reference: str, others: Mapping[str, bytes]) -> None:
-        """Write the whole folder; what is there is replaced."""
+        """Write the whole folder; existing files are replaced."""
         (into / "ladder").mkdir(parents=True, exist_ok=True)
         (into / "ladder" / ".gitkeep").touch()
         (into / "task.yaml").write_text(self.yaml(), encoding="utf-8")
@@ -112,7 +112,7 @@ class Text:
         return "\n".join(lines) + "\n"
 
     def skeleton(self) -> str:
-        """A kernel that compiles and computes nothing yet."""
+        """A kernel with an empty body that compiles."""
         headers = dict.fromkeys(_HEADERS[t.dtype] for t in self.tensors if t.dtype in _HEADERS)
         output = next(tensor for tensor in self.tensors if tensor.role == "out")
         count = " * ".join(f"({dim})" if not dim.isidentifier() else dim for dim in output.shape)

@@ -1,4 +1,4 @@
-"""A PyTorch module as a task's reference: what the reference.py of an imported task calls.
+"""A PyTorch module as a task's reference; the reference.py of an imported task calls it.
 
 The module of problem.py is built at a case's sizes and given its parameters as tensors. `expected` runs it in float64,
 `trusted` in its own types, both on the CPU; `rivals` runs it on the GPU as it is. It stays in training mode, as built.
@@ -80,7 +80,7 @@ _READING = (torch.Tensor.item, torch.Tensor.__float__, torch.Tensor.__int__, tor
 
 
 class _Placed(TorchFunctionMode):  # type: ignore[misc]
-    """Every device that the problem names is the one that we want: files with device="cuda" run anywhere.
+    """Replace every device that the problem names by the given one: files with device="cuda" run anywhere.
 
     wide: so is its float32, which is then float64: x.float() is meant to add precision, not to take it away.
     drawing: a number that is read from a tensor without values is one, so that inputs scaled by it have shapes, and a
@@ -102,11 +102,11 @@ class _Placed(TorchFunctionMode):  # type: ignore[misc]
                 args = tuple(torch.float64 if value is torch.float32 else value for value in args)
             if kwargs.get("dtype") is torch.float32:
                 kwargs["dtype"] = torch.float64
-        sized = func is torch.normal and ("size" in kwargs or len(args) > 2)  # which torch.device() does not place
+        sized = func is torch.normal and ("size" in kwargs or len(args) > 2)  # torch.device() does not affect these
         if kwargs.get("device") is not None or sized:
             kwargs["device"] = self.device
         if self.device == "meta":
-            kwargs.pop("generator", None)  # there are no values to draw
+            kwargs.pop("generator", None)  # the meta device has no values to draw
         if func in (torch.Tensor.cuda, torch.Tensor.cpu):
             return args[0].to(self.device)
         if func is torch.Tensor.to:
@@ -143,11 +143,11 @@ def _names_device(value: object) -> bool:
 
 @contextmanager
 def placed(device: str, dtype: Any = None, *, drawing: bool = False) -> Iterator[None]:
-    """New tensors on this device, and of this floating type where none is named. drawing: get_inputs() is running."""
+    """New tensors on this device, and of this floating type if none is named. drawing: get_inputs() is running."""
     before, checked = torch.get_default_dtype(), Distribution._validate_args
     torch.set_default_dtype(dtype or before)
     if device == "meta":
-        Distribution.set_default_validate_args(False)  # a check of parameters looks at values
+        Distribution.set_default_validate_args(False)  # argument checks read values
     try:
         mode = _Placed(device, wide=dtype is torch.float64, drawing=drawing)
         with torch.no_grad(), torch.device(device), mode:
@@ -170,9 +170,9 @@ _SEEDING: tuple[tuple[Any, str], ...] = (
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """All generators that a problem may draw from, seeded, and as they were afterwards.
+    """Seed all generators that a problem may use, and restore them afterwards.
 
-    Its own seeding does nothing: its inputs would be the same for every seed of ours.
+    Its own seeding has no effect; otherwise its inputs would be the same for every seed of evo.
     """
     states = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=[]), ExitStack() as stack:
@@ -188,7 +188,7 @@ def seeded(seed: int) -> Iterator[None]:
             np.random.set_state(states[1])
 
 
-def _not_seeded(*given: object, **named: object) -> Any:  # noqa: ARG001 - takes what any of them takes
+def _not_seeded(*given: object, **named: object) -> Any:  # noqa: ARG001 - the common signature of them all
     return torch.default_generator
 
 
@@ -210,13 +210,13 @@ class Problem:
             sys.modules.pop(gone["__name__"], None)
         module = ModuleType(f"evo_problem_{next(_number)}")
         module.__file__ = str(self.sizes.path)
-        sys.modules[module.__name__] = module  # where dataclasses and torch look for a class's module
+        sys.modules[module.__name__] = module  # dataclasses and torch look up a class's module there
         exec(self.sizes.code(own), module.__dict__)
         self._spaces[key] = module.__dict__
         return self._spaces[key]
 
     def module(self, axes: Axes) -> Any:
-        """A new module; tensors that it holds as plain attributes become buffers."""
+        """A new module; tensors in plain attributes become buffers."""
         space = self.space(axes)
         given = space["get_init_inputs"]() or []
         if isinstance(given, dict):
@@ -233,12 +233,12 @@ class Problem:
         return model
 
     def arguments(self, axes: Axes) -> list[Any]:
-        """What forward is called with; a list or dict among them may hold tensors."""
+        """forward's arguments; a list or dict among them may hold tensors."""
         given = self.space(axes)["get_inputs"]()
         return list(given) if isinstance(given, list | tuple) else [given]
 
     def arguments_on(self, device: str, axes: Axes) -> list[Any]:
-        """The same, drawn on a device; a few of torch's functions draw on the CPU wherever they are."""
+        """The same, drawn on a device; a few of torch's functions always draw on the CPU."""
         with placed(device, drawing=True):
             given = self.arguments(axes)
             leaves = [v.to(device) if isinstance(v, torch.Tensor) else v for _, v in named_leaves(given)]
@@ -262,7 +262,7 @@ class ModuleReference:
 
     arguments: input tensors by their position among forward's arguments, where each tensor of a list counts. state:
     input tensors by the dotted name of the parameter or buffer. outputs: names in the order in which forward returns
-    them. Raises ValueError where problem.py has changed since its import.
+    them. Raises ValueError if problem.py has changed since its import.
     """
 
     path: Path
@@ -284,7 +284,7 @@ class ModuleReference:
         """What get_inputs() draws and the module's initial parameters, from this rng.
 
         At other than the file's own sizes, parameters that start as one constant (ones and zeros of a norm) are spread
-        around it: a kernel that leaves them out must not pass.
+        around it; otherwise a kernel could ignore them.
         """
         with seeded(int(rng.integers(2**63))), placed("cpu"):
             state = state_of(self.problem.module(case))
@@ -315,7 +315,7 @@ class ModuleReference:
 
     def run(self, inputs: Arrays, case: Axes, dtype: Any, *, seed: int = 0) -> list[Any]:
         """forward on the CPU with all floating tensors in `dtype` (None: as they are). seed: of what it draws."""
-        self.fixed(case)  # here, where types are the problem's own: what is found is kept
+        self.fixed(case)  # only here, with the problem's own types; the result is cached
         with seeded(seed), placed("cpu", dtype):
             module = self.problem.module(case)
             if dtype is not None:
@@ -342,13 +342,13 @@ class ModuleReference:
         return [refilled(value, leaves) for value in shapes]
 
     def fixed(self, case: Axes) -> list[Any]:
-        """forward's arguments as shapes without values; what is no tensor is itself."""
+        """forward's arguments as shapes without values; other arguments are unchanged."""
         key = tuple((axis, case.get(axis, value)) for axis, value in self.problem.sizes.axes.items())
         if key not in self._fixed:
             with seeded(0):
                 try:
                     self._fixed[key] = self.problem.arguments_on("meta", case)
-                except (RuntimeError, NotImplementedError):  # it looks at values; then there must be some
+                except (RuntimeError, NotImplementedError):  # it reads values, so it needs some
                     with placed("cpu"):
                         self._fixed[key] = self.problem.arguments(case)
         return self._fixed[key]
@@ -362,7 +362,7 @@ class ModuleReference:
 
 
 def _like(array: NDArray[np.generic], shape: Any, dtype: Any) -> Any:
-    """The array as a tensor of that shape and type, or of `dtype` where it is a floating one."""
+    """The array as a tensor of that shape and type, or of `dtype` if it is a floating one."""
     tensor = to_torch(array, DTYPES[shape.dtype]) if array.dtype.kind != "f" or dtype is None else torch.tensor(array)
     if dtype is not None and shape.is_floating_point():
         tensor = tensor.to(dtype)
@@ -400,7 +400,7 @@ class _Rival:
             module = reference.problem.module(case).to(device)
             state = state_of(module)
             for name, key in reference.state.items():
-                state[key].data = tensors[name].reshape(state[key].shape)  # the same memory: later values count
+                state[key].data = tensors[name].reshape(state[key].shape)  # the same memory: the later values are used
 
         def same_memory(name: str, shape: Any) -> Any:
             return (

@@ -88,7 +88,7 @@ def _expectation(variant: Variant) -> str:
 
 
 def first_rung(task: Task) -> Path:
-    """Where a task's ladder begins. Raises TaskInvalid where it has none."""
+    """Where a task's ladder begins. Raises TaskInvalid if it has none."""
     rungs = task.ladder()
     if not rungs:
         raise TaskInvalid(

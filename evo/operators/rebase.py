@@ -30,7 +30,7 @@ def carried(proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | No
 
 
 def _merged(base: str, ours: str, theirs: str) -> str | None:
-    """A three-way merge by lines; None where both sides changed the same ones."""
+    """A three-way merge by lines; None if both sides changed the same ones."""
     lines = base.splitlines(keepends=True)
     edits = sorted([*_edits(lines, ours), *_edits(lines, theirs)], key=lambda edit: edit[:2])
     out: list[str] = []

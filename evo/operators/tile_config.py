@@ -33,7 +33,7 @@ class Derived:
         self._ranked: dict[tuple[str, str], tuple[dict[str, int], ...]] = {}
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
-        """The best configuration that is not the parent's and was not tried; None where there is none."""
+        """The best configuration that is not the parent's and was not tried; None if there is none."""
         del rng  # the order is the model's
         if context.chip is None or context.task.choices is None or (self._patient and not context.stalled):
             return None

@@ -50,6 +50,6 @@ def plural(number: int, word: str) -> str:
 
 
 def clipped(text: str, most: int) -> str:
-    """On one line, cut with an ellipsis where it is longer."""
+    """On one line, cut with an ellipsis if it is longer."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"

@@ -18,7 +18,7 @@ _MOST_INSIGHTS = 20
 
 
 def markdown(story: Story, study: CaseStudy | None = None) -> str:
-    """The case study where there is one, then climbs, champions, limits, insights, cost and environments."""
+    """The case study if there is one, then climbs, champions, limits, insights, cost and environments."""
     parts = [f"# {_text(study.title if study else story.title)}", ""]
     if study is not None:
         for chapter in study.chapters:

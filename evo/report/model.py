@@ -114,7 +114,7 @@ class Spent(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """Everything a report shows. headlines: each task's headline case, where the task is known."""
+    """Everything a report shows. headlines: each task's headline case, if the task is known."""
 
     title: str
     made: str  # ISO 8601
@@ -328,7 +328,7 @@ def spent(records: Iterable[Record]) -> Spent:
 
 
 def _lasted(ends: Mapping[str, datetime]) -> float | None:
-    """From the times in the runs' names to their last trials; None where a clock went backwards."""
+    """From the times in the runs' names to their last trials; None if a clock went backwards."""
     try:
         starts = {run: datetime.strptime(f"{run[:15]}+0000", "%Y%m%dT%H%M%S%z") for run in ends}
     except ValueError:  # digits that are no date

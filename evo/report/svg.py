@@ -104,7 +104,7 @@ def climb_words(climb: Climb) -> str:
 
 
 def climb_svg(climb: Climb, name: str) -> str:
-    """Time by trial: kept and not kept, with intervals where there are any; trials without a time along the bottom."""
+    """Time by trial: kept and not kept, with intervals if there are any; trials without a time along the bottom."""
     timed = [point for point in climb.points if point.us is not None]
     values = [value for p in timed for value in (p.us, p.low, p.high) if value is not None]
     parts: list[str] = []
@@ -300,7 +300,7 @@ def _frame(axes: _Axes) -> Iterator[str]:
 def _slope(
     axes: _Axes, what: str, rate: float, top: float, estimate: bool, *, below: bool, marks: Sequence[float]
 ) -> Iterator[str]:
-    # A slope that leaves the frame is cut where it does, or clamping would bend it.
+    # A slope is cut at the frame; clamping would bend it.
     start = max(10.0**axes.x0, 10.0**axes.y0 / rate)
     end = min(top / rate, 10.0**axes.x1)
     x1, y1, x2, y2 = axes.x(start), axes.y(rate * start), axes.x(end), axes.y(rate * end)

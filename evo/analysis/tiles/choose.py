@@ -39,7 +39,7 @@ def derive(
 
     accept: why a rung with knobs set is refused, or None. measured: rates of a calibration, which go before the table.
 
-    Raises TaskInvalid where the task declares no choices, or none is legal on the chip.
+    Raises TaskInvalid if the task declares no choices, or none is legal on the chip.
     """
     choices = task.choices
     if choices is None:

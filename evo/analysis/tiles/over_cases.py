@@ -13,7 +13,7 @@ from evo.spec.task import Task
 def over_cases(task: Task, chip: Chip) -> tuple[dict[str, int], ...]:
     """Tiles that are legal at every scored case, the best first by the weighted geometric mean of modelled times.
 
-    Empty where the task declares no choices, or nothing is legal everywhere.
+    Empty if the task declares no choices, or nothing is legal everywhere.
     """
     if task.choices is None:
         return ()

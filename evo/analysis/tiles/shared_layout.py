@@ -97,7 +97,7 @@ def strided(name: str, rows: int, cols: int, itemsize: int, *, pad: int = 0) -> 
 def swizzled(name: str, rows: int, cols: int, itemsize: int) -> Layout | None:
     """16-byte chunks of a row permuted by XOR with the row, so that eight rows of a chunk column meet all banks.
 
-    None where a row is not a power of two of chunks below eight, or no multiple of eight: XOR would leave the row.
+    None if a row is not a power of two of chunks below eight, or no multiple of eight: XOR would leave the row.
     """
     per_chunk = VECTOR // itemsize
     if cols % per_chunk:
@@ -125,7 +125,7 @@ def by_formula(
     allocated: int | None = None,
     constants: Mapping[str, Number] | None = None,
 ) -> Layout:
-    """offset(row, col) in elements as a file states it. Raises SyntaxInvalid where the formula has no value."""
+    """offset(row, col) in elements as a file states it. Raises SyntaxInvalid if the formula has no value."""
     names = dict(constants or {})
     offsets = np.array(
         [[int(formula.value({**names, "row": r, "col": c})) for c in range(cols)] for r in range(rows)], np.int64

@@ -16,7 +16,7 @@ _LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """What it showed. problem: why times of this task may not be compared tonight; None where they may.
+    """What it showed. problem: why times of this task may not be compared tonight; None if they may.
 
     broken: the program itself does not run, which says nothing of the machine.
     """

@@ -112,7 +112,7 @@ def cause_of(versions: Sequence[Version], found: Found, here: Environment, *, lo
     """What a bisection means. lost: what the bad one does, in words.
 
     A version that evo itself kept was right when it was kept: what has changed since is then the environment, if that
-    differs at all. A version that evo did not keep, or that loses where it was kept, is itself the cause.
+    differs at all. A version that evo did not keep, or that loses if it was kept, is itself the cause.
     """
     good, bad = versions[found.good], versions[found.bad]
 

@@ -70,7 +70,7 @@ class Night(Serializable):
 
     @property
     def exit_code(self) -> int:
-        """0 where everything holds, 1 for a loss, else the code of the first fault."""
+        """0 if everything holds, 1 for a loss, else the code of the first fault."""
         if any(check.state == "failed" for check in self.checks):
             return LOSS
         return next((check.code for check in self.checks if check.state == "fault"), 0)

@@ -125,7 +125,7 @@ class _Review:
         )
 
     def _slowdown(self) -> float | None:
-        """Time now over time recorded, over the scored cases; None where one of them was not recorded."""
+        """Time now over time recorded, over the scored cases; None if one of them was not recorded."""
         now = geometric_mean({f.name: f.now_us for f in self.standing.cases}, self.task.score)
         then = {f.name: f.recorded_us for f in self.standing.cases if f.recorded_us is not None}
         before = geometric_mean(then, self.task.score)
@@ -339,7 +339,7 @@ class _Review:
         return replace(cause, task_commits=self._task_commits(line[outcome.bad], cause.differences))
 
     def _task_commits(self, since: Version, differences: Sequence[str]) -> tuple[str, ...]:
-        """The commits that changed the task itself after a record was made, where the task is what differs."""
+        """The commits that changed the task itself after a record was made, if the task is what differs."""
         if since.record is None or not any(word.startswith("task ") for word in differences):
             return ()
         found: dict[str, str] = {}

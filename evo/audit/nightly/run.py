@@ -181,7 +181,7 @@ class _Shift:
         return found
 
     def _control(self, benches: _Benches, found: Sequence[tuple[str, Path, str]]) -> dict[Path, Control]:
-        """By champion; where there is none, of one ladder's first rung: the machine is looked at in any case."""
+        """By champion; if there is none, of one ladder's first rung: the machine is looked at in any case."""
         controls: dict[Path, Control] = {}
         subjects = list(found) or [(name, path, self.plan.arch) for name, path in self._first_rung()]
         for name, path, arch in subjects:
@@ -319,7 +319,7 @@ class _Shift:
         try:
             task = load_task(self.root, name)
         except EvoError:
-            return True  # what is wrong with it is found where it is used
+            return True  # what is wrong with it is found if it is used
         return bool(task.ladder()) or task.champion_path(self.night.chip, self.night.arch).is_file()
 
     def _evolve(self, name: str, budget_s: float | None) -> None:

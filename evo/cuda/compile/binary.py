@@ -151,7 +151,7 @@ def remarks(log: str, kernels: tuple[KernelReport, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section of an ELF file; data is empty where it has only a size."""
+    """One section of an ELF file; data is empty if it has only a size."""
 
     name: str
     kind: int
@@ -220,7 +220,7 @@ def _relocations(section: Section, symbols: bytes, sections: list[Section]) -> l
 
 
 def elf_sections(image: bytes) -> list[Section]:
-    """The sections of a cubin. Raises ValueError where it is none."""
+    """The sections of a cubin. Raises ValueError if it is none."""
     if image[:4] != b"\x7fELF" or image[4] != 2:
         raise ValueError("a cubin is a 64-bit ELF file")
     (table,) = struct.unpack_from("<Q", image, 0x28)

@@ -177,7 +177,7 @@ def split(parent: str, change: Change) -> list[tuple[str, str]]:
 
 
 def _flag_edits(group: Sequence[Region]) -> list[tuple[str, list[Edit]]]:
-    """Each flag of a `flags` line that moves, by itself; none where one moves or other text is in the group."""
+    """Each flag of a `flags` line that moves, by itself; none if one moves or other text is in the group."""
     if len(group) != 1 or group[0].part != "evo flags" or _flags_moved(group) < 2:
         return []
     region = group[0]

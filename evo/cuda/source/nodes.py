@@ -45,7 +45,7 @@ def has_c_linkage(node: Node) -> bool:
 
 
 def param_of(node: Node) -> Param | None:
-    """One parameter, its name empty where it has none."""
+    """One parameter, its name empty if it has none."""
     if node.type not in ("parameter_declaration", "optional_parameter_declaration"):
         return None
     declarator = node.child("declarator")

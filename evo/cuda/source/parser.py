@@ -21,7 +21,7 @@ UNREAD = "unread"  # the type of a root below which nothing was read
 class Node:
     """One node: its grammar type, its bytes in the text, its children in text order.
 
-    field: its name in the parent's rule (`left`, `body` ...), empty where it has none. row: 0-based line.
+    field: its name in the parent's rule (`left`, `body` ...), empty if it has none. row: 0-based line.
     """
 
     __slots__ = (

@@ -140,7 +140,7 @@ class Source(Tree):
         return around is not None and (around.type.endswith(("_statement", "_clause")) and around.type not in _BLOCKS)
 
     def above(self, span: Span) -> int | None:
-        """Where a line can be put in front of a statement and its pragma; None where it is bare, or inside a line."""
+        """Where a line can be put in front of a statement and its pragma; None if it is bare, or inside a line."""
         node = self._node(span)
         if self.is_bare(span):
             return None

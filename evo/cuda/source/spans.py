@@ -100,7 +100,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscript:
-    """`name[index]...`; is_read where it is only read."""
+    """`name[index]...`; is_read if it is only read."""
 
     name: str
     span: Span

@@ -50,7 +50,7 @@ def exact_name(type_text: str) -> str | None:
 
 
 def declared_types(scope: Node, read: Callable[[str], str | None] = scalar_name) -> dict[str, str | None]:
-    """Name -> type of a variable, or of the element of an array or pointer; None where one name has two types."""
+    """Name -> type of a variable, or of the element of an array or pointer; None if one name has two types."""
     found: dict[str, str | None] = {}
     for node in scope.walk():
         if node.type not in ("declaration", "parameter_declaration", "optional_parameter_declaration"):

@@ -155,7 +155,7 @@ def _places(first: Sequence[Edit]) -> list[tuple[int, int, int, int]]:
 
 
 def _back(moved: Sequence[tuple[int, int, int, int]], at: int, end: int) -> int:
-    """Where a byte of the text between was in the first one; end: 1 where it ends a stretch, 0 where it begins one."""
+    """Where a byte of the text between was in the first one; end: 1 where it ends a stretch, 0 if it begins one."""
     shift = 0
     for start, stop, was_start, was_stop in moved:
         if start == at and not end:

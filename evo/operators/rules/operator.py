@@ -15,7 +15,7 @@ from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
-_LOSER = 100  # ranks that a change falls behind where it has failed in this run
+_LOSER = 100  # ranks that a change falls behind if it has failed in this run
 
 
 class _Place:

@@ -87,7 +87,7 @@ class Rule:
         return tuple(self.find(scene))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
-        """The child, or None where the edit would not leave a readable, different variant behind."""
+        """The child, or None if the edit would not leave a readable, different variant behind."""
         source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
         try:
@@ -117,7 +117,7 @@ def _with_line_ends_of(text: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
 
 
 def example_variant(text: str) -> Variant:
-    """A whole variant around an example: a launch line where it has none, a kernel where it has no function."""
+    """A whole variant around an example: a launch line if it has none, a kernel if it has no function."""
     if "__global__" not in text and "__device__" not in text:
         top = [line for line in text.splitlines(keepends=True) if line.startswith(("// evo:", "#define"))]
         body = [line for line in text.splitlines(keepends=True) if line not in top]

@@ -81,7 +81,7 @@ def kernels(scene: Scene) -> Iterator[tuple[Function, LaunchLine]]:
 
 
 def thread_indices(scene: Scene, *, whole: bool = False) -> Iterator[ThreadIndex]:
-    """The thread indices at the top of each kernel's body; none where a variable is changed unseen.
+    """The thread indices at the top of each kernel's body; none if a variable is changed unseen.
 
     whole: the edit leaves the body in one piece, so that nothing in it has to be seen.
     """

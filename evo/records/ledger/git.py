@@ -76,7 +76,7 @@ class Git:
 
     @classmethod
     def find(cls, root: Path) -> Git:
-        """The repository around a root. Raises LedgerUnclean where there is none that evo can commit to."""
+        """The repository around a root. Raises LedgerUnclean if there is none that evo can commit to."""
         try:
             import git
         except ImportError as error:
@@ -209,7 +209,7 @@ class Git:
         return [(row[:2], row[3:]) for row in rows]
 
     def read(self, revision: str, path: str) -> bytes | None:
-        """A file as committed; None where it is not."""
+        """A file as committed; None if it is not."""
         with suppress(GitFailed):
             return self.run("cat-file", "blob", f"{revision}:{path}")
         return None
@@ -217,7 +217,7 @@ class Git:
     def commit(self, files: Mapping[str, bytes], message: str, *, branch: str, date: str) -> str | None:
         """Commit HEAD's tree with these files in it, and update the user's index for just these files.
 
-        Returns None where HEAD already holds them, so that repeating an interrupted commit is harmless.
+        Returns None if HEAD already holds them, so that repeating an interrupted commit is harmless.
         """
         try:
             return self._commit(files, message, branch, date)
@@ -279,7 +279,7 @@ class Git:
         return False
 
     def _advance(self, branch: str, commit: str, head: str | None, message: str) -> bool:
-        """Move the branch from one commit to the next; False where someone else has moved it."""
+        """Move the branch from one commit to the next; False if someone else has moved it."""
         reason = f"evo: {message.splitlines()[0] if message else ''}"
         old = head if head is not None else "0" * len(commit)
         try:

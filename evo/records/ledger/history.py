@@ -32,7 +32,7 @@ class History:
 
     @classmethod
     def open(cls, root: Path) -> History:
-        """Raises LedgerUnclean where there is no git repository."""
+        """Raises LedgerUnclean if there is no git repository."""
         return cls(Git.find(root))
 
     def commits(self) -> dict[str, str]:
@@ -44,7 +44,7 @@ class History:
         return found
 
     def commit_of(self, trial: str) -> str | None:
-        """The commit that kept a trial; None where it was not kept, or not on this branch."""
+        """The commit that kept a trial; None if it was not kept, or not on this branch."""
         return self.commits().get(trial)
 
     def log(self, task: str) -> list[Commit]:
@@ -73,7 +73,7 @@ class History:
         return self._text("diff", "--no-color", "--no-ext-diff", "--no-textconv", *revisions, "--", *paths)
 
     def text_at(self, revision: str, path: Path) -> bytes | None:
-        """A file as committed at a revision; None where it was not there. Raises UsageError for an unknown revision."""
+        """A file as committed at a revision; None if it was not there. Raises UsageError for an unknown revision."""
         return self._git.read(self._resolve(revision), self._git.path(path))
 
     def close(self) -> None:

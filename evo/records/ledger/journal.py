@@ -64,7 +64,7 @@ _Note = TypeVar("_Note", RunNote, Step)
 
 
 class Journal:
-    """The two files. Reading gives None where nothing is in progress."""
+    """The two files. Reading gives None if nothing is in progress."""
 
     def __init__(self, folder: Path) -> None:
         self._run, self._step = folder / "evo-run.json", folder / "evo-journal.json"

@@ -145,7 +145,7 @@ class Ledger:
     def keep(self, kept: Kept) -> str:
         """Commit champion and record, then the leaderboard that names that commit; returns the first commit.
 
-        Raises HarnessFault where the disk is full: files are whole, and the next start finishes the step.
+        Raises HarnessFault if the disk is full: files are whole, and the next start finishes the step.
         """
         note = self._running()
         path = self._own(kept.champion, "kernels")
@@ -167,7 +167,7 @@ class Ledger:
         return self._carry_out(step)
 
     def finish(self, *, date: str) -> str | None:
-        """Commit the records that no keep has committed, and end the run. None where there were none."""
+        """Commit the records that no keep has committed, and end the run. None if there were none."""
         note = self._running()
         self._require_branch(note.branch)
         pending = self._journal.read_step()

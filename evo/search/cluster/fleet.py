@@ -113,7 +113,7 @@ class Fleet:
     def control(self, task: Task, text: str, seed: int, *, margin: float | None = None) -> dict[str, Control]:
         """The A/A control by every worker that measures, now and whenever one is opened anew; figures by worker.
 
-        A worker that fails it is left out. Raises what the last one failed with where none is left.
+        A worker that fails it is left out. Raises what the last one failed with if none is left.
         """
         self.learn(task)
         with self._ready:
@@ -368,7 +368,7 @@ class Fleet:
         self._rest(slot, fault or WorkerUnreachable(f"{name}: {how}"))
 
     def _rest(self, slot: Slot, why: EvoError) -> None:
-        """Wait before the slot is filled again; give it up where it is broken, or alone for long."""
+        """Wait before the slot is filled again; give it up if it is broken, or alone for long."""
         pauses, limits = self._limits.again_s, self._limits
         until = time.monotonic() + pauses[min(slot.failures, len(pauses)) - 1]
         is_broken = isinstance(why, DeviceMissing)
@@ -385,7 +385,7 @@ class Fleet:
             self._retire(slot, why)
 
     def _retire(self, slot: Slot, why: EvoError) -> None:
-        """Fill this slot no more; where it was the last of its role, everything that waits ends with the reason."""
+        """Fill this slot no more; if it was the last of its role, everything that waits ends with the reason."""
         with self._ready:
             worker, slot.worker, slot.retired = slot.worker, None, why
             is_last = all(other.retired is not None for other in self._slots if other.role == slot.role)

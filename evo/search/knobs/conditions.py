@@ -88,7 +88,7 @@ class Condition:
     tree: ast.expr
 
     def holds(self, columns: Mapping[str, Column]) -> NDArray[np.bool_]:
-        """For each row of the columns. Raises SyntaxInvalid where the values do not fit the operators."""
+        """For each row of the columns. Raises SyntaxInvalid if the values do not fit the operators."""
         rows = len(next(iter(columns.values()))) if columns else 1
         try:
             with np.errstate(all="ignore"):

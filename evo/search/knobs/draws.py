@@ -20,7 +20,7 @@ class Strategy(Protocol):
         ...
 
     def tell(self, point: Point, cost: float | None, *, legal: bool = True) -> None:
-        """What the point took: None where it failed; `legal=False` where it is no part of the space at all."""
+        """What the point took: None if it failed; `legal=False` if it is no part of the space at all."""
         ...
 
 

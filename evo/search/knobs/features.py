@@ -34,13 +34,13 @@ class Coordinate:
     name: str
     positions: Floats
     knobs: tuple[int, ...]
-    products: Floats | None = None  # sorted distinct products; None where the code is the knob's own index
+    products: Floats | None = None  # sorted distinct products; None if the code is the knob's own index
     categorical: bool = False
     cells: NDArray[np.int32] | None = None  # where several values share a code: the code of each
 
 
 def numeric(knob: Knob) -> Floats | None:
-    """A knob's values as numbers; None where one is a word."""
+    """A knob's values as numbers; None if one is a word."""
     if any(isinstance(value, str) for value in knob.values):
         return None
     return np.array([float(value) for value in knob.values])

@@ -30,7 +30,7 @@ class Run:
         return float(1 - self.curve.mean())
 
     def within(self, share: float) -> int | None:
-        """Evaluations until the best is within this share of the optimum; None where it never was."""
+        """Evaluations until the best is within this share of the optimum; None if it never was."""
         reached = np.flatnonzero(self.curve >= 1 / (1 + share) - 1e-12)
         return int(reached[0]) + 1 if len(reached) else None
 
@@ -77,7 +77,7 @@ class Summary:
         return [run.within(share) for run in self.runs]
 
     def quantile_within(self, share: float, quantile: float) -> int | None:
-        """Evaluations after which this part of the runs is within the share; None where fewer ever were."""
+        """Evaluations after which this part of the runs is within the share; None if fewer ever were."""
         reached = sorted(found for found in self.within(share) if found is not None)
         needed = int(np.ceil(quantile * len(self.runs)))
         return reached[needed - 1] if 0 < needed <= len(reached) else None

@@ -83,7 +83,7 @@ class Searcher:
         return self._improving()
 
     def tell(self, point: Point, cost: float | None, *, legal: bool = True) -> None:
-        """What the point took: None where it failed; `legal=False` where it is no part of the space."""
+        """What the point took: None if it failed; `legal=False` if it is no part of the space."""
         self._draws.seen.add(point)
         if legal:
             self._points.append(point)

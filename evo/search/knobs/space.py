@@ -78,7 +78,7 @@ class Space:
         return tuple(knob.values[index] for knob, index in zip(self.knobs, point, strict=True))
 
     def point(self, values: Sequence[KnobValue]) -> Point | None:
-        """The point of these values; None where one of them is no value of its knob."""
+        """The point of these values; None if one of them is no value of its knob."""
         if len(values) != len(self.knobs):
             return None
         found = [look_up(table, value) for table, value in zip(self._tables, values, strict=True)]
@@ -108,7 +108,7 @@ class Space:
         return None if self.legal is None else np.sort(self.keys(self.legal))
 
     def are_legal(self, points: Points) -> NDArray[np.bool_]:
-        """Which points are in the list; all of them where there is none."""
+        """Which points are in the list; all of them if there is none."""
         known = self._sorted_keys
         if known is None:
             return np.ones(len(points), bool)
@@ -120,7 +120,7 @@ class Space:
         return found
 
     def drawn(self, count: int, rng: np.random.Generator) -> Points:
-        """Up to `count` legal points at random, without repeats where there is a list."""
+        """Up to `count` legal points at random, without repeats if there is a list."""
         if self.legal is None:
             columns = [rng.integers(0, size, count, dtype=np.int16) for size in self.sizes]
             return np.stack(columns, axis=1)
@@ -172,7 +172,7 @@ def index_of(values: Sequence[KnobValue]) -> dict[tuple[str, Any], int]:
 
 
 def look_up(table: dict[tuple[str, Any], int], value: Any) -> int | None:
-    """The index of a value; None where it is no value of the knob."""
+    """The index of a value; None if it is no value of the knob."""
     try:
         exact = table.get((type(value).__name__, value))
         return table.get(("", value)) if exact is None else exact
@@ -206,7 +206,7 @@ class Measured:
         return {int(key): row for row, key in enumerate(self.space.keys(self.space.legal))}
 
     def cost(self, point: Point) -> float | None:
-        """The cost at a legal point; None where it failed. Raises KeyError where it is not legal."""
+        """The cost at a legal point; None if it failed. Raises KeyError if it is not legal."""
         found = float(self.costs[self.rows[int(self.space.keys(np.array([point], np.int16))[0])]])
         return None if np.isnan(found) else found
 

@@ -63,7 +63,7 @@ class Sweep:
     bench: Workbench
 
     def space(self) -> Space:
-        """All combinations whose launch plan the chip can run. Raises UsageError where there are none to choose."""
+        """All combinations whose launch plan the chip can run. Raises UsageError if there are none to choose."""
         return space_of(self.variant, self.task, self.case, self.bench.chip)
 
     def text(self, values: dict[str, KnobValue]) -> str:
@@ -143,11 +143,11 @@ class Sweep:
         }
 
     def write(self, path: Path, trials: Iterable[Trial]) -> None:
-        """Write the trials as a T4 file. Raises HarnessFault where the disk refuses."""
+        """Write the trials as a T4 file. Raises HarnessFault if the disk refuses."""
         t1_t4_files.write_results(path, self.results(trials), self.metadata())
 
     def known(self, path: Path) -> dict[tuple[object, ...], Trial]:
-        """The trials of an earlier, interrupted sweep of this file. Raises UsageError where it is of another one."""
+        """The trials of an earlier, interrupted sweep of this file. Raises UsageError if it is of another one."""
         if not path.exists():
             return {}
         found = t1_t4_files.read_raw(path)
@@ -186,7 +186,7 @@ def _trial(result: Mapping[str, Any]) -> Trial:
 def space_of(variant: Variant, task: Task, case: Case, chip: Chip) -> Space:
     """The combinations of a variant's knobs whose launch plan the chip can run at this case.
 
-    Raises UsageError where the file has no knob to choose, too many combinations, or none that can be launched.
+    Raises UsageError if the file has no knob to choose, too many combinations, or none that can be launched.
     """
     if not any(len(knob.domain) > 1 for knob in variant.knobs):
         hint = "declare some: `// evo: knob NAME in 1, 2, 4` and `#define NAME 1`"

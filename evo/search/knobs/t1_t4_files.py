@@ -43,7 +43,7 @@ class Declared:
     conditions: tuple[Condition, ...]
 
     def space(self) -> Space:
-        """The space with its legal points listed. Raises SyntaxInvalid where there are too many to list."""
+        """The space with its legal points listed. Raises SyntaxInvalid if there are too many to list."""
         return Space(self.name, self.knobs, legal_points(self))
 
 
@@ -185,7 +185,7 @@ class _Stream:
                 return ""
 
     def skip(self, character: str) -> bool:
-        """Go past this character where it is the next."""
+        """Go past this character if it is the next."""
         found = self.next() == character
         self._at += found
         return found
@@ -262,7 +262,7 @@ class Raw:
 
 
 def read_raw(path: Path) -> Raw:
-    """Read a results file that `write_results` wrote. Raises SyntaxInvalid where it is another kind of file."""
+    """Read a results file that `write_results` wrote. Raises SyntaxInvalid if it is another kind of file."""
     with _opened(path) as file:
         try:
             data = json.loads(file.read())
@@ -283,7 +283,7 @@ def write_results(
 ) -> None:
     """Write a T4 file, gzipped where its name ends in .gz; the same results make the same bytes.
 
-    Raises HarnessFault where the disk refuses.
+    Raises HarnessFault if the disk refuses.
     """
     head = json.dumps(dict(metadata), ensure_ascii=False)
     lines = ",\n".join(json.dumps(dict(result), ensure_ascii=False, allow_nan=False) for result in results)

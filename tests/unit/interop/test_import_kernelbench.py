@@ -34,9 +34,9 @@ BAD = {
     "drops": (HEAD + "return nn.functional.dropout(x, 0.5)\n" + FOOT.format(sizes="n, n"), "differ from run to run"),
     "zero": (HEAD + "return x * 0\n" + FOOT.format(sizes="n, n"), "accept a kernel that writes zeros"),
     "complex": (HEAD + "return torch.fft.fft(x)\n" + FOOT.format(sizes="n, n"), "complex64"),
-    "nothing": (HEAD + "return None\n" + FOOT.format(sizes="n, n"), "NoneType, no tensor"),
+    "nothing": (HEAD + "return None\n" + FOOT.format(sizes="n, n"), "NoneType, not a tensor"),
     "picks": (HEAD + "return x[x > 0.5]\n" + FOOT.format(sizes="n, n"), "shapes of its outputs depend on the values"),
-    "broken": (HEAD + "return x @ x\n" + FOOT.format(sizes="n, 2 * n"), "does not run at its own sizes"),
+    "broken": (HEAD + "return x @ x\n" + FOOT.format(sizes="n, 2 * n"), "does not run at the file's own sizes"),
 }
 
 # Tensors in lists and dicts, a configuration class, arguments with their names, a seed of its own, a cast to float32.
@@ -272,9 +272,9 @@ def test_work_is_what_no_kernel_can_do_without(usual: tuple[Path, dict[str, Answ
     assert "need not read all of table_weight" in said["look_up"]
     assert work["look_up"]["bytes"] == (8 + 4 * 64) * 300
     for name, why in (
-        ("masked", "0 at places that are always the same"),
-        ("summed", "goes straight into sum"),
-        ("03_diagonal_matmul", "0 at places that are always the same"),
+        ("masked", "0 at fixed places"),
+        ("summed", "sum reads the result of a product directly"),
+        ("03_diagonal_matmul", "0 at fixed places"),
         ("13_argmax", "no product or convolution"),
     ):
         assert "flop" not in work[name]

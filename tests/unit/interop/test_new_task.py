@@ -130,7 +130,7 @@ def test_a_kernel_tuner_script_is_run_for_what_it_would_tune(tmp_path: Path) -> 
     assert 'extern "C" __global__ void\n__launch_bounds__' in first.text
     assert 'extern "C" __global__ void clear' not in first.text
     assert [e.text for e in parse_variant(second.text).launches[0].grid] == ["4096 // step"]
-    assert any("not carried over" in note and "p.values()" in note for note in second.notes)
+    assert any("not translated" in note and "p.values()" in note for note in second.notes)
 
 
 def test_settings_of_the_gpu_are_no_knobs(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_gpu_mode_problem_is_a_problem_file(tmp_path: Path) -> None:
     assert description.startswith("Weighted sum")
     (tmp_path / "p.py").write_text(text)
     assert read_sizes(tmp_path / "p.py").axes == {"SIZE": 2048}
-    with pytest.raises(SyntaxInvalid, match="no GPU MODE problem"):
+    with pytest.raises(SyntaxInvalid, match="not a GPU MODE problem"):
         gpumode_text(tmp_path)
 
 

@@ -90,7 +90,7 @@ def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator
 
 
 def _find_side(scene: Scene, index: ThreadIndex) -> Iterator[Application]:
-    """One side of a block of rows and columns, where nothing is shared among its threads."""
+    """One side of a block of rows and columns, if nothing is shared among its threads."""
     body = scene.source.slice(index.function.body)
     written = scene.source.slice(index.threads_at)
     if not index.threads.isdigit() or re.search(r"__shared__|_sync", body) or int(index.threads) not in _SIDES:

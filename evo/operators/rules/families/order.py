@@ -108,7 +108,7 @@ def _find_stride(scene: Scene) -> Iterator[Application]:
 
 
 def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
-    """What a kernel's body becomes where a thread walks its index with the grid's stride; () where it may not."""
+    """What a kernel's body becomes where a thread walks its index with the grid's stride; () if it may not."""
     source, function = scene.source, index.function
     body = source.slice(function.body)
     if len(index.launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:

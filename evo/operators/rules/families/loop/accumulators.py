@@ -27,7 +27,7 @@ def _find_accumulators(scene: Scene) -> Iterator[Application]:
 
 
 def _totals(scene: Scene, loop: CountedFor) -> list[Reduction]:
-    """What a loop adds up and nothing else, in nested loops too; empty where it does more."""
+    """What a loop adds up and nothing else, in nested loops too; empty if it does more."""
     found: dict[str, Reduction] = {}
     own = {s.name for s in loop.all() if s.kind in ("declare", "for")}
     for inner in loop.all():

@@ -71,7 +71,7 @@ def _waits(scene: Scene, top: Statement, waiting: set[str]) -> bool:
 
 
 def _application(body: KernelBody, loop: CountedFor, reads: Sequence[Read], at: tuple[int, int]) -> Application | None:
-    """The loads of some reads in front of the last wait; None where there is no such place. at: of wait and loop."""
+    """The loads of some reads in front of the last wait; None if there is no such place. at: of wait and loop."""
     scene, function = body.scene, body.function
     if any(sum(r.pointer == other.pointer for other in reads) > 1 for r in reads):
         return None

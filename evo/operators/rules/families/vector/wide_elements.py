@@ -36,7 +36,7 @@ RULES = (
         " instruction where the addresses are aligned at run time.",
         find=behind_guard(_find),
         examples=(Example.of_files("wide_elements"),),
-        reason="a thread that moves one element of 4 bytes spends most of its instructions on where it is",
+        reason="a thread that moves one element of 4 bytes spends most of its instructions on addresses",
         expected="as many times fewer memory instructions, threads and blocks as elements per thread",
         risk="fewer threads in flight where the input is small; arrays that are not aligned take the narrow loop",
         next_if_kept="a few blocks per SM that walk the index",

@@ -311,7 +311,7 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
 
 
 def _known_at(statements: Sequence[Statement], index: ThreadIndex, bound: str) -> Statement | None:
-    """The statement behind which an index and its bound are known; None where the index is looked at before that."""
+    """The statement behind which an index and its bound are known; None if the index is looked at before that."""
     declared = [place for place, s in enumerate(statements) if s.kind == "declare" and s.name == bound]
     last = max([index.place, *declared])
     between = statements[index.place + 1 : last + 1]

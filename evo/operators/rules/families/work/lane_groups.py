@@ -211,7 +211,7 @@ def _holds_others(statement: Statement) -> bool:
 
 
 def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
-    """The kernel's parts, where it is one online softmax per thread over private arrays."""
+    """The kernel's parts, if it is one online softmax per thread over private arrays."""
     source, function = scene.source, index.function
     tops = source.statements(function)
     if _SHARING.search(source.slice(function.body)) or len(index.launch.block) > 1 or index.lanes:

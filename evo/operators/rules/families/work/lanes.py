@@ -103,7 +103,7 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
 
 
 def _loops(source: Source, statements: Sequence[Statement]) -> list[Shareable] | None:
-    """The loops to share out; None where something else than them does more than compute."""
+    """The loops to share out; None if something else than them does more than compute."""
     found = []
     for statement in statements:
         if statement.kind == "for":

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from evo.cli.session import Subject
 from evo.records.trials import Kind, Record
-from evo.results import CaseBench, CaseCheck, Check, Decision, Evaluation, Fault, Gain, SanitizerReport, Status
+from evo.results import CaseBench, CaseCheck, Check, Decision, Evaluation, Fault, Gain, SanitizerReport, Stage, Status
 from evo.results.codec import ALWAYS, Seconds, Serializable, copied
 from evo.results.coverage import Coverage, CoveragePoint, PointKind
 
@@ -18,8 +18,8 @@ class UnexercisedOutput(Serializable):
     """One condition with an outcome that no thread saw in the gate's cases."""
 
     line: int | None  # in the variant's text
-    kernel: str
-    kind: PointKind
+    kernel: str  # the kernel
+    kind: PointKind  # what kind of condition it is
     instruction: str  # its PTX text
     unexercised: tuple[str, ...]  # the outcomes
     compared: str | None = None  # the operands of the last execution, and what they are computed from
@@ -57,6 +57,7 @@ class CheckOutput(Serializable):
     arch: str  # what was compiled for
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
+    stage: Stage | None = None  # where it got no further; absent if it passed
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
     cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
@@ -83,6 +84,7 @@ class CheckOutput(Serializable):
             if coverage is not None
             else None
         )
+        given["stage"] = evaluation.stage
         return copied(cls, check, evaluation.environment, **given, counters_by_line=counters_by_line)
 
 
@@ -101,6 +103,7 @@ class BenchOutput(Serializable):
     arch: str  # what was compiled for
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
+    stage: Stage | None = None  # where it got no further; absent if it passed
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
     cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()  # one row per case that was timed
     decision: Decision | None = None  # keep or not
@@ -136,6 +139,7 @@ class LoggedTrial(Serializable):
     summary: str  # what was changed, in a line
     status: Status  # how far it got
     reason: str | None = None  # why it got no further
+    stage: Stage | None = None  # where it got no further
     decision: Decision | None = None  # keep or not, with the evidence
     kept: bool  # whether it became the champion
     device: str  # where it was judged
@@ -149,9 +153,9 @@ class LoggedTrial(Serializable):
     @classmethod
     def of(cls, record: Record, commit: str | None) -> LoggedTrial:
         cases = {row.name: row for row in record.bench}
-        reason = record.evaluation.reason  # a record's own reason says why it was proposed
-        device = record.environment.device
-        return copied(cls, record, reason=reason, device=device, cases=cases, commit=commit)
+        given: dict[str, Any] = {"device": record.environment.device, "stage": record.evaluation.stage, "cases": cases}
+        given["reason"] = record.evaluation.reason  # a record's own reason says why it was proposed
+        return copied(cls, record, **given, commit=commit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from evo.evaluate.job import Job
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
-from evo.results import CaseBench, Evaluation, Status
+from evo.results import CaseBench, Evaluation, Stage, Status
 
 
 def sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
@@ -44,8 +44,8 @@ def sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation,
     if said.fault is None:
         return replace(found, check=check)
     reason = f"compute-sanitizer: {said.reason}"
-    check = replace(check, status=Status.UNSAFE, reason=reason, faults=(said.fault,))
-    return replace(found, status=Status.UNSAFE, reason=reason, check=check, bench=(), decision=None)
+    check = replace(check, status=Status.UNSAFE, stage=Stage.SANITIZE, reason=reason, faults=(said.fault,))
+    return found.judged(check)
 
 
 def champion_figures(job: Job, bench: Workbench, kept: Evaluation) -> Evaluation:
@@ -57,7 +57,8 @@ def champion_figures(job: Job, bench: Workbench, kept: Evaluation) -> Evaluation
     stages = Stages()
     prepared = bench.prepare(job.task, job.text, path=job.path)
     if isinstance(prepared, Failed):
-        return replace(kept, status=prepared.status, reason=prepared.reason, bench=(), decision=None)
+        failed = replace(kept, status=prepared.status, stage=prepared.stage, reason=prepared.reason)
+        return replace(failed, bench=(), decision=None)
     found = sanitized(replace(job, sanitize=True), bench, prepared, replace(kept, decision=None), stages)
     if not found.status.passed:
         return found
@@ -68,10 +69,11 @@ def champion_figures(job: Job, bench: Workbench, kept: Evaluation) -> Evaluation
         with stages.time("bench"):
             taken = measure(bench.gpu, request, chip=bench.chip)
     except (TimedOut, Crashed) as failure:
-        return replace(found, status=Status.CRASHED, reason=f"while timing: {failure}", bench=())
+        reason = f"while timing: {failure}"
+        return replace(found, status=Status.CRASHED, stage=Stage.BENCH, reason=reason, bench=())
     if taken.divergence is not None:
         reason = f"while timing: {gate.fault_reason(taken.divergence)}"
-        return replace(found, status=Status.UNSTABLE, reason=reason, bench=())
+        return replace(found, status=Status.UNSTABLE, stage=Stage.BENCH, reason=reason, bench=())
     rows = tuple(with_floor(row, bench.floor_us(job.task, row.name)) for row in taken.child)
     found = replace(found, status=Status.MEASURED, bench=rows, clocks=taken.clocks)
     found = with_baselines(job, bench, found, stages)
@@ -92,8 +94,10 @@ def with_look(found: Evaluation, seen: gate.TimedSizes) -> Evaluation:
     if seen.status is Status.CORRECT:
         return replace(found, check=check)
     faults = (seen.fault,) if seen.fault is not None else ()
-    check = replace(check, status=seen.status, reason=seen.reason, faults=faults)
-    return replace(found, status=seen.status, reason=seen.reason, check=check, bench=(), decision=None)
+    cases = tuple(row for row in check.cases if seen.case is None or row.name != seen.case.name)
+    cases = (*cases, seen.case) if seen.case is not None else cases
+    check = replace(check, status=seen.status, stage=Stage.VERIFY, reason=seen.reason, faults=faults, cases=cases)
+    return found.judged(check)
 
 
 def with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:

@@ -26,7 +26,7 @@ from evo.evaluate.kept import champion_figures, sanitized, where_timed, with_bas
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared, simpler, spills
 from evo.evaluate.session import Workbench
-from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Status, Verdict
+from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Stage, Status, Verdict
 
 __all__ = ["Job", "Started", "Workbench", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
 
@@ -110,6 +110,7 @@ def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
         variant=prepared.variant if isinstance(prepared, Failed) else prepared.variant.id,
         status=prepared.status if isinstance(prepared, Failed) else Status.CORRECT,
         reason=prepared.reason if isinstance(prepared, Failed) else None,
+        stage=prepared.stage if isinstance(prepared, Failed) else None,
         environment=environment,
         compile=prepared.report,
     )
@@ -145,7 +146,7 @@ def _undefined_at_bench(started: Started, bench: Workbench, checker: RemoteSimul
     if not isinstance(found, Fault) or found.kind is not FaultKind.UNINITIALISED:
         return None
     reason = f"at a timed size: {gate.fault_reason(found)}"
-    return replace(started.check, status=found.kind.status, reason=reason, faults=(found,))
+    return replace(started.check, status=found.kind.status, reason=reason, stage=Stage.VERIFY, faults=(found,))
 
 
 def finish(started: Started, bench: Workbench) -> Evaluation:
@@ -174,7 +175,7 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
         if not bench.modelled and check.status.passed and not is_timed_first(job):
             check = further_gate(started, bench, check, "timed")
     assert check is not None
-    base = replace(started.base, status=check.status, reason=check.reason, check=check)
+    base = started.base.judged(check)
     if not check.status.passed or job.upto == "check":
         return sanitized(job, bench, prepared, base, stages)
     if job.upto == "timed":
@@ -190,7 +191,8 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
             found = step(started, bench, prepared, rival, base)
     except (TimedOut, Crashed) as failure:
         status = Status.TIMED_OUT if isinstance(failure, TimedOut) else Status.CRASHED
-        return replace(base, status=status, reason=f"while timing: {failure}")
+        stage = Stage.ESTIMATE if bench.modelled else Stage.BENCH
+        return replace(base, status=status, stage=stage, reason=f"while timing: {failure}")
     found = sanitized(job, bench, prepared, found, stages)
     return with_baselines(job, bench, found, stages) if job.baseline and not bench.modelled else found
 
@@ -201,7 +203,8 @@ def _modelled(
     job = started.job
     ours = bench.estimates(job.task, prepared, job.seed)
     if isinstance(ours, Fault):
-        return replace(base, status=ours.kind.status, reason=f"while estimating: {gate.fault_reason(ours)}")
+        reason = f"while estimating: {gate.fault_reason(ours)}"
+        return replace(base, status=ours.kind.status, stage=Stage.ESTIMATE, reason=reason)
     decision: Decision | None = None
     theirs: tuple[CaseBench, ...] = ()
     if rival is not None:
@@ -305,7 +308,8 @@ def _measured(
     if not proven.status.passed:
         return base
     if found.divergence is not None:
-        return replace(base, status=Status.UNSTABLE, reason=f"while timing: {gate.fault_reason(found.divergence)}")
+        reason = f"while timing: {gate.fault_reason(found.divergence)}"
+        return replace(base, status=Status.UNSTABLE, stage=Stage.BENCH, reason=reason)
     if proven is started_check and is_timed_first(job):
         base = replace(base, check=replace(proven, unseen=_NOT_KEPT))
     rows = tuple(with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)

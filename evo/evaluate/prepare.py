@@ -16,7 +16,7 @@ from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import static_problem
-from evo.results import Check, CompileReport, KernelResources, Status
+from evo.results import Check, CompileReport, KernelResources, Stage, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
 from evo.spec.deadline import memory_limit
@@ -47,6 +47,7 @@ class Failed:
     """A variant that went no further, as data."""
 
     status: Status
+    stage: Stage
     reason: str
     variant: str
     report: CompileReport | None = None
@@ -77,14 +78,13 @@ def _prepared(
     task: Task, text: str, chip: Chip, arch: str, path: str, cases: Sequence[Case] | None, static_rules: bool
 ) -> Prepared | Failed:
     cases = (*task.check, *task.bench) if cases is None else cases
-    variant_id = ""
     try:
         variant = parse_variant(text, path=path)
     except SyntaxInvalid as error:
-        return Failed(status=Status.REFUSED, reason=error.message, variant=variant_id)
+        return Failed(status=Status.REFUSED, stage=Stage.RULES, reason=error.message, variant="")
 
-    def refused(reason: str) -> Failed:
-        return Failed(status=Status.REFUSED, reason=reason, variant=variant.id)
+    def refused(reason: str, stage: Stage = Stage.RULES) -> Failed:
+        return Failed(status=Status.REFUSED, stage=stage, reason=reason, variant=variant.id)
 
     if variant.task is not None and variant.task != task.name:
         return refused(f"`// evo: task {variant.task[:60]}`, but the task is {task.name}")
@@ -100,14 +100,14 @@ def _prepared(
     for case in cases:
         planned = plan(variant, task, case, chip)
         if isinstance(planned, Refusal):
-            return refused(f"case {case.name}: {planned.reason}")
+            return refused(f"case {case.name}: {planned.reason}", Stage.LIMITS)
         if reason := _room_problem(planned):
-            return refused(f"case {case.name}: {reason}")
+            return refused(f"case {case.name}: {reason}", Stage.LIMITS)
         plans[case.name] = planned
     counts = {name: len(parameters) for name, parameters in signatures.items()}
     found = _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
     if static_rules and isinstance(found, Prepared) and (reason := _hidden_problem(found)):
-        return Failed(status=Status.REFUSED, reason=reason, variant=variant.id, report=found.report)
+        return replace(refused(reason), report=found.report)
     return found
 
 
@@ -158,13 +158,16 @@ def _compile_and_bind(
     for key, built in _each(compiled, list(dict.fromkeys(keys.values()))):
         if isinstance(built, compiler.Diagnostics):
             report = compile_report(variant, arch, built.status, (), (built.reason,), time.monotonic() - started)
-            return Failed(status=built.status, reason=built.reason, variant=variant.id, report=report)
+            stage = Stage.RULES if built.status is Status.REFUSED else Stage.COMPILE
+            stage = Stage.COMPILE_LIMIT if built.exhausted else stage
+            return Failed(status=built.status, stage=stage, reason=built.reason, variant=variant.id, report=report)
         binaries[key] = built
     for case in cases:
         key = keys[case.name]
         program = build(variant, task, case, plans[case.name], binaries[key], counts, chip)
         if isinstance(program, Refusal):
-            return Failed(status=Status.REFUSED, reason=f"case {case.name}: {program.reason}", variant=variant.id)
+            reason = f"case {case.name}: {program.reason}"
+            return Failed(status=Status.REFUSED, stage=Stage.LIMITS, reason=reason, variant=variant.id)
         programs[case.name] = program
     code = "+".join(binary.code_hash for _, binary in sorted(binaries.items()))
     launched = repr([(case, [b.launch for b in p.launches], p.scratch) for case, p in programs.items()])

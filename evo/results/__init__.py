@@ -7,11 +7,11 @@ different JSON fields. `codec` writes and reads all of it.
 from __future__ import annotations
 
 from evo.results.bench import UNSTEADY, Baseline, CaseBench, Clocks, Estimate, Rate, Timing, geometric_mean
-from evo.results.check import CaseCheck, Check, Fault, SanitizerReport
+from evo.results.check import CaseCheck, Check, Fault, Figure, Mismatch, SanitizerReport
 from evo.results.codec import Json, drop_absent
 from evo.results.decision import CaptureNoise, CaseEvidence, Control, Decision, Evidence, Gain
 from evo.results.evaluation import CompileReport, Environment, Evaluation, KernelResources, Loaded
-from evo.results.status import FaultKind, Status, Verdict
+from evo.results.status import FaultKind, MismatchKind, Stage, Status, Verdict
 
 __all__ = [
     "UNSTEADY",
@@ -31,12 +31,16 @@ __all__ = [
     "Evidence",
     "Fault",
     "FaultKind",
+    "Figure",
     "Gain",
     "Json",
     "KernelResources",
     "Loaded",
+    "Mismatch",
+    "MismatchKind",
     "Rate",
     "SanitizerReport",
+    "Stage",
     "Status",
     "Timing",
     "Verdict",

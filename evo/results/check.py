@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from evo.results.codec import ALWAYS, FINITE, Serializable
-from evo.results.status import FaultKind, Status
+from evo.results.status import FaultKind, MismatchKind, Stage, Status
+
+Figure = int | float | str  # a number; `nan`, `inf` or `-inf` if it is not finite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,30 @@ class Fault(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mismatch(Serializable):
+    """The first element of an output that is not what it has to be, or the budget that the output exceeds."""
+
+    kind: MismatchKind  # how it is wrong
+    tensor: str  # the output
+    index: tuple[int, ...] = ()  # of the element; absent if the kind is about the whole output
+    got: Figure | None = None  # the element, or the figure that has a budget
+    expected: Figure | None = None  # what the element has to be, or the budget
+    elements: int | None = None  # how many elements of the output are wrong in this way
+
+    @property
+    def element(self) -> str:
+        """`y[3, 4]`."""
+        return f"{self.tensor}{list(self.index)}"
+
+    @classmethod
+    def figure(cls, value: float) -> Figure:
+        """A number as JSON can hold it."""
+        if isinstance(value, int):
+            return value
+        return float(value) if math.isfinite(value) else str(float(value))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CaseCheck(Serializable):
     """What the gate saw for one case."""
 
@@ -34,6 +61,7 @@ class CaseCheck(Serializable):
     # the root mean square of the errors against the float64 reference
     rms_error: Annotated[float | None, FINITE] = None
     budget: Mapping[str, float] = field(default_factory=dict)  # what was allowed, by the name of the limit
+    mismatch: Mismatch | None = None  # what is wrong with the numbers, if they are
     inputs: tuple[str, ...] = ()  # the distributions that it ran under. If it failed, it failed under the last one
 
 
@@ -53,9 +81,20 @@ class Check(Serializable):
 
     status: Status  # how far the variant got
     reason: str | None = None  # why it did not pass
+    stage: Stage | None = None  # where it did not pass
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
     cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
     faults: Annotated[tuple[Fault, ...], ALWAYS] = ()  # what was seen while it executed
     counters: Mapping[str, int] = field(default_factory=dict)  # the simulator's totals over the cases, if it ran
     sanitizer: SanitizerReport | None = None  # what compute-sanitizer said, if it was asked
+
+    @property
+    def failed(self) -> CaseCheck | None:
+        """The case that did not pass."""
+        return next((row for row in self.cases if not row.status.passed), None)
+
+    @property
+    def mismatch(self) -> Mismatch | None:
+        """What is wrong with the numbers, if they are."""
+        return self.failed.mismatch if self.failed is not None else None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from evo.results.bench import CaseBench, Clocks, geometric_mean
 from evo.results.check import Check
 from evo.results.codec import ALWAYS, Decimals, Seconds, Serializable
 from evo.results.decision import Control, Decision
-from evo.results.status import Status
+from evo.results.status import Stage, Status
 
 Loaded = Literal["cubin", "ptx_jit", "sim"]
 
@@ -103,6 +103,7 @@ class Evaluation(Serializable):
     variant: str  # the variant's id; empty if the text has no variant in it
     status: Status  # how far it got
     reason: str | None = None  # why it got no further
+    stage: Stage | None = None  # where it got no further; absent if it passed
     environment: Environment  # where the result comes from
     check: Check | None = None  # what the gate saw
     bench: tuple[CaseBench, ...] = ()  # the times by case
@@ -118,6 +119,11 @@ class Evaluation(Serializable):
             raise ValueError(f"a variant that is {self.status} carries no bench figures")
         if self.status is Status.MEASURED and not self.bench:
             raise ValueError("a measured variant carries its bench figures")
+
+    def judged(self, check: Check) -> Evaluation:
+        """With the verdict of a check. One that does not pass leaves no times and no decision."""
+        known = replace(self, status=check.status, reason=check.reason, stage=check.stage, check=check, bench=())
+        return known if check.status.passed else replace(known, decision=None)
 
     @property
     def kept(self) -> bool:

@@ -23,6 +23,21 @@ class Status(enum.StrEnum):
         return self in (Status.CORRECT, Status.MEASURED)
 
 
+class Stage(enum.StrEnum):
+    """Where an evaluation ended that did not pass, in the order of the stages."""
+
+    RULES = "rules"  # the static rules, on the text and on its PTX
+    LIMITS = "limits"  # what the chip can launch
+    COMPILE = "compile"  # the compiler's errors and warnings
+    COMPILE_LIMIT = "compile_limit"  # the compiler's time and memory
+    GATE = "gate"  # the check cases
+    METRICS = "metrics"  # the task's bounds on metrics
+    ESTIMATE = "estimate"  # running a part of each timed case on the simulator
+    BENCH = "bench"  # the timed launches
+    VERIFY = "verify"  # the look at the timed sizes
+    SANITIZE = "sanitize"  # compute-sanitizer
+
+
 class Verdict(enum.StrEnum):
     """What is done with a variant that was compared with its parent."""
 
@@ -34,6 +49,20 @@ class Verdict(enum.StrEnum):
     @property
     def kept(self) -> bool:
         return self in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
+
+
+class MismatchKind(enum.StrEnum):
+    """How an output is not what it has to be."""
+
+    UNWRITTEN = "unwritten"  # an element holds what was there before the launch
+    NOT_FINITE = "not_finite"  # NaN or an infinity instead of a number, or another of these than expected
+    OVERFLOW = "overflow"  # the truth is too large for the type, and the element does not say so
+    TOLERANCE = "tolerance"  # an element beyond rtol and atol
+    DIFFERENT = "different"  # an element of a type that has no rounding
+    MAX_ERROR = "max_error"  # the largest error of the tensor is beyond its budget
+    RMS_ERROR = "rms_error"  # the relative root mean square error of the tensor is beyond its budget
+    BIAS = "bias"  # the errors of the tensor lean to one side
+    UNREPEATABLE = "unrepeatable"  # another run on the same inputs gave other bits
 
 
 class FaultKind(enum.StrEnum):

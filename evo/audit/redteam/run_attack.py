@@ -15,12 +15,21 @@ from evo.audit.redteam.attack import Attack, Expected
 from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.results import Evaluation, Status, Verdict
+from evo.results import Evaluation, Stage, Status, Verdict
 from evo.results.codec import ALWAYS, NEVER, Decimals, Serializable
 from evo.spec.task import Task, read_task
 
 FAULT = "harness fault"
 _PLANTED = "@PLANTED@"
+_DEFENCES: dict[Stage | None, str] = {
+    Stage.RULES: "static rules",
+    Stage.LIMITS: "limits of the chip",
+    Stage.COMPILE: "compiler: warnings are errors",
+    Stage.COMPILE_LIMIT: "compile limit",
+    Stage.METRICS: "gate: bounds on metrics",
+    Stage.ESTIMATE: "checkers while estimating",
+    Stage.BENCH: "timing audit",
+}
 _FOUND = {
     Status.UNSAFE: "gate: memory and race checkers",
     Status.WRONG: "gate: numbers",
@@ -196,25 +205,6 @@ def finding_of(evaluation: Evaluation) -> Judgement:
     return Judgement(
         status=evaluation.status.value,
         reason=evaluation.reason or "",
-        defence=_defence(evaluation),
+        defence=_DEFENCES.get(evaluation.stage) or _FOUND.get(evaluation.status, "gate"),
         kept=evaluation.status.passed,
     )
-
-
-def _defence(evaluation: Evaluation) -> str:
-    reason = evaluation.reason or ""
-    if reason.startswith("while timing"):
-        return "timing audit"
-    if reason.startswith("while estimating"):
-        return "checkers while estimating"
-    if evaluation.status is Status.REFUSED and reason.startswith("gate "):
-        return "gate: bounds on metrics"
-    if evaluation.status is Status.REFUSED and reason.startswith("case ") and evaluation.check is None:
-        return "limits of the chip"
-    if evaluation.check is not None:
-        return _FOUND.get(evaluation.status, "gate")
-    if evaluation.status is Status.TIMED_OUT or "the compiler ran out of memory" in reason:
-        return "compile limit"
-    if evaluation.status is Status.UNCOMPILED:
-        return "compiler: warnings are errors"
-    return "static rules"

@@ -162,7 +162,8 @@ def _compile(
         elif known and cubin:
             answer, cubin = shared_pool().run(disassembled, time_limit_s)
     except TimedOut:
-        return Diagnostics(status=Status.TIMED_OUT, reason=f"{name}: not compiled within {time_limit_s:g} s")
+        reason = f"{name}: not compiled within {time_limit_s:g} s"
+        return Diagnostics(status=Status.TIMED_OUT, reason=reason, exhausted=True)
     except Crashed as crash:
         return Diagnostics(status=Status.UNCOMPILED, reason=f"{name}: the compiler crashed ({crash})")
     log = str(answer["log"])
@@ -195,12 +196,13 @@ def _failure(result: int, log: str, name: str, arch: str) -> Diagnostics | None:
     complaint = front_end_complaint(log, name)
     if result == 0 and complaint is None:
         return None
-    if result == _OUT_OF_MEMORY or (result == _COMPILATION and _NO_MEMORY in log):
+    exhausted = result == _OUT_OF_MEMORY or (result == _COMPILATION and _NO_MEMORY in log)
+    if exhausted:
         complaint = f"{name}: the compiler ran out of memory"
     elif complaint is None:
         lines = [line for line in log.splitlines() if line.strip()]
         complaint = f"{name}: {lines[0].strip() if lines else f'nvrtc result {result}'}"
-    return Diagnostics(status=Status.UNCOMPILED, reason=complaint, log=shown_log(log, name))
+    return Diagnostics(status=Status.UNCOMPILED, reason=complaint, log=shown_log(log, name), exhausted=exhausted)
 
 
 def _options(macros: Mapping[str, int | str], flags: Sequence[str], arch: str, debug: bool, *, real: bool) -> list[str]:

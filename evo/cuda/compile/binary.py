@@ -61,11 +61,15 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """Why there is no binary: UNCOMPILED, REFUSED or TIMED_OUT, with the first reason as `file:line: ...`."""
+    """Why there is no binary: UNCOMPILED, REFUSED or TIMED_OUT, with the first reason as `file:line: ...`.
+
+    exhausted: the compiler had not enough time or memory.
+    """
 
     status: Status
     reason: str
     log: str = ""
+    exhausted: bool = False
 
 
 _DIAGNOSTIC = re.compile(

@@ -9,7 +9,6 @@ numbers alone are looked at over the whole grid, or as many of its blocks as can
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -21,10 +20,11 @@ from evo.device import Arrays, BenchCase, ExtremesRequest, OutputExtremes, Progr
 from evo.device.output_extremes import Extreme
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TaskInvalid, TimedOut
-from evo.evaluate.gate.compare import compare
+from evo.evaluate.gate.compare import compare, placed
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
 from evo.evaluate.gate.run_cases import fault_reason
-from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Status
+from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Status
+from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
 
@@ -44,18 +44,18 @@ _ELEMENTS = 1 << 18  # of inputs and outputs, that a cut of a reference is made 
 _FLOP = 2e7  # up to here a reference takes a second or so ...
 _QUICK = 16  # ... and is cut for so many times the elements
 _TRIED = 3  # check cases on which an axis has to prove that it can be cut
-_FLAT_INDEX = re.compile(r"\b(?P<name>\w+)\[(?P<number>\d+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimedSizes:
-    """status: CORRECT, or how a timed size failed. rows: modelled times of the secret samples.
+    """status: CORRECT, or how a timed size failed, in `case`. rows: modelled times of the secret samples.
 
     unseen: what could not be looked at, in words: then nothing is known against the variant, and nothing for it.
     """
 
     status: Status
     reason: str | None = None
+    case: CaseCheck | None = None
     fault: Fault | None = None
     rows: tuple[CaseBench, ...] = ()
     unseen: str | None = None
@@ -123,10 +123,9 @@ class _Look:
         if _over_budget(found.fault):
             return self._unseen("its blocks need one another, and all of them take more instructions than one look has")
         if found.fault is not None:
-            reason = f"at a timed size: case {self.case.name}: {fault_reason(found.fault)}"
-            return TimedSizes(status=found.fault.kind.status, reason=reason, fault=found.fault)
+            return self._failed(self._faulty(found.fault), found.fault)
         if row is not None:
-            return TimedSizes(status=row.status, reason=f"at a timed size: case {self.case.name}: {row.reason}")
+            return self._failed(row)
         problem = self._of_many_blocks(found) if self.numbers and not found.whole else None
         if problem is None and (self.numbers or self.target is not None):
             problem = self._varied(found)
@@ -151,9 +150,8 @@ class _Look:
         other = varied(self.task, self.case, self.reference, self.axis, self._count(), self.seed)
         if other is None:
             return None
-        under = f" with {other.truth.distribution} inputs"
         blocks = None if sample.blocks <= _FEW else _FEW
-        return self._held(self._asked(other.inputs, blocks, other.groups), other.truth, under)
+        return self._held(self._asked(other.inputs, blocks, other.groups), other.truth)
 
     def _asked(self, inputs: Arrays, blocks: int | None, groups: Places | None) -> ExtremesRequest:
         case, budget = replace(self.bench, inputs=inputs), _BUDGET if blocks is None else None
@@ -168,7 +166,7 @@ class _Look:
         each = sum(math.prod(t.dims(self.case)[1:]) for t in led)
         return max(1, min(self.case.axes[self.axis], most // max(1, each)))
 
-    def _held(self, asked: ExtremesRequest, truth: Expectation, under: str = "") -> TimedSizes | None:
+    def _held(self, asked: ExtremesRequest, truth: Expectation) -> TimedSizes | None:
         """What the extremes of the outputs show to be wrong, or cannot show; None if they are all right."""
         found = self._extremes(asked)
         if isinstance(found, OutputExtremes) and not found.whole and self._wants_all(found, truth, asked):
@@ -183,9 +181,16 @@ class _Look:
                 "what some of its blocks write is wrong or not enough, and all of them are too many to run"
             )
         if (amiss := self._amiss(found, truth, asked)) is not None:
-            reason = f"at a timed size: case {self.case.name}{under}: {amiss[1]}"
-            return TimedSizes(status=amiss[0], reason=reason, fault=found.fault)
+            return self._failed(amiss, found.fault, truth.distribution)
         return None
+
+    def _failed(self, row: CaseCheck, fault: Fault | None = None, distribution: str = DRAWN) -> TimedSizes:
+        under = "" if distribution == DRAWN else f" with {distribution} inputs"
+        reason = f"at a timed size: case {self.case.name}{under}: {row.reason}"
+        return TimedSizes(status=row.status, reason=reason, case=replace(row, inputs=(distribution,)), fault=fault)
+
+    def _faulty(self, fault: Fault) -> CaseCheck:
+        return CaseCheck(name=self.case.name, status=fault.kind.status, reason=fault_reason(fault))
 
     def _wants_all(self, found: OutputExtremes, truth: Expectation, asked: ExtremesRequest) -> bool:
         """Whether a part of the grid may need the others, or has written over what is others' to write."""
@@ -200,25 +205,21 @@ class _Look:
         target = self.target
         return _found(lambda: target.output_extremes(asked, time_limit_s=_LIMIT_S))
 
-    def _amiss(self, found: OutputExtremes, truth: Expectation, asked: ExtremesRequest) -> tuple[Status, str] | None:
-        """Status and reason of extremes that are not as they should be."""
+    def _amiss(self, found: OutputExtremes, truth: Expectation, asked: ExtremesRequest) -> CaseCheck | None:
+        """What is wrong with extremes; None if they are as they should be."""
         if found.fault is not None:
-            return found.fault.kind.status, fault_reason(found.fault)
+            return self._faulty(found.fault)
         if found.unwritten is not None:
-            name, first, count = found.unwritten
-            return Status.WRONG, f"unwritten: {self._element(name, np.int64(first))} ({count} elements)"
+            return self._unwritten(*found.unwritten)
         if (wrong := held_to_truth(self.task, self.case, found, truth)) is None:
             return None
         row, lowest = wrong
-        reason = row.reason or ""
-        if match := _FLAT_INDEX.search(reason):
-            number = int(match["number"])
-            sought = Extreme(output=match["name"], at=number, lowest=lowest)
-            again = self._extremes(replace(asked, find=sought))
+        if (flat := _flat_index(row)) is not None:
+            name, number = flat
+            again = self._extremes(replace(asked, find=Extreme(output=name, at=number, lowest=lowest)))
             if isinstance(again, OutputExtremes) and again.place is not None:
-                element = self._element(match["name"], np.int64(again.place))
-                reason = f"{reason[: match.start()]}{element}{reason[match.end() :]}"
-        return row.status, reason
+                return placed(row, self._index(name, again.place))
+        return row
 
     def _of_all(self, sample: SampledRun) -> SampledRun:
         """The whole grid, where that can be run; the sample otherwise, and its time unless it hid much."""
@@ -245,8 +246,8 @@ class _Look:
         if found.fault is not None or not self.numbers:
             return None
         sizes = {t.name: math.prod(t.dims(self.case)) for t in self.task.outputs}
-        if found.whole and (missing := self._unwritten(found, sizes)) is not None:
-            return CaseCheck(name=self.case.name, status=Status.WRONG, reason=missing)
+        if found.whole and (missing := self._left_out(found, sizes)) is not None:
+            return missing
         where, truth = self.known["truth"] = self._truth(found.places, sizes)
         outputs: Arrays = {}
         expected: Arrays = {}
@@ -265,14 +266,24 @@ class _Look:
         row = compare(self.task, self.case.name, outputs, Expectation({}, expected, trusted))
         if row.status is Status.CORRECT:
             return None
-        return replace(row, reason=self._placed(row.reason or "", looked_at))
+        if (flat := _flat_index(row)) is None:
+            return row
+        name, number = flat
+        return placed(row, self._index(name, int(looked_at[name][number])))
 
-    def _unwritten(self, found: SampledRun, sizes: dict[str, int]) -> str | None:
+    def _left_out(self, found: SampledRun, sizes: dict[str, int]) -> CaseCheck | None:
+        """The first element that the whole grid has not written."""
         for name, places in found.places.items():
             if len(places) < sizes[name]:
                 first = np.searchsorted(places - np.arange(len(places)), 1)  # where the rising places leave one out
-                return f"unwritten: {self._element(name, first)} ({sizes[name] - len(places)} elements)"
+                return self._unwritten(name, int(first), sizes[name] - len(places))
         return None
+
+    def _unwritten(self, name: str, place: int, count: int) -> CaseCheck:
+        index = self._index(name, place)
+        found = Mismatch(kind=MismatchKind.UNWRITTEN, tensor=name, index=index, elements=count)
+        reason = f"unwritten: {found.element} ({count} elements)"
+        return CaseCheck(name=self.case.name, status=Status.WRONG, reason=reason, mismatch=found)
 
     def _truth(self, written: dict[str, Places], sizes: dict[str, int]) -> tuple[Places | None, Expectation]:
         """The reference at those places along the axis where most was written (None: everywhere)."""
@@ -300,17 +311,16 @@ class _Look:
         mine = np.flatnonzero(where[at] == lead)
         return mine, at[mine] * each + places[mine] % each
 
-    def _placed(self, reason: str, looked_at: dict[str, Places]) -> str:
-        """The reason with the element's index in its tensor instead of its number among those looked at."""
-        match = _FLAT_INDEX.search(reason)
-        if match is None or match["name"] not in looked_at:
-            return reason
-        element = self._element(match["name"], looked_at[match["name"]][int(match["number"])])
-        return f"{reason[: match.start()]}{element}{reason[match.end() :]}"
-
-    def _element(self, name: str, place: np.int64) -> str:
+    def _index(self, name: str, place: int) -> tuple[int, ...]:
+        """The index in its tensor of an element that is so many from the tensor's start."""
         dims = next(tensor.dims(self.case) for tensor in self.task.outputs if tensor.name == name)
-        return f"{name}{[int(i) for i in np.unravel_index(int(place), dims)]}"
+        return tuple(int(i) for i in np.unravel_index(place, dims))
+
+
+def _flat_index(row: CaseCheck) -> tuple[str, int] | None:
+    """The output and the number of the element that is wrong in it; None if the whole output is."""
+    found = row.mismatch
+    return (found.tensor, found.index[0]) if found is not None and found.index else None
 
 
 def _found(ask: Callable[[], R]) -> R | str:

@@ -8,13 +8,15 @@ FlashAttention; a mean error within four standard errors of the trusted one's, w
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
-from evo.results import CaseCheck, Status
+from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
 from evo.spec.reference import Expectation
@@ -22,6 +24,7 @@ from evo.spec.task import Task, Tolerance
 
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Problem = tuple[Mismatch, str]  # what is wrong, and in words
 
 # Without a trusted implementation: the relative RMS error that no honest kernel of that precision comes near.
 _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
@@ -65,11 +68,47 @@ def _compare_exact(case: str, tensor: str, got: Array, want: Array) -> CaseCheck
         where = tuple(int(i) for i in different[0])
         for poison in (POISON_NAN, POISON_LARGE):  # one value of many: only where all that differs holds it
             if _poisoned(got, poison)[got != want].all():
-                reason = f"unwritten: {tensor}{list(where)} still holds the poison ({len(different)} elements)"
-                return CaseCheck(name=case, status=Status.WRONG, reason=reason)
-        reason = f"{tensor}{list(where)} is {got[where]}, expected {want[where]} ({len(different)} elements differ)"
-        return CaseCheck(name=case, status=Status.WRONG, reason=reason)
+                found = _element(MismatchKind.UNWRITTEN, tensor, where, len(different))
+                return _wrong(
+                    case, found, f"unwritten: {found.element} still holds the poison ({len(different)} elements)"
+                )
+        found = _element(MismatchKind.DIFFERENT, tensor, where, len(different), got[where], want[where])
+        words = f"{found.element} is {got[where]}, expected {want[where]} ({len(different)} elements differ)"
+        return _wrong(case, found, words)
     return CaseCheck(name=case, status=Status.CORRECT, max_error=0.0, rms_error=0.0)
+
+
+def _wrong(case: str, found: Mismatch, reason: str) -> CaseCheck:
+    return CaseCheck(name=case, status=Status.WRONG, reason=reason, mismatch=found)
+
+
+def _element(
+    kind: MismatchKind,
+    tensor: str,
+    index: Iterable[SupportsInt],
+    elements: int | None = None,
+    got: np.generic | float | None = None,
+    expected: np.generic | float | None = None,
+) -> Mismatch:
+    def figure(value: np.generic | float | None) -> Figure | None:
+        return Mismatch.figure(np.asarray(value).item()) if value is not None else None
+
+    return Mismatch(
+        kind=kind,
+        tensor=tensor,
+        index=tuple(int(i) for i in index),
+        got=figure(got),
+        expected=figure(expected),
+        elements=elements,
+    )
+
+
+def placed(row: CaseCheck, index: Sequence[int]) -> CaseCheck:
+    """The row with another index of its element: that in the tensor, after a part of the tensor was compared."""
+    if row.mismatch is None:
+        return row
+    there = replace(row.mismatch, index=tuple(int(i) for i in index))
+    return replace(row, reason=(row.reason or "").replace(row.mismatch.element, there.element, 1), mismatch=there)
 
 
 def _poisoned(values: Array, poison: int) -> Mask:
@@ -175,11 +214,12 @@ class _Floats:
 
     def check(self, case: str, got: Array) -> CaseCheck:
         if problem := self._class_problem(got) or self._poison_problem(got):
-            return CaseCheck(name=case, status=Status.WRONG, reason=problem)
+            return _wrong(case, *problem)
         values = self._finite(got)
         ours = self._errors(values, self.base.norm)
         budget, limits = self._budget(ours)
-        reason = self._allclose_problem(values) or self._budget_problem(ours, limits)
+        problem = self._allclose_problem(values) or self._budget_problem(ours, limits)
+        mismatch, reason = problem or (None, None)
         return CaseCheck(
             name=case,
             status=Status.CORRECT if reason is None else Status.WRONG,
@@ -187,6 +227,7 @@ class _Floats:
             max_error=ours.largest,
             rms_error=ours.relative_rms,
             budget=budget,
+            mismatch=mismatch,
         )
 
     def is_close(self, got: Array) -> bool:
@@ -196,7 +237,7 @@ class _Floats:
         reals = values.astype(np.float64)
         return reals if self.counted is None else np.where(self.counted, reals, 0.0)
 
-    def _class_problem(self, got: Array) -> str | None:
+    def _class_problem(self, got: Array) -> Problem | None:
         values = got.astype(np.float64)
         if self.counted is None and np.isfinite(values).all():
             return None
@@ -210,22 +251,27 @@ class _Floats:
         if not len(different):
             return None
         where = tuple(int(i) for i in different[0])
-        element = f"{self.tensor}{list(where)}"
+        count, both = len(different), (values[where], self.want[where])
         if _is_poison(got[where]):
-            return f"unwritten: {element} still holds the poison ({len(different)} elements, not finite)"
+            found = _element(MismatchKind.UNWRITTEN, self.tensor, where, count)
+            return found, f"unwritten: {found.element} still holds the poison ({count} elements, not finite)"
         if self.overflowing is not None and self.overflowing[where]:
-            return f"{element} is {values[where]:.6g}, expected {self.want[where]:.6g}, which overflows {self.dtype}"
+            found = _element(MismatchKind.OVERFLOW, self.tensor, where, count, *both)
+            return found, f"{found.element} is {both[0]:.6g}, expected {both[1]:.6g}, which overflows {self.dtype}"
+        found = _element(MismatchKind.NOT_FINITE, self.tensor, where, count, *both)
+        names = _CLASS_NAMES[ours[where]], _CLASS_NAMES[theirs[where]]
         return (
-            f"not finite as expected: {element} is {_CLASS_NAMES[ours[where]]}, expected {_CLASS_NAMES[theirs[where]]} "
-            f"({len(different)} elements)"
+            found,
+            f"not finite as expected: {found.element} is {names[0]}, expected {names[1]} ({count} elements)",
         )
 
-    def _poison_problem(self, got: Array) -> str | None:
+    def _poison_problem(self, got: Array) -> Problem | None:
         """The finite poison, where it is beyond the tolerance: better words than its value."""
         held = _poisoned(got, POISON_LARGE)
         if held.any() and (held & self._beyond(self._finite(got))).any():
-            where = [int(i) for i in np.argwhere(held)[0]]
-            return f"unwritten: {self.tensor}{where} still holds the poison ({int(held.sum())} elements)"
+            count = int(held.sum())
+            found = _element(MismatchKind.UNWRITTEN, self.tensor, np.argwhere(held)[0], count)
+            return found, f"unwritten: {found.element} still holds the poison ({count} elements)"
         return None
 
     def _errors(self, values: Reals, norm: float) -> _Errors:
@@ -243,14 +289,16 @@ class _Floats:
         allowed = self.tolerance.atol + self.tolerance.rtol * np.abs(self.exact)
         return np.asarray(np.abs(values - self.exact) > allowed)
 
-    def _allclose_problem(self, values: Reals) -> str | None:
+    def _allclose_problem(self, values: Reals) -> Problem | None:
         beyond = self._beyond(values)
         if not beyond.any() or (self.has_trusted and not self.base.close):
             return None  # where the trusted implementation misses the tolerance, the budgets decide
         where = tuple(int(i) for i in np.argwhere(beyond)[0])
-        return (
-            f"allclose: {self.tensor}{list(where)} is {values[where]:.6g}, expected {self.exact[where]:.6g} "
-            f"({int(beyond.sum())} of {beyond.size} elements beyond rtol {self.tolerance.rtol:g}, "
+        count = int(beyond.sum())
+        found = _element(MismatchKind.TOLERANCE, self.tensor, where, count, values[where], self.exact[where])
+        return found, (
+            f"allclose: {found.element} is {values[where]:.6g}, expected {self.exact[where]:.6g} "
+            f"({count} of {beyond.size} elements beyond rtol {self.tolerance.rtol:g}, "
             f"atol {self.tolerance.atol:g})"
         )
 
@@ -272,30 +320,31 @@ class _Floats:
         shown |= {name: limits[name] for name in limits if not name.startswith("bias_")}
         return shown, limits
 
-    def _budget_problem(self, ours: _Errors, limits: dict[str, float]) -> str | None:
+    def _budget_problem(self, ours: _Errors, limits: dict[str, float]) -> Problem | None:
+        def beyond(kind: MismatchKind, got: float, allowed: float, words: str) -> Problem:
+            found = _element(kind, self.tensor, (), None, got, allowed)
+            return found, f"error budget: {self.tensor} {words}, allowed {allowed:.3g}"
+
         largest_allowed = limits.get("max_error")
         if largest_allowed is not None and ours.largest > largest_allowed:
-            return f"error budget: {self.tensor} has max error {ours.largest:.3g}, allowed {largest_allowed:.3g}"
+            words = f"has max error {ours.largest:.3g}"
+            return beyond(MismatchKind.MAX_ERROR, ours.largest, largest_allowed, words)
         if ours.relative_rms > limits["rms_error"]:
-            return (
-                f"error budget: {self.tensor} has relative RMS error {ours.relative_rms:.3g}, "
-                f"allowed {limits['rms_error']:.3g}"
-            )
+            words = f"has relative RMS error {ours.relative_rms:.3g}"
+            return beyond(MismatchKind.RMS_ERROR, ours.relative_rms, limits["rms_error"], words)
         if "bias" in limits:
             for found, base, what in (
                 (ours.mean, limits["bias_mean"], "all to one side"),
                 (ours.outward, limits["bias_outward"], "towards or away from zero"),
             ):
                 if abs(found - base) > limits["bias"]:
-                    return (
-                        f"error budget: {self.tensor} is biased, its errors lean {what} by {found - base:.3g} on "
-                        f"average, allowed {limits['bias']:.3g}"
-                    )
+                    words = f"is biased, its errors lean {what} by {found - base:.3g} on average"
+                    return beyond(MismatchKind.BIAS, found - base, limits["bias"], words)
         return None
 
 
-def first_difference(a: Arrays, b: Arrays) -> str | None:
-    """Where two runs on the same inputs differ in a bit, in words; None if they agree."""
+def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:
+    """Where two runs on the same inputs differ in a bit; None if they agree."""
     for name, left in a.items():
         right = b[name]
         if left is right:  # a device hands equal outputs over once
@@ -306,6 +355,5 @@ def first_difference(a: Arrays, b: Arrays) -> str | None:
             other = np.frombuffer(right.tobytes(), np.dtype((np.void, raw)))
             differs = np.flatnonzero(bits != other)
             where = np.unravel_index(int(differs[0]), left.shape)
-            index = [int(i) for i in where]
-            return f"{name}{index} was {left[tuple(index)]} and then {right[tuple(index)]} ({len(differs)} elements)"
+            return _element(MismatchKind.UNREPEATABLE, name, where, len(differs), right[where], left[where])
     return None

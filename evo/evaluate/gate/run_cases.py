@@ -14,7 +14,7 @@ from evo.device.remote_device import RemoteDevice, RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
-from evo.results import CaseCheck, Check, Fault, Status
+from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
 from evo.results.coverage import Coverage
 from evo.spec.input_distributions import DERIVED, DRAWN
 from evo.spec.reference import Expectation, Reference
@@ -72,13 +72,22 @@ def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, 
             under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
             reason = f"case {row.name}{under}: {row.reason}"
             cases = tuple(rows.values())
-            return Check(status=row.status, reason=reason, cases=cases, faults=faults, counters=counters, seed=seed)
+            return Check(
+                status=row.status,
+                reason=reason,
+                stage=Stage.GATE,
+                cases=cases,
+                faults=faults,
+                counters=counters,
+                seed=seed,
+            )
     problem = (
         metric_problem(task, programs, reference, places.checker, seed) if places.half in (None, "checker") else None
     )
     return Check(
         status=Status.REFUSED if problem else Status.CORRECT,
         reason=problem,
+        stage=Stage.METRICS if problem else None,
         cases=tuple(rows.values()),
         counters=counters,
         seed=seed,
@@ -195,7 +204,7 @@ def _check_case(
         row = _repeated(task, row, outputs, again, expectation, "differs between launches")
     if step.again and row.status is not Status.CORRECT:
         # The first run was right, so it is the memory around it that decides.
-        return _unstable(row, f"{_AGAIN}: {row.reason}"), result, ()
+        return _unstable(row, _AGAIN, row), result, ()
     if step.again:
         first = first_outputs[key]
         row = _repeated(task, row, first, outputs, expectation, _AGAIN)
@@ -248,15 +257,21 @@ def _repeated(
     if row.status is not Status.CORRECT:
         return row
     if task.nondeterministic is None:
-        if difference := first_difference(first, again):
-            return _unstable(row, f"{words}: {difference}")
+        if (difference := first_difference(first, again)) is not None:
+            values = f"{_shown(difference.expected)} and then {_shown(difference.got)}"
+            reason = f"{words}: {difference.element} was {values} ({difference.elements} elements)"
+            return replace(row, status=Status.UNSTABLE, reason=reason, mismatch=difference)
         return row
     other = compare(task, row.name, again, expectation)
-    return row if other.status is Status.CORRECT else _unstable(row, f"{words}: {other.reason}")
+    return row if other.status is Status.CORRECT else _unstable(row, words, other)
 
 
-def _unstable(row: CaseCheck, reason: str) -> CaseCheck:
-    return replace(row, status=Status.UNSTABLE, reason=reason)
+def _shown(value: Figure | None) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _unstable(row: CaseCheck, words: str, other: CaseCheck) -> CaseCheck:
+    return replace(row, status=Status.UNSTABLE, reason=f"{words}: {other.reason}", mismatch=other.mismatch)
 
 
 def _run(device: RemoteDevice, request: RunRequest, case: Case) -> RunResult | CaseCheck:

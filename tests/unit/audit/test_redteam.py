@@ -260,6 +260,6 @@ def test_a_fault_of_the_harness_has_its_own_exit_code(monkeypatch, capsys):
 @pytest.mark.timeout(1200)
 def test_every_attack_loses_on_the_simulator(judges):
     outcomes = [run_attack(attack, TASKS, *judges) for attack in load_attacks()]
-    assert [o.name for o in outcomes if o.verdict != "lost"] == []
-    unexpected = {o.name: (o.found.status, o.found.reason) for o in outcomes if not o.expected}
+    assert [o.attack for o in outcomes if o.verdict != "lost"] == []
+    unexpected = {o.attack: (o.status, o.reason) for o in outcomes if not o.as_expected}
     assert unexpected == {}

@@ -12,7 +12,7 @@ from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 from evo.device import DeviceName
 from evo.evaluate.gate import at_timed_sizes
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.results import Evaluation, Status, Verdict
+from evo.results import Evaluation, FaultKind, MismatchKind, Stage, Status, Verdict
 from evo.spec.task import Task, read_task
 
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
@@ -41,14 +41,19 @@ def judged(task: Task, bench: Workbench, body: str, *, head: str = "") -> Evalua
     return evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
 
 
+def kind_of(found: Evaluation) -> MismatchKind | FaultKind:
+    """What is wrong at a timed size: an output, or what the kernel did."""
+    return found.check.mismatch.kind if found.check.mismatch else found.check.faults[0].kind
+
+
 @pytest.mark.parametrize(
-    ("body", "status", "words"),
+    ("body", "status", "kind"),
     [
-        ("    if (i < n) y[i] = (n > 131072 ? 2.1f : 2.0f) * x[i];", Status.WRONG, "case large: allclose: y["),
+        ("    if (i < n) y[i] = (n > 131072 ? 2.1f : 2.0f) * x[i];", Status.WRONG, MismatchKind.TOLERANCE),
         (
             "    if (i < n && (n <= 131072 || blockIdx.x % 3)) y[i] = 2.0f * x[i];",
             Status.WRONG,
-            "case large: unwritten: y[0] (",
+            MismatchKind.UNWRITTEN,
         ),
         (
             "    __shared__ float s[THREADS];\n    s[threadIdx.x] = 0.0f;\n    __syncthreads();\n"
@@ -56,26 +61,26 @@ def judged(task: Task, bench: Workbench, body: str, *, head: str = "") -> Evalua
             "    s[threadIdx.x] = 1.0f;\n    __syncthreads();\n"
             "    if (i < n) y[i] = (other > 9.0f ? 1.0f : 2.0f) * s[(threadIdx.x + 32) % THREADS] * x[i];",
             Status.UNSAFE,
-            "case large: line ",
+            FaultKind.RACE,
         ),
     ],
     ids=["other values", "blocks left out", "a barrier left out"],
 )
-def test_what_is_wrong_at_a_timed_size_alone_is_seen(task, bench, body, status, words):
+def test_what_is_wrong_at_a_timed_size_alone_is_seen(task, bench, body, status, kind):
     found = judged(task, bench, body)
     assert found.status is status, (found.reason, found.decision)
-    assert found.reason.startswith("at a timed size: ")
-    assert words in found.reason
+    assert (found.stage, found.check.failed.name) == (Stage.VERIFY, "large")
+    assert kind_of(found) == kind
     assert found.decision is None
     assert not found.bench
 
 
 @pytest.mark.parametrize(
-    ("barrier", "words"),
-    [("", "case "), ("    if (n <= 131072) __syncthreads();\n", "at a timed size: case large: ")],
+    ("barrier", "stage"),
+    [("", Stage.GATE), ("    if (n <= 131072) __syncthreads();\n", Stage.VERIFY)],
     ids=["everywhere", "at a timed size"],
 )
-def test_a_race_in_the_first_of_two_launches_is_seen(task, bench, barrier, words):
+def test_a_race_in_the_first_of_two_launches_is_seen(task, bench, barrier, stage):
     """The second launch reads what the first one left: it is right by luck."""
     signature = 'extern "C" __global__ void scale(const float* x, float* y, float* half, int n) {\n'
     index = "    const int i = blockIdx.x * THREADS + threadIdx.x;\n"
@@ -90,8 +95,7 @@ def test_a_race_in_the_first_of_two_launches_is_seen(task, bench, barrier, words
     both = f"// evo: scratch half float32 [N]\n{launch}\n{launch.replace(' scale ', ' copy ')}"
     found = evaluate(Job(task=task, text=text.replace(launch, both), seed=7), bench)
     assert found.status is Status.UNSAFE, found.reason
-    assert found.reason.startswith(words)
-    assert "race" in found.reason
+    assert (found.stage, found.check.faults[0].kind) == (stage, FaultKind.RACE)
 
 
 def test_an_honest_kernel_is_kept(task, bench):
@@ -189,17 +193,17 @@ def test_an_honest_sequence_passes(task, bench, bodies):
 
 
 @pytest.mark.parametrize(
-    ("bodies", "status", "words"),
+    ("bodies", "status", "kind"),
     [
         (
             (f"if (i < ({LARGE} ? n / 2 : n)) y[i] = 2.0f * x[i];", "if (i < n && n < 0) y[i] = half[i] + seen[i];"),
             Status.WRONG,
-            "unwritten: y[262144] (262144 elements)",
+            MismatchKind.UNWRITTEN,
         ),
         (
             (COPY, f"if ({LARGE} && i + 1 == n) y[n] = 0.0f;\n    {DOUBLE}"),
             Status.UNSAFE,
-            "out of bounds: ",
+            FaultKind.OUT_OF_BOUNDS,
         ),
         (
             (
@@ -208,7 +212,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
                 f"\n    if ({LARGE} && before > 99) return;\n    {DOUBLE}",
             ),
             Status.WRONG,
-            "unwritten: y[",
+            MismatchKind.UNWRITTEN,
         ),
         (
             (
@@ -217,7 +221,7 @@ def test_an_honest_sequence_passes(task, bench, bodies):
                 f"    if (threadIdx.x == 0) seen[blockIdx.x] = 1;\n    {DOUBLE}",
             ),
             Status.UNSAFE,
-            "race: ",
+            FaultKind.RACE,
         ),
         (
             (
@@ -226,9 +230,9 @@ def test_an_honest_sequence_passes(task, bench, bodies):
                 DOUBLE,
             ),
             Status.UNSAFE,
-            "line 15: race: ",
+            FaultKind.RACE,
         ),
-        ((f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, "y[70001] is 18"),
+        ((f"if (i < n) half[i] = {LARGE} && i == 70001 ? 9.0f : x[i];", DOUBLE), Status.WRONG, MismatchKind.TOLERANCE),
     ],
     ids=[
         "half by the first launch, nothing by the last",
@@ -239,10 +243,10 @@ def test_an_honest_sequence_passes(task, bench, bodies):
         "one value of the first launch",
     ],
 )
-def test_what_is_wrong_in_a_sequence_at_a_timed_size_alone_is_seen(task, bench, bodies, status, words):
+def test_what_is_wrong_in_a_sequence_at_a_timed_size_alone_is_seen(task, bench, bodies, status, kind):
     found = evaluate(Job(task=task, text=in_sequence(*bodies), seed=7), bench)
     assert found.status is status, (found.reason, found.bench)
-    assert words in found.reason
+    assert (found.stage, kind_of(found)) == (Stage.VERIFY, kind)
 
 
 def test_a_time_that_a_sample_hid_is_not_shown(task, bench):
@@ -290,4 +294,7 @@ def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
     assert evo("check", "slip.cu", "--device", "sim:l4", cwd=root).code == 0
     ran = evo("check", "slip.cu", "--device", "sim:l4", "--timed", "--json", cwd=root)
     assert ran.code == 1
-    assert "at a timed size: case large: allclose: y[70001] is " in json.loads(ran.out)["reason"]
+    found = json.loads(ran.out)
+    assert (found["stage"], found["cases"][-1]["name"]) == ("verify", "large")
+    mismatch = found["cases"][-1]["mismatch"]
+    assert (mismatch["kind"], mismatch["tensor"], mismatch["index"]) == ("tolerance", "y", [70001])

@@ -16,7 +16,7 @@ from evo.evaluate.gate import TimedSizes, at_timed_sizes, timed_sizes
 from evo.evaluate.gate.full_grid import repeated, varied
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Prepared
-from evo.results import Status
+from evo.results import Mismatch, MismatchKind, Stage, Status
 from evo.spec.reference import load_reference
 from evo.spec.task import Task, read_task
 
@@ -102,29 +102,40 @@ def test_an_honest_kernel_passes(task, bench):
 
 
 @pytest.mark.parametrize(
-    ("store", "words"),
+    ("store", "kind", "index", "count"),
     [
-        (STORE.replace("scale *", f"({ONE} ? 0.9f : 1.0f) * scale *"), "allclose: y[70001, 5] is "),
+        (STORE.replace("scale *", f"({ONE} ? 0.9f : 1.0f) * scale *"), MismatchKind.TOLERANCE, (70001, 5), 1),
         pytest.param(
             STORE.replace("scale *", f"({ONE} ? NAN : 1.0f) * scale *"),
-            "y[70001, 5] is NaN, expected finite (1 elem",
+            MismatchKind.NOT_FINITE,
+            (70001, 5),
+            1,
             marks=pytest.mark.long,
         ),
-        (f"if (!({ONE})) {STORE}", "unwritten: y[70001, 5] (1 elements)"),
+        (f"if (!({ONE})) {STORE}", MismatchKind.UNWRITTEN, (70001, 5), 1),
         pytest.param(
             STORE.replace("row * cols", "(row == 70001 ? row + 1 : row) * cols"),
-            "unwritten: y[70001, 0] (128 elements)",
+            MismatchKind.UNWRITTEN,
+            (70001, 0),
+            128,
             marks=pytest.mark.long,
         ),
-        (STORE.replace("value)", "(row == 70001 ? __half2float(x[i]) : value))"), "y[70001, "),
+        (
+            STORE.replace("value)", "(row == 70001 ? __half2float(x[i]) : value))"),
+            MismatchKind.TOLERANCE,
+            (70001,),
+            None,
+        ),
     ],
     ids=["one value", "one NaN", "one left out", "one row in another's place", "another row's values"],
 )
-def test_a_single_element_of_millions_is_seen(task, bench, store, words):
+def test_a_single_element_of_millions_is_seen(task, bench, store, kind, index, count):
     seen = looked_at(task, bench, store)
     assert seen.status is Status.WRONG, seen.unseen
-    assert seen.reason.startswith("at a timed size: case many: ")
-    assert words in seen.reason
+    found = seen.case.mismatch
+    assert (seen.case.name, seen.case.inputs) == ("many", ("drawn",))
+    assert (found.kind, found.index[: len(index)]) == (kind, index)
+    assert count is None or found.elements == count
 
 
 def test_what_is_right_for_the_inputs_of_the_task_alone_is_seen(task, bench):
@@ -132,7 +143,7 @@ def test_what_is_right_for_the_inputs_of_the_task_alone_is_seen(task, bench):
     clipped = STORE.replace("value)", "(rows == 98304 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
     seen = looked_at(task, bench, clipped)
     assert seen.status is Status.WRONG, seen.unseen
-    assert seen.reason.startswith("at a timed size: case many with mixed inputs: ")
+    assert (seen.case.name, seen.case.inputs) == ("many", ("mixed",))
 
 
 def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypatch):
@@ -147,7 +158,8 @@ def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypa
         found = evaluate(Job(task=small, text=KERNEL.replace(STORE, clipped), seed=4, upto="timed"), gpu)
     assert honest.status is Status.CORRECT, honest.reason
     assert found.status is Status.WRONG
-    assert "at a timed size: case many with mixed inputs: allclose: y[" in found.reason
+    assert (found.stage, found.check.failed.inputs) == (Stage.VERIFY, ("mixed",))
+    assert found.check.mismatch.kind is MismatchKind.TOLERANCE
 
 
 @pytest.mark.parametrize("blocks", ["of a part", "of all"])
@@ -159,7 +171,8 @@ def test_what_every_block_leaves_out_of_a_grid_too_large_to_run(task, bench, mon
     seen = looked_at(task, bench, f"if (rows != 98304 || i < 126) {STORE}")
     if blocks == "of all":
         assert seen.status is Status.WRONG
-        assert "unwritten: y[0, 126] (196608 elements)" in seen.reason
+        unwritten = Mismatch(kind=MismatchKind.UNWRITTEN, tensor="y", index=(0, 126), elements=196608)
+        assert seen.case.mismatch == unwritten
     else:
         assert seen.status is Status.CORRECT, seen.reason
         assert "its blocks write 252 words of y, and are due 256" in seen.unseen

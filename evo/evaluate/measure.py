@@ -37,8 +37,9 @@ __all__ = [
 ]  # fmt: skip
 
 _SLACK_S = 120.0  # loading, verifying and warming up, on top of the budget for samples
-_CONTROL_PAIRS = 30
-_CONTROL_CAPTURES = 10  # of three pairs: a capture costs about as much as a pair, and varies as much
+_CONTROLS = ((12, 4), (30, 10))  # pairs and captures: a capture costs about as much as a pair, and varies as much
+_CONTROL_SAMPLES = 8  # only the pairs matter
+_QUIET = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +103,21 @@ def measure(
 def control(
     gpu: RemoteGpu, cases: tuple[BenchCase, ...], *, options: BenchOptions, score: dict[str, float] | None = None
 ) -> tuple[NoiseFloor, Decision]:
-    """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP)."""
-    rule = replace(options.rule, futility=float("inf"), max_pairs=_CONTROL_PAIRS, simpler=None)
-    watched = replace(options, rule=rule, cold_samples=0, captures=_CONTROL_CAPTURES)
-    request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
+    """An A/A run: a program against itself. The noise floor, and what the rule would have said (never KEEP).
+
+    It is short if the noise is less than half of what the margin bears; the fewer captures widen every interval.
+    """
+    for pairs, captures in _CONTROLS:
+        rule = replace(options.rule, futility=float("inf"), max_pairs=pairs, simpler=None)
+        watched = replace(options, rule=rule, cold_samples=0, samples=_CONTROL_SAMPLES, captures=captures)
+        request = BenchRequest(child=cases, parent=cases, options=watched, score=score or {})
+        floor, decision = _controlled(gpu, request, options.rule)
+        if decision.kept or _QUIET * floor.smallest_margin(options.rule.fewest_pairs) <= options.rule.margin:
+            break
+    return floor, decision
+
+
+def _controlled(gpu: RemoteGpu, request: BenchRequest, rule: Rule) -> tuple[NoiseFloor, Decision]:
     result = _bench(gpu, request)
     if result.divergence:
         hint = "demote it: it does not do the same each time"
@@ -117,7 +129,7 @@ def control(
     floor = noise_floor(result.pairs, weights, result.captures)
     if floor.between is not None:
         floor = replace(floor, between=replace(floor.between, timer_step=result.timer_step))
-    return floor, judge(comparison, weights, options.rule)
+    return floor, judge(comparison, weights, rule)
 
 
 def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[CaseBench, ...]:

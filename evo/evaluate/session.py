@@ -7,16 +7,18 @@ import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import evo
 from evo.analysis.roofline import limits
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
-from evo.decide.sequential import DEFAULT_RULE, NoiseFloor
+from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
 from evo.device import BenchCase, DeviceName
 from evo.device.remote_device import OPENER, RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
+from evo.evaluate import kept_control
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task, timed_sizes
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
@@ -192,13 +194,23 @@ class Workbench:
             )
         return found
 
-    def control(self, task: Task, text: str, seed: int, *, margin: float | None = None) -> NoiseFloor:
+    def control(
+        self, task: Task, text: str, seed: int, *, margin: float | None = None, reuse: bool = False
+    ) -> NoiseFloor:
         """The A/A control of a run on a GPU: a variant against itself, on the path that every variant takes.
 
-        Its noise floor goes into every later Evaluation. Raises HarnessFault where the variant is judged faster than
-        itself, UsageError where the margin is within the noise.
+        Its noise floor goes into every later Evaluation. reuse: that of the last hour in this environment serves too.
+        Raises HarnessFault where the variant is judged faster than itself, UsageError where the margin is within the
+        noise.
         """
         rule = DEFAULT_RULE if margin is None else replace(DEFAULT_RULE, margin=margin)
+        environment, now = self.environment(task), datetime.now(UTC)
+        if reuse and (known := kept_control.latest(environment, now)) is not None:
+            floor, age_s = known
+            require_margin(floor, rule)
+            self.controls[task.hash] = replace(floor.shown(rule), age_s=age_s)
+            self.floors[task.hash] = floor
+            return floor
         cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
         options = BenchOptions(rule=rule, budget_s=_CONTROL_S)
         try:
@@ -209,6 +221,7 @@ class Workbench:
         require_quiet(floor, decision, rule)
         self.controls[task.hash] = floor.shown(rule)
         self.floors[task.hash] = floor
+        kept_control.keep(environment, floor, now)
         return floor
 
     def persisting(self, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:

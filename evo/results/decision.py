@@ -49,6 +49,8 @@ class Control(Serializable):
     pairs: int  # how many pairs were taken
     smallest_margin: Annotated[float, Decimals(6)]  # the smallest margin that the decision rule may be given here
     between_captures: CaptureNoise | None = None  # the scatter between captures
+    # how many seconds before the run it was measured, in the same environment; absent if the run measured it
+    age_s: Annotated[float | None, Decimals(1)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -220,7 +220,7 @@ class _Loop:
         self.watch(Event(stage="A/A control"))
         asked = (self.task, self.champion.text, self.notebook.seed)
         if self.fleet is None:
-            self.bench.control(*asked, margin=self.settings.margin)
+            self.bench.control(*asked, margin=self.settings.margin, reuse=True)
             found = {"": self.bench.controls[self.task.hash]}
         else:
             found = self.fleet.control(*asked, margin=self.settings.margin)

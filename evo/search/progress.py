@@ -75,8 +75,12 @@ def control_words(place: str, noise: Control) -> str:
     """What an A/A control has shown, and at which worker of a cluster."""
     return (
         f"A/A control{f' at {place}' if place else ''}: the champion against itself scatters by {noise.sd:.2%} a pair "
-        f"({noise.pairs} pairs), which supports a margin of {noise.smallest_margin:.2%} and more"
+        f"({noise.pairs} pairs{_ago(noise.age_s)}), which supports a margin of {noise.smallest_margin:.2%} and more"
     )
+
+
+def _ago(age_s: float | None) -> str:
+    return f", measured {max(1, round(age_s / 60))} min ago" if age_s is not None else ""
 
 
 def by_case(bench: Sequence[CaseBench]) -> dict[str, CaseBench]:

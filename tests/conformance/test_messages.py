@@ -34,7 +34,6 @@ from evo.device.timing_types import (
     LibraryCase,
     LibraryPairs,
     LibraryTimes,
-    Rate,
     timing_of,
 )
 from evo.errors import (
@@ -49,7 +48,7 @@ from evo.errors import (
 )
 from evo.evaluate.pipeline import Job, start
 from evo.evaluate.session import Workbench
-from evo.results import CaptureNoise, CaseBench, Control, Fault, FaultKind
+from evo.results import CaptureNoise, CaseBench, Control, Fault, FaultKind, Rate
 from evo.search.cluster import Worker
 from evo.search.cluster.protocol import Introduction
 from evo.search.cluster.task_archive import pack

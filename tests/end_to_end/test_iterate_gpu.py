@@ -40,6 +40,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose rungs take 20, 10 and 10 microseconds."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(flight, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
@@ -77,7 +78,7 @@ def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root
     for record in trials:
         control = record.evaluation.control
         assert control is not None
-        assert (control.pairs, control.sd) == (30, pytest.approx(0.003, rel=0.3))
+        assert (control.pairs, control.sd) == (12, pytest.approx(0.003, rel=0.5))
         environment = record.environment
         assert all((environment.chip, environment.arch, environment.toolkit, environment.task_hash))
         assert "+" in environment.harness
@@ -94,6 +95,27 @@ def test_a_run_begins_with_its_control_and_every_record_says_what_it_showed(root
     assert isinstance(summary, RunSummary)
     assert summary.control is not None
     assert trials[0].evaluation.control == as_written(summary.control)
+
+
+def test_a_control_serves_the_next_hour_in_the_same_environment(
+    root: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def age_s() -> float | None:
+        summary = run(iterations=1)[-1].about
+        assert isinstance(summary, RunSummary)
+        assert summary.control is not None
+        return summary.control.age_s
+
+    assert age_s() is None
+    assert 0 <= (age_s() or -1.0) < 600
+    with pytest.raises(UsageError, match="below the noise floor"):
+        run(margin=0.0001, iterations=1)  # what was measured an hour ago still bounds the margin
+    kept = next((tmp_path / "cache" / "measured").rglob("control-*.json"))
+    kept.write_text(kept.read_text().replace('"1.2"', '"1.3"'))  # another driver's
+    assert age_s() is None
+    assert age_s() is not None
+    kept.write_text("{")
+    assert age_s() is None
 
 
 def test_a_control_that_finds_a_gain_ends_the_run(root: Path, run: Run, tmp_path: Path) -> None:

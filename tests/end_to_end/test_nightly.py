@@ -216,6 +216,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository whose champion takes 10 microseconds on the fake GPU, and its start 20."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     for module in (flight, shift):
         monkeypatch.setattr(module, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))

@@ -43,6 +43,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     """The task, with a GPU that is faked in the worker's child and a compiler that one of the texts crashes."""
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
+    monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setattr(cases, "_RUN_LIMIT_S", 8.0)
     real = pool._Compiler.run

@@ -165,14 +165,21 @@ def test_a_control_run_gives_the_noise_floor_and_no_keep() -> None:
     assert floor.pairs == 30
     assert floor.sd == pytest.approx(0.003, rel=0.5)
     assert decision.verdict is Verdict.REVERT
-    assert gpu.requests[0].options.rule.futility == float("inf")
+    asked = [(r.options.rule.max_pairs, r.options.captures, r.options.rule.futility) for r in gpu.requests]
+    assert asked == [(12, 4, float("inf"))]
+
+
+def test_a_control_is_longer_if_the_margin_is_near_the_noise() -> None:
+    gpu = FakeGpu([1.0, 1.0])
+    control(cast(RemoteGpu, gpu), cases(), options=BenchOptions(rule=replace(BenchOptions().rule, margin=0.005)))
+    assert [(r.options.rule.max_pairs, r.options.captures) for r in gpu.requests] == [(12, 4), (30, 10)]
 
 
 def test_a_control_that_finds_a_gain_stops_the_run() -> None:
     floor, decision = control(cast(RemoteGpu, FakeGpu([0.9])), cases(), options=BenchOptions())
     with pytest.raises(HarnessFault, match="judged faster than itself"):
         require_quiet(floor, decision, BenchOptions().rule)
-    floor, decision = control(cast(RemoteGpu, FakeGpu([1.0])), cases(), options=BenchOptions())
+    floor, decision = control(cast(RemoteGpu, FakeGpu([1.0, 1.0])), cases(), options=BenchOptions())
     require_quiet(floor, decision, BenchOptions().rule)
     with pytest.raises(UsageError, match="below the noise floor"):
         require_quiet(floor, decision, replace(BenchOptions().rule, margin=0.001))

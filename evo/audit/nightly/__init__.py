@@ -1,6 +1,6 @@
-"""The night shift: champions re-measured, demoted where they no longer hold with the cause, then the loop.
+"""The nightly run: champions are measured again, demoted with a cause if they no longer hold; then the loop.
 
-Composes what is there: the loop's own judge decides, the ledger records, the red team attacks.
+It combines existing parts: the loop's judge decides, the ledger records, the red team attacks.
 """
 
 from __future__ import annotations

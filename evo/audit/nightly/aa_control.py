@@ -1,4 +1,4 @@
-"""The A/A control of a night: a program against itself, before anything is said about any other."""
+"""The A/A control of a night: a program against itself, before any comparison."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LIMIT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """What it showed. problem: why times of this task may not be compared tonight; None if they may.
+    """The control's result. problem: why times of this task may not be compared tonight; None if they may.
 
-    broken: the program itself does not run, which says nothing of the machine.
+    broken: the program does not run; this says nothing about the machine.
     """
 
     task: str
@@ -28,14 +28,14 @@ class Control:
 
 
 def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float | None = None) -> Control:
-    """On a GPU the loop's own control, whose noise floor later intervals rest on; on the simulator, one model twice.
+    """On a GPU the loop's own control, which gives the noise floor; on the simulator, the model twice.
 
-    Never raises for what it finds: a control that does not stand is the finding.
+    A failed control is a finding and never raises.
     """
     try:
         prepared = bench.prepare(task, text)
         if isinstance(prepared, Failed):
-            said = f"none, since it does not run: {prepared.reason}"
+            said = f"none, because it does not run: {prepared.reason}"
             return Control(task=task.name, text=said, problem=said, broken=True)
         return _modelled(bench, task, text, seed) if bench.modelled else _measured(bench, task, text, seed, margin)
     except EvoError as error:
@@ -62,7 +62,7 @@ def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> Control:
 
 
 def _estimate(bench: Workbench, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
-    """Past the workbench's memory of estimates: the second time must be computed, not remembered."""
+    """An estimate without the workbench's cache: the second time must be computed again."""
     prepared = bench.prepare(task, text)
     if isinstance(prepared, Failed):
         raise HarnessFault(f"does not run: {prepared.reason}", hint="`evo check` says more")

@@ -1,4 +1,4 @@
-"""Which version brought a loss: binary search over a line of versions, the first good and the last bad."""
+"""The version that caused a loss: binary search over a line of versions, the first good and the last bad."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from evo.results.codec import Serializable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look(Serializable):
-    """A version that was tried."""
+    """A version that was judged."""
 
     version: str  # which
-    found: str  # what was found of it
+    found: str  # its result in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause(Serializable):
-    """What made a champion lose."""
+    """The cause of a champion's loss."""
 
     kind: str  # `commit`, `environment`, or `range` if it could not be narrowed down
     text: str  # the cause in words
@@ -47,7 +47,7 @@ class Cause(Serializable):
         differences: Sequence[str] = (),
         task_commits: Sequence[str] = (),
     ) -> Cause:
-        """The cause lies between two versions, or is the second one."""
+        """The cause is between two versions, or is the second one."""
         return cls(
             kind=kind,
             text=text,
@@ -65,7 +65,7 @@ class Cause(Serializable):
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """good and bad are neighbours, or what lies between them could not be judged. looks: what was tried."""
+    """good and bad are neighbours, or the versions between could not be judged. looks: the judged versions."""
 
     good: int
     bad: int
@@ -73,7 +73,7 @@ class Found:
 
 
 Judge = Callable[[Version], tuple[bool | None, str]]
-"""Whether a version is bad (None: it cannot be said), and what was found in words."""
+"""Whether a version is bad (None: unknown), and its result in words."""
 
 
 def bisect(versions: Sequence[Version], is_bad: Judge) -> Found:
@@ -109,9 +109,9 @@ def _order(record: Record) -> tuple[str, int]:
 
 
 def cause_of(versions: Sequence[Version], found: Found, here: Environment, *, lost: str) -> Cause:
-    """What a bisection means. lost: what the bad one does, in words.
+    """The cause that a bisection shows. lost: the loss of the bad version, in words.
 
-    A version that evo itself kept was right when it was kept: what has changed since is then the environment, if that
+    A version that evo kept was good when it was kept: the cause is then the change of environment, if that
     differs at all. A version that evo did not keep, or that loses if it was kept, is itself the cause.
     """
     good, bad = versions[found.good], versions[found.bad]
@@ -126,9 +126,9 @@ def cause_of(versions: Sequence[Version], found: Found, here: Environment, *, lo
     if bad.record.kind == "start":
         return cause("commit", f"{bad.words()}, a start, which claims no gain")
     if not bad.by_evo and good.record is not None and _order(bad.record) < _order(good.record):
-        return cause("commit", f"{bad.words()}, which puts back a text that evo had replaced")
+        return cause("commit", f"{bad.words()}, which restores a text that evo had replaced")
     differences = here.differences(bad.record.environment)
     if not differences:
-        return cause("commit", f"{bad.words()}, kept as trial {bad.record.trial} in the environment of today")
+        return cause("commit", f"{bad.words()}, kept as trial {bad.record.trial} in today's environment")
     said = f"the environment changed; {bad.words()} was kept with {', '.join(differences)} (now first)"
     return cause("environment", said, differences)

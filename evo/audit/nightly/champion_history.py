@@ -1,4 +1,4 @@
-"""The texts that have stood in a champion's place, oldest first: from git, from the records where git is shallow."""
+"""The texts of a champion's file, oldest first: from git, or from the records if the clone is shallow."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from evo.records.ledger import History
 from evo.records.trials import Record, rebuild_text
 from evo.spec.variant import Variant, parse_variant
 
-_ENVIRONMENTS = 3  # the latest ones in which a fastest earlier champion is looked for
+_ENVIRONMENTS = 3  # the latest ones, each of which gives its fastest earlier champion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One text of a champion's file. commit, date and subject: where it came in, absent where only a record knows it.
+    """One text of a champion's file. commit, date and subject: of its commit; absent if only a record has it.
 
-    by_evo: whether that commit was a keep of evo's. record: the latest kept record of exactly this text; None for what
-    evo did not keep, an edit by hand for example.
+    by_evo: whether that commit is a keep by evo. record: the latest kept record of exactly this text; None if
+    evo did not keep it, for example an edit by hand.
     """
 
     variant: Variant
@@ -34,7 +34,7 @@ class Version:
         return self.variant.text
 
     def words(self) -> str:
-        """`commit 1a2b3c4d5e6f (softmax: rung 10_vector)`, or the trial where no commit is known."""
+        """`commit 1a2b3c4d5e6f (softmax: rung 10_vector)`, or the trial if no commit is known."""
         if self.commit is not None:
             return f"commit {self.commit[:12]} ({self.subject})"
         return f"trial {self.record.trial}" if self.record is not None else f"variant {self.variant.id}"
@@ -80,7 +80,7 @@ def _kept_texts(records: Sequence[Record], place: str) -> dict[str, Record]:
         try:
             found[rebuild_text(records, record.trial)] = record
         except RecordCorrupt:
-            continue  # a broken chain costs a candidate; `evo show` says what is wrong with it
+            continue  # a broken chain of diffs only loses this version; `evo show` reports the defect
     return found
 
 
@@ -92,10 +92,10 @@ def _parsed(text: str) -> Variant | None:
 
 
 def candidates(versions: Sequence[Version], score: Mapping[str, float]) -> list[Version]:
-    """The earlier versions that the last one is to be held against: few, and those most likely to be faster.
+    """The earlier versions to compare with the last one: few, and those most likely to be faster.
 
-    The latest one that evo kept, and the fastest of each of the latest environments in which champions were timed, as
-    times of unlike environments say nothing of one another. Of equal machine code the latest counts.
+    The latest one that evo kept, and the fastest of each of the latest environments in which champions were timed,
+    because times of different environments are not comparable. Of equal machine code the latest counts.
     """
     head = versions[-1]
     earlier = [version for version in versions[:-1] if version.variant.id != head.variant.id and version.record]

@@ -1,4 +1,4 @@
-"""How one champion stands tonight: its figures then and now, what it was held against, and what became of it."""
+"""The review of one champion: its recorded and present figures, its comparisons, and the result."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from evo.results.codec import NEVER, NONEMPTY, Seconds, Serializable, Us
 
 
 class State(StrEnum):
-    """What a review found."""
+    """The result of a review."""
 
     HOLDS = "holds"
-    CHANGED = "changed"  # slower than recorded, because the environment is another: no regression of the champion
+    CHANGED = "changed"  # slower than recorded, because the environment differs: no regression of the champion
     SLOWER = "slower"  # slower than recorded in the same environment, yet nothing earlier is faster
-    DEMOTED = "demoted"  # an earlier one is in its place
-    FAILING = "failing"  # does not pass its gate or loses, and nothing that holds could take its place
-    FAULT = "fault"  # the harness failed: nothing is known of the champion
+    DEMOTED = "demoted"  # an earlier one replaces it
+    FAILING = "failing"  # does not pass its gate or loses, and no variant that holds can replace it
+    FAULT = "fault"  # the harness failed; the champion's state is unknown
 
     @property
     def is_loss(self) -> bool:
@@ -43,7 +43,7 @@ class Held(Serializable):
 
     against: str  # an earlier version, or a library call
     case: str | None = None  # the case, if it is a library call
-    verdict: str  # what came of it, from the champion's side
+    verdict: str  # the outcome, from the champion's side
     reason: str  # why, in words
     champion_faster_by: Gain | None = None  # how much faster the champion is; absent if unknown
 
@@ -57,18 +57,18 @@ class Standing(Serializable):
     path: str  # its file in the repository
     timing: str  # `measured` or `modelled`, of all its figures
     variant: str  # the champion
-    state: State = State.HOLDS  # what the review found
+    state: State = State.HOLDS  # the result
     note: Annotated[str, NONEMPTY] = ""  # why, in words
     trial: str | None = None  # the trial that kept it
     cases: tuple[Figure, ...] = ()  # its times then and now
     differences: tuple[str, ...] = ()  # what this machine does not share with the record
-    pairs: list[Held] = field(default_factory=list)  # what it was compared with
+    pairs: list[Held] = field(default_factory=list)  # its comparisons
     cause: Cause | None = None  # why it did not hold
-    restored: str | None = None  # the variant that took its place
-    commit: str | None = None  # the commit that put that one there
-    renewed: str | None = None  # the commit that records its figures anew, in the environment of today
+    restored: str | None = None  # the variant that replaced it
+    commit: str | None = None  # the commit that restored that one
+    renewed: str | None = None  # the commit with its new figures, in today's environment
     elapsed_s: Seconds | None = None  # how long the review took
-    evaluation: Annotated[Evaluation | None, NEVER] = None  # what `evaluate` said of it tonight
+    evaluation: Annotated[Evaluation | None, NEVER] = None  # tonight's evaluation
 
     @property
     def name(self) -> str:

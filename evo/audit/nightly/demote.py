@@ -1,6 +1,6 @@
-"""The two ledger steps of a review: an earlier champion put back in its place, and figures recorded anew.
+"""The two ledger steps of a review: restoring an earlier champion, and recording new figures.
 
-Both are trials of a run like any other, with a record of kind `review`: nothing of the history is lost.
+Both are trials of a run with a record of kind `review`, and no history is lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from evo.results import Decision, Evaluation, Json, Verdict
 from evo.search.trial_log import Notebook
 
 _OPERATOR = "nightly"
-_ANEW = " (timed anew)"
+_ANEW = " (timed again)"
 
 
 def put_back(
@@ -34,9 +34,9 @@ def put_back(
         _record_found(notebook, path, lost, lost_evaluation, why)
     known = dict(arguments)
     if evaluation.decision is None:
-        evaluation = replace(evaluation, decision=Decision(verdict=Verdict.KEEP, reason=f"in its place again: {why}"))
+        evaluation = replace(evaluation, decision=Decision(verdict=Verdict.KEEP, reason=f"champion again: {why}"))
     elif (gain := evaluation.decision.gain) is not None:
-        # Faster than what failed is no gain: the leaderboard must not show it as one.
+        # A time better than a failed variant's is no gain, and the leaderboard must not show one.
         known["against_demoted"] = gain.to_json()
         evaluation = replace(evaluation, decision=replace(evaluation.decision, gain=None))
     proposal = Proposal(
@@ -45,7 +45,7 @@ def put_back(
         variant=winner.variant,
         summary=f"back to {winner.variant.id}: {lost.variant.id} no longer holds",
         reason=why,
-        expected="what it did when it was the champion before",
+        expected="its earlier times as champion",
         risk="none: it has passed its gate again",
         arguments=known,
     )
@@ -56,7 +56,7 @@ def put_back(
 def renew(
     notebook: Notebook, path: Path, head: Version, evaluation: Evaluation, why: str, arguments: Mapping[str, Json]
 ) -> str:
-    """Record the champion's figures as they are tonight; the commit. Its text stays as it is."""
+    """Record the champion's figures of tonight; return the commit. Its text does not change."""
     name = head.record.summary if head.record is not None else head.variant.id
     proposal = Proposal(
         operator=_OPERATOR,
@@ -64,24 +64,24 @@ def renew(
         variant=head.variant,
         summary=f"{name.removesuffix(_ANEW)}{_ANEW}",
         reason=why,
-        expected="figures that the next review can be held against",
+        expected="figures for the next review to compare with",
         risk="none: the text is the same",
         arguments=dict(arguments),
     )
-    decision = Decision(verdict=Verdict.KEEP, reason=f"timed anew, claims no gain: {why}")
+    decision = Decision(verdict=Verdict.KEEP, reason=f"timed again, claims no gain: {why}")
     trial = notebook.begin(path, proposal, head.variant)
     return notebook.keep(trial, replace(evaluation, decision=decision))
 
 
 def _record_found(notebook: Notebook, path: Path, lost: Version, evaluation: Evaluation, why: str) -> None:
-    """The whole text of a champion that no trial has, as a start that was not kept, so that it is never lost."""
+    """Record the whole text of a champion without a trial, as a start that was not kept; it is then never lost."""
     proposal = Proposal(
         operator=_OPERATOR,
         kind="start",
         variant=lost.variant,
-        summary=f"found in the champion's place: {lost.words()}",
-        reason="it stood in the champion's file without a trial of evo's",
-        expected="nothing: it is recorded because it goes",
+        summary=f"found in the champion's file: {lost.words()}",
+        reason="it was in the champion's file without a trial",
+        expected="nothing; it is recorded because it is replaced",
         risk="none",
     )
     trial = notebook.begin(path, proposal, None)

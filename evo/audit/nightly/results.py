@@ -1,4 +1,4 @@
-"""What a night has found, as data: checks by step, champions, runs of the loop. The exit code follows from it."""
+"""The results of a night as data: checks by step, champions, runs of the loop, and the exit code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _STATES = ("passed", "failed", "fault", "skipped")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NightCheck(Serializable):
-    """One thing that was looked at."""
+    """One check of a night."""
 
     step: str  # of the night
-    name: str  # what was looked at
+    name: str  # the object of the check
     state: str  # passed, failed (a finding), fault (of the machine or of evo) or skipped
-    text: Annotated[str, NONEMPTY] = ""  # what was found, in a line
-    detail: Annotated[str, NONEMPTY] = ""  # more of it
+    text: Annotated[str, NONEMPTY] = ""  # the result in a line
+    detail: Annotated[str, NONEMPTY] = ""  # details
     elapsed_s: Seconds | None = None  # how long it took
     code: Annotated[int, NEVER] = FAULT  # the exit code of a fault
 
@@ -34,13 +34,13 @@ class NightCheck(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Serializable):
-    """What the loop brought at one task."""
+    """The loop's result for one task."""
 
     task: str  # the task
     started: bool = False  # whether its first champion was made in this run, which is no gain
     trials: int  # how many were made
     kept: int  # how many of them were kept
-    champion: str  # the variant that stands
+    champion: str  # the champion at the end
     case: str  # its headline case
     start_us: Us | None = None  # the time of that case before, in the night's kind of timing
     end_us: Us | None = None  # the time of that case after
@@ -58,11 +58,11 @@ class Night(Serializable):
     timing: str  # `measured` or `modelled`, of every figure in it
     began: str  # ISO 8601 in UTC
     version: str  # of evo
-    branch: str | None = None  # the branch that it worked on, if it was told one
-    commit: str | None = None  # where that branch was at the beginning
+    branch: str | None = None  # the branch that it worked on, if one was given
+    commit: str | None = None  # that branch's commit at the beginning
     champions: Annotated[list[Standing], ALWAYS] = field(default_factory=list)  # the champions that were reviewed
-    runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)  # what the loop brought
-    checks: Annotated[list[NightCheck], ALWAYS] = field(default_factory=list)  # everything that was looked at
+    runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)  # the loop's results
+    checks: Annotated[list[NightCheck], ALWAYS] = field(default_factory=list)  # all checks
     elapsed_s: Annotated[float, Decimals(1)] = 0.0  # how long it took
 
     def of(self, step: str) -> list[NightCheck]:

@@ -1,6 +1,6 @@
-"""One champion reviewed: its gate, its figures, interleaved pairs against earlier champions, and what follows.
+"""The review of one champion: its gate, its figures, interleaved pairs against earlier champions, and the result.
 
-The judge is the loop's own: an earlier champion takes the place back only where the loop would keep it as a change.
+The loop's judge decides: an earlier champion returns only if the loop would keep it as a change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A champion to be reviewed, and on what. control: why the A/A control lets no times be compared; else None."""
+    """A champion to review, and its device. control: why the A/A control forbids comparing times; else None."""
 
     task: Task
     path: Path
@@ -42,7 +42,7 @@ class Subject:
 
 
 def review(subject: Subject, tell: Tell) -> Standing:
-    """Judge one champion, and change the ledger where it no longer holds. Raises EvoError for the harness."""
+    """Judge one champion; if it no longer holds, change the ledger. Raises EvoError for harness faults."""
     history = History.open(subject.notebook.root)
     try:
         return _Review(subject, history, tell).run()
@@ -71,7 +71,7 @@ class _Review:
             trial=record.trial if record else None,
             differences=tuple(self.here.differences(record.environment)) if record else (),
         )
-        self.seen: list[tuple[Version, Evaluation]] = []  # earlier versions, tried against the champion
+        self.seen: list[tuple[Version, Evaluation]] = []  # earlier versions, compared with the champion
 
     def run(self) -> Standing:
         found = self._evaluate(self.head)
@@ -155,13 +155,13 @@ class _Review:
         self.standing.note = f"{slowdown:.2f}x its recorded time; nothing earlier is faster"
         assert self.head.record is not None
         text = (
-            f"trial {self.head.record.trial} recorded a time that its own text does not give in the same environment: "
+            f"trial {self.head.record.trial} recorded a time that its text does not reproduce in the same environment: "
             f"{slowdown:.2f}x as long now" + (f", while {witness} is at {machine:.2f}x" if machine is not None else "")
         )
         self.standing.cause = Cause.between(self.head, self.head, "commit", text)
 
     def _once_more(self, slowdown: float) -> float:
-        """A second look in a fresh process: a slow moment of the machine is no loss of the champion."""
+        """Measure again in a fresh process: a slow moment of the machine is no loss of the champion."""
         self.bench.remote.recycle()
         again = self._evaluate(self.head, seed=1)
         if not again.status.passed:
@@ -177,7 +177,7 @@ class _Review:
         return second
 
     def _machine(self) -> tuple[float | None, str]:
-        """How much slower everything else has become that was timed in the same environment, and what that is."""
+        """The slowdown of everything else that was timed in the same environment, and its name."""
         ratios: list[float] = []
         what: list[str] = []
         if self.head.record is not None:
@@ -202,8 +202,8 @@ class _Review:
 
     def _renewal(self) -> str:
         if self.standing.state is State.SLOWER:
-            return f"its recorded figures do not come back: {self.standing.note}"
-        return f"its figures were of another environment: {', '.join(self.standing.differences)}"
+            return f"its recorded figures are not reproduced: {self.standing.note}"
+        return f"its figures are from another environment: {', '.join(self.standing.differences)}"
 
     # --- against earlier champions ----------------------------------------------------------------------------------
 
@@ -298,7 +298,7 @@ class _Review:
         return list(found.values())
 
     def _cause_of_all(self, found: Evaluation, looks: Sequence[tuple[str, str]]) -> Cause:
-        """Every version fails: the first of them was right once, so that what differs since is the cause."""
+        """Every version fails. The first passed once, so the difference of environment since then is the cause."""
         first = self.versions[0]
         differences: tuple[str, ...] = ()
         if first.record is not None:
@@ -350,7 +350,7 @@ class _Review:
         return tuple(found.values())
 
     def _rung(self, version: Version) -> dict[str, Json]:
-        """The rung that a version descends from, for the ladder to go on from there."""
+        """The rung from which a version descends; the ladder continues after it."""
         if version.record is None:
             return {}
         rung: dict[str, Json] = {}
@@ -363,7 +363,7 @@ class _Review:
 
 
 def _held(version: Version, found: Evaluation) -> Held:
-    """An earlier version's trial against the champion, told from the champion's side."""
+    """An earlier version's trial against the champion, from the champion's side."""
     decision = found.decision
     if not found.status.passed or decision is None:
         reason = found.reason or ""
@@ -378,7 +378,7 @@ def _held(version: Version, found: Evaluation) -> Held:
 
 
 def fault(task: str, path: Path, timing: str, error: EvoError) -> Standing:
-    """A champion of which nothing is known, as the harness failed."""
+    """A champion whose state is unknown, because the harness failed."""
     return Standing(
         task=task,
         place=path.stem,

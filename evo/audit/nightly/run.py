@@ -1,4 +1,4 @@
-"""The night shift: machine, ledger, A/A control, red team, champions, the loop. One step's failure is told, not raised.
+"""The nightly run: machine, ledger, A/A control, red team, champions, loop. A failed step is a result, not an error.
 
 What would make later steps meaningless ends the night early: a machine that does not work, a ledger that is not clean.
 """
@@ -42,7 +42,7 @@ _LEAST_S = 5.0  # of the budget, below which a task is not begun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What one night is asked to do. tasks: none named means all. attacks: None leaves the red team out.
+    """The plan of a night. tasks: empty means all. attacks: None skips the red team.
 
     budget_s: for the loop, over all tasks. iterations: trials at most, of each task.
     """
@@ -61,7 +61,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """What comes from outside. machine: the doctor's checks. shipped: the tasks that attacks are on.
+    """The caller's part. machine: the doctor's checks. shipped: the tasks of the attacks.
 
     tell: a line of progress. watch: hears the loop. stop: whether the user has asked to end.
     """
@@ -84,7 +84,7 @@ class _Shift:
         self.plan, self.root, self.hooks = plan, root, hooks
         names = task_names(root)
         for name in plan.tasks:
-            load_task(root, name)  # a name that is not there is a mistake of the command line
+            load_task(root, name)  # an unknown name is a mistake of the command line
         operators(plan.operators)
         if plan.attacks:
             chosen(load_attacks(), list(plan.attacks))
@@ -110,8 +110,8 @@ class _Shift:
                 self._iterate()
         except EvoError as error:
             self._fault("night", "the night", error, began)
-        except _DEFECTS as error:  # what was found until then is still to be told
-            said = f"a fault in evo itself: {type(error).__name__}: {error}"
+        except _DEFECTS as error:  # the results so far are still reported
+            said = f"a defect of evo: {type(error).__name__}: {error}"
             self._check("night", "the night", "fault", said, since=began, detail=traceback.format_exc())
         night.elapsed_s = self.hooks.clock() - began
         return night
@@ -144,7 +144,7 @@ class _Shift:
     # --- the ledger -------------------------------------------------------------------------------------------------
 
     def _ledger(self) -> bool:
-        """Mend what a killed evo left, and go to the branch, before anything is read."""
+        """Repair the state after a killed evo, and check out the branch, before anything is read."""
         since = self.hooks.clock()
         try:
             with Ledger.open(self.root, self._render) as ledger:
@@ -181,7 +181,7 @@ class _Shift:
         return found
 
     def _control(self, benches: _Benches, found: Sequence[tuple[str, Path, str]]) -> dict[Path, Control]:
-        """By champion; if there is none, of one ladder's first rung: the machine is looked at in any case."""
+        """A control for each champion. Without one, a ladder's first rung tests the machine."""
         controls: dict[Path, Control] = {}
         subjects = list(found) or [(name, path, self.plan.arch) for name, path in self._first_rung()]
         for name, path, arch in subjects:
@@ -215,7 +215,7 @@ class _Shift:
     def _redteam(self) -> None:
         since = self.hooks.clock()
         if self.plan.attacks is None or self.hooks.stop():
-            self._check("redteam", "red team", "skipped", "not asked for", since=since)
+            self._check("redteam", "red team", "skipped", "not requested", since=since)
             return
         try:
             attacks, procedures = chosen(load_attacks(), list(self.plan.attacks))
@@ -279,7 +279,7 @@ class _Shift:
     def _iterate(self) -> None:
         since = self.hooks.clock()
         if self.plan.iterations == 0:
-            self._check("iterate", "the loop", "skipped", "not asked for", since=since)
+            self._check("iterate", "the loop", "skipped", "not requested", since=since)
             return
         end = since + self.plan.budget_s if self.plan.budget_s is not None else None
         waiting = self._in_turn()
@@ -300,13 +300,13 @@ class _Shift:
                 self._fault("iterate", name, error, began)
 
     def _in_turn(self) -> list[str]:
-        """The tasks, those that the loop has left alone for longest first."""
+        """The tasks, the one with the oldest run first."""
         failing = {one.task for one in self.night.champions if one.state in (State.FAILING, State.FAULT)}
         for name in failing:
-            self._check("iterate", name, "skipped", "its champion does not stand", since=self.hooks.clock())
+            self._check("iterate", name, "skipped", "its champion does not hold", since=self.hooks.clock())
         empty = {name for name in self.names if name not in failing and not self._has_kernel(name)}
         for name in sorted(empty):
-            why = "it has no kernel to start from: no champion here and no rung"
+            why = "it has no kernel to start from: no champion on this chip and no rung"
             self._check("iterate", name, "skipped", why, since=self.hooks.clock())
         latest = {
             name: max((p.stem for p in (self.root / "population" / name / "runs").glob("*.jsonl")), default="")
@@ -319,7 +319,7 @@ class _Shift:
         try:
             task = load_task(self.root, name)
         except EvoError:
-            return True  # what is wrong with it is found if it is used
+            return True  # a defect of it is reported by its user
         return bool(task.ladder()) or task.champion_path(self.night.chip, self.night.arch).is_file()
 
     def _evolve(self, name: str, budget_s: float | None) -> None:
@@ -358,7 +358,7 @@ class _Shift:
 
 
 class _Benches:
-    """A workbench for each arch, opened when it is first needed and closed with the stack."""
+    """A workbench for each arch, opened on first use and closed with the stack."""
 
     def __init__(self, device: DeviceName, stack: ExitStack) -> None:
         self._device, self._stack = device, stack
@@ -367,7 +367,7 @@ class _Benches:
     def of(self, arch: str) -> Workbench:
         if arch not in self._open:
             bench = self._stack.enter_context(Workbench(self._device, arch=arch))
-            self._open[arch] = self._open[bench.arch] = bench  # `native` and what it stands for
+            self._open[arch] = self._open[bench.arch] = bench  # `native` and its value
         return self._open[arch]
 
 

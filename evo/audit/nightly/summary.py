@@ -1,4 +1,4 @@
-"""A night as Markdown for the job's summary page, and as JUnit XML for whatever counts tests."""
+"""A night as Markdown for the job's summary page, and as JUnit XML for CI."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _TITLES = {
 }
 _MARKS = {"passed": "ok", "failed": "**failed**", "fault": "**fault**", "skipped": "skipped"}
 _SHOWN = 40
-# What XML 1.0 cannot hold, escaped or not.
+# Characters that XML 1.0 forbids, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def markdown(night: Night) -> str:
-    """The summary: the verdict, a row for each step, the champions, what was lost and why, what was kept."""
+    """The summary: the verdict, a row for each step, the champions, the losses with causes, the keeps."""
     lines = [
-        f"# Night shift on {night.chip}: {'all well' if night.exit_code == 0 else 'look at this'}",
+        f"# Nightly run on {night.chip}: {'passed' if night.exit_code == 0 else 'failed'}",
         "",
         f"{_cell(night.verdict)}. Exit code {night.exit_code}.",
         "",
@@ -93,13 +93,13 @@ def _losses(standings: Sequence[Standing]) -> list[str]:
         lines += ["", f"### {one.name}: `{one.variant}` {one.state}", "", _cell(one.note) + "."]
         if one.restored:
             commit = f", commit `{one.commit[:12]}`" if one.commit else ""
-            lines += ["", f"Back in its place: `{one.restored}`{commit}."]
+            lines += ["", f"Champion again: `{one.restored}`{commit}."]
         if one.cause is not None:
             lines += ["", f"Cause ({one.cause.kind}): {_cell(one.cause.text)}."]
             lines += [f"- the task changed with {_cell(words)}" for words in one.cause.task_commits]
             if one.cause.looks:
                 rows = [(_cell(look.version), _cell(look.found)) for look in one.cause.looks]
-                lines += ["", "Looked at while bisecting:", "", *_table(("version", "found"), rows)]
+                lines += ["", "Versions judged by the bisection:", "", *_table(("version", "found"), rows)]
         earlier = [held for held in one.pairs if held.case is None]
         if earlier:
             pairs = [(f"`{held.against}`", held.verdict, _cell(held.reason)) for held in earlier]
@@ -115,8 +115,8 @@ def _changes(standings: Sequence[Standing]) -> list[str]:
     ]
     if not rows:
         return []
-    said = "Figures of unlike environments are not compared. These are recorded anew (ours first):"
-    return ["", "## Another environment than recorded", "", said, "", *_table(("champion", "what", "commit"), rows)]
+    said = "Figures of different environments are not compared. These champions have new records (ours first):"
+    return ["", "## Changed environments", "", said, "", *_table(("champion", "what", "commit"), rows)]
 
 
 def _library(standings: Sequence[Standing]) -> list[str]:
@@ -164,9 +164,9 @@ def _duration(seconds: float) -> str:
 
 
 def _cell(text: str) -> str:
-    """Text from elsewhere in a line of Markdown: nothing in it breaks the table or becomes markup."""
+    """Foreign text in a line of Markdown, escaped: it cannot break the table or become markup."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
-    return line.replace("@", "@\u200b")  # a name in a kernel's text notifies nobody
+    return line.replace("@", "@\u200b")  # an @name in a kernel's text must not notify anyone
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

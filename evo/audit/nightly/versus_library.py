@@ -1,4 +1,4 @@
-"""A champion against the task's library calls, in interleaved pairs of one process, on a GPU."""
+"""A champion compared with the task's library calls, in interleaved pairs of one process, on a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LIMIT_S = 150.0  # for all rivals of one case
 
 
 def held_against_library(bench: Workbench, task: Task, text: str, seed: int) -> list[Held]:
-    """Each rival of each bench case; a library that cannot run a case is told, and costs nothing else."""
+    """Each rival of each bench case; if a library cannot run a case, its result says so."""
     reference = bench.reference(task)
     if not reference.has("rivals"):
         return []
@@ -29,7 +29,7 @@ def held_against_library(bench: Workbench, task: Task, text: str, seed: int) -> 
     except (EvoError, CandidateFailed) as failure:
         found.append(Held(against="the library", verdict="fault", reason=str(failure)))
     finally:
-        bench.gpu.recycle()  # torch has left its memory pools and handles in there
+        bench.gpu.recycle()  # torch has left its memory pools and handles in this process
     return found
 
 

@@ -1,6 +1,6 @@
 """The attacks that evo ships against itself, and the naive harness that accepts them.
 
-A claim is as good as the attempts to fake it: every attack here has to win against `NaiveHarness` and lose against
+Every attack must win against `NaiveHarness` and lose against
 `evaluate`. The catalogue is in docs/redteam.md.
 """
 

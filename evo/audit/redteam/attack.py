@@ -1,4 +1,4 @@
-"""The shipped attacks: one `.cu` file each, whose header lines say what it tries and how it has to lose."""
+"""The shipped attacks: one `.cu` file each; its header lines state the attempt and the expected defence."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _ROW = re.compile(r"(?:[1-9]\d?|F[1-9]\d?)(?: F[1-9]\d?)*")
 _FIELDS = {"attack", "row", "idea", "exploits", "naive", "expect", "behind", "gpu", "rival", "gate"}
 _REQUIRED = ("attack", "row", "idea", "exploits", "expect")
 
-# How careless the naive harness is towards one attack; without a word it has fresh zeroed outputs, normal inputs,
+# The carelessness of the naive harness for one attack. By default it has fresh zeroed outputs, normal inputs,
 # a comparison that treats NaN as different, the first check case, and five timed runs. `case=`, `time=` and `runs=`
 # name another case to check, another one to time, and another number of runs.
 _NAIVE_WORDS = {
-    "recycled",  # the output lies where the reference answer was
+    "recycled",  # the output reuses the memory of the reference answer
     "nan",  # NaN passes the comparison
     "after",  # the reference is computed after the candidate, from the inputs as it left them
     "answer",  # the expected values stay in device memory
     "win",  # the attack is about time: the naive harness has to score it as a gain
     "cold",  # the baseline was timed on a cold cache
-    "equal",  # a candidate that is not clearly slower than the baseline is taken
+    "equal",  # a candidate that is not clearly slower than the baseline is accepted
     "uniform",  # inputs drawn from [0, 1)
     "same",  # all inputs of one shape are the same array
-    "hangs",  # the naive harness has no limit: it is stopped from outside
-    "reads",  # the naive compiler has no screen: a planted file ends up in the binary
+    "hangs",  # the naive harness has no time limit: it is stopped from outside
+    "reads",  # the naive compiler does not screen includes: a planted file ends up in the binary
 }
 _NAIVE_VALUES = {"case", "time", "runs"}
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A status, or several of which the machine decides, and words of its reason."""
+    """A status, or several if the result depends on the machine, and words of its reason."""
 
     statuses: tuple[str, ...]
     phrase: str
@@ -77,7 +77,7 @@ class Attack:
 
     @property
     def is_fixture(self) -> bool:
-        """Whether it is a failure mode only: something that happened, not something that anyone gains by."""
+        """Whether it is only a failure mode: an accident, not a cheat."""
         return all(row.startswith("F") for row in self.rows)
 
     def expected_on(self, kind: str) -> Expected:
@@ -141,7 +141,7 @@ def read_attack(path: Path) -> Attack:
 
 
 def _header(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
-    """The fields of the comment block at the top; a line that is indented further goes on with the field above it."""
+    """The fields of the comment block at the top; a line with more indentation continues the field above it."""
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
     last = ""

@@ -1,4 +1,4 @@
-"""All attacks, several at a time: each lane has judges and workers of its own, and timing still has the GPU to itself.
+"""All attacks, several at a time: each lane has its own judges and workers; timing has exclusive use of the GPU.
 
 A lane stays with a task as long as there are attacks on it, since references are computed once a lane.
 """
@@ -24,7 +24,7 @@ from evo.evaluate.pipeline import Workbench
 
 Judge = Callable[[Attack], Outcome]
 
-_CORES_A_LANE = 4  # the simulator's threads, a compiler and the comparison keep so many busy
+_CORES_A_LANE = 4  # cores that the simulator's threads, a compiler and the comparison use
 _MOST_LANES = 4
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
@@ -46,9 +46,9 @@ def judges(device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: i
 def run_all(
     attacks: Sequence[Attack], opened: Callable[[], AbstractContextManager[Judge]], lanes: int
 ) -> Iterator[Outcome]:
-    """The outcomes as they come. A failure of the harness is the outcome of its attack, and the others go on.
+    """The outcomes in order of completion. A harness failure is the outcome of its attack; the others continue.
 
-    Raises EvoError at the end where judges could not be opened.
+    Raises EvoError at the end if judges could not be opened.
     """
     waiting = _Waiting(attacks)
     done: SimpleQueue[Outcome | None] = SimpleQueue()
@@ -80,7 +80,7 @@ def run_all(
 
 
 def run_procedures(procedures: Sequence[Procedure], tasks: Path) -> Iterator[Outcome]:
-    """The failure modes that are no kernels, one after the other."""
+    """The failure modes without a kernel, one after the other."""
     for procedure in procedures:
         started = time.monotonic()
         try:
@@ -105,10 +105,10 @@ class _Waiting:
         self._by_task: dict[str, list[Attack]] = {}
         for attack in reversed(attacks):
             self._by_task.setdefault(attack.task, []).append(attack)
-        self._begun: dict[str, int] = dict.fromkeys(self._by_task, 0)  # lanes that have come to a task
+        self._begun: dict[str, int] = dict.fromkeys(self._by_task, 0)  # lanes at work on a task
 
     def take(self, task: str) -> Attack | None:
-        """The next attack on the task, else on the one with most left for each lane that is at it."""
+        """The next attack on this task, else on the task with the most attacks left per lane."""
         with self._lock:
             left = {name: attacks for name, attacks in self._by_task.items() if attacks}
             if not left:

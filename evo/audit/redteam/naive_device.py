@@ -1,4 +1,4 @@
-"""The child side of the naive harness: runs a program the way careless harnesses do, without a guard or a checker.
+"""The child side of the naive harness: it runs a program without guards or checkers, as careless harnesses do.
 
 All tensors lie in one pool, as an allocator's would: what is read or written past a tensor's end is a neighbour's.
 The module and the pool live for all launches of a request, so that a kernel finds what it left behind.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _OPENER = "evo.audit.redteam.naive_device:open_naive"
 _ALIGNMENT = 256
-_TAIL = 1 << 16  # bytes after the last tensor that are the allocator's
+_TAIL = 1 << 16  # bytes of the allocator after the last tensor
 _BUDGET = 10**15  # warp instructions: no limit
 
 
@@ -54,7 +54,7 @@ class NaiveResult:
 
 
 class Pool:
-    """Where each tensor lies in one allocation, and the bytes that it starts with."""
+    """The offset of each tensor in one allocation, and the initial bytes."""
 
     def __init__(self, request: NaiveRequest) -> None:
         self.offsets: dict[str, int] = {}
@@ -92,7 +92,7 @@ class Pool:
 
 
 class NaiveDevice(Protocol):
-    """What the naive harness asks of either device."""
+    """The interface of both naive devices."""
 
     def run(self, request: NaiveRequest) -> NaiveResult: ...
 
@@ -100,7 +100,7 @@ class NaiveDevice(Protocol):
 
 
 class NaiveSim:
-    """On the simulator: checkers off where they can be, times modelled."""
+    """On the simulator: checkers off if possible, times modelled."""
 
     def __init__(self, name: DeviceName) -> None:
         from evo.spec.chips import chip
@@ -109,7 +109,7 @@ class NaiveSim:
         self.chip = chip(name.which)
 
     def health(self) -> None:
-        """Nothing that a fresh process does not mend."""
+        """Nothing to do: a fresh process starts clean."""
 
     def run(self, request: NaiveRequest) -> NaiveResult:
         from evo import sim
@@ -180,7 +180,7 @@ class NaiveSim:
 
 
 class NaiveGpu:
-    """On a GPU: one allocation, and each launch between two readings of the host's clock."""
+    """On a GPU: one allocation; each launch is timed by the host's clock."""
 
     def __init__(self, name: DeviceName) -> None:
         from evo.device.gpu import GpuDevice
@@ -194,7 +194,7 @@ class NaiveGpu:
 
     @property
     def notify(self) -> Callable[[str], object]:
-        """Who hears that the GPU has to be waited for, which no limit counts."""
+        """The callback for waiting on the GPU, which no time limit counts."""
         return self._gpu.notify
 
     @notify.setter
@@ -254,7 +254,7 @@ class NaiveGpu:
 
 
 def open_naive(name: DeviceName) -> NaiveSim | NaiveGpu:
-    """What the naive harness's child process opens."""
+    """Open the device of the naive harness's child process."""
     return NaiveSim(name) if name.kind == "sim" else NaiveGpu(name)
 
 

@@ -1,6 +1,6 @@
 """The naive harness: `allclose` once at one shape with loose bounds, then the mean of a few runs on the same inputs.
 
-It stands for how kernels are commonly judged, and each attack says how careless it has to be (`// naive:`). What it
+It represents common practice; each attack states the carelessness that it needs (`// naive:`). Its
 accepts shows that an attack works; nothing that it says decides anything.
 """
 
@@ -28,18 +28,18 @@ from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 
 TOLERANCE = 1e-2  # relative and absolute
-PLANTED_NUMBER = 1592651789  # what the planted file defines; no kernel holds it otherwise
+PLANTED_NUMBER = 1592651789  # the planted file's number; no kernel contains it otherwise
 _GAIN = 1.03
 _AS_FAST = 0.9
-_SUBMISSIONS = 3  # its clock is the host's, so that who is refused for his time tries again
-_PATIENCE_S = 4.0  # a naive harness waits for ever; ours shows so much of it
+_SUBMISSIONS = 3  # its clock is the host's, so an attack that is refused for its time tries again
+_PATIENCE_S = 4.0  # a naive harness waits for ever; this one stops after so long
 _RUN_LIMIT_S = 60.0
-_SEED = 42  # careless harnesses have a fixed one
+_SEED = 42  # careless harnesses have a fixed seed
 
 
 @dataclass(frozen=True, slots=True)
 class NaiveVerdict:
-    """accepted: it would be kept. said: in words, with the speed-up that it believes."""
+    """accepted: it would be kept. said: the verdict in words, with the speed-up that it reports."""
 
     accepted: bool
     said: str
@@ -65,7 +65,7 @@ class NaiveHarness:
         self.device.close()
 
     def judge(self, attack: Attack, text: str, task: Task, reference: Reference) -> NaiveVerdict:
-        """What a naive harness says about one attack; `text` is the attack's with the planted file's path in it."""
+        """A naive harness's verdict on one attack; `text` is the attack's text with the planted file's path."""
         if "reads" in attack.naive:
             return self._compiled(text)
         case = task.case(attack.case) if attack.case else task.check[0]
@@ -74,7 +74,7 @@ class NaiveHarness:
         prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[case], static_rules=False)
         if isinstance(prepared, Failed):
             warned = prepared.status is Status.UNCOMPILED and self._unscreened(text, _RUN_LIMIT_S)[0] == 0
-            said = "compiles it: the warning scrolls by" if warned else f"cannot run it: {prepared.reason}"
+            said = "compiles it and ignores the warning" if warned else f"cannot run it: {prepared.reason}"
             return NaiveVerdict(warned, said)
         inputs = _inputs(attack, task, case, reference)
         timed = self._timed_case(attack, task, case)
@@ -100,7 +100,7 @@ class NaiveHarness:
     def _timed(
         self, attack: Attack, text: str, task: Task, reference: Reference, case: Case, found: NaiveResult, said: str
     ) -> NaiveVerdict:
-        """Compare the mean with the baseline's, at the case that the attack is timed at."""
+        """Compare the mean with the baseline's, at the attack's timed case."""
         timed = self._timed_case(attack, task, case)
         mean = found.mean_us if timed == case else None
         before = self._baseline(attack, task, reference, timed)
@@ -109,7 +109,7 @@ class NaiveHarness:
         while before is not None and (mean is None or before / mean < least) and submissions:
             submissions -= 1
             prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[timed], static_rules=False)
-            assert not isinstance(prepared, Failed)  # it has been prepared for the case that is checked
+            assert not isinstance(prepared, Failed)  # it was prepared for the checked case
             inputs = _inputs(attack, task, timed, reference)
             again = self._run(attack, prepared.programs[timed.name], inputs, reference, timed, attack.runs)
             if isinstance(again, NaiveVerdict) or again.mean_us is None:
@@ -201,7 +201,7 @@ class NaiveHarness:
 
 
 def _inputs(attack: Attack, task: Task, case: Case, reference: Reference) -> Arrays:
-    """Normal or uniform arrays from one fixed seed; other than floating-point tensors as the task gives them."""
+    """Normal or uniform arrays from one fixed seed; tensors of other types are the task's."""
     rng = np.random.default_rng(_SEED)
     given = reference.inputs(case, _SEED)
     drawn: dict[tuple[int, ...], Array] = {}

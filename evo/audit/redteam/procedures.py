@@ -1,4 +1,4 @@
-"""Failure modes that are no kernels: bad input to evo's own procedures, each driven through the surface a user has."""
+"""Failure modes without a kernel: bad input to evo's procedures, each through the user's interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from evo.spec.task import read_task
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """One failure mode of the way of working. attempt: drives it; returns what refused it, None if nothing did."""
+    """One failure mode of evo's procedures. attempt: tries it; returns the defence that refused it, or None."""
 
     name: str
     row: str
@@ -147,7 +147,7 @@ PROCEDURES: tuple[Procedure, ...] = (
         row="18",
         task="softmax",
         idea="Adds a task whose tolerance is larger than its outputs.",
-        naive="accepts zeros for it, for ever after",
+        naive="accepts zeros for it from then on",
         defence="self-test of the task",
         attempt=_loose_task,
     ),
@@ -156,7 +156,7 @@ PROCEDURES: tuple[Procedure, ...] = (
         row="F6",
         task="softmax",
         idea="Proposes a whole new kernel as if it were one change.",
-        naive="takes any file that is faster; what helped is never known",
+        naive="accepts any faster file; the cause of the gain stays unknown",
         defence="one change at a time",
         attempt=_many_changes,
     ),
@@ -191,9 +191,9 @@ PROCEDURES: tuple[Procedure, ...] = (
 
 
 def chosen(attacks: Sequence[Attack], words: Sequence[str]) -> tuple[tuple[Attack, ...], tuple[Procedure, ...]]:
-    """The attacks and procedures that the words mean: names, rows or tasks; all of them for no words.
+    """The attacks and procedures with these names, rows or tasks; all of them without any.
 
-    Raises UsageError for a word that means nothing.
+    Raises UsageError for an unknown word.
     """
     known: dict[str, set[str]] = {attack.name: {attack.name, attack.task, *attack.rows} for attack in attacks}
     known |= {procedure.name: {procedure.name, procedure.task, procedure.row} for procedure in PROCEDURES}

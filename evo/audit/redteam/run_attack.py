@@ -1,4 +1,4 @@
-"""One attack against both judges: the naive harness, which should take it, and evo's own pipeline, which must not."""
+"""One attack against both judges: the naive harness, which should accept it, and evo's pipeline, which must not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FOUND = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement(Serializable):
-    """What evo said about one attack."""
+    """evo's verdict on one attack."""
 
     status: str  # how far it got
     reason: str  # why it ended there
@@ -52,7 +52,7 @@ class Judgement(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Serializable):
-    """One attack and what became of it."""
+    """The outcome of one attack."""
 
     COMPUTED: ClassVar = ("status", "reason", "defence", "kept", "verdict")
 
@@ -101,7 +101,7 @@ class Outcome(Serializable):
 
 
 def faulty(name: str, rows: tuple[str, ...], task: str, idea: str, error: Exception, started: float) -> Outcome:
-    """The outcome where the harness itself failed; `started` on the monotonic clock."""
+    """The outcome if the harness failed; `started` on the monotonic clock."""
     said = error.message if isinstance(error, EvoError) else f"{type(error).__name__}: {error}"
     return Outcome(
         attack=name,
@@ -127,7 +127,7 @@ def planted_file() -> Iterator[Path]:
 
 
 def run_attack(attack: Attack, tasks: Path, bench: Workbench, naive: NaiveHarness, *, seed: int = 0) -> Outcome:
-    """Let both judges look at one attack; `tasks` holds the task folders. Raises EvoError for the harness only."""
+    """Judge one attack with both judges; `tasks` holds the task folders. Raises EvoError only for harness faults."""
     with _task_of(attack, tasks) as task:
         return _run(attack, task, bench, naive, seed)
 
@@ -160,7 +160,7 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
             seed=seed,
             rival=rival,
             static_rules=static_rules,
-            sanitize=True,  # what stands before a keep stands here
+            sanitize=True,  # the same checks as before a keep
         )
         found = finding_of(evaluate(job, bench))
         return replace(found, reason=found.reason.replace(str(naive.planted), naive.planted.name))

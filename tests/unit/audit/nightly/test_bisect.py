@@ -95,7 +95,7 @@ def test_versions_that_differ_in_comments_are_judged_once() -> None:
     ("bad", "kind", "words"),
     [
         (version(2), "commit", "which evo did not keep"),
-        (version(2, 9.0), "commit", "in the environment of today"),
+        (version(2, 9.0), "commit", "in today's environment"),
         (version(2, 9.0, replace(HERE, detail={"driver": "570"})), "environment", "driver 580 against 570"),
         (version(2, 9.0, replace(HERE, toolkit="nvrtc 12.8"), kind="start"), "commit", "claims no gain"),
     ],

@@ -85,6 +85,7 @@ _BLOCK = [
     "local_state",
     "clocks",
     "fence_clock",
+    "clock_base",
     "barriers",
     "queue",
     "slot",
@@ -127,9 +128,10 @@ _RECORD = [
     "memo_mask",
     "memo_waves",
     "memo_ideal",
-    "spare",
+    "marks",
 ]
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
+READ_ONLY_LOAD = 1  # in a record's marks: a load through the read-only cache
 REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
 REC_SIZE = 256
 
@@ -151,8 +153,10 @@ _WARP = [
     "frame",
     "barrier_site",
     "safe_clock",
+    "safe_since",  # ... counted from the start of the block
     "arrived",
     "ahead",
+    "overtaken",  # lanes have run while others poll
     "turns",
     "spent",  # instructions so far
 ]
@@ -193,8 +197,10 @@ STATE_INIT, STATE_PENDING = 0x0F, 0xF0
 
 L1_WAYS = 4
 
-# Races between blocks: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE | thread
-STAMP_SLOT, STAMP_RELEASE, STAMP_RELEASES = 26, 10, 0xFFFF
+# Races in global memory: a stamp is (slot of the block + 1) << STAMP_SLOT | releases so far << STAMP_RELEASE
+# | the warp's clock in this block << STAMP_CLOCK | thread. The largest clock and release count stand for all beyond.
+STAMP_SLOT, STAMP_RELEASE, STAMP_CLOCK = 38, 28, 10
+STAMP_RELEASES, STAMP_CLOCKS, STAMP_THREADS = 0x3FF, 0x3FFFF, 0x3FF
 OTHER_BLOCK, OTHER_READ = 1 << 61, 1 << 60  # in a fault's extra: the other end of a race is in another block; it read
 
 # Bits of a shared writer's stamp that name its instruction; a synchronising store leaves STRONG_SITE

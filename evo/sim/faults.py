@@ -25,6 +25,7 @@ Triple = tuple[int, int, int]
 
 _MISALIGNED = "{at.action} at address {at.address:#x} is not a multiple of its width: {at.place}"
 _OVERFLOW = f"calls are nested deeper than the stack of a thread allows ({STACK_BYTES} bytes)"
+_STALE = "{at.action} through the read-only cache (ld.global.nc) of what this launch has written: {at.place}"
 _PENDING = "{at.action} touches bytes that an unfinished cp.async still writes; wait for its group first: {at.place}"
 
 
@@ -121,6 +122,7 @@ class SimFault(enum.Enum):
     STACK_OVERFLOW = (10, FaultKind.STACK_OVERFLOW, _OVERFLOW, False)
     PENDING = (11, FaultKind.UNINITIALISED, _PENDING, True)
     WARP_SYNC = (12, FaultKind.WARP_SYNC, _warp_sync, False)
+    STALE = (13, FaultKind.RACE, _STALE, True)
 
     def __init__(self, number: int, kind: FaultKind, text: str | Callable[[Occurrence], str], located: bool) -> None:
         self.number, self.kind, self._text, self.located = number, kind, text, located

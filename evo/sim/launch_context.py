@@ -203,6 +203,7 @@ class Context:
             "state": shared + 2 * _PAD,
             "clocks": 4 * abi.MAX_WARPS**2,
             "fence_clock": 4 * abi.MAX_WARPS,
+            "clock_base": 4 * abi.MAX_WARPS,
             "barriers": abi.BARRIERS * 256,
             "local": local,
             "local_state": local,
@@ -273,6 +274,8 @@ class Context:
             (3 if number in self.kernel.polls else 1) if is_strong(ins) else 0
             for number, ins in enumerate(self.kernel.sites)
         ]
+        through = [abi.READ_ONLY_LOAD * (ins.name == "ld" and "nc" in ins.mods) for ins in self.kernel.sites]
+        self.records[:, REC["marks"] // 8] = through
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
         stride = kernel.warp_stride

@@ -55,6 +55,7 @@ def _turn_of_others(flow: Branching, block: Block, turn: V) -> None:
     odd = c.icmp("ne", c.and_(turn, SPINS), 0)
     c.cbr(c.and_(odd, c.icmp("ne", waiting, 0)), rotate, leave)
     c.label(rotate)
+    c.store(const("i64", 1), e.warp, WARP["overtaken"], 8)
     last = c.load(flow.bits, e.warp, WARP["ahead"], 8) if flow.bits == "i64" else None
     if last is None:
         last = c.zext(c.load("i64", e.warp, WARP["ahead"], 8), flow.bits)
@@ -70,17 +71,20 @@ def _turn_of_others(flow: Branching, block: Block, turn: V) -> None:
 def wait_for_all(flow: Branching, number: int, pending: V) -> None:
     """Before a pending block that all lanes must run together: others that can still come run first.
 
-    Lanes that were given their turn while one polls come back to the head of the loop before it does.
+    Lanes that were given their turn while one polls come back to the head of the loop before it does. In other kernels
+    the order of blocks brings lanes together, or nothing does: to let others run on to their end would hide that.
     """
     c = flow.code
-    if not flow.blocks[number].partial or number not in flow.for_all:
+    polls = any(flow.blocks[head].partial for head in flow.spins.heads)
+    if not polls or not flow.blocks[number].partial or number not in flow.for_all:
         return
     free = [i for n, i in flow.dense.items() if flow.blocks[n].partial and n not in flow.for_all]
     if not free:
         return
     coming = c.and_(pending, const(flow.bits, sum(1 << i for i in free)))
     others, none = c.new_label("others"), c.new_label("none")
-    c.cbr(c.icmp("ne", coming, 0), others, none, likely=False)
+    overtaken = c.icmp("ne", c.load("i64", flow.e.warp, WARP["overtaken"], 8), 0)
+    c.cbr(c.and_(overtaken, c.icmp("ne", coming, 0)), others, none, likely=False)
     c.label(others)
     flow.chosen.set(flow.first_of(coming))
     c.br("choose")

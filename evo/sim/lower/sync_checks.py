@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
 
 _MEMBERS = ("shfl", "vote", "match", "redux")  # their last operand is a mask of lanes that all must take part
-_STEPS = (*_MEMBERS, "elect", "mma", "wmma.mma", "wmma.load", "wmma.store", "ldmatrix", "stmatrix")
 _NEAR = frozenset(("shared", "shared::cta", "param", "local", "const"))
 
 
@@ -36,7 +35,8 @@ def before(e: Emitter, ins: Instr) -> None:
 
 def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
     """What an instruction has settled: the lanes of a warp have met, or the block has learnt of others."""
-    if ins.name in _STEPS or is_warp_sync(ins):
+    # Votes, shuffles and matrix instructions move values between lanes, but order no memory.
+    if is_warp_sync(ins):
         step_of_warp(e, shared=shared)
     # Only who looks at the answer of an atomic learns from it.
     learns = bool(set(defs(ins)) & read) if ins.name == "atom" else ins.name == "ld" and is_strong(ins)

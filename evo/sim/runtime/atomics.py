@@ -35,7 +35,7 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
         host.set(0)
         address = lane_of(c, place, lane)
         if space == "global":
-            _global_host(c, host, address, lane, width, rows)
+            _global_host(c, host, address, lane, width, rows, op)
         elif space == "shared":
             _shared_host(c, host, address, lane, width, op)
         else:
@@ -43,7 +43,7 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
             with c.if_else(c.icmp("ult", near, WINDOW_SIZE)) as window:
                 _shared_host(c, host, near, lane, width, op)
                 window.otherwise()
-                _global_host(c, host, address, lane, width, rows)
+                _global_host(c, host, address, lane, width, rows, op)
         with c.if_(c.icmp("ne", host.get(), 0)):
             good.set(c.or_(good.get(), c.shl(const("i32", 1), lane)))
             _step(c, op if space == "shared" else f"locked_{op}", kind, width, c.to_ptr(host.get()), lane)
@@ -72,7 +72,12 @@ def _count_addresses(c: Code, place: V, lanes: V) -> None:
         c.bump(rec, REC["l1_misses"])
 
 
-def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V) -> None:
+def _how(op: str) -> str:
+    """What an atomic is to the race checkers: one that adds, or one that others may look at meanwhile."""
+    return "add" if op in ("add", "inc", "dec") else "at"
+
+
+def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V, op: str) -> None:
     context, w, rec = c.args(3)
     row = c.call(resolve(), context, w, rec, address, lane, const("i64", width), const("i64", 1))
     with c.if_(c.icmp("ne", c.to_int(row), 0)):
@@ -80,7 +85,7 @@ def _global_host(c: Code, host: Var, address: V, lane: V, width: int, rows: V) -
         tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
         with c.if_(tracked):
             c.call(track("ld"), context, w, rec, row, address, lane, const("i64", width))
-        watch(c, "at", row, address, lane, const("i64", width))
+        watch(c, _how(op), row, address, lane, const("i64", width))
         host.set(c.add(address, c.load("i64", row, ROW["delta"], 8)))
 
 
@@ -102,8 +107,7 @@ def _shared_host(c: Code, host: Var, address: V, lane: V, width: int, op: str) -
             report(c, SimFault.UNINITIALISED, rec, w, lane, address, extra=2, width=width)
             c.store(c.or_(old, need), state)
         with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-            how = "add" if op in ("add", "inc", "dec") else "at"
-            c.call(race(how), context, w, rec, address, lane, const("i64", width), const("i32", 0))
+            c.call(race(_how(op)), context, w, rec, address, lane, const("i64", width), const("i32", 0))
         host.set(c.add(c.to_int(ctx(c, context, "shared", "ptr")), address))
         inside.otherwise()
         with c.if_else(straight) as beyond:

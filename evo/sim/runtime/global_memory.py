@@ -137,7 +137,8 @@ def slow_global(c: Code, kind: str, width: int) -> None:
             tracked = c.icmp("ne", c.and_(c.load("i64", row, ROW["flags"], 8), TRACKED), 0)
             with c.if_(tracked):
                 c.call(track(kind), context, w, rec, row, address, lane, const("i64", width))
-            watch(c, kind, row, address, lane, const("i64", width))
+            same = c.zext(c.icmp("eq", c.load(t, packed), c.load(t, host, 0, width)), "i32") if store else None
+            watch(c, kind, row, address, lane, const("i64", width), same)
             if store:
                 c.store(c.load(t, packed), host, 0, width)
             else:

@@ -1,18 +1,35 @@
-"""Races between blocks in global memory: per granule of a writable buffer its last writer and its first reader.
+"""Races in global memory: per granule of a writable buffer its last writer and a reader.
 
-Blocks of one context run one after another, so the first reader tells whether any other block has read. A block that
-wrote and then fenced has released what it wrote; one that executed an atomic or a synchronising load has acquired.
-Released and acquired is ordered, whatever the flag in between was: that errs towards silence.
+Blocks of one context run one after another, so the first reader tells whether any other block has read; among the
+readers of one block the last one is kept. Within a block the clocks of its warps tell what is ordered (see
+shared_races.py). Between blocks: a block that wrote and then fenced has released what it wrote; one that executed an
+atomic or a synchronising load has acquired. Released and acquired is ordered, whatever the flag in between was: that
+errs towards silence. A store of what is there already changes nothing, and is no end of a race.
 """
 
 from __future__ import annotations
 
-from evo.sim.abi import OTHER_BLOCK, OTHER_READ, REC, ROW, STAMP_RELEASE, STAMP_RELEASES, STAMP_SLOT, WARP
+from evo.sim.abi import (
+    OTHER_BLOCK,
+    OTHER_READ,
+    READ_ONLY_LOAD,
+    REC,
+    ROW,
+    STAMP_CLOCK,
+    STAMP_CLOCKS,
+    STAMP_RELEASE,
+    STAMP_RELEASES,
+    STAMP_SLOT,
+    STAMP_THREADS,
+    WARP,
+    WARP_SCRATCH,
+)
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA64, V, const
-from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, spill
+from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, report, spill
 from evo.sim.runtime.routine import routine
+from evo.sim.runtime.shared_races import own_clocks
 
 ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
 
@@ -22,11 +39,11 @@ def watched(c: Code, row: V) -> V:
     return c.icmp("ne", c.load("i64", row, ROW["writers"], 8), 0)
 
 
-def watch(c: Code, kind: str, row: V, address: V, lane: V, width: V) -> None:
-    """One lane's access."""
+def watch(c: Code, kind: str, row: V, address: V, lane: V, width: V, same: V | None = None) -> None:
+    """One lane's access. same: i32, 1 for a store of what is there already."""
     context, w, rec = c.args(3)
     with c.if_(watched(c, row)):
-        c.call(between(kind), context, w, rec, row, address, lane, width)
+        c.call(between(kind), context, w, rec, row, address, lane, width, same or const("i32", 0))
 
 
 def _stamp(c: Code, context: V, w: V) -> tuple[V, V]:
@@ -35,9 +52,17 @@ def _stamp(c: Code, context: V, w: V) -> tuple[V, V]:
     mine = c.add(slot, 1)
     releases = c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8)
     past = c.intrinsic("umin", releases, const("i64", STAMP_RELEASES))
-    thread = c.shl(c.load("i64", w, WARP["index"], 8), 5)
-    stamp = c.or_(c.or_(c.shl(mine, STAMP_SLOT), c.shl(past, STAMP_RELEASE)), thread)
-    return stamp, mine
+    me = c.load("i64", w, WARP["index"], 8)
+    clock = c.intrinsic("umin", _since(c, context, me, me), const("i64", STAMP_CLOCKS))
+    stamp = c.or_(c.or_(c.shl(mine, STAMP_SLOT), c.shl(past, STAMP_RELEASE)), c.shl(me, 5))
+    return c.or_(stamp, c.shl(clock, STAMP_CLOCK)), mine
+
+
+def _since(c: Code, context: V, me: V, other: V) -> V:
+    """The newest clock of another warp that warp `me` knows, counted from the start of the block."""
+    at = c.shl(other, 2)
+    known = c.load("i32", own_clocks(c, context, me), at)
+    return c.zext(c.sub(known, c.load("i32", ctx(c, context, "clock_base", "ptr"), at)), "i64")
 
 
 def _first(c: Code, context: V, row: V, address: V) -> V:
@@ -46,34 +71,67 @@ def _first(c: Code, context: V, row: V, address: V) -> V:
     return c.sub(c.lshr(address, shift), c.lshr(c.load("i64", row, ROW["low"], 8), shift))
 
 
-@routine("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width")
+@routine("void", "ptr ctx, ptr w, ptr rec, ptr row, i64 address, i32 lane, i64 width, i32 same")
 def between(c: Code, kind: str) -> None:
-    """Compare with the last writer (and, for a store, the first reader); then leave this lane's stamp."""
-    context, w, rec, row, address, lane, width = c.args(7)
+    """Compare with the last writer (and, for a store or an addition, a reader); then leave this lane's stamp."""
+    context, w, rec, row, address, lane, width, same = c.args(8)
     base, mine = _stamp(c, context, w)
     stamp = c.or_(base, c.zext(lane, "i64"))
-    if kind == "at":
+    atomic = kind in ("at", "add")
+    if atomic:
         stamp = c.or_(stamp, ATOMIC)
     start = _first(c, context, row, address)
     shift = c.intrinsic("cttz", ctx(c, context, "granule"), False)
     writers, readers = c.load("ptr", row, ROW["writers"], 8), c.load("ptr", row, ROW["readers"], 8)
-    weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0) if kind != "at" else V("i1", "true")
-    with c.if_(weak), c.times(c.intrinsic("umax", c.lshr(width, shift), const("i64", 1))) as step:
+    checked = V("i1", "true") if atomic else c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
+    with c.if_(checked), c.times(c.intrinsic("umax", c.lshr(width, shift), const("i64", 1))) as step:
         at = c.shl(c.add(start, step), 3)
-        _demand_order(c, c.load("i64", writers, at, 8), mine, address, lane, 0)
-        first = c.load("i64", readers, at, 8)
-        if kind == "st":
-            _demand_order(c, first, mine, address, lane, OTHER_READ)
-            c.store(stamp, writers, at, 8)
+        last, first = c.load("i64", writers, at, 8), c.load("i64", readers, at, 8)
+        own = c.icmp("eq", c.lshr(c.and_(first, ATOMIC - 1), STAMP_SLOT), mine)
+        if kind == "ld":
+            _demand_coherent(c, last, address, lane)
+        with c.if_(c.icmp("eq", same, 0)):
+            _demand_order(c, last, mine, address, lane, 0)
+            if kind in ("st", "add"):
+                # An addition may come after the atomics of others, and after a read that went on to an atomic.
+                plain = c.icmp("sge", first, 0) if kind == "add" else V("i1", "true")
+                with c.if_(plain):
+                    _demand_order(c, first, mine, address, lane, OTHER_READ)
+            if kind == "st":
+                c.store(stamp, writers, at, 8)
+        if kind != "st":
+            c.store(c.select(c.or_(own, c.icmp("eq", first, 0)), stamp, first), readers, at, 8)
         else:
-            c.store(c.select(c.icmp("eq", first, 0), stamp, first), readers, at, 8)
+            c.store(c.select(c.icmp("eq", last, 0), stamp, c.load("i64", writers, at, 8)), writers, at, 8)
     c.ret_()
 
 
+def _demand_coherent(c: Code, last: V, address: V, lane: V) -> None:
+    """The read-only cache does not see what the launch itself has written."""
+    w, rec = c.arg(1), c.arg(2)
+    through = c.icmp("ne", c.and_(c.load("i64", rec, REC["marks"], 8), READ_ONLY_LOAD), 0)
+    with c.if_(c.and_(through, c.icmp("ne", last, 0)), likely=False):
+        report(c, SimFault.STALE, rec, w, lane, address, width=4)
+
+
+def _demand_within(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> None:
+    """Report a race with another warp of this block, unless that comes before."""
+    context, w, rec = c.args(3)
+    me = c.load("i64", w, WARP["index"], 8)
+    warp = c.and_(c.lshr(other, 5), 31)
+    then = c.and_(c.lshr(other, STAMP_CLOCK), STAMP_CLOCKS)
+    near = c.and_(c.icmp("eq", c.lshr(other, STAMP_SLOT), mine), c.icmp("ne", warp, me))
+    near = c.and_(near, c.and_(c.icmp("ne", then, STAMP_CLOCKS), c.icmp("ne", ctx(c, context, "race"), 0)))
+    with c.if_(near), c.if_(c.icmp("ugt", then, _since(c, context, me, warp)), likely=False):
+        who = c.or_(c.shl(warp, 8), c.and_(other, 31))
+        report(c, SimFault.RACE, rec, w, lane, address, extra=c.or_(who, (2 if how else 1) << 16), width=4)
+
+
 def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> None:
-    """Report a race unless the other access is of this block, or released by its block and acquired by this one."""
+    """Report a race unless the other access comes before, or was released by its block and acquired by this one."""
     context, w, rec = c.args(3)
     width = c.arg(6)
+    _demand_within(c, other, mine, address, lane, how)
     block = c.lshr(c.and_(other, ATOMIC - 1), STAMP_SLOT)
     foreign = c.and_(c.icmp("ne", other, 0), c.icmp("ne", block, mine))
     with c.if_(foreign, likely=False):
@@ -84,7 +142,7 @@ def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> 
         released = c.or_(released, c.icmp("slt", other, 0))
         ordered = c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0))
         with c.if_(c.not_(ordered), likely=False):
-            thread = c.and_(other, (1 << STAMP_RELEASE) - 1)
+            thread = c.and_(other, STAMP_THREADS)
             extra = c.or_(c.or_(c.shl(slot, 16), thread), OTHER_BLOCK | how)
             kind = const("i64", SimFault.RACE.number)
             c.call(record_fault(), context, kind, rec, w, c.zext(lane, "i64"), address, extra, width)
@@ -98,6 +156,8 @@ def between_warp(c: Code, kind: str, width: int) -> None:
     first = lane_of(c, place, const("i32", 0))
     straight = c.and_(c.icmp("eq", mask, -1), all_of(c, consecutive(c, addr, first, const("i32", 0), width), mask))
     straight = c.and_(straight, c.icmp("eq", ctx(c, context, "granule"), width))
+    if kind == "ld":
+        straight = c.and_(straight, c.icmp("eq", c.load("i64", rec, REC["marks"], 8), 0))
     weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
     with c.if_(c.and_(straight, weak), likely=True):
         _side_by_side(c, kind, first)
@@ -107,7 +167,13 @@ def between_warp(c: Code, kind: str, width: int) -> None:
         c.label(c.new_label("dead"))
     with c.each_lane(mask) as lane:
         address = lane_of(c, place, lane)
-        c.call(between(kind), context, w, rec, row, address, lane, const("i64", width))
+        same = const("i32", 0)
+        if kind == "st":
+            t = f"i{8 * width}"
+            there = c.load(t, c.to_ptr(c.add(address, c.load("i64", row, ROW["delta"], 8))), 0, width)
+            new = c.load(t, c.at(w, WARP_SCRATCH), c.mul(c.zext(lane, "i64"), width))
+            same = c.zext(c.icmp("eq", there, new), "i32")
+        c.call(between(kind), context, w, rec, row, address, lane, const("i64", width), same)
     c.ret_()
 
 
@@ -128,7 +194,7 @@ def _note(c: Code, kind: str, width: int, addr: V, mask: V) -> None:
 
 
 def _side_by_side(c: Code, kind: str, first: V) -> None:
-    """Return early when every granule is new to this launch or was last touched by this block."""
+    """Return early when every granule is new to this launch or was last touched by this warp, or before it."""
     context, w, _, row = c.args(4)
     base, mine = _stamp(c, context, w)
     stamps = c.or_(c.splat(base), IOTA64)
@@ -136,16 +202,24 @@ def _side_by_side(c: Code, kind: str, first: V) -> None:
     writers, readers = (c.at(c.load("ptr", row, ROW[name], 8), at) for name in ("writers", "readers"))
     written, read = (c.load("<32 x i64>", place, 0, 8) for place in (writers, readers))
 
+    w = c.arg(1)
+    alone = c.icmp("eq", ctx(c, context, "race"), 0)
+    safe = c.splat(c.select(alone, const("i64", STAMP_CLOCKS), c.load("i64", w, WARP["safe_since"], 8)))
+    me = c.splat(c.load("i64", w, WARP["index"], 8))
+
     def own(last: V) -> V:
         here = c.icmp("eq", c.lshr(last, STAMP_SLOT), c.splat(mine))
-        return c.or_(c.icmp("eq", last, 0), here)
+        before = c.icmp("ule", c.and_(c.lshr(last, STAMP_CLOCK), STAMP_CLOCKS), safe)
+        ordered = c.or_(before, c.icmp("eq", c.and_(c.lshr(last, 5), 31), me))
+        return c.or_(c.icmp("eq", last, 0), c.and_(here, ordered))
 
     good = c.and_(own(written), own(read)) if kind == "st" else own(written)
     with c.if_(c.icmp("eq", c.mask_bits(good), -1), likely=True):
         if kind == "st":
             c.store(stamps, writers, 0, 8)
         else:
-            c.store(c.select(c.icmp("eq", read, 0), stamps, read), readers, 0, 8)
+            mine_too = c.icmp("eq", c.lshr(read, STAMP_SLOT), c.splat(mine))
+            c.store(c.select(c.or_(c.icmp("eq", read, 0), mine_too), stamps, read), readers, 0, 8)
         c.ret_()
         c.label(c.new_label("dead"))
 

@@ -75,6 +75,7 @@ def prepare_block(c: Code) -> None:
             "group_committed",
             "arrived",
             "ahead",
+            "overtaken",
             "turns",
             "spent",
         )
@@ -101,6 +102,7 @@ def join_all(c: Code) -> None:
         row = c.load(CLOCKS, own_clocks(c, context, index), 0, 4)
         joined.set(c.intrinsic("umax", joined.get(), row))
     all_ = joined.get()
+    c.store(all_, ctx(c, context, "clock_base", "ptr"), 0, 4)
     with c.times(count) as index:
         adopt(c, context, index, all_)
     c.ret_()
@@ -113,11 +115,13 @@ def adopt(c: Code, context: V, index: V, joined: V) -> None:
     place = c.at(mine, c.shl(index, 2))
     c.store(c.add(c.load("i32", place), 1), place)
     count = c.trunc(ctx(c, context, "warp_count"), "i32")
-    used = c.select(c.icmp("ult", IOTA32, c.splat(count)), joined, -1)
-    safe = c.zext(c.extern("i32", f"llvm.vector.reduce.umin.v{MAX_WARPS}i32", used), "i64")
+    there = c.icmp("ult", IOTA32, c.splat(count))
+    since = c.sub(joined, c.load(CLOCKS, ctx(c, context, "clock_base", "ptr"), 0, 4))
     w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, ctx(c, context, "warp_stride")))
     with c.if_(c.icmp("ult", index, ctx(c, context, "warp_count"))):
-        c.store(safe, w, WARP["safe_clock"], 8)
+        for name, clocks in (("safe_clock", joined), ("safe_since", since)):
+            least = c.extern("i32", f"llvm.vector.reduce.umin.v{MAX_WARPS}i32", c.select(there, clocks, -1))
+            c.store(c.zext(least, "i64"), w, WARP[name], 8)
 
 
 @routine("i64", "ptr ctx")

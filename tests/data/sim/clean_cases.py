@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import ml_dtypes
 import numpy as np
+from kernel_cases import Array, Case, normal, rng, whole, zeros
+from memory_order_cases import memory_orders
 
 CLEAN = Path(__file__).parent / "clean"
 F, H, I32, U8 = np.float32, np.float16, np.int32, np.uint8
 BF = ml_dtypes.bfloat16
-Array = np.ndarray[Any, Any]
-
-
-@dataclass
-class Case:
-    """expected: argument index -> the array that the kernel must leave there; scratch: what else it writes."""
-
-    args: list[Any]
-    grid: tuple[int, ...]
-    block: tuple[int, ...]
-    expected: dict[int, Array]
-    tolerance: float = 0.0
-    arrange: dict[int, Callable[[Array], Array]] = field(default_factory=dict)  # before comparing: order does not count
-    scratch: tuple[int, ...] = ()
-
-
-def rng(name: str) -> np.random.Generator:
-    return np.random.default_rng(sum(name.encode()))
-
-
-def normal(name: str, *shape: int, dtype: Any = F) -> Array:
-    return rng(name).standard_normal(shape).astype(dtype)
-
-
-def whole(name: str, *shape: int, low: int = -100, high: int = 100) -> Array:
-    return rng(name).integers(low, high, shape).astype(I32)
-
-
-def zeros(like: Array) -> Array:
-    return np.zeros_like(like)
 
 
 def _reductions() -> dict[str, Case]:
@@ -390,6 +359,7 @@ def _words() -> dict[str, Case]:
 
 
 CASES: dict[str, Case] = {
+    **memory_orders(),
     **_reductions(), **_scans(), **_histograms(), **_neighbours(), **_transposes(), **_products(), **_rows(),
     **_orders(), **_sparse_and_others(), **_waiting(), **_pointers(), **_calls(), **_warps(), **_words(),
 }  # fmt: skip

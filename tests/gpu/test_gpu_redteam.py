@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import case_of, inputs, program
+from gpu_programs import case_of, inputs, program
 
 from evo.audit.redteam import NaiveHarness, load_attacks, planted_file, run_attack
 from evo.device import DeviceName

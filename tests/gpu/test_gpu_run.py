@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import N, inputs, program
+from gpu_programs import N, inputs, program
 
 from evo.device import POISON_LARGE
 from evo.device.gpu_lock import lock_path

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from conftest import case_of, fma, inputs, program
+from gpu_programs import case_of, fma, inputs, program
 
 from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import LibraryCase, LibraryTimes

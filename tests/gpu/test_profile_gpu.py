@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import inputs, program
+from gpu_programs import inputs, program
 
 from evo.device import RunRequest
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import case_of, program
+from gpu_programs import case_of, program
 
 from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import LibraryCase, LibraryTimes

@@ -9,13 +9,14 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import json
 import math
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,6 +41,24 @@ StrategyName = Annotated[
     ),
 ]
 
+Effort = Annotated[
+    str | None, typer.Option("--llm-effort", metavar="LEVEL", help="Reasoning effort: minimal, low, medium, high.")
+]
+Temperature = Annotated[
+    float | None, typer.Option("--llm-temperature", metavar="T", min=0, max=2, help="Sampling temperature.")
+]
+Extra = Annotated[
+    str | None, typer.Option("--llm-extra", metavar="JSON", help="More fields for the body of each request.")
+]
+Retries = Annotated[
+    int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
+]
+Timeout = Annotated[str, typer.Option("--llm-timeout", metavar="TIME", help="Time limit of one request: 90s, 5m.")]
+ReplayFile = Annotated[
+    Path | None,
+    typer.Option("--llm-replay", metavar="FILE", help="Read the replies from this transcript, without a server."),
+]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmWords:
@@ -57,6 +76,9 @@ class LlmWords:
     reply_tokens: int
     timeout: str
     retries: int
+    effort: str | None
+    temperature: float | None
+    extra: str | None
     replay: Path | None
 
 
@@ -91,16 +113,12 @@ def llm_words(
     llm_reply_tokens: Annotated[
         int, typer.Option("--llm-reply-tokens", metavar="N", min=64, help="Maximum number of tokens of one reply.")
     ] = 8192,
-    llm_timeout: Annotated[
-        str, typer.Option("--llm-timeout", metavar="TIME", help="Time limit of one request: 90s, 5m.")
-    ] = "5m",
-    llm_retries: Annotated[
-        int, typer.Option("--llm-retries", metavar="N", min=0, max=50, help="Repeats after a 429, a 5xx or no answer.")
-    ] = 5,
-    llm_replay: Annotated[
-        Path | None,
-        typer.Option("--llm-replay", metavar="FILE", help="Read the replies from this transcript, without a server."),
-    ] = None,
+    llm_timeout: Timeout = "5m",
+    llm_retries: Retries = 5,
+    llm_effort: Effort = None,
+    llm_temperature: Temperature = None,
+    llm_extra: Extra = None,
+    llm_replay: ReplayFile = None,
 ) -> LlmWords:
     """One parameter per option."""
     return LlmWords(
@@ -116,6 +134,9 @@ def llm_words(
         reply_tokens=llm_reply_tokens,
         timeout=llm_timeout,
         retries=llm_retries,
+        effort=llm_effort,
+        temperature=llm_temperature,
+        extra=llm_extra,
         replay=llm_replay,
     )
 
@@ -213,7 +234,26 @@ def _server(words: LlmWords, timeout_s: float) -> Server:
     if url is not None and not re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", url):
         hint = "write it like http://localhost:8000/v1; a key belongs in the environment, not in the address"
         raise UsageError(f"--llm-url {re.sub(r'//[^/]*@', '//...@', url)}: not the address of a server", hint=hint)
-    return Server(url=url, model=words.model, key=key, timeout_s=timeout_s, retries=words.retries)
+    return Server(
+        url=url,
+        model=words.model,
+        key=key,
+        timeout_s=timeout_s,
+        retries=words.retries,
+        effort=words.effort,
+        temperature=words.temperature,
+        extra=_extra(words.extra),
+    )
+
+
+def _extra(words: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(words or "{}")
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UsageError(f"--llm-extra {words}: not a JSON object", hint="write it like '{\"top_k\": 20}'")
+    return found
 
 
 def take_key() -> str | None:

@@ -173,6 +173,8 @@ class _Loop:
         """Go on where the last run stopped: its trials count, the bandit knows them; `again` are drawn, not tried."""
         if self.llm is None:
             self.notebook.go_on(last.run)
+        else:
+            self.llm.go_on(last.run)
         self.proposer.forget(last.run)
         for place, record in enumerate(last.trials):
             if record in again:

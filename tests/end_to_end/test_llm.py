@@ -287,6 +287,45 @@ def test_a_run_that_waits_for_its_model_can_be_stopped_and_killed(tmp_path: Path
     assert problems(root, load_records(root, settled=True)) == []
 
 
+def test_failed_requests_count_and_a_resumed_run_goes_on_with_the_account(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+    with LlmServer(lambda body, number: Act(drop=True)) as server:
+        ran = iterate(root, server, "--llm-calls", 1, "--llm-retries", 5)
+        assert len(server.requests) == ran.lines[-1]["llm"]["calls"] == 1
+    assert ran.lines[-1]["llm"]["completion_tokens"] == 8192  # it may have been written, and nobody read it
+
+    other = new_repository(tmp_path / "other")
+    with LlmServer(model) as server:
+        first = iterate(other, server, "--llm-calls", 4, iterations=1)
+        asked = len(server.requests)
+        assert (first.code, first.lines[-1]["llm"]["calls"]) == (0, asked)
+        assert asked < 4
+        more = iterate(other, server, "--llm-calls", 4, "--resume", iterations=20)
+        assert more.code == 0, more.err
+        assert len(server.requests) == more.lines[-1]["llm"]["calls"] == 4
+    assert "budget is spent" in more.err
+    replayed = new_repository(tmp_path / "replayed")
+    again = iterate(
+        replayed, None, "--llm-replay", max((other / "population/scale/transcripts").iterdir()), iterations=1
+    )
+    assert again.code == 0, again.err
+
+
+def test_a_reply_that_was_all_thought_is_asked_for_again_with_more_room(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    def script(body: dict[str, Any], number: int) -> Act:
+        return Act(text="", finish="length", usage=(100, body["max_tokens"])) if number == 1 else model(body, number)
+
+    with LlmServer(script) as server:
+        ran = iterate(root, server, iterations=1)
+    assert ran.lines[1]["decision"] == "keep"
+    first, second = server.requests[:2]
+    assert second["max_tokens"] == 2 * first["max_tokens"]
+    assert "went into thinking" in prompt_of(second)
+    assert "--llm-reply-tokens" in prompt_of(second)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "most"),

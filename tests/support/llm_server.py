@@ -47,6 +47,7 @@ class LlmServer:
     def __init__(self, script: Script) -> None:
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
+        self.paths: list[str] = []
         self.most_at_once = 0
         self._at_once = 0
         self._lock = threading.Lock()
@@ -59,6 +60,7 @@ class LlmServer:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 with outer._lock:
                     outer.requests.append(body)
+                    outer.paths.append(self.path)
                     outer.keys.append(self.headers.get("authorization", ""))
                     number = len(outer.requests)
                     outer._at_once += 1

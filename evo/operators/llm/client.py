@@ -8,34 +8,43 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from queue import Empty, SimpleQueue
 from typing import Any
+from urllib.parse import parse_qsl
 
 from evo.errors import HarnessFault, UsageError
-from evo.operators.llm.endpoint import Completion, Exhausted, Refused, Request
+from evo.operators.llm.answers import called, counts_of, field_of, refusal_of, text_of, thought_of
+from evo.operators.llm.endpoint import FREE, Completion, Exhausted, Metered, Refused, Request
 from evo.operators.llm.replies import LONGEST_REPLY, one_line
 
 RETRIES = 5
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 60.0
+_SHORT = 2000  # characters that any reply may have
 _LONGEST_WORD = 40  # of what a server says for `finish`
 _SHORTEST_SECRET = 6  # a shorter "key" is a placeholder for a server that wants none
 _GARBLED = (OSError, ValueError, KeyError, IndexError, AttributeError, TypeError, RecursionError)
 _MOST_BYTES = 64 << 20  # of an answer, unpacked: a server may send without end, or pack a lot into little
 _POLL_S = 0.2
-_PARAMETERS = ("stream_options", "seed", "max_tokens", "stream")
+_CHARACTERS = 6  # of a token, before a reply that nothing ends is cut: more than text has on average
+_SLOW = "no complete answer within"
+_PARAMETERS = ("stream_options", "seed", "max_tokens", "stream", "reasoning_effort", "temperature")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Where to ask, and how patiently. The key is kept out of `repr`."""
+    """Where to ask, and how patiently. The key is kept out of `repr`.
+
+    url: may end in a query, such as Azure's `?api-version=`. extra: fields of the body that this server wants beside.
+    """
 
     url: str | None
     model: str
@@ -43,6 +52,9 @@ class Server:
     timeout_s: float = 300.0
     retries: int = RETRIES
     first_delay_s: float = _FIRST_DELAY_S
+    effort: str | None = None
+    temperature: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Client:
@@ -60,9 +72,11 @@ class Client:
         self._server, self._note = server, note
         self._stop = threading.Event()
         self._without: set[str] = set()  # parameters that this server does not take
+        base, _, query = (server.url or "").partition("?")
         self._client = openai.OpenAI(
             api_key=server.key,
-            base_url=server.url,
+            base_url=base or None,
+            default_query=dict(parse_qsl(query)),
             timeout=server.timeout_s,
             max_retries=0,
             http_client=openai.DefaultHttpxClient(event_hooks={"response": [_bounded]}),
@@ -78,34 +92,50 @@ class Client:
         self._stop.set()
         self._client.close()
 
-    def complete(self, request: Request) -> Completion:
-        """Ask until there is a reply. Raises Refused, Exhausted, UsageError (key, model) or HarnessFault."""
-        last = ""
+    def complete(self, request: Request, meter: Metered = FREE) -> Completion:
+        """Ask until there is a reply. Raises Refused, Exhausted, Spent, UsageError (key, model) or HarnessFault.
+
+        Each request is metered, also those that fail or are asked again with another parameter.
+        """
+        last, tries = "", 0
         jitter = random.Random(f"{request.exchange}/{request.attempt}")
-        for attempt in range(self._server.retries + 1):
+        while tries <= self._server.retries:
             if self._stop.is_set():
                 raise Exhausted
             asked_s = None
+            sent = meter.begin(request)
             try:
-                return self._ask(request)
+                return replace(self._ask(sent), max_tokens=sent.max_tokens)
             except self._openai.APIStatusError as error:
+                meter.failed(sent, generated=False)
                 last = self._said(error)
                 asked_s = _retry_after(error.response.headers)
                 if self._is_final(error, last):
                     if self._drop_parameter(last):
-                        continue
+                        continue  # no try of its own: nothing was wrong with the server
                     raise Refused(last) from None
             except self._passing as error:
-                last = self._scrub(one_line(f"{type(error).__name__}: {error}"))
-            if attempt < self._server.retries:
-                delay_s = asked_s if asked_s is not None else self._server.first_delay_s * 2**attempt
+                meter.failed(sent, generated=not _is_unheard(error))
+                last = self._scrub(self._why(error))
+            except Exhausted:
+                meter.failed(sent, generated=True)
+                raise
+            tries += 1
+            if tries <= self._server.retries:
+                delay_s = asked_s if asked_s is not None else self._server.first_delay_s * 2 ** (tries - 1)
                 delay_s = min(delay_s, _LONGEST_DELAY_S) * (1 + 0.1 * jitter.random())
                 self._note(f"the language model's server: {last}; again in {delay_s:.1f} s")
                 if self._stop.wait(delay_s):
                     raise Exhausted
-        tries = self._server.retries + 1
         hint = "what was tried is kept; start again when it answers (any OpenAI-compatible server: --llm-url)"
+        if _SLOW in last:
+            hint = f"what was tried is kept; give it longer with --llm-timeout (now {self._server.timeout_s:.0f}s)"
         raise HarnessFault(f"{self.url}: no usable answer in {tries} tries: {last}", hint=hint)
+
+    def _why(self, error: Exception) -> str:
+        if isinstance(error, self._openai.APITimeoutError):
+            return f"{_SLOW} {self._server.timeout_s:.0f} s"
+        return one_line(f"{type(error).__name__}: {error}")
 
     def _is_final(self, error: Any, said: str) -> bool:
         """True where this request will never be answered; raises where none will be."""
@@ -123,7 +153,7 @@ class Client:
     def _drop_parameter(self, said: str) -> bool:
         """Leave out a parameter that the server complains about by name; False where it names none."""
         for name in _PARAMETERS:
-            if name in said and name not in self._without:
+            if re.search(rf"\b{name}\b", said) and name not in self._without:
                 self._without.add(name)
                 return True
         return False
@@ -137,6 +167,12 @@ class Client:
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        if self._server.effort is not None:
+            options["reasoning_effort"] = self._server.effort
+        if self._server.temperature is not None:
+            options["temperature"] = self._server.temperature
+        if self._server.extra:
+            options["extra_body"] = dict(self._server.extra)
         for name in self._without:
             options.pop(name, None)
         if "max_tokens" in self._without:
@@ -144,7 +180,7 @@ class Client:
         if "stream" in self._without:
             options.pop("stream_options", None)
             return self._whole(self._within(options))
-        return self._streamed(self._within(options))
+        return self._streamed(self._within(options), request.max_tokens)
 
     def _within(self, options: dict[str, Any]) -> Any:
         """What the server begins to answer, within the time-out: it may send the head of an answer without end."""
@@ -175,17 +211,29 @@ class Client:
             _let_go(found.get())
         if self._stop.is_set():
             raise Exhausted
-        raise ValueError(f"no answer within {self._server.timeout_s:.0f} s")
+        raise ValueError(f"{_SLOW} {self._server.timeout_s:.0f} s")
 
     def _whole(self, answer: Any) -> Completion:
-        if not getattr(answer, "choices", None):
-            raise ValueError(f"no answer, but {one_line(str(answer), 160)}")
-        choice, usage = answer.choices[0], answer.usage
+        """An answer in one piece: an object of the client, or JSON."""
+        choices = field_of(answer, "choices")
+        if not choices:
+            said = json.dumps(answer) if isinstance(answer, dict) else str(answer)
+            raise ValueError(f"no answer, but {one_line(said, 160)}")
+        choice, usage = choices[0], field_of(answer, "usage")
+        message = field_of(choice, "message")
+        text = text_of(field_of(message, "content")) or called(message)
+        if not text and (refusal := refusal_of(message)):
+            raise Refused(self._scrub(one_line(refusal)))
+        return self._completion(text, field_of(choice, "finish_reason"), usage, thought_of(message))
+
+    def _completion(self, text: str, finish: object, usage: Any, thought: str) -> Completion:
+        prompt, written = counts_of(usage) if usage is not None else (None, None)
         return Completion(
-            text=self._scrub(choice.message.content or ""),
-            finish=self._word(choice.finish_reason),
-            prompt_tokens=_count(usage, "prompt_tokens"),
-            completion_tokens=_count(usage, "completion_tokens"),
+            text=self._scrub(text),
+            finish=self._word(finish),
+            prompt_tokens=prompt,
+            completion_tokens=written,
+            thought=len(thought),
         )
 
     def _plain(self, stream: Any) -> Completion | None:
@@ -196,24 +244,20 @@ class Client:
             body = json.loads(stream.response.read())
         finally:
             stream.close()
-        if not isinstance(body, dict) or not body.get("choices"):
-            raise ValueError(f"no answer, but {one_line(json.dumps(body), 160)}")
-        choice, usage = body["choices"][0], body.get("usage") or {}
-        return Completion(
-            text=self._scrub(str(choice["message"].get("content") or "")),
-            finish=self._word(choice.get("finish_reason")),
-            prompt_tokens=_whole_number(usage.get("prompt_tokens")),
-            completion_tokens=_whole_number(usage.get("completion_tokens")),
-        )
+        return self._whole(body if isinstance(body, dict) else {"said": body})
 
-    def _streamed(self, stream: Any) -> Completion:
+    def _streamed(self, stream: Any, room: int) -> Completion:
         """Put a stream together, within the time-out as a whole and the length of a reply."""
         deadline = time.monotonic() + self._server.timeout_s
         alarm = threading.Timer(self._server.timeout_s, stream.close)
         alarm.daemon = True
         alarm.start()
         parts: list[str] = []
+        thoughts: list[str] = []
+        calls: list[str] = []
+        refusals: list[str] = []
         size = chunks = 0
+        most = min(LONGEST_REPLY, room * _CHARACTERS + _SHORT)
         finish, usage = "", None
         try:
             if (plain := self._plain(stream)) is not None:
@@ -223,32 +267,37 @@ class Client:
                 if self._stop.is_set():
                     raise Exhausted
                 if time.monotonic() > deadline:
-                    raise ValueError(f"still answering after {self._server.timeout_s:.0f} s")
+                    raise ValueError(f"{_SLOW} {self._server.timeout_s:.0f} s")
                 usage = chunk.usage or usage
                 for choice in (each for each in chunk.choices[:1] if not each.index):
-                    piece = (choice.delta.content if choice.delta else None) or ""
-                    parts.append(piece)
-                    size += len(piece)
+                    pieces = text_of(field_of(choice.delta, "content")), thought_of(choice.delta), called(choice.delta)
+                    parts.append(pieces[0])
+                    thoughts.append(pieces[1])
+                    calls.append(pieces[2])
+                    refusals.append(refusal_of(choice.delta))
+                    size += sum(map(len, pieces))
                     finish = str(choice.finish_reason or finish)
-                if size > LONGEST_REPLY:
-                    finish = "length"
+                if size > most:
+                    finish, usage = "length", None  # what it counts now is not what it will count
                     break
+        except self._passing:
+            if time.monotonic() > deadline:  # the alarm has closed the stream
+                raise ValueError(f"{_SLOW} {self._server.timeout_s:.0f} s") from None
+            raise
         finally:
             alarm.cancel()
             stream.close()
         if time.monotonic() > deadline:
-            raise ValueError(f"still answering after {self._server.timeout_s:.0f} s")
+            raise ValueError(f"{_SLOW} {self._server.timeout_s:.0f} s")
         if not chunks:
             self._without.add("stream")
             raise ValueError("an empty stream")
         if not finish and not usage:
             raise ValueError("the stream broke off")
-        return Completion(
-            text=self._scrub("".join(parts)),
-            finish=self._word(finish),
-            prompt_tokens=_count(usage, "prompt_tokens"),
-            completion_tokens=_count(usage, "completion_tokens"),
-        )
+        text = "".join(parts) or "".join(calls)
+        if not text and any(refusals):
+            raise Refused(self._scrub(one_line("".join(refusals))))
+        return self._completion(text, finish, usage, "".join(thoughts))
 
     def _said(self, error: Any) -> str:
         body = error.body
@@ -294,12 +343,17 @@ def _transport_errors() -> tuple[type[Exception], ...]:
     return tuple(getattr(module, name) for module in loaded for name in ("HTTPError", "StreamError"))
 
 
-def _count(usage: Any, name: str) -> int | None:
-    return _whole_number(getattr(usage, name, None))
+def _is_unheard(error: Exception) -> bool:
+    """Whether nobody was there to hear the request, so that nothing was written for it."""
+    return any(
+        type(each).__name__ in ("ConnectError", "ConnectTimeout", "ConnectionRefusedError") for each in _chain(error)
+    )
 
 
-def _whole_number(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _retry_after(headers: Any) -> float | None:

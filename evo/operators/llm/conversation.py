@@ -7,13 +7,14 @@ never changes what a run does.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from evo.errors import EvoError
 from evo.evaluate.prepare import Failed, Prepared
-from evo.operators.llm.cost import Budget, Price, Usage, guess_tokens
+from evo.operators.llm.cost import Budget, Price, Usage
 from evo.operators.llm.edits import Edited, edit
-from evo.operators.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request
+from evo.operators.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request, Spent
+from evo.operators.llm.meter import Ledger, Meter
 from evo.operators.llm.prompts import repair
 from evo.operators.llm.replies import Reply, Unusable, read_reply
 from evo.records.trials.elites import Elite
@@ -21,8 +22,6 @@ from evo.spec.variant import Variant
 
 _LONGEST_PROBLEM = 3000  # characters of a compiler's words
 _FINAL = ("length",)
-_LONGEST_TOKEN = 256  # bytes; a text cannot have fewer tokens
-_SLACK = 8  # times the careful guess; it cannot have more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,30 +63,32 @@ class Answer:
     fault: EvoError | None = None
 
 
-Recorder = Callable[[Request, Completion, Question], None]
+Recorder = Callable[[Request, Completion, Question, int, Usage], None]
 Probe = Callable[[str], Prepared | Failed]
 
 
 @dataclass(slots=True)
 class _State:
     messages: list[Message]
-    usage: Usage = field(default_factory=Usage)
+    meter: Meter
+    room: int
     best: tuple[Edited, Reply] | None = None  # applied, but the compiler refused it
     problem: str = ""
     attempts: int = 0
     last: str | None = None  # the reply before
 
 
-def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder) -> Answer:
+def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder, ledger: Ledger) -> Answer:
     """Ask, judge, and ask for repairs."""
-    state = _State(list(question.messages))
+    meter = Meter(question.allowance, question.price, 2 * question.max_tokens, ledger)
+    state = _State(list(question.messages), meter, question.max_tokens)
 
     def answer(ended: str, *, compiles: bool = False, fault: EvoError | None = None) -> Answer:
         edited, reply = state.best or (None, None)
         return Answer(
             question=question,
             ended=ended,
-            usage=state.usage,
+            usage=meter.usage,
             attempts=state.attempts,
             edited=edited,
             reply=reply,
@@ -97,30 +98,28 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
         )
 
     for attempt in range(1, question.repairs + 2):
-        text = "\n".join(message.content for message in state.messages)
-        left = question.allowance.minus(state.usage, question.price)
-        room = left.reply_tokens(text, question.max_tokens, question.price)
-        if room == 0:
-            return answer("budget")
         request = Request(
             exchange=question.exchange,
             attempt=attempt,
             messages=tuple(state.messages),
-            max_tokens=room,
+            max_tokens=state.room,
             seed=question.seed + attempt - 1,
         )
         try:
-            completion = endpoint.complete(request)
+            completion = endpoint.complete(request, meter)
         except Refused as refusal:
             state.problem = f"the server refuses the request: {refusal}"
             return answer("refused")
+        except Spent:
+            return answer("budget")
         except Exhausted:
             return answer("exhausted")
         except EvoError as fault:
             return answer("fault", fault=fault)
-        record(request, completion, question)
+        if completion.max_tokens is not None:
+            request = replace(request, max_tokens=completion.max_tokens)
         state.attempts = attempt
-        state.usage = state.usage.plus(used(request, completion))
+        record(request, completion, question, meter.number, meter.answered(request, completion))
         try:
             reply = _read(completion, rewrite=question.rewrite)
             donor = question.donor.text if question.donor else None
@@ -131,6 +130,8 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
             return answer("ok", compiles=True)
         except Unusable as unusable:
             state.problem = unusable.problem
+            if _is_only_thought(completion):
+                state.room = meter.most  # once more, with twice the room
             if completion.text == state.last:
                 break  # told what is wrong, the model says the same again: further tries would only cost
             state.last = completion.text
@@ -138,26 +139,17 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
     return answer("unusable")
 
 
-def used(request: Request, completion: Completion) -> Usage:
-    """What one reply cost; a careful guess where the server told no counts, or none that can be."""
-    asked = _believed(completion.prompt_tokens, request.text, guess_tokens(request.text))
-    longest = max(request.max_tokens, guess_tokens(completion.text))  # what is thought and not said counts too
-    written = _believed(completion.completion_tokens, completion.text, longest)
-    return Usage(
-        calls=1,
-        prompt_tokens=asked if asked is not None else guess_tokens(request.text),
-        completion_tokens=written if written is not None else guess_tokens(completion.text),
-        estimated=int(asked is None or written is None),
-    )
-
-
-def _believed(told: int | None, text: str, most: int) -> int | None:
-    """A count as the server told it; None where a text of this length cannot have so few or so many tokens."""
-    least = len(text.encode("utf-8", "replace")) // _LONGEST_TOKEN
-    return told if told is not None and least <= told <= _SLACK * most else None
+def _is_only_thought(completion: Completion) -> bool:
+    """Whether all of a reply's length went into thinking."""
+    return completion.finish in _FINAL and not completion.text.strip()
 
 
 def _read(completion: Completion, *, rewrite: bool) -> Reply:
+    if _is_only_thought(completion):
+        raise Unusable(
+            "all of the reply's length went into thinking; think less, and answer with the edit alone"
+            " (who runs this can give more room with --llm-reply-tokens, or less effort with --llm-effort)"
+        )
     if completion.finish in _FINAL:
         raise Unusable("the reply was cut off at its longest length; answer shorter, with the edit alone")
     return read_reply(completion.text, rewrite=rewrite)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 
@@ -33,12 +33,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """A reply. finish: `stop`, `length` (cut off) or the server's word; token counts where the server told them."""
+    """A reply. finish: `stop`, `length` (cut off) or the server's word; token counts where the server told them.
+
+    completion_tokens: with all reasoning, however the server counts that. max_tokens: the room that the request had.
+    """
 
     text: str
     finish: str = "stop"
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    thought: int = 0
+    max_tokens: int | None = field(default=None, compare=False)
 
 
 class Refused(Exception):
@@ -49,13 +54,40 @@ class Exhausted(Exception):
     """A transcript holds no reply for this place, or the run is being stopped."""
 
 
+class Spent(Exception):
+    """The budget has no room for this request."""
+
+
+class Metered(Protocol):
+    """Asked before each HTTP request, told how it ended."""
+
+    def begin(self, request: Request) -> Request:
+        """The request as it may be sent. Raises Spent."""
+        ...
+
+    def failed(self, request: Request, *, generated: bool) -> None: ...
+
+
+class Unmetered:
+    """No budget, no account."""
+
+    def begin(self, request: Request) -> Request:
+        return request
+
+    def failed(self, request: Request, *, generated: bool) -> None:
+        del request, generated
+
+
+FREE = Unmetered()
+
+
 class Endpoint(Protocol):
-    """Thread-safe. `complete` raises Refused, Exhausted, or an EvoError where no request can succeed."""
+    """Thread-safe. `complete` raises Refused, Exhausted, Spent, or an EvoError where no request can succeed."""
 
     @property
     def replayed(self) -> bool: ...
 
-    def complete(self, request: Request) -> Completion: ...
+    def complete(self, request: Request, meter: Metered = FREE) -> Completion: ...
 
     def close(self) -> None: ...
 

@@ -29,7 +29,7 @@ from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, present_times, task_context
 from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
 from evo.operators.llm.replies import Unusable, one_line
-from evo.operators.llm.transcript import Replay, Transcript, transcript_file
+from evo.operators.llm.transcript import Replay, Transcript, spent, transcript_file
 from evo.records.trials import Record, elites
 from evo.results import Json
 from evo.results.codec import copied
@@ -122,6 +122,15 @@ class Llm:
             raise self._fault
         return None
 
+    def go_on(self, run: str) -> None:
+        """Go on with the account of an earlier run: what it has spent, this run cannot."""
+        if self._endpoint.replayed:
+            return
+        before = spent(transcript_file(self._around.root, self._around.task.name, run))
+        if before != Usage():
+            self._transcript.carry(before)
+            self._account.settle(0, before)
+
     def close(self) -> None:
         """Let go of what is in flight; what it has used by now still counts."""
         self._endpoint.close()
@@ -172,16 +181,29 @@ class Llm:
                 if not self._flying:
                     self._end("the language model's budget is spent")
                 return
-            ask = functools.partial(exchange, question, self._endpoint, self._probe, self._record)
+            ask = functools.partial(exchange, question, self._endpoint, self._probe, self._record, self._book)
             self._flying.append(_Flight(question, ask))
 
     def _probe(self, text: str) -> Prepared | Failed:
         return self._around.bench.prepare(self._around.task, text)
 
-    def _record(self, request: Request, completion: Completion, question: Question) -> None:
+    def _book(self, request: Request, number: int, what: str, usage: Usage) -> None:
         if not self._endpoint.replayed:
-            parent, strategy = question.parent.id, question.strategy
-            self._transcript.add(request, completion, model=self.model, strategy=strategy, parent=parent)
+            self._transcript.account(request, number, what, usage)
+
+    def _record(
+        self, request: Request, completion: Completion, question: Question, number: int, charged: Usage
+    ) -> None:
+        if not self._endpoint.replayed:
+            self._transcript.add(
+                request,
+                completion,
+                number=number,
+                charged=charged,
+                model=self.model,
+                strategy=question.strategy,
+                parent=question.parent.id,
+            )
 
     def _question(self, parent: Variant, context: Context) -> Question | None:
         """The next question, with an allowance that is enough for it; None where the budget has none left."""
@@ -190,7 +212,7 @@ class Llm:
         guidance, strategy = self._guidance(parent, number, rewrite)
         messages = prompt(guidance)
         text = "\n".join(message.content for message in messages)
-        calls = self._settings.repairs + 1
+        calls = self._settings.repairs + 1 + (self._settings.server.retries if self._settings.server else 0)
         tokens = calls * (guess_tokens(text) + 2 * self._settings.max_tokens)
         price = self._account.price
         money = price.of(tokens, calls * self._settings.max_tokens) if price else None

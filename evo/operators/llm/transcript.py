@@ -3,9 +3,14 @@
 A line is written the moment its reply arrives, since it was paid for; when the run ends the lines are put in the order
 of their exchanges, so that two runs with the same replies leave the same bytes. Nothing in a line tells the time.
 
-    {version, exchange, attempt, model, strategy, parent, messages: [{role, content}], reply, finish, usage|absent}
+    {version, exchange, attempt, request, model, strategy, parent, messages: [{role, content}], reply, finish,
+     usage|absent, charged}
+    {version, exchange, attempt, request, reserved|charged}
+    {version, carried}
 
-messages: all of the first attempt's; of a repair, only what was added after the reply before it.
+messages: all of the first attempt's; of a repair, only what was added after the reply before it. The other lines are
+the run's account, so that a run that goes on after any end knows what was spent: a request is `reserved` at its
+maximum before it is sent and, if it failed, `charged`; `carried` is what the runs before it had spent.
 """
 
 from __future__ import annotations
@@ -13,10 +18,12 @@ from __future__ import annotations
 import json
 import threading
 from pathlib import Path
+from typing import Any
 
 from evo.errors import SyntaxInvalid
 from evo.files import append, split_tail, write_atomic
-from evo.operators.llm.endpoint import Completion, Exhausted, Message, Request
+from evo.operators.llm.cost import Usage
+from evo.operators.llm.endpoint import FREE, Completion, Exhausted, Message, Metered, Request
 from evo.results import Json, drop_absent
 
 VERSION = 1
@@ -33,14 +40,42 @@ class Transcript:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._lines: dict[tuple[int, int], bytes] = {}
+        self._lines: dict[tuple[int, int, int], bytes] = {}
+        self._is_ordered = True
 
-    def add(self, request: Request, completion: Completion, *, model: str, strategy: str, parent: str) -> None:
+    def carry(self, usage: Usage) -> None:
+        """What was spent before this run."""
+        self._write((0, 0, 0), {"carried": _counts(usage)})
+
+    def account(self, request: Request, number: int, what: str, usage: Usage) -> None:
+        """A request, the `number`-th of its exchange, is `reserved` or `charged`."""
+        fields: dict[str, Json] = {"exchange": request.exchange, "attempt": request.attempt, "request": number}
+        self._write((request.exchange, request.attempt, number), {**fields, what: _counts(usage)})
+
+    def _write(self, place: tuple[int, int, int], fields: dict[str, Json]) -> None:
+        """Append a line; it stands for the earlier ones of its request."""
+        line = json.dumps(drop_absent({"version": VERSION, **fields})).encode("ascii") + b"\n"
+        with self._lock:
+            self._is_ordered &= place not in self._lines and (not self._lines or place > max(self._lines))
+            self._lines[place] = line
+            append(self.path, line)
+
+    def add(
+        self,
+        request: Request,
+        completion: Completion,
+        *,
+        number: int = 1,
+        charged: Usage | None = None,
+        model: str,
+        strategy: str,
+        parent: str,
+    ) -> None:
         added = request.messages if request.attempt == 1 else request.messages[-1:]
         fields: dict[str, Json] = {
-            "version": VERSION,
             "exchange": request.exchange,
             "attempt": request.attempt,
+            "request": number,
             "model": model,
             "strategy": strategy,
             "parent": parent,
@@ -51,16 +86,14 @@ class Transcript:
                 {"prompt_tokens": completion.prompt_tokens, "completion_tokens": completion.completion_tokens}
             )
             or None,
+            "charged": _counts(charged) if charged is not None else None,
         }
-        line = json.dumps(drop_absent(fields)).encode("ascii") + b"\n"  # a reply may hold what UTF-8 cannot
-        with self._lock:
-            self._lines[(request.exchange, request.attempt)] = line
-            append(self.path, line)
+        self._write((request.exchange, request.attempt, number), fields)  # ASCII: a reply may hold what UTF-8 cannot
 
     def close(self) -> None:
-        """Put the lines in order."""
+        """Put the lines in order, one of each request."""
         with self._lock:
-            if self._lines and list(self._lines) != sorted(self._lines):
+            if not self._is_ordered:
                 write_atomic(self.path, b"".join(line for _, line in sorted(self._lines.items())))
 
 
@@ -81,7 +114,10 @@ class Replay:
         if torn.endswith(b"\n"):
             whole += torn  # a whole line that is no record; without its newline, a run was killed while it wrote it
         for number, line in enumerate(whole.splitlines(), start=1):
-            place, model, answer = _read(line, path, number)
+            data = _object(line, path, number)
+            if "reply" not in data and data.keys() & {"carried", "request"}:
+                continue  # of the account
+            place, model, answer = _read(data, path, number)
             if place in self._answers:
                 raise SyntaxInvalid(path, number, f"a second reply for exchange {place[0]}.{place[1]}", hint=_HINT)
             self._answers[place] = answer
@@ -89,7 +125,8 @@ class Replay:
         if not self._answers:
             raise SyntaxInvalid(path, None, "holds no reply", hint=_HINT)
 
-    def complete(self, request: Request) -> Completion:
+    def complete(self, request: Request, meter: Metered = FREE) -> Completion:
+        del meter  # it costs nothing
         found = self._answers.get((request.exchange, request.attempt))
         if found is None:
             raise Exhausted
@@ -103,16 +140,57 @@ class Replay:
         return None
 
 
-def _read(line: bytes, path: Path, number: int) -> tuple[tuple[int, int], str, tuple[tuple[Message, ...], Completion]]:
-    def invalid(problem: str) -> SyntaxInvalid:
-        return SyntaxInvalid(path, number, problem, hint=_HINT)
+def spent(path: Path) -> Usage:
+    """What a run has spent, by its transcript; what is only reserved counts in full. Nothing if there is no file."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return Usage()
+    found: dict[object, Usage] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            data = _object(line, path, number)
+        except SyntaxInvalid:
+            continue  # torn
+        counts = next((data[name] for name in ("charged", "usage", "reserved", "carried") if data.get(name)), None)
+        found[(data.get("exchange"), data.get("attempt"), data.get("request"))] = _usage(counts)
+    total = Usage()
+    for each in found.values():
+        total = total.plus(each)
+    return total
 
+
+def _counts(usage: Usage) -> dict[str, Json]:
+    fields = {"calls": usage.calls, "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
+    return {**fields, **({"estimated": usage.estimated} if usage.estimated else {})}
+
+
+def _usage(counts: object) -> Usage:
+    known = counts if isinstance(counts, dict) else {}
+    return Usage(
+        calls=_count(known.get("calls", 1)) or 0,
+        prompt_tokens=_count(known.get("prompt_tokens")) or 0,
+        completion_tokens=_count(known.get("completion_tokens")) or 0,
+        estimated=_count(known.get("estimated")) or 0,
+    )
+
+
+def _object(line: bytes, path: Path, number: int) -> dict[str, Any]:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise invalid(f"not JSON: {error}") from None
+        raise SyntaxInvalid(path, number, f"not JSON: {error}", hint=_HINT) from None
     if not isinstance(data, dict) or data.get("version") != VERSION:
-        raise invalid(f"field `version`: not {VERSION}")
+        raise SyntaxInvalid(path, number, f"field `version`: not {VERSION}", hint=_HINT)
+    return data
+
+
+def _read(
+    data: dict[str, Any], path: Path, number: int
+) -> tuple[tuple[int, int], str, tuple[tuple[Message, ...], Completion]]:
+    def invalid(problem: str) -> SyntaxInvalid:
+        return SyntaxInvalid(path, number, problem, hint=_HINT)
+
     exchange, attempt = _count(data.get("exchange")), _count(data.get("attempt"))
     if not exchange or not attempt:
         raise invalid("fields `exchange`, `attempt`: not positive integers")

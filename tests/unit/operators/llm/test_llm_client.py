@@ -19,9 +19,9 @@ from llm_server import KEY, Act, LlmServer, Script
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
 from evo.operators.llm import LlmSettings
 from evo.operators.llm.client import Client, Server
-from evo.operators.llm.conversation import used
 from evo.operators.llm.cost import Budget
 from evo.operators.llm.endpoint import Completion, Exhausted, Message, Refused, Request
+from evo.operators.llm.meter import used
 from evo.operators.llm.transcript import Replay, Transcript
 
 OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))
@@ -221,6 +221,78 @@ def test_an_echoed_key_is_never_seen() -> None:
     assert KEY not in repr(Server(url=None, model="m", key=KEY))
 
 
+def answer(message: dict[str, Any], usage: dict[str, Any] | None = None, finish: str = "stop") -> Act:
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage or {}}
+    return Act(raw=json.dumps(body).encode())
+
+
+PARTS = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "said"}]
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "thought"),
+    [
+        ({"content": PARTS}, "said", 2),
+        ({"content": "said", "reasoning_content": "hm hm"}, "said", 5),
+        ({"content": "said", "reasoning": "hm"}, "said", 2),
+        ({"content": None, "tool_calls": [{"function": {"name": "edit", "arguments": '{"a": 1}'}}]}, '{"a": 1}', 0),
+        ({"content": None}, "", 0),
+    ],
+    ids=["parts", "reasoning_content", "reasoning", "tool call", "nothing"],
+)
+def test_an_answer_is_understood_in_every_spelling(message: dict[str, Any], text: str, thought: int) -> None:
+    with client(lambda body, number: answer(message)) as (asked, _, _notes):
+        found = asked.complete(ASKED)
+    assert (found.text, found.thought) == (text, thought)
+
+
+def test_a_refusal_of_the_model_is_no_fault_of_the_server() -> None:
+    refused = answer({"content": None, "refusal": "I cannot help with that."})
+    with client(lambda body, number: refused) as (asked, server, _), pytest.raises(Refused, match="cannot help"):
+        asked.complete(ASKED)
+    assert len(server.requests) == 1
+
+
+def test_options_reach_the_server_and_go_where_it_does_not_take_them() -> None:
+    def script(body: dict[str, Any], number: int) -> Act:
+        if "temperature" in body:
+            return Act(status=400, error={"message": "'temperature' is not supported with this model"})
+        if "max_tokens" in body:
+            return Act(status=400, error={"message": "Use 'max_completion_tokens' instead of max_tokens."})
+        return OK
+
+    with LlmServer(script) as server:
+        where = Server(
+            url=f"{server.url}?api-version=2024-10-21", model="m", key=KEY, retries=0, effort="low", temperature=0.5,
+            extra={"top_k": 20},
+        )  # fmt: skip
+        asked = Client(where)
+        assert asked.complete(ASKED).text == OK.text
+        asked.close()
+    last = server.requests[-1]
+    assert (last["reasoning_effort"], last["top_k"], last["max_completion_tokens"]) == ("low", 20, 99)
+    assert "temperature" not in last
+    assert server.paths == ["/v1/chat/completions?api-version=2024-10-21"] * 3
+
+
+def test_a_slow_stream_is_a_time_out_and_names_the_option() -> None:
+    slow = Act(text="x" * 4000, delay_s=0.1)
+    with (
+        client(lambda body, number: slow, timeout_s=0.3, retries=0) as (asked, _, _),
+        pytest.raises(HarnessFault, match="no complete answer within") as caught,
+    ):
+        asked.complete(ASKED)
+    assert "--llm-timeout" in caught.value.hint
+
+
+def test_a_stream_is_cut_where_its_paid_length_ends() -> None:
+    with client(lambda body, number: Act(text="word " * 20_000)) as (asked, _, _):
+        found = asked.complete(ASKED)
+    assert found.finish == "length"
+    assert len(found.text) < 99 * 6 + 2000 + 41
+    assert used(ASKED, found).completion_tokens >= len(found.text) // 4
+
+
 # --- transcripts
 
 
@@ -282,7 +354,7 @@ PACKED = gzip.compress(b'{"choices": [{"message": {"content": "' + bytes(70 << 2
         (Act(raw=PACKED, headers={"content-encoding": "gzip"}), "more than 64 MiB"),
         (Act(raw=b"garbage", headers={"content-encoding": "gzip", **STREAM}), ""),
         (Act(status=307, raw=b"", headers={"location": "file:///etc/passwd"}), ""),
-        (Act(drip_s=0.2), "no answer within 1 s"),
+        (Act(drip_s=0.2), "no complete answer within 1 s"),
     ],
     ids=["deep", "deep-stream", "packed", "badly-packed", "away", "head-without-end"],
 )

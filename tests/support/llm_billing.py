@@ -1,0 +1,134 @@
+"""Servers that break off, lie and overrun at random, and keep a bill of what they were asked and have written."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from llm_server import KEY, Act, LlmServer, prompt_of
+
+from evo.device import parse_device
+from evo.evaluate.session import Workbench
+from evo.operators import Context
+from evo.operators.llm import Budget, Llm, LlmSettings, Price, Server, Surroundings
+from evo.spec.task import Task
+from evo.spec.variant import Variant
+
+BYTES = 4  # of text that this server bills as one token
+
+
+@dataclass
+class Bill:
+    """What the server would ask money for: requests, and tokens by request.
+
+    overrun: what was written past `max_tokens`, which nobody can foresee, nor know of where no answer came.
+    """
+
+    tokens: list[tuple[int, int]] = field(default_factory=list)
+    overrun: int = 0
+
+    def add(self, prompt: int, written: int) -> None:
+        self.tokens.append((prompt, written))
+
+    @property
+    def total(self) -> int:
+        return sum(prompt + written for prompt, written in self.tokens)
+
+    def money(self, price: Price) -> float:
+        return sum(price.of(*each) for each in self.tokens)
+
+
+def adversary(rng: random.Random, bill: Bill) -> Any:
+    """A script: each request is answered in one of the ways in which servers answer, honest ones among them."""
+
+    def act(body: dict[str, Any], number: int) -> Act:
+        del number
+        prompt = len(prompt_of(body)) // BYTES
+        room = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        way = rng.choice(
+            [
+                "said",
+                "said",
+                "thought",
+                "total",
+                "apart",
+                "over",
+                "cut",
+                "drop",
+                "late",
+                "refused",
+                "busy",
+                "lies",
+                "silent",
+                "garbage",
+                "key",
+            ]
+        )
+        if way in ("refused", "busy", "key"):
+            bill.add(0, 0)
+            status, words = {"refused": (400, "too long"), "busy": (429, "slow down"), "key": (503, KEY)}[way]
+            return Act(status=status, error={"message": words})
+        written = rng.randrange(1, room + 1) if way != "over" else room * rng.randrange(1, 4)
+        written = max(written, 100) if way == "lies" else written  # enough that 0 cannot be
+        bill.add(prompt, written)
+        bill.overrun += max(0, written - room)
+        text = "x y " * written
+        usage = (prompt, written)
+        if way == "drop":
+            return Act(drop=True)
+        if way == "late":
+            return Act(text="late", delay_s=0.15)
+        if way == "cut":
+            return Act(text=text, cut=True)
+        if way == "garbage":
+            return Act(raw=b"<html>" + b"no " * rng.randrange(100))
+        if way in ("thought", "total", "apart"):
+            thought = written // 2
+            told: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": written - thought}
+            if way == "thought":
+                told = {"prompt_tokens": prompt, "completion_tokens": written}
+            elif way == "total":
+                told["total_tokens"] = prompt + written
+            else:
+                told["completion_tokens_details"] = {"reasoning_tokens": written}
+                told["completion_tokens"] = 0
+            choice = {"index": 0, "message": {"content": ""}, "finish_reason": "length"}
+            return Act(raw=json.dumps({"choices": [choice], "usage": told}).encode())
+        if way == "lies":
+            return Act(text=text, usage=rng.choice([(0, 0), (10**15, 10**15), (prompt, 0)]))
+        return Act(text=text, usage=None if way == "silent" else usage, finish=rng.choice(["stop", "length"]))
+
+    return act
+
+
+def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: int) -> tuple[Bill, Budget, Price, Any]:
+    """One run's conversations until its budget is spent: the bill, the budget, the price and evo's own account."""
+    rng = random.Random(seed)
+    bill, price = Bill(), Price(1.0, rng.choice([1.0, 4.0]))
+    budget = rng.choice(
+        [Budget(calls=rng.randrange(1, 9)), Budget(tokens=rng.randrange(1000, 40_000)),
+         Budget(money=rng.uniform(0.001, 0.05)), Budget(calls=6, tokens=20_000, money=0.02)]
+    )  # fmt: skip
+    with LlmServer(adversary(rng, bill)) as server:
+        where = Server(url=server.url, model="m", key=KEY, timeout_s=0.1, retries=rng.randrange(3), first_delay_s=0.001)
+        settings = LlmSettings(
+            strategy="free", server=where, budget=budget, price=price, max_tokens=rng.choice([300, 900]), repairs=2
+        )
+        around = Surroundings(
+            root=root, run=f"20260101T000000-{seed:06d}", task=task, bench=bench, history=lambda: (),
+            note=lambda text: None, usage=lambda totals: None, alone=False, seed=seed,
+        )  # fmt: skip
+        llm = Llm(settings, around)
+        try:
+            while llm.propose(parent, rng=rng, context=Context(task=task)) is not None:
+                pass
+        finally:
+            llm.close()
+    return bill, budget, price, llm.totals
+
+
+def workbench() -> Workbench:
+    return Workbench(parse_device("sim:l4"), arch="sm_89")

@@ -120,6 +120,11 @@ class Evaluation(Serializable):
         if self.status is Status.MEASURED and not self.bench:
             raise ValueError("a measured variant carries its bench figures")
 
+    def __repr__(self) -> str:
+        verdict = f", {self.decision.verdict}" if self.decision is not None else ""
+        times = "".join(f", {row.name} {row.time_us:.2f} us" for row in self.bench[:3])
+        return f"<Evaluation {self.variant[:12]} {self.status}{verdict}{times} {self.environment.timing}>"
+
     def judged(self, check: Check) -> Evaluation:
         """With the verdict of a check. One that does not pass leaves no times and no decision."""
         known = replace(self, status=check.status, reason=check.reason, stage=check.stage, check=check, bench=())

@@ -104,6 +104,9 @@ class Task:
     choices: Choices | None = None
     nondeterministic: str | None = None  # `atomics`: launches may differ within the error budget
 
+    def __repr__(self) -> str:
+        return f"<Task {self.name}: {len(self.check)} check cases, {len(self.bench)} bench cases>"
+
     @property
     def inputs(self) -> tuple[Tensor, ...]:
         return tuple(tensor for tensor in self.tensors if tensor.role == "in")

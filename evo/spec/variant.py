@@ -104,6 +104,9 @@ class Variant:
     launches: tuple[LaunchLine, ...]
     id: str
 
+    def __repr__(self) -> str:
+        return f"<Variant {self.id[:12]} of {self.task or 'no task'}, {len(self.knobs)} knobs>"
+
     @property
     def knob_values(self) -> dict[str, KnobValue]:
         return {knob.name: knob.value for knob in self.knobs}

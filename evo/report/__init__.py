@@ -1,4 +1,4 @@
-"""The report: records told as one page, text, table, data or drawing. Pure, but for counting on the simulator."""
+"""The report: the records as one page, text, table, data or drawing. Pure, except counting on the simulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run as a narrative: what the hardware allows, the traditional way against the inverted one, hypotheses.
+"""One run as an article: hardware limits, trial-and-error changes against derived ones, hypotheses.
 
 Traditional: a change is tried because it may help (ladder, rules, patches, a model asked freely). Inverted: it follows
 from the chip's limits (`derive`, or a model asked with the strategy `inversion`). Pure.
@@ -22,7 +22,7 @@ _LONGEST = 240  # characters of a hypothesis in the table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """A heading, sentences, and where it helps a table (head, rows; a heading that starts with `>` is of numbers)."""
+    """A heading, sentences, and optionally a table (head, rows; a head that starts with `>` has numbers)."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -40,7 +40,7 @@ class CaseStudy:
 
 
 def way_of(record: Record) -> str:
-    """`inverted` where the change follows from the chip's limits, else `traditional`."""
+    """`inverted` if the change follows from the chip's limits, else `traditional`."""
     strategy = record.arguments.get("strategy")
     return "inverted" if record.operator == "derive" or strategy == "inversion" else "traditional"
 
@@ -48,7 +48,7 @@ def way_of(record: Record) -> str:
 def case_study(
     run: str, population: Sequence[Record], headline: str | None, rooflines: Sequence[Roofline] = ()
 ) -> CaseStudy:
-    """Tell one run. population: all records of its task; the other runs in its environment are compared with."""
+    """Describe one run. population: all records of its task; runs in the same environment are compared."""
     records = [record for record in population if record.run == run]
     first = records[0]
     climb = max(climbs(records, {first.task: headline or ""}), key=lambda one: len(one.points))
@@ -87,7 +87,7 @@ def _setting(records: Sequence[Record], climb: Climb) -> Chapter:
 
 
 def _allowed(roof: Roofline | None, task: str) -> Chapter:
-    heading = "What the hardware allows"
+    heading = "Limits of the hardware"
     if roof is None or not roof.cases:
         why = roof.problem if roof is not None else "the chip has no row in the table"
         return Chapter(heading=heading, sentences=(f"No floors are known for {task} here: {why}.",))
@@ -117,10 +117,10 @@ def _way(way: str, records: Sequence[Record], climb: Climb) -> Chapter:
         how = "--strategy inversion" if way == "inverted" else "--strategy insight"
         return Chapter(
             heading=heading,
-            sentences=(f"This run tried nothing this way; evo iterate {records[0].task} {how} does.",),
+            sentences=(f"This run has no such trial; evo iterate {records[0].task} {how} makes some.",),
         )
     kept = [record for record in own if record.kept]
-    sentences = [f"{plural(len(own), 'trial')} went this way, {len(kept)} kept."]
+    sentences = [f"{plural(len(own), 'trial')} of this kind, {len(kept)} kept."]
     for record in kept:
         us = record.evaluation.case_us(climb.case)
         reached = f", {microseconds(us)} µs {climb.timing}" if us is not None else ""
@@ -146,10 +146,10 @@ def _against(records: Sequence[Record], population: Sequence[Record], climb: Cli
             if own:
                 rows.append(_way_row(whose, way, own, climb.case, floor))
     ways = {row[1] for row in rows}
-    sentences = ["The product of kept gains is what a way brought, each gain against its own parent."]
+    sentences = ["The effect of a way is the product of its kept gains, each against its own parent."]
     if len(ways) < len(_WAYS):
         missing = next(way for way in _WAYS if way not in ways)
-        sentences.append(f"No trial in this environment went the {missing} way, so there is nothing to compare with.")
+        sentences.append(f"No trial in this environment is {missing}, so there is no comparison.")
     head = ("run", "way", ">trials", ">kept", ">time spent", ">product of kept gains", f">best kept, {climb.timing} µs")
     return Chapter(
         heading="Traditional against inverted",
@@ -199,7 +199,7 @@ def _hypotheses(records: Sequence[Record]) -> Chapter:
     )
     timing = records[0].timing
     head = (">trial", "change", "hypothesis", f"{timing} gain", "verdict")
-    caption = "What was expected and what came of it"
+    caption = "Expectation and outcome of each hypothesis"
     return Chapter(heading="Hypotheses against results", sentences=sentences, head=head, rows=rows, caption=caption)
 
 
@@ -227,18 +227,18 @@ def _cost(total: Spent) -> Chapter:
 
 
 def time_words(total: Spent) -> str:
-    """How long the trials took, and the runs around them, in a sentence or two."""
+    """The duration of the trials and of the runs, in one or two sentences."""
     if total.seconds is None:
-        return "The records do not say how long the trials took."
+        return "The records have no durations."
     words = f"{plural(total.trials, 'trial')} took {duration(total.seconds)} of wall-clock time"
     words += f", {duration(total.seconds / total.trials)} each on average."
     if total.lasted_s is not None:
-        words += f" With what lies between trials (proposing, screening, pauses) that was {duration(total.lasted_s)}."
+        words += f" With the time between trials (proposing, screening, pauses) it was {duration(total.lasted_s)}."
     return words
 
 
 def llm_words(total: Spent) -> str:
-    """What language models used, in a sentence."""
+    """The language models' cost, in a sentence."""
     if not total.llm:
         return "No language model was asked in these records."
     used = total.llm
@@ -256,7 +256,7 @@ def llm_words(total: Spent) -> str:
 def _outcome(records: Sequence[Record], climb: Climb, roof: Roofline | None) -> Chapter:
     kept = [point for point in climb.points if point.kept and point.us is not None]
     if not kept:
-        return Chapter(heading="The outcome", sentences=("Nothing that was kept has a time.",))
+        return Chapter(heading="The outcome", sentences=("No kept variant has a time.",))
     first, last = kept[0], kept[-1]
     assert first.us is not None
     assert last.us is not None

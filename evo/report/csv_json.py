@@ -164,7 +164,7 @@ def trials_csv(story: Story) -> str:
 
 
 def _cell(name: str, value: object) -> object:
-    """A text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """A text that a spreadsheet would read as a formula, with an apostrophe in front."""
     if name in _TEXTS and isinstance(value, str):
         line = " ".join(value.encode("utf-8", "replace").decode("utf-8").split())
         return f"'{line}" if line.startswith(_FORMULA) else line
@@ -172,13 +172,13 @@ def _cell(name: str, value: object) -> object:
 
 
 def climbs_svg(story: Story) -> str:
-    """All climbs below one another, each with axes of its own, as a file that stands alone."""
+    """All climbs below one another, each with its own axes, as a complete SVG file."""
     drawn = [(climb.title, climb_svg(climb, f"climb{number}")) for number, climb in enumerate(story.climbs)]
     return _standing_alone(story.title, drawn)
 
 
 def roof_svg(roof: Roofline) -> str:
-    """One roofline as a file that stands alone; it must be `drawable`."""
+    """One roofline as a complete SVG file; it must be `drawable`."""
     return _standing_alone(f"Roofline of {roof.title}", [(roof.title, roofline_svg(roof, "roofline"))])
 
 

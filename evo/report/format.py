@@ -27,7 +27,7 @@ def gain_words(gain: Gain | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A wall-clock time as people say it: 20 ms, 0.8 s, 42 s, 3 min 7 s, 1 h 2 min."""
+    """A wall-clock time, by its length: 20 ms, 0.8 s, 42 s, 3 min 7 s, 1 h 2 min."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
     if seconds < 60:

@@ -74,7 +74,7 @@ def _span(kind: str, token: str) -> str:
 
 
 def side_by_side(old: str, new: str, caption: str) -> str:
-    """The changed hunks of two texts as a table: old line, new line, with their numbers. On a phone CSS stacks them."""
+    """The changed hunks of two texts as a table: old and new line with numbers. CSS stacks them on a narrow screen."""
     old, new = old.removesuffix("\n"), new.removesuffix("\n")
     before, after = highlighted(old), highlighted(new)
     titles = "".join(f'<th scope="col">{title}</th>' for title in ("line", "parent", "line", "this"))

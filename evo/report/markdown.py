@@ -1,4 +1,4 @@
-"""The report as Markdown, for a job summary or a terminal. What comes from records is escaped."""
+"""The report as Markdown, for a job summary or a terminal. Text from records is escaped."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def markdown(story: Story, study: CaseStudy | None = None) -> str:
             for one in roof.of_case(case.name)
         ]
         parts += [*_table(head, rows), ""]
-    parts += ["## What each kind of change brought", "", *_insights(story.insights), ""]
+    parts += ["## Effects by kind of change", "", *_insights(story.insights), ""]
     parts += ["## Time and cost", "", *_spent(story), ""]
     parts += ["## Environments", "", *(f"- {_text(words)}: {plural(n, 'trial')}" for words, _, n in story.environments)]
     return "\n".join([*parts, ""])

@@ -1,4 +1,4 @@
-"""What the records tell, arranged for reading: climbs, lines of descent, what it cost, where it ran. Pure.
+"""The records arranged for reading: climbs, genealogies, costs, environments. Pure.
 
 A climb holds times that may be held against each other: one task in one place, one environment, one timing. Measured
 and modelled times are therefore never in one climb.
@@ -61,7 +61,7 @@ class Climb(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One kept variant in a line of descent: the record, both texts where the chain of diffs is whole, its siblings.
+    """One kept variant in a genealogy: the record, both texts if the chain of diffs is complete, its siblings.
 
     tried: the trials made from it that were not kept.
     """
@@ -102,7 +102,7 @@ class OperatorTime(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent(Serializable):
-    """Wall-clock seconds by operator and stage, and what language models used, as far as records say."""
+    """Wall-clock seconds by operator and stage, and the language models' cost, if the records have them."""
 
     trials: int  # how many
     seconds: Seconds | None = None  # in trials alone
@@ -146,7 +146,7 @@ def story(
     no_heat: str = "",
     population: Sequence[Record] | None = None,
 ) -> Story:
-    """Arrange records. population: all records, where `records` are some of them and texts rest on the others."""
+    """Arrange records. population: all records, if `records` are a part whose texts depend on the others."""
     ordered = sorted(records, key=lambda record: (record.run, record.number))
     return Story(
         title=title,
@@ -275,7 +275,7 @@ def _line(
 
 
 def _text(record: Record, previous: str | None, population: Sequence[Record]) -> tuple[str | None, str]:
-    """A step's text, from the step before where its diff fits that one; else None and why."""
+    """A step's text, rebuilt from the step before if the diff fits; else None and the reason."""
     if previous is not None:
         try:
             return apply_diff(previous, record.diff), ""

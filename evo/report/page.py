@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside itself: no network, no other file."""
+"""The report as one self-contained HTML page: no network, no other file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Story, Room], str]], ...] = (
     ("leaderboard", "Leaderboard by chip", tables.board_section),
     ("roofline", "Roofline", sections.roofline_section),
     ("descent", "Genealogy", sections.descent_section),
-    ("operators", "What each kind of change brought", tables.insight_section),
+    ("operators", "Effects by kind of change", tables.insight_section),
     ("counters", "Counters by source line", tables.heat_section),
     ("trials", "Trials", tables.trial_section),
     ("cost", "Time and cost", tables.cost_section),
@@ -52,7 +52,7 @@ def page(story: Story, study: CaseStudy | None = None) -> str:
         '<a class="skip" href="#main">Skip to the content</a>'
         f"<header><h1>{clean(title)}</h1><p class='soft'>{clean(made)}</p>{sections.facts(story)}</header>"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav><main id="main" tabindex="-1">{body}</main>'
-        f"<footer>{clean(made)} Measured and modelled times are told apart everywhere.</footer>"
+        f"<footer>{clean(made)} Measured and modelled times are never mixed.</footer>"
         f"<script>{SCRIPT}</script></body></html>\n"
     )
 

@@ -1,4 +1,4 @@
-"""The roofline of a task on a chip: what its roofs allow at each case, and the champion and rivals under them. Pure."""
+"""The roofline of a task on a chip: the limit of each case, and the champion and rivals below it. Pure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Roofline(Serializable):
 def roofline(
     task: str, chip: Chip, timing: str, cases: Sequence[CaseLimits], taken: Sequence[Taken], *, problem: str = ""
 ) -> Roofline:
-    """The roofs of a chip around what was taken."""
+    """The roofs of a chip around the plotted points."""
     peaks = (("tensor", chip.peak_tensor_flop_per_s), ("fp32", chip.peak_fp32_flop_per_s))
     rates: Mapping[str, tuple[float | None, str]] = {
         "DRAM": (chip.rate("dram_bytes_per_s"), "dram_bytes_per_s"),

@@ -1,4 +1,4 @@
-"""The page's drawn sections: climbs, rooflines, lines of descent. What comes from a record goes through `clean`."""
+"""The page's drawn sections: climbs, rooflines, genealogies. Text from a record goes through `clean`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def climb_section(story: Story, room: Room) -> str:
     for number, climb in enumerate(story.climbs):
         name = room.new_id("climb")
         title = climb.title
-        if (of := titles.count(title)) > 1:  # the caption says what each environment is
+        if (of := titles.count(title)) > 1:  # the caption names each environment
             title += f", environment {titles[: number + 1].count(title)} of {of}"
         parts.append(f'<h3 id="{name}">{clean(title)}</h3>')
         drawn = climb_svg(climb, f"{name}-svg")
@@ -54,7 +54,7 @@ def climb_section(story: Story, room: Room) -> str:
 
 def roofline_section(story: Story, room: Room) -> str:
     parts = [
-        "<p>Throughput over arithmetic intensity, both logarithmic. Hollow circles: what the roofs allow at each case, "
+        "<p>Throughput over arithmetic intensity, both logarithmic. Hollow circles: the limit of each case, "
         "warm and cold; filled circles: the champion; diamonds: the library's rivals.</p>"
     ]
     for roof in story.rooflines:

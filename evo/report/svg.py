@@ -52,7 +52,7 @@ def drawing(body: str, height: float, *, name: str, title: str, description: str
 
 
 class _Scale:
-    """Times to pixels, upwards: logarithmic where they span more than a factor of four."""
+    """Times to pixels, upwards: logarithmic if they span more than a factor of four."""
 
     def __init__(self, values: Sequence[float]) -> None:
         low, high = min(values), max(values)
@@ -124,7 +124,7 @@ def climb_svg(climb: Climb, name: str) -> str:
         if best:
             path = f"M{best[0][0]:.1f} {best[0][1]:.1f}" + "".join(f"H{at:.1f}V{y:.1f}" for at, y in best[1:])
             parts.append(f'<path class="best" d="{path}H{right}"/>')
-        for point in sorted(timed, key=lambda point: point.kept):  # what was kept lies on top
+        for point in sorted(timed, key=lambda point: point.kept):  # kept trials on top
             parts.append(_mark(point, x(point.index), scale, climb))
     for point in climb.points:
         if point.us is None:
@@ -168,7 +168,7 @@ def _whole_ticks(count: int) -> list[int]:
 
 
 def descent_svg(line: Line, name: str) -> str:
-    """The kept chain downwards, and to the right of each variant what was tried from it and not kept."""
+    """The kept chain downwards, and to the right of each variant its children that were not kept."""
     parts: list[str] = []
     height = _ROW * len(line.steps) + 12
     for index, step in enumerate(line.steps):
@@ -235,7 +235,7 @@ def drawn_cases(roof: Roofline) -> list[tuple[CaseLimits, float, float]]:
 
 
 def roofline_svg(roof: Roofline, name: str) -> str:
-    """Throughput over arithmetic intensity. Hollow: what the roofs allow at a case; circle champion, diamond rival."""
+    """Throughput over arithmetic intensity. Hollow: the limit of a case; circle champion, diamond rival."""
     cases = drawn_cases(roof)
     rates = [flop / one.us * 1e6 for case, flop, _ in cases for one in roof.of_case(case.name)]
     intensities = [intensity for _, _, intensity in cases]
@@ -277,7 +277,7 @@ def roofline_svg(roof: Roofline, name: str) -> str:
 
 
 def _beside(places: Sequence[float], number: int) -> float:
-    """Where a case stands: cases whose intensities cannot be told apart stand side by side."""
+    """The position of a case; cases with nearly equal intensities are placed side by side."""
     here = places[number]
     near = [at for at, place in enumerate(places) if abs(place - here) < 6]
     return here + 13 * (near.index(number) - (len(near) - 1) / 2)

@@ -1,4 +1,4 @@
-"""The page's tables: champions, effects, trials, counters, cost, environments. What a record says is escaped."""
+"""The page's tables: champions, effects, trials, counters, cost, environments. Text from records is escaped."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def heat_section(story: Story, room: Room) -> str:
             html = "<p>Left out to keep the page small: <code>evo profile FILE</code> shows it.</p>"
         remarks = [remark for line in heat.lines for remark in line.remarks]
         found = [f"<li>{clean(remark)}</li>" for remark in remarks[:_MOST_REMARKS]]
-        parts.append(html + (f"<h4>What is lost, and where</h4><ul>{''.join(found)}</ul>" if found else ""))
+        parts.append(html + (f"<h4>Losses by line</h4><ul>{''.join(found)}</ul>" if found else ""))
     if not story.heats:
         parts.append(f"<p>{clean(story.no_heat or 'No champion was counted')}. "
                      "<code>evo report --count</code> counts each champion at a small case, "

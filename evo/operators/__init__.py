@@ -1,4 +1,4 @@
-"""Where changes come from: operators that turn a parent into a proposal, exactly one change at a time.
+"""Operators: each turns a parent into a proposal of exactly one change.
 
 `operators("ladder,rules".split(","))` gives the operators to ask; `operator_docs()` is the text of `evo operators`.
 """

@@ -16,7 +16,7 @@ DOC = OperatorDoc(
     name="ladder",
     family="ladder",
     sentence="Proposes the next rung of the task's ladder and carries over knobs of the same name that were"
-    " tuned; a rejected rung is passed over, because some rungs pay only together with a later one.",
+    " tuned; it skips a rejected rung, because some rungs pay only together with a later one.",
 )
 
 
@@ -35,14 +35,14 @@ class Ladder:
                 continue
             rung = read_variant(path)
             carried = _carried(parent, rung, shipped)
-            for values in (carried, {}):  # a carried value may break the rung's own limits
+            for values in (carried, {}):  # a carried value may violate the rung's limits
                 child = rung.with_knobs(values) if values else rung
                 if child.id != parent.id and child.id not in context.tried and context.fits(child):
                     return _proposal(path, child, values)
         return None
 
     def _position(self, parent: Variant, rungs: tuple[Path, ...], context: Context) -> int:
-        """Index of the parent's rung; -1 when it comes from nowhere on the ladder."""
+        """Index of the parent's rung; -1 if it has none."""
         names = [path.name for path in rungs]
         if context.rung is not None:
             return names.index(context.rung) if context.rung in names else -1
@@ -88,7 +88,7 @@ def _expectation(variant: Variant) -> str:
 
 
 def first_rung(task: Task) -> Path:
-    """Where a task's ladder begins. Raises TaskInvalid if it has none."""
+    """The first rung of a task's ladder. Raises TaskInvalid if it has none."""
     rungs = task.ladder()
     if not rungs:
         raise TaskInvalid(

@@ -1,4 +1,4 @@
-"""A person's or an agent's file as a proposal: the same gate as everyone else."""
+"""A person's or an agent's file as a proposal; the gate is the same as for any other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Patch:
             variant=child,
             summary=f"{self._path.name}: {lines}, {'a rewrite' if kind == 'rewrite' else verdict.why}",
             reason=self._reason or child.headline or f"proposed by hand in {self._path.name}",
-            expected=self._expected or "what its author hopes; only the margin decides",
+            expected=self._expected or "the author expects a gain; only the margin decides",
             risk=self._risk or risk,
             next_if_kept="tune its knobs",
             next_if_reverted="leave it",

@@ -1,4 +1,4 @@
-"""What installed packages add, by entry points of the groups `evo.operators` and `evo.rules` (docs/plugins.md)."""
+"""Plug-ins: entry points of the groups `evo.operators` and `evo.rules` in installed packages (docs/plugins.md)."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def _loaded(point: EntryPoint) -> object:
         package = point.dist.name if point.dist is not None else "an installed package"
         raise UsageError(
             f"{package} adds {point.name} to {point.group}, but {point.value} cannot be loaded: {error}",
-            hint=f"mend its entry point, or pip uninstall {package}",
+            hint=f"repair its entry point, or pip uninstall {package}",
         ) from None

@@ -1,4 +1,4 @@
-"""What an operator offers and what it may look at. Every operator, from a rule to a person's file, speaks this."""
+"""The interface of all operators: a proposal, and the context that an operator may read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Proposal:
 
     @property
     def arm(self) -> str:
-        """What its gain is counted for: its operator, whose rewrites have statistics of their own."""
+        """The operator for which its gain is counted; rewrites have separate statistics."""
         return arm_of(self.operator, self.kind)
 
     @property
@@ -53,7 +53,7 @@ class Proposal:
 
 
 def start_proposal(variant: Variant, name: str, rung: str | None) -> Proposal:
-    """A first champion: a file as it is, by its name, and the rung that it is, if any."""
+    """A first champion: an unchanged file with its name, and its rung if it is one."""
     return Proposal(
         operator="start",
         kind="start",
@@ -99,7 +99,7 @@ class Context:
 
 
 class Operator(Protocol):
-    """A source of proposals. Deterministic: the same parent, generator state and context give the same proposal."""
+    """Makes proposals. Deterministic: the same parent, generator state and context give the same proposal."""
 
     @property
     def name(self) -> str: ...

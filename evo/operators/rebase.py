@@ -1,4 +1,4 @@
-"""The same change on another parent: what becomes of a proposal whose parent was replaced while it was evaluated."""
+"""The same change on another parent, for a proposal whose parent was replaced while it was evaluated."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from evo.errors import SyntaxInvalid
 from evo.operators.proposal import Proposal
 from evo.spec.variant import Variant, parse_variant
 
-_Edit = tuple[int, int, list[str]]  # lines [from, to) of the parent, and what stands there instead
+_Edit = tuple[int, int, list[str]]  # lines [from, to) of the parent, and their replacement
 
 
 def carried(proposal: Proposal, parent: Variant, onto: Variant) -> Proposal | None:
-    """The proposal's change made to another descendant of its parent; None if the two changes touch the same lines.
+    """The proposal's change applied to another descendant of its parent; None if both changes touch the same lines.
 
     A rung is no change to a text and stays what it is. The result has to pass the one-change check as any proposal.
     """

@@ -1,4 +1,4 @@
-"""The operators that a run can ask, by name: the built-in ones, one for each family of rules, and those of plug-ins.
+"""The operators by name: the built-in ones, one for each family of rules, and those of plug-ins.
 
 A new operator is a row of `_built_in`, or an entry point of the group `evo.operators` in a package of its own.
 """
@@ -15,7 +15,7 @@ from evo.operators.plugins import plugins
 from evo.operators.proposal import Operator, OperatorDoc
 from evo.operators.rules import RuleOperator, rule_operators
 
-WHEN_STALLED = "derive.stalled"  # as `derive`, but only if the search has stalled far from its target
+WHEN_STALLED = "derive.stalled"  # as `derive`, but only if the search stalls far from its target
 _RULES = "rules"  # all families of rules
 
 _LLM = OperatorDoc(
@@ -28,7 +28,7 @@ _LLM = OperatorDoc(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorInputs:
-    """What some operators need of a run. patch: the file of `--patch`. llm: the operator that asks a language model."""
+    """The inputs of some operators. patch: the file of `--patch`. llm: the operator that asks a language model."""
 
     patch: Path | None = None
     llm: Operator | None = None
@@ -64,7 +64,7 @@ def entries() -> dict[str, OperatorEntry]:
     found = _built_in()
     for name, loaded in plugins("evo.operators").items():
         if name in found or name == _RULES:
-            raise UsageError(f"a plug-in adds operator {name!r}, which there is already", hint="rename its entry point")
+            raise UsageError(f"a plug-in adds operator {name!r}, which exists already", hint="rename its entry point")
         found[name] = _of_plugin(name, loaded)
     return found
 
@@ -98,14 +98,14 @@ def _of_rules(operator: RuleOperator) -> OperatorEntry:
 def _of_plugin(name: str, loaded: object) -> OperatorEntry:
     """A class, or a function without arguments, that gives an operator of the entry point's name."""
     if not callable(loaded):
-        raise UsageError(f"operator {name!r} of a plug-in is no class", hint="see docs/plugins.md")
+        raise UsageError(f"operator {name!r} of a plug-in is not a class", hint="see docs/plugins.md")
     sentence = " ".join((loaded.__doc__ or "").strip().split("\n\n")[0].split())
 
     def make(_: OperatorInputs) -> Operator:
         made: Operator = loaded()
         if made.name != name:
             raise UsageError(
-                f"a plug-in adds operator {name!r}, which calls itself {made.name!r}",
+                f"a plug-in adds operator {name!r}, whose own name is {made.name!r}",
                 hint="give the entry point the operator's own name",
             )
         return made
@@ -123,7 +123,7 @@ def operators(names: Sequence[str], *, patch: Path | None = None, llm: Operator 
     for name in names:
         if name != _RULES and name not in known:
             shown = [each for each in known if each != WHEN_STALLED]
-            raise UsageError(f"no operator {name!r}", hint=f"known operators: {_RULES}, {', '.join(shown)}")
+            raise UsageError(f"unknown operator {name!r}", hint=f"known operators: {_RULES}, {', '.join(shown)}")
         for each in known if name == _RULES else (name,):
             if name != _RULES or each.startswith(f"{_RULES}."):
                 made = known[each].make(inputs)

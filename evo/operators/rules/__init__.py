@@ -43,9 +43,9 @@ def all_rules() -> tuple[Rule, ...]:
     for point, loaded in plugins("evo.rules").items():
         for rule in loaded if isinstance(loaded, list | tuple) else (loaded,):
             if not isinstance(rule, Rule):
-                raise UsageError(f"plug-in {point!r} of evo.rules gives no rule", hint="see docs/plugins.md")
+                raise UsageError(f"plug-in {point!r} of evo.rules is not a rule", hint="see docs/plugins.md")
             if rule.name in found:
-                raise UsageError(f"plug-in {point!r} adds rule {rule.name!r}, which there is already", hint="rename it")
+                raise UsageError(f"plug-in {point!r} adds rule {rule.name!r}, which exists already", hint="rename it")
             found[rule.name] = rule
     return tuple(found.values())
 

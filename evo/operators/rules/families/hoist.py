@@ -1,4 +1,4 @@
-"""Work that a loop repeats and need not: divisions by a root, and double precision that nobody asked for."""
+"""Redundant work: repeated divisions by a root, and unintended double precision."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ RULES = (
                 "  const float r = rsqrtf(x);\n  for (int i = 0; i < n; ++i) o[i] = a[i] * r;\n",
             ),
         ),
-        reason="the special-function unit knows 1 / sqrt directly, and a product is cheaper than a division",
+        reason="the special-function unit computes 1 / sqrt directly, and a product is cheaper than a division",
         expected="no division per element and no accurate square root",
         risk="2 ulp of rsqrtf; the error budget decides",
         next_if_kept="wider loads and stores in that loop",

@@ -1,4 +1,4 @@
-"""Knobs moved to another value of their domain, and block sizes that are written out made knobs."""
+"""Knobs moved to another value of their domain, and literal block sizes turned into knobs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ RULES = (
             ),
             Example(_MODE.format("safe"), _MODE.format("fast")),
         ),
-        reason="tile shapes and stages trade reuse against occupancy, and only a measurement knows the balance",
+        reason="tile shapes and stages trade reuse against occupancy; only a measurement shows the best balance",
         expected="a better balance of reuse, latency hiding and occupancy",
         risk="more shared memory or registers per block can cost resident blocks",
         next_if_kept="the next value in the same direction",
@@ -177,12 +177,12 @@ RULES = (
     Rule(
         name="block_size",
         family="knob",
-        sentence="Makes a block size that is written out a knob, with another value than it had.",
+        sentence="Turns a literal block size into a knob, with another value.",
         find=_find_sizes,
         examples=(Example.of_files("block_size"),),
         reason="the block size decides how many warps an SM holds, and how large the last wave is",
         expected="more resident warps, or less waiting at barriers",
-        risk="what else has that size in the kernel may not be told from it",
+        risk="another use of the same number in the kernel may depend on it",
         next_if_kept="the next size",
         next_if_reverted="a size in the other direction",
     ),

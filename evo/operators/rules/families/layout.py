@@ -78,9 +78,9 @@ def _has_address(scene: Scene, body: Span, name: str) -> bool:
 
 _TILE = "  __shared__ half tile[16][{}];\n  tile[threadIdx.x][0] = a[n];\n  o[0] = tile[n][1];\n"
 _TEXT = {
-    "reason": "rows a multiple of 128 bytes apart start in the same bank, and column accesses queue up",
+    "reason": "rows a multiple of 128 bytes apart start in the same bank, so accesses down a column conflict",
     "expected": "fewer shared-memory wavefronts per access",
-    "risk": "a little more shared memory per block; no gain where accesses were conflict-free",
+    "risk": "a little more shared memory per block; no gain if accesses were conflict-free",
     "next_if_kept": "a larger tile, now that its columns are cheap",
     "next_if_reverted": "a swizzle instead of a pad",
 }
@@ -109,9 +109,9 @@ RULES = (
         sentence="Stores a row of a `__shared__` array under a column number exclusive-or its row number.",
         find=_find_xor,
         examples=(Example(_SQUARE, _SWIZZLED),),
-        reason="rows a multiple of 128 bytes apart start in the same bank, and column accesses queue up",
+        reason="rows a multiple of 128 bytes apart start in the same bank, so accesses down a column conflict",
         expected="no bank conflicts down columns, without the memory that a pad costs",
-        risk="an instruction more per address; no gain where accesses were conflict-free",
+        risk="an instruction more per address; no gain if accesses were conflict-free",
         next_if_kept="take a pad away, now that it is not needed",
         next_if_reverted="a pad instead",
     ),

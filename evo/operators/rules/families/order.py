@@ -1,4 +1,4 @@
-"""Which block does which part of the work, and in what order."""
+"""The assignment of work to blocks, and their order."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ RULES = (
         sentence="Runs blocks in groups of rows, column by column, instead of row by row.",
         find=_find_raster,
         examples=(Example.of_files("raster"),),
-        reason="blocks that run together then share rows and columns of their inputs in L2",
-        expected="less DRAM traffic where the inputs do not fit in L2",
-        risk="a few integer instructions per block; nothing to gain where L2 holds everything",
+        reason="blocks that run at the same time share rows and columns of their inputs in L2",
+        expected="less DRAM traffic if the inputs do not fit in L2",
+        risk="a few integer instructions per block; no gain if L2 holds everything",
         next_if_kept="another group size",
         next_if_reverted="the other order of x and y",
     ),

@@ -104,7 +104,7 @@ def _launch(
 def _instrumented(ptx: str, kernel: str) -> tuple[str, list[tuple[str, str, int, int]], list[str]]:
     """The text with log records; sites as (mode, space, bytes, lanes); shared variables, logged at the entry."""
     sites: list[tuple[str, str, int, int]] = []
-    shared = _SHARED.findall(ptx)
+    shared = [match[1] for match in _SHARED.finditer(ptx) if _kernel_at(ptx, match.start()) in ("", kernel)]
 
     def replaced(match: re.Match[str]) -> str:
         made = _records(match, sites)
@@ -117,6 +117,12 @@ def _instrumented(ptx: str, kernel: str) -> tuple[str, list[tuple[str, str, int,
     assert found is not None
     end = _after_declarations(text, found.end())
     return text[:end] + known + text[end:], sites, shared
+
+
+def _kernel_at(ptx: str, at: int) -> str:
+    """The kernel whose body a place is in; empty in front of all."""
+    before = re.findall(r"\.entry\s+([\w$]+)", ptx[:at])
+    return before[-1] if before else ""
 
 
 def _after_declarations(text: str, at: int) -> int:

@@ -18,8 +18,8 @@ class Contraction:
     left, right: the factors; left is None if it is computed on the way, as the weights of a softmax are. output: the
     store of the result, None if it goes on in the kernel. summed: the loops of the sum. roles: for each dimension of
     left, right and output one letter: `m` (of left), `n` (of right), `b` (of both), `k` (summed), `w` (a window: an
-    output index and a summed one together), `1` (fixed). kind: `matmul`, `matvec`, `dot` or `convolution`. epilogue:
-    what is done to the sum before it is stored, by name.
+    output index and a summed one together), `1` (fixed). kind: `matmul`, `matvec`, `dot`, `convolution`, or `pairs` if
+    another function of the two elements is summed. epilogue: what is done to the sum before it is stored, by name.
     """
 
     kind: str
@@ -30,6 +30,7 @@ class Contraction:
     roles: Mapping[str, str]
     epilogue: tuple[str, ...]
     line: int
+    operand: Data | None = None  # what is summed
 
 
 def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Contraction, ...]:
@@ -44,7 +45,8 @@ def contractions_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Cont
 
 
 def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
-    factors = _factors(form, reduction.operand)
+    product = _factors(form, reduction.operand)
+    factors = product or _pair(form, reduction.operand)
     if factors is None:
         return None
     left, right = factors
@@ -61,9 +63,13 @@ def _contraction(form: Form, reduction: Reduction) -> Contraction | None:
         roles = {side: letters.replace("w", "k") for side, letters in roles.items()}
     if output is not None:
         roles["output"] = "".join(_output_role(term, sides["left"], sides["right"]) for term in at)
+    kind = _kind(roles, left)
+    if product is None and kind != "matmul":
+        return None
     return Contraction(
-        kind=_kind(roles, left), left=left, right=right, output=output, summed=summed, roles=roles,
-        epilogue=_epilogue(output) if output is not None else (), line=reduction.line,
+        kind=kind if product is not None else "pairs", left=left, right=right, output=output, summed=summed,
+        roles=roles,
+        epilogue=_epilogue(output) if output is not None else (), line=reduction.line, operand=reduction.operand,
     )  # fmt: skip
 
 
@@ -99,6 +105,19 @@ def _factors(form: Form, operand: Data | None) -> tuple[Origin | None, Origin] |
     if len(parts) != 2 or not known:
         return None
     return (known[0], known[1]) if len(known) == 2 else (None, known[0])
+
+
+def _pair(form: Form, operand: Data | None) -> tuple[Origin, Origin] | None:
+    """The two elements that something else than a product is computed from."""
+    found: dict[tuple[str, tuple[Term, ...]], Origin] = {}
+    for part in _computed_from(operand):
+        if part.op in ("carried", "result", "unknown", "shuffle", "select"):
+            return None
+        made = origin(form, part) if part.op == "read" else None
+        if made is not None:
+            found.setdefault((made.array.name, made.subscripts), made)
+    left, right = list(found.values()) if len(found) == 2 else (None, None)
+    return (left, right) if left is not None and right is not None else None
 
 
 def _flat(data: Data) -> Iterator[Data]:
@@ -161,7 +180,9 @@ def _renamed(at: tuple[Term, ...], read: Access, update: Access) -> tuple[Term, 
 
 
 def _roles(at: tuple[Term, ...], other: tuple[Term, ...], summed: tuple[Symbol, ...], own: str) -> str:
-    beside = frozenset().union(*(_indices(term) for term in other if not term.symbols() & frozenset(summed)))
+    free = [term for term in other if not term.symbols() & frozenset(summed)]
+    beside = frozenset().union(*(_indices(term) for term in free if term not in at))
+    shared = frozenset().union(*(_indices(term) for term in free))
     letters = []
     for term in at:
         indices, inside = _indices(term), term.symbols() & frozenset(summed)
@@ -170,7 +191,9 @@ def _roles(at: tuple[Term, ...], other: tuple[Term, ...], summed: tuple[Symbol, 
         elif not indices:
             letters.append("1")
         else:
-            letters.append("b" if indices <= beside else own)
+            # One index of a thread may stand for several: what both factors have is theirs, whatever it is made of.
+            is_both = term in free or (indices <= shared and not indices & beside)
+            letters.append("b" if is_both else own)
     return "".join(letters)
 
 

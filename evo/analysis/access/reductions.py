@@ -171,6 +171,20 @@ def _is_rescaled(carried: Carried) -> bool:
         return False
     if update.op == "result" and isinstance(update.detail, Carried):
         return _is_old(plain(update.args[0]), carried) and _is_rescaled(update.detail)
+    if update.op == "select":  # scaled where the maximum grows, else only added to
+        sides = [plain(side) for side in update.args]
+        added = [side for side in sides if side is not None and side.op == "add" and _adds_to(side, carried)]
+        return len(added) == 1 and any(side is not added[0] and _scales(side, carried) for side in sides)
+    return _scales(update, carried)
+
+
+def _adds_to(update: Data, carried: Carried) -> bool:
+    return any(_is_old(plain(side), carried) for side in update.args)
+
+
+def _scales(update: Data | None, carried: Carried) -> bool:
+    if update is None:
+        return False
     products = [plain(side) for side in update.args] if update.op == "add" else [update]
     return any(
         product is not None and product.op == "mul" and any(_is_old(plain(a), carried) for a in product.args)

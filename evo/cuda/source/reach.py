@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from evo.cuda.source.nodes import span_of
 from evo.cuda.source.parser import Node
@@ -36,6 +36,7 @@ class Dead:
     name: str
     line: int
     text: str
+    span: Span = field(compare=False)
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.what}" + (f" `{self.name}`" if self.name else "")
@@ -101,7 +102,7 @@ def _named(text: str, name: str) -> str:
 
 def _dead(source: Source, what: str, name: str, span: Span) -> Dead:
     text = " ".join(_TOKEN.findall(_COMMENT.sub(" ", source.slice(span))))
-    return Dead(what=what, name=name, line=source.line(span.start), text=text)
+    return Dead(what=what, name=name, line=source.line(span.start), text=text, span=span)
 
 
 def _items(source: Source) -> list[_Item]:

@@ -10,6 +10,8 @@ from evo.operators.rules.rewriting import same
 from evo.operators.rules.scene import Scene
 from evo.spec.variant import LaunchLine
 
+_TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")  # in front of a function
+
 
 def line_span(scene: Scene, number: int) -> Span:
     """Bytes of a 1-based line, without its newline."""
@@ -87,7 +89,8 @@ def directive_place(scene: Scene, kinds: Sequence[str]) -> Span:
 def definition_place(scene: Scene) -> Span:
     """After the last knob's `#define` above the first function, else right above that function."""
     first = min((function.span.start for function in scene.source.functions), default=len(scene.source.data))
-    start = scene.source.line_start(first)
+    head = _TEMPLATE.search(scene.source.data[:first])
+    start = scene.source.line_start(head.start() if head is not None else first)
     ends = [line_span(scene, define.line).end + 1 for define in scene.source.defines]
     before = [end for end in ends if end <= start]
     at = max(before) if before else start

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term
-from evo.cuda.source import Edit, Function, Span
+from evo.cuda.source import Function
 from evo.operators.rules.scene import Scene
 from evo.spec.expr import Expression
 from evo.spec.task import Task, Tensor
@@ -30,9 +30,6 @@ _CALLS = frozenset({
 })  # fmt: skip
 _WORDS = re.compile(r"\$?[A-Za-z_]\w*")
 _DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
-_CONSTANT = re.compile(
-    rb"(?m)^(?:static\s+)?(?:__device__\s+)?(?:const|constexpr)\s+(?:static\s+)?[\w ]+?\b\w+\s*=[^;\n]*;[^\n]*\n"
-)
 
 
 class NotPrinted(Exception):
@@ -69,7 +66,9 @@ class Printer:
             case "result" | "carried":
                 name = str(getattr(data.detail, "name", ""))
                 if name in self.values:
-                    return self.values[name]
+                    initial = data.args[0] if data.args else None
+                    said = self.values[name]
+                    return said if is_zero(initial) else f"({self.value(initial)} + {said})"
             case "add" | "sub" | "mul" | "div" if len(data.args) == 2:
                 left, right = (self.value(arg) for arg in data.args)
                 return f"({left} {_INFIX[data.op]} {right})"
@@ -134,6 +133,16 @@ class Printer:
         return self.names[name]
 
 
+def is_zero(data: Data | None) -> bool:
+    """Whether a value is the number 0."""
+    while data is not None and data.op in ("same", "convert"):
+        data = data.args[0]
+    if data is None:
+        return True
+    value = data.detail.value if isinstance(data.detail, Term) else data.detail
+    return data.op in ("constant", "index") and isinstance(value, int | float) and value == 0
+
+
 def names_of(scene: Scene, function: Function) -> dict[str, str]:
     """What the kernel calls tensors, scratch, scalars and axes: by place in its parameters, or as macros."""
     assert scene.task is not None
@@ -193,18 +202,3 @@ def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
             per = in_c(second, names)
             return f"(({in_c(first, names)} + {per} - 1) / {per})"
     raise NotPrinted(ast.unparse(node))
-
-
-def forgotten(scene: Scene, body: Span, text: str) -> list[Edit]:
-    """Constants of the file that only the old body used: the compiler would warn of them."""
-    source = scene.source
-    rest = (source.data[: body.start] + text.encode() + source.data[body.end :]).decode()
-    edits = []
-    for match in _CONSTANT.finditer(source.data):
-        if match.start() >= body.start and match.end() <= body.end:
-            continue
-        names = re.findall(r"(\w+)\s*=", match[0].decode().partition("//")[0])
-        code = re.sub(r"//[^\n]*", "", rest)
-        if all(len(re.findall(rf"\b{name}\b", code)) == 1 for name in names):
-            edits.append(Edit(Span(match.start(), match.end()), ""))
-    return edits

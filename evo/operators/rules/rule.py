@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evo.cuda.source import Edit, parse, syntax_errors
+from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.scene import Scene
 from evo.results import Json
@@ -20,6 +20,8 @@ __all__ = ["Application", "Example", "Rule", "Scene", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
+_TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")
+_LINE_END = re.compile(rb";?[ \t]*\r?\n")
 _RUN = re.compile(r"\s++|\S++")
 _EXAMPLE_LAUNCH = "// evo: launch k grid (1) block (32) shared 0\n"
 _EXAMPLE_HEAD = 'extern "C" __global__ void k(const float* a, float* o, float x, float y, int n) {\n'
@@ -90,6 +92,8 @@ class Rule:
         """The child, or None if the edit would not leave a readable, different variant behind."""
         source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
+        if application.is_rewrite:
+            text = _without_dead_code(variant.text, text)
         try:
             child = parse_variant(text, path=variant.path)
         except SyntaxInvalid:
@@ -107,6 +111,21 @@ def is_written_by_hand(text: str) -> bool:
     if max(map(len, text.split("\n"))) > _LONGEST_LINE:
         return False
     return all(match.end() - match.start() <= _LONGEST_RUN for match in _RUN.finditer(text))
+
+
+def _without_dead_code(parent: str, text: str) -> str:
+    """Without what only the old body used."""
+    source = parse(text)
+    dead = [each.span for each in new_dead_code(parent, text) if each.what != "statements"]
+    return source.replace([Edit(_with_its_head(source, span), "") for span in dead])
+
+
+def _with_its_head(source: Source, span: Span) -> Span:
+    """With the `template <...>` in front, and the end of the line."""
+    head = _TEMPLATE.search(source.data[: span.start])
+    start = head.start() if head is not None else span.start
+    after = _LINE_END.match(source.data, span.end)
+    return Span(start, after.end() if after is not None else span.end)
 
 
 def _with_line_ends_of(text: str, edits: tuple[Edit, ...]) -> tuple[Edit, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evo.cli.app import run
+from evo.cuda.source import new_dead_code
 from evo.operators import RULES, Rule
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, read_task
@@ -79,6 +80,27 @@ def test_row_lanes_leaves_alone_what_it_cannot_prove(written: str, otherwise: st
     task = read_task(TASKS / "row_lanes")
     text = BY_NAME["row_lanes"].examples[0].before.replace(written, otherwise)
     assert children(BY_NAME["row_lanes"], parse_variant(text), task) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("linear_forward", "tile_product"),  # rows of two dimensions, a sum that begins with a bias
+        ("bmm_ijk", "tile_product"),  # one index of a thread stands for two
+        ("sgemm_uint", "tile_product"),  # in a template that only the old body used
+        ("pairwise_distance", "tile_product"),  # a sum of squares of differences
+        ("crossentropy_rows", "row_lanes"),  # loops in functions
+        ("argmax_rows", "row_lanes"),  # values with their places
+        ("softmax_online_rows", "row_lanes"),  # a maximum and the sum that it scales
+        ("nchw_to_nhwc", "tile_transposed"),  # a struct of sizes, 64-bit indices
+        ("dot_atomic", "private_copy"),
+    ],
+)
+def test_what_strangers_write(name: str, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = FOREIGN / name
+    child = children(BY_NAME[rule], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
+    assert new_dead_code((folder / "ladder" / "00_stranger.cu").read_text(encoding="utf-8"), child.text) == ()
+    assert passes(folder, child, tmp_path, monkeypatch)
 
 
 def test_a_tiled_product_is_tiled_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from evo.analysis.access import opportunities_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import line_span, new_knob
 from evo.operators.rules.guards import behind_guard, guard_of, is_guard
@@ -138,7 +139,55 @@ def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
     )
 
 
+_BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xy])\b")
+
+
+def _find_turned(scene: Scene) -> Iterator[Application]:
+    """Kernels whose requests are scattered because threadIdx.y runs along the contiguous dimension."""
+    for analysis in scene.launches:
+        form, source = analysis.form, scene.source
+        function = next((f for f in source.functions if f.name == form.kernel and f.is_kernel), None)
+        launch = scene.variant.launches[form.position]
+        if function is None or len(launch.grid) < 2 or len(launch.block) < 2 or form.exchanges:
+            continue
+        if sum(line.kernel == form.kernel for line in scene.variant.launches) > 1:
+            continue
+        if not any(found.name == "swap_thread_axes" for found in opportunities_of(analysis)):
+            continue
+        elsewhere = [f for f in source.functions if f != function and _BUILTIN.search(source.slice(f.body))]
+        body = source.data[function.body.start : function.body.end]
+        edits = []
+        for match in re.finditer(_BUILTIN.pattern.encode(), body):
+            at = function.body.start + match.start(2)
+            edits.append(Edit(Span(at, at + 1), "y" if match[2] == b"x" else "x"))
+        if elsewhere or not edits:
+            continue
+        grid, block = ([part.text for part in parts] for parts in (launch.grid, launch.block))
+        grid[:2], block[:2] = grid[1::-1], block[1::-1]
+        shared = f" shared {launch.shared.text}"
+        text = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({', '.join(block)}){shared}"
+        yield Application(
+            edits=(Edit(line_span(scene, launch.line), text), *edits),
+            summary=f"{form.kernel}: x and y change places, so that lanes go along memory",
+            arguments={"kernel": form.kernel},
+            is_rewrite=True,
+        )
+
+
 RULES = (
+    Rule(
+        name="turn_axes",
+        family="order",
+        sentence="Lets x and y of threads and blocks change places where threadIdx.y runs along the contiguous"
+        " dimension.",
+        find=_find_turned,
+        examples=(Example.of_files("turn_axes"),),
+        reason="lanes that are a row apart take a sector for each element",
+        expected="a request takes as few sectors as it has bytes",
+        risk="the other dimension of what is read may then be scattered",
+        next_if_kept="wide loads, or several elements for each thread",
+        next_if_reverted="a tile in shared memory",
+    ),
     Rule(
         name="raster",
         family="order",

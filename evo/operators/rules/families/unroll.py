@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cuda.source import Edit, Loop, Span
+from evo.operators.rules.rewriting import indent_of
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
 
@@ -28,6 +29,49 @@ def _find(scene: Scene) -> Iterator[Application]:
                 # A full unroll is mostly there to keep an array in registers: try the other loops first.
                 rank=rank + (_DELIBERATE if loop.factor == "" else 0),
             )
+
+
+def _find_registers(scene: Scene) -> Iterator[Application]:
+    """Arrays of a thread's own that loops of a known length index: unrolled together, they are registers."""
+    for analysis in scene.launches:
+        form = analysis.form
+        loops: dict[Span, str] = {}
+        for access in form.accesses:
+            if access.array is None or access.array.space != "local":
+                continue
+            for symbol in access.loops:
+                loop = form.loops[symbol]
+                trips = loop.trip.value if loop.trip is not None else None
+                if symbol not in access.offset.symbols() or loop.factor is not None:
+                    continue
+                if trips is None or not 1 < trips <= _FULL_LIMIT:
+                    loops.clear()
+                    break
+                loops[loop.span] = symbol.name
+        edits = [edit for span in loops for edit in _pragma(scene, span)]
+        if len(loops) > 1:
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{form.kernel}: all {len(loops)} loops over arrays of a thread unrolled",
+                arguments={"kernel": form.kernel, "loops": len(loops)},
+                rank=-1,
+                is_rewrite=True,
+            )
+
+
+def _pragma(scene: Scene, span: Span) -> Iterator[Edit]:
+    """In front of a loop; braces around one that stands alone in another."""
+    source = scene.source
+    indent = indent_of(source, span.start)
+    if source.is_bare(span):
+        yield Edit(Span(span.start, span.start), f"{{\n{indent}#pragma unroll\n{indent}")
+        yield Edit(Span(span.end, span.end), f"\n{indent}}}")
+    else:
+        start = source.line_start(span.start)
+        if source.data[start : span.start].strip():
+            yield Edit(Span(span.start, span.start), f"\n{indent}#pragma unroll\n{indent}")
+        else:
+            yield Edit(Span(start, start), f"{indent}#pragma unroll\n")
 
 
 def _wanted(loop: Loop) -> Iterator[str | None]:
@@ -54,6 +98,18 @@ def _name(factor: str | None) -> str:
 
 _LOOP = "  for (int i = 0; i < 16; ++i) {\n    o[i] += a[i];\n  }\n"
 RULES = (
+    Rule(
+        name="unroll_registers",
+        family="unroll",
+        sentence="Unrolls together all loops of a known length that index a thread's own arrays.",
+        find=_find_registers,
+        examples=(Example.of_files("unroll_registers"),),
+        reason="an array that any loop indexes by a variable lies in local memory, whatever the other loops do",
+        expected="the array lies in registers: no local loads and stores",
+        risk="more registers, and code that leaves the instruction cache",
+        next_if_kept="wide loads and stores of what the arrays hold",
+        next_if_reverted="one loop alone",
+    ),
     Rule(
         name="unroll",
         family="unroll",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from evo.analysis.access import Contraction, LaunchAnalysis, Term
+from evo.analysis.access import Contraction, LaunchAnalysis, Term, origin
+from evo.analysis.access.reductions import parts_of
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob, require
 from evo.operators.rules.lifting import (
@@ -13,7 +15,6 @@ from evo.operators.rules.lifting import (
     Printer,
     accumulator,
     converted,
-    forgotten,
     named,
     names_of,
     stored,
@@ -27,6 +28,7 @@ from evo.spec.task import Task, Tensor
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
 _DOMAINS = {"BM": (32, 64, 128), "BN": (32, 64, 128), "BK": (8, 16, 32), "TM": (2, 4, 8), "TN": (2, 4, 8)}
+_NOTHING = re.compile(r"(?:[()*+\- ]|0\.0f|fabsf)+")  # an expression that is 0
 _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for more
 
 
@@ -79,7 +81,7 @@ def _product(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
     form, task = analysis.form, scene.task
     assert task is not None
     function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
-    products = [made for made in analysis.contractions if made.kind == "matmul"]
+    products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
     if function is None or len(products) != 1 or len(analysis.contractions) != 1 or form.multiplies:
         return None
     (made,) = products
@@ -182,7 +184,7 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     edits += require(scene, f"{knobs['BM']} % {knobs['TM']} == 0 and {knobs['BN']} % {knobs['TN']} == 0")
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
-    return merged([*edits, *forgotten(scene, found.function.body, body)])
+    return merged(edits)
 
 
 def _fill(side: _Side, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
@@ -202,6 +204,26 @@ def _fill(side: _Side, own: str, size: str, first: str, extent: str, found: Prod
             {word}[$k][{own}] = {first} + {own} < {extent} && $k0 + $k < {k} ? {value} : 0;
         }}
 """
+
+
+def _term(found: Product, say: Printer) -> str:
+    """What is summed, of a row's element `$x[$i]` and a column's `$y[$j]`. Raises NotPrinted."""
+    if found.made.kind == "matmul":
+        return "$x[$i] * $y[$j]"
+    sides = ((found.made.left, "$x[$i]"), (found.made.right, "$y[$j]"))
+    reads: dict[int, str] = {}
+    for part in parts_of(found.made.operand):
+        made = origin(found.analysis.form, part) if part.op == "read" else None
+        for side, text in sides:
+            if made is None or side is None or not isinstance(part.detail, int):
+                continue
+            if made.array == side.array and made.subscripts == side.subscripts:
+                reads[part.detail] = text
+    spelled = replace(say, places={}, values={}, reads=reads)
+    at_zero = replace(spelled, reads=dict.fromkeys(reads, "0.0f")).value(found.made.operand)
+    if not _NOTHING.fullmatch(at_zero):
+        raise NotPrinted("padding with zeros would count")
+    return spelled.value(found.made.operand)
 
 
 def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[list[str], list[str]]], kind: str) -> str:
@@ -235,7 +257,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
             #pragma unroll
             for (int $i = 0; $i < TM; ++$i) {{
                 #pragma unroll
-                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += $x[$i] * $y[$j];
+                for (int $j = 0; $j < TN; ++$j) $sum[$i][$j] += {_term(found, say)};
             }}
         }}
         __syncthreads();

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from evo.analysis.access import Access, LaunchAnalysis, Term
 from evo.cuda.source import Edit, Function
 from evo.operators.rules.directives import line_span, new_knob
-from evo.operators.rules.lifting import NotPrinted, Printer, forgotten, named, names_of, stored, taken
+from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, stored, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
@@ -116,7 +116,7 @@ def _edits(found: _Transposed, rows: int) -> list[Edit]:
     edits += new_knob(scene, knob, sorted(_ROWS), rows)
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
-    return merged([*edits, *forgotten(scene, found.function.body, body)])
+    return merged(edits)
 
 
 def _factor(dim: Expression) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
+from evo.analysis.access.reductions import parts_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import ceil_divs, line_span
 from evo.operators.rules.rewriting import fresh, indent_of, merged, same
@@ -38,6 +39,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 edits=tuple(merged(edits)),
                 summary=f"{name}: the lanes of a warp share what each thread walked alone",
                 arguments={"kernel": name, "to": _WARP},
+                is_rewrite=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
             )
 
 
@@ -46,7 +48,7 @@ def _edits(scene: Scene, analysis: LaunchAnalysis) -> list[Edit] | None:
     function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
     if function is None or sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or sizes.threads % _WARP:
         return None
-    if form.barriers or form.exchanges or form.shared or any(b.line for b in form.blocked):
+    if form.barriers or form.exchanges or form.shared:
         return None
     shared = _loops(analysis)
     index = _index(scene, analysis, function)
@@ -59,11 +61,14 @@ def _edits(scene: Scene, analysis: LaunchAnalysis) -> list[Edit] | None:
         Edit(Span(start, start), f"\n    const int {lane} = threadIdx.x % {_WARP};  // a warp for each index"),
         *_launch(scene, analysis),
     ]
+    seen: dict[Span, list[Edit]] = {}
     for each in shared:
-        made = _shared_out(scene, each, lane)
-        if made is None:
+        # In a function of its own the kernel's variable cannot be seen.
+        here = lane if not each.loop.calls else f"(threadIdx.x % {_WARP})"
+        made = _shared_out(scene, each, here)
+        if made is None or seen.setdefault(each.loop.span, made) != made or not _is_ours(scene, each.loop, function):
             return None
-        edits += made
+    edits += [edit for made in seen.values() for edit in made]
     inside = {each.loop.symbol for each in shared}
     for access in form.accesses:
         if not access.is_write or access.array is None or access.array.space != "global" or inside & set(access.loops):
@@ -85,11 +90,17 @@ def _loops(analysis: LaunchAnalysis) -> list[_Shared] | None:
             continue
         if _walks(analysis, loop, inside):
             reductions = analysis.legality.is_reduction(loop)
-            if not loop.calls and analysis.legality.parallel(loop).holds and _are_known(loop, reductions):
+            if analysis.legality.parallel(loop).holds and _are_known(loop, reductions):
                 found.append(_Shared(loop, reductions))
                 continue
         return None  # each lane would do all of it again
     return found
+
+
+def _is_ours(scene: Scene, loop: Loop, kernel: Function) -> bool:
+    """Whether only this kernel calls the functions that a loop stands in."""
+    others = [f for f in scene.source.functions if f.is_kernel and f.name != kernel.name]
+    return not any(re.search(rf"\b{name}\b", scene.source.slice(f.body)) for f in others for name in loop.calls)
 
 
 def _outermost(nodes: tuple[Node, ...]) -> Iterator[Loop]:
@@ -124,7 +135,14 @@ def _are_known(loop: Loop, reductions: tuple[Reduction, ...]) -> bool:
         all(r.kind in known and r.place == "register" for r in reductions)
         and {carried.name for carried in loop.carried} <= named
         and all(not _HIDDEN.search(name) for name in named)
+        and all(r.kind != "online_softmax" or _is_natural(r) for r in reductions)
     )
+
+
+def _is_natural(found: Reduction) -> bool:
+    """Whether sums are scaled by e to the power of something, and there is one of them."""
+    calls = {str(part.detail) for carried in found.carried for part in parts_of(carried.update) if part.op == "call"}
+    return bool(calls) and calls <= {"exp", "expf", "__expf"} and len(found.names) == 2
 
 
 _HIDDEN = re.compile(r"\W")  # a field or element, which no shuffle takes by that name

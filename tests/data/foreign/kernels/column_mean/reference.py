@@ -1,0 +1,12 @@
+import numpy as np
+
+
+def inputs(c, rng):
+    return {
+        "x": rng.standard_normal((c["R"], c["C"]), dtype=np.float32),
+    }
+
+
+def expected(inputs):
+    x = inputs["x"]
+    return {"m": x.astype(np.float64).mean(0)}

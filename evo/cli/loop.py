@@ -121,10 +121,9 @@ def iterate(
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
     root = (session := session_of(context)).root()
     chosen = choose_task(root, task)
-    budget_s, names = seconds_of(budget), operator_names(operators, patch)
-    share, wanted = margin_of(margin), margin_of(target, "--target")
-    model, names = llm_settings(llm, names, root)
-    start, patch = _inside(session, chosen, start), _inside(session, chosen, patch)
+    budget_s, share, wanted = seconds_of(budget), margin_of(margin), margin_of(target, "--target")
+    model, names = llm_settings(llm, operator_names(operators, patch), root)
+    start, patch = (_inside(session, chosen, file) for file in (start, patch))
     _known_search(search, resume=resume, start=start)
     on, several = cluster_and_device(cluster, device) if jobs is None else _side_by_side(jobs, cluster, device)
     from evo.search.loop import Settings, evolve  # after the checks that need no compiler, numpy or git
@@ -149,8 +148,9 @@ def iterate(
         rewrites=rewrites if rewrites is not None else model.default_rewrites if model is not None else 0,
         llm=model,
         cluster=several,
+        ahead=jobs != 1,
     )
-    with _view(chosen, settings.budget_s, json) as view, stoppable(view) as stop:
+    with _view(chosen, budget_s, json) as view, stoppable(view) as stop:
         evolve(settings, root, _watch(view, json), stop=stop)
     return 0
 

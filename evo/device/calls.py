@@ -11,6 +11,7 @@ from evo.errors import ChildGarbled
 from evo.spec.child_process import ChildProcess
 
 _ENTRY = "evo.device.child:serve"
+OPENER = "evo.device.child:open_device"
 
 
 class Call(NamedTuple):
@@ -19,6 +20,10 @@ class Call(NamedTuple):
     method: str
     arguments: tuple[object, ...] = ()
     named: dict[str, object] | None = None
+
+
+class Begin(NamedTuple):
+    """Open the object: until then the child has only imported what that takes."""
 
 
 class Returned(NamedTuple):
@@ -42,8 +47,14 @@ class LockState(NamedTuple):
 
 
 Answer = Returned | Raised
-Message = Call | Returned | Raised | LockState
-_KINDS: dict[str, type[Message]] = {"call": Call, "returned": Returned, "raised": Raised, "lock": LockState}
+Message = Begin | Call | Returned | Raised | LockState
+_KINDS: dict[str, type[Message]] = {
+    "begin": Begin,
+    "call": Call,
+    "returned": Returned,
+    "raised": Raised,
+    "lock": LockState,
+}
 _TAGS = {kind: tag for tag, kind in _KINDS.items()}
 
 
@@ -72,8 +83,10 @@ class OpenedObject:
         self.child = ChildProcess(_ENTRY, device.kind, device.which, opener)
 
     def opened(self, limit_s: float) -> Answer:
-        """What comes of opening the object. Raises as `call`."""
-        return self._answer(time.monotonic() + limit_s, limit_s)
+        """What comes of opening the object, which begins now. Raises as `call`."""
+        deadline = time.monotonic() + limit_s
+        self.child.send(packed(Begin()), limit_s)
+        return self._answer(deadline, limit_s)
 
     def call(self, call: Call, limit_s: float) -> Answer:
         """The answer to a call. The time that it waits for the GPU is not on its clock; the child bounds that itself.
@@ -89,7 +102,7 @@ class OpenedObject:
             said = unpacked(self.child.receive(deadline))
             if isinstance(said, Returned | Raised):
                 return said
-            if isinstance(said, Call):
+            if isinstance(said, Call | Begin):
                 raise ChildGarbled(f"process {self.child.pid} sent a call, which is no answer")
             if said.waiting:
                 deadline = float("inf")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from evo.device import DeviceName, Program
-from evo.device.calls import Call, LockState, Raised, Returned, packed, unpacked
+from evo.device.calls import OPENER, Begin, Call, LockState, Raised, Returned, packed, unpacked
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
 from evo.spec.child_main import die_with_driver, find_entry
 from evo.spec.connection import Closed, Connection
@@ -42,6 +43,8 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
     die_with_driver()
     _limit_memory(kind)
     opened: Any = None
+    _import_ahead(kind, opener)
+    assert isinstance(unpacked(connection.receive()), Begin)
     with _answering(connection, lambda: False) as reply:
         opened = find_entry(opener)(DeviceName(kind, which))
         if hasattr(opened, "notify"):
@@ -55,6 +58,16 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
         assert isinstance(call, Call)
         with _answering(connection, lambda: bool(getattr(opened, "spent", False)), call.arguments) as reply:
             reply(getattr(opened, call.method)(*call.arguments, **(call.named or {})))
+
+
+def _import_ahead(kind: str, opener: str) -> None:
+    """Import what opening a GPU takes, without its context: a spare process is then ready but for that.
+
+    What fails here fails again, and is told, when the object is opened.
+    """
+    if kind == "gpu" and opener == OPENER:
+        with contextlib.suppress(Exception):
+            importlib.import_module("evo.device.gpu")
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from evo.device import (
     SampledRun,
     SampleRequest,
 )
-from evo.device.calls import Answer, Call, OpenedObject, Raised
+from evo.device.calls import OPENER, Answer, Call, OpenedObject, Raised
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
 from evo.device.timing_types import (
     BenchOptions,
@@ -38,7 +38,6 @@ from evo.device.timing_types import (
 from evo.errors import ChildDied, Crashed, TimedOut, UsageError, WorkerLost
 from evo.results import CaseBench, Fault, Rate
 
-OPENER = "evo.device.child:open_device"
 PROGRAMS_PER_CHILD = 50
 STARTUP_LIMIT_S = 180.0  # importing CuPy from a cold disk and creating a context; never charged to a candidate
 HEALTH_LIMIT_S = 60.0
@@ -75,6 +74,7 @@ class DeviceProcess:
         self._on_wait = on_wait
         self._lock = threading.Lock()
         self._opened: OpenedObject | None = None
+        self._spare: OpenedObject | None = None
         self._seen: set[str] = set()  # variants that the present process has run
         self._suspect = False  # the last process was killed or faulted: check the device before trusting it again
         self._closed = False
@@ -96,6 +96,12 @@ class DeviceProcess:
         with self._lock:
             self._drop()
 
+    def prepare_spare(self) -> None:
+        """Start the process that will replace this one, up to the point at which it would open the device."""
+        with self._lock:
+            if self._spare is None and not self._closed:
+                self._spare = OpenedObject(self.device, self._opener, self._on_wait)
+
     def close(self) -> None:
         """Kill the process. A call in flight in another thread ends with WorkerLost."""
         self._closed = True
@@ -104,6 +110,9 @@ class DeviceProcess:
         if self._lock.acquire(timeout=5.0):
             try:
                 self._drop()
+                if self._spare is not None:
+                    self._spare.child.close()
+                    self._spare = None
             finally:
                 self._lock.release()
 
@@ -206,8 +215,11 @@ class DeviceProcess:
         return self._opened
 
     def _start(self) -> None:
-        opened = OpenedObject(self.device, self._opener, self._on_wait)
-        self._opened = opened
+        spare, self._spare = self._spare, None
+        if spare is not None and not spare.child.is_running:  # killed from outside meanwhile
+            spare.child.close()
+            spare = None
+        self._opened = opened = spare or OpenedObject(self.device, self._opener, self._on_wait)
         self.starts += 1
         try:
             answer = opened.opened(STARTUP_LIMIT_S)

@@ -151,9 +151,10 @@ def _undefined_at_bench(started: Started, bench: Workbench, checker: RemoteSimul
 
 def finish(started: Started, bench: Workbench) -> Evaluation:
     """The half that has the device to itself, and whose environment and noise floor the result names."""
-    began = time.monotonic()
-    outcome = _outcome(started, bench)
-    elapsed_s = started.elapsed_s + time.monotonic() - began
+    with bench.turn:
+        began = time.monotonic()
+        outcome = _outcome(started, bench)
+        elapsed_s = started.elapsed_s + time.monotonic() - began
     seconds = dict(started.stages.seconds)
     seconds["rest"] = max(0.0, elapsed_s - sum(seconds.values()))
     return replace(
@@ -298,6 +299,8 @@ def _measured(
         return proven.status.passed
 
     floor = bench.floors.get(job.task.hash)
+    if rival is not None:
+        bench.gpu.prepare_spare()  # for the second stage; while there is none it starts beside the first
     found = measure(
         bench.gpu, request(job.seed), chip=bench.chip, fresh=lambda: request(job.seed + 1), floor=floor, prove=prove
     )

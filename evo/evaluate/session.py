@@ -16,7 +16,8 @@ from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
 from evo.device import BenchCase, DeviceName
-from evo.device.remote_device import OPENER, RemoteGpu, RemoteSimulator, open_remote
+from evo.device.calls import OPENER
+from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
 from evo.evaluate.gate import Sanitized, TimedSizes, check_task, timed_sizes
@@ -81,6 +82,7 @@ class Workbench:
         self.sanitized: dict[tuple[str, str], Sanitized] = {}  # (task hash, code hash) that compute-sanitizer passed
         self.looks: dict[tuple[str, str, int], dict[str, float]] = {}  # first looks at parents: modelled time by case
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
+        self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._lock = threading.Lock()
         self._parents: dict[tuple[str, str], Prepared | Failed] = {}
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}

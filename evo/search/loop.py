@@ -22,7 +22,7 @@ from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import Crowned, conclude
 from evo.search.cluster import Fleet
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
-from evo.search.pipelined import InFlight, open_bench
+from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer
 from evo.search.restarts import Lines
@@ -52,13 +52,14 @@ def evolve(
     with (
         open_notebook(root, task, branch=settings.branch) as notebook,
         open_bench(settings, watch) as (bench, fleet),
+        open_ahead(settings, bench, fleet) as ahead,
     ):
         for sentence in notebook.recovered:
             watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
         llm = language_model(task, settings, bench, notebook, watch, stop)
         try:
-            loop = _Loop(task, settings, bench, notebook, watch, llm, fleet)
+            loop = _Loop(task, settings, bench, notebook, watch, llm, fleet, ahead)
             loop.begin()
             loop.control()
             while loop.trials < settings.iterations and not stop():
@@ -94,9 +95,10 @@ class _Loop:
         watch: Observer,
         llm: Llm | None = None,
         fleet: Fleet | None = None,
+        ahead: Evaluator | None = None,
     ) -> None:
         self.llm, self.fleet = llm, fleet
-        self.in_flight = InFlight(task, fleet, self._job) if fleet is not None else None
+        self.in_flight = InFlight(task, ahead, self._job) if ahead is not None else None
         self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
         self.trials = 0
         self.kept = 0
@@ -242,33 +244,34 @@ class _Loop:
             if asked is None:
                 return False
             self.trials += 1
-            is_rung = self.lines is not None and asked.proposal.kind == "rung"  # a rung is no edit of a line's parent
-            candidate = replace(asked, parent=self.champion) if is_rung else asked
-            evaluation = self._try(candidate)
+            candidate, evaluation = asked, self._try(asked)
         kept, ratio = evaluation.kept, evaluation.ratio
-        self.proposer.search.tell(candidate.proposal.arm, ratio if kept else None, status=evaluation.status)
+        self.proposer.search.tell(candidate.proposal.operator, ratio if kept else None, status=evaluation.status)
         self.since_kept = 0 if kept else self.since_kept + 1
-        if self.lines is not None:
+        # What was under way from another parent when a line began or moved on says nothing of this one.
+        of_this = self.in_flight is None or (candidate.parent is not None and candidate.parent.id == self._parent().id)
+        if self.lines is not None and (kept or of_this):
             self.lines.tell(candidate.variant, ratio, passed=evaluation.status.passed, kept=kept)
         return True
 
-    def _next(self, past: Callable[[], Sequence[Record]]) -> Candidate | None:
-        """The next candidate, from another line where one is due or nothing is left here."""
+    def _next(self, past: Callable[[], Sequence[Record]], ahead: int = 0) -> Candidate | None:
+        """The next candidate, from another line where one is due or nothing is left here; `ahead` have no verdict."""
         if self.lines is None:
-            return self._ask()
+            return self._ask(ahead)
         if self.lines.is_due():
             self.lines.begin(self.champion, past())
-        while (asked := self._ask()) is None:
+        while (asked := self._ask(ahead)) is None:
             self.lines.end()
             if not self.lines.begin(self.champion, past()):
                 return None
-        return asked
+        is_rung = asked.proposal.kind == "rung"  # a rung is no edit of a line's parent
+        return replace(asked, parent=self.champion) if is_rung else asked
 
     def _next_in_flight(self, in_flight: InFlight) -> tuple[Candidate, Evaluation] | None:
         """Submit what there is room for, then take the verdict whose turn it is."""
         for _ in range(DUPLICATES):
             while in_flight.room and self.trials + len(in_flight) < self.settings.iterations:
-                if (candidate := self._ask(len(in_flight))) is None:
+                if (candidate := self._next(self.notebook.past, len(in_flight))) is None:
                     break
                 in_flight.submit(candidate, self.champion, known=self.proposer.code_seen)
             if not in_flight:

@@ -1,4 +1,4 @@
-"""Several proposals under way at once on a fleet, and their verdicts in the order in which they were proposed.
+"""Several proposals under way at once, and their verdicts in the order in which they were proposed.
 
 A candidate may have been held against a champion that another one, proposed before it, has replaced since. Where it was
 not to be kept, its verdict stands: it is a true word on the parent that its record names. Where it was, it is judged
@@ -13,16 +13,31 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from evo.evaluate.pipeline import Job, Workbench
 from evo.operators import carried
 from evo.results import Decision, Evaluation, Json, Verdict
+from evo.search.ahead import Ahead
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.cluster import Fleet, KnownCode, open_site
 from evo.search.events import Event, Observer
 from evo.search.settings import Settings
 from evo.spec.task import Task
 from evo.spec.variant import Variant
+
+
+@contextmanager
+def open_ahead(settings: Settings, bench: Workbench, fleet: Fleet | None) -> Iterator[Evaluator | None]:
+    """Where several candidates may be under way: the fleet, else this process's GPU; None for one after the other.
+
+    Texts that a person or a model writes wait for the verdict before them, since they are written with it in view.
+    """
+    if fleet is not None or bench.modelled or not settings.ahead or not settings.is_closed:
+        yield fleet
+        return
+    with Ahead(bench) as ahead:
+        yield ahead
 
 
 @contextmanager
@@ -62,14 +77,31 @@ class Judged:
     evaluation: Evaluation | None
 
 
+class Evaluator(Protocol):
+    """Where candidates are evaluated: a fleet of workers, or this process's own device (`Ahead`).
+
+    width: half of how many it is to have under way.
+    """
+
+    width: int
+
+    def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode]:
+        """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission."""
+        ...
+
+    def evaluate(self, job: Job) -> Evaluation:
+        """One job, before all others. Raises EvoError for harness failures only."""
+        ...
+
+
 class InFlight:
     """Candidates that are being evaluated, in the order in which they were proposed.
 
     job: what a trial of a candidate against a rival asks of the pipeline.
     """
 
-    def __init__(self, task: Task, fleet: Fleet, job: Callable[[Candidate, Variant], Job]) -> None:
-        self._task, self._fleet, self._job = task, fleet, job
+    def __init__(self, task: Task, evaluator: Evaluator, job: Callable[[Candidate, Variant], Job]) -> None:
+        self._task, self._evaluator, self._job = task, evaluator, job
         self._queue: deque[Submitted] = deque()
         self._codes: set[str] = set()  # machine code that has been evaluated or is under way
 
@@ -79,13 +111,13 @@ class InFlight:
     @property
     def room(self) -> int:
         """How many more may be submitted: one at each device, and one for each that waits compiled."""
-        return max(0, 2 * self._fleet.width - len(self._queue))
+        return max(0, 2 * self._evaluator.width - len(self._queue))
 
     def submit(self, candidate: Candidate, rival: Variant, *, known: Iterable[str] = ()) -> None:
         """Have it evaluated, unless it is refused, or its machine code is known or has been sent before."""
         self._codes.update(known)
         refused = candidate.refusal is not None
-        judged = None if refused else self._fleet.submit_new(self._job(candidate, rival), self._codes)
+        judged = None if refused else self._evaluator.submit_new(self._job(candidate, rival), self._codes)
         self._queue.append(Submitted(candidate=candidate, rival=rival, judged=judged))
 
     def next(self, champion: Variant, tried: set[str]) -> Judged | None:
@@ -122,7 +154,7 @@ class InFlight:
             "carried_from": submitted.rival.id,
             **({"gain_before": before} if before is not None else {}),
         }
-        evaluation = self._fleet.evaluate(self._job(candidate, champion))
+        evaluation = self._evaluator.evaluate(self._job(candidate, champion))
         return Judged(candidate=candidate.with_arguments(marks), evaluation=evaluation)
 
 

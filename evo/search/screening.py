@@ -242,7 +242,7 @@ def _screened(
         return Screened(variant=variant, status=status, reason=reason, stages_s=stages.seconds)
 
     try:
-        with stages.time("check"):
+        with bench.turn, stages.time("check"):
             request = RunRequest(program=program, inputs=expectation.inputs)
             ran = bench.gpu.run(request, time_limit_s=_LIMIT_S)
             if ran.faults:
@@ -252,7 +252,7 @@ def _screened(
             row = gate.compare(task, case.name, ran.outputs[0], expectation)
         if row.status is not Status.CORRECT:
             return ended(row.status, row.reason)
-        with stages.time("bench"):
+        with bench.turn, stages.time("bench"):
             timed = BenchRequest(child=(BenchCase(program=program, inputs=expectation.inputs),), options=_OPTIONS)
             found = bench.gpu.bench(timed, time_limit_s=_LIMIT_S)
     except TimedOut as late:

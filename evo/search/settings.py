@@ -40,7 +40,8 @@ class Settings:
     rewrites: int = 0  # proposals of the kind `rewrite` that the run may try
     resume: bool = False  # the iterations count from the start of the last run
     llm: LlmSettings | None = None
-    cluster: Cluster | None = None  # where candidates are evaluated; None: here, one after the other
+    cluster: Cluster | None = None  # where candidates are evaluated; None: here
+    ahead: bool = True  # on a GPU here, the next candidates are compiled and checked while one is timed
 
     @property
     def is_closed(self) -> bool:

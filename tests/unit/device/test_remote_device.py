@@ -70,6 +70,40 @@ def test_large_arrays_travel_fast_and_arrive_writable(device: RemoteSimulator) -
     assert min(took) < 3.0
 
 
+def test_a_spare_process_takes_over_and_is_as_fresh_as_any(device: RemoteSimulator) -> None:
+    before = run(device, "pid")
+    device.prepare_spare()
+    device.prepare_spare()  # there is one already
+    assert run(device, "pid") == before
+    device.recycle()
+    after = run(device, "pid")
+    assert after != before
+    assert device.starts == 2
+    device.recycle()
+    assert run(device, "pid") not in (before, after)
+
+
+def test_a_spare_that_was_killed_is_replaced(device: RemoteSimulator) -> None:
+    run(device, "pid")
+    device.prepare_spare()
+    assert device._spare is not None
+    device._spare.child.stop()
+    device._spare.child.reap()
+    device.recycle()
+    assert run(device, "echo", 1) == 1
+
+
+def test_a_spare_ends_with_its_device(device: RemoteSimulator) -> None:
+    run(device, "pid")
+    device.prepare_spare()
+    assert device._spare is not None
+    spare = device._spare.child.pid
+    device.close()
+    assert gone_within(spare, 2)
+    device.prepare_spare()
+    assert device._spare is None
+
+
 def test_a_hang_is_the_variants_and_the_next_call_works(device: RemoteSimulator) -> None:
     before = run(device, "pid")
     with pytest.raises(TimedOut) as caught:

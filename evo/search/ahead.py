@@ -1,0 +1,78 @@
+"""Candidates on the one device of this process: the next are compiled and checked while one is on the device.
+
+As many are under way whatever the machine, and the device takes them in the order in which they were submitted. So what
+is proposed and what becomes of it follow from the seed alone, however many cores there are and however busy they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+
+from evo.device.remote_device import RemoteSimulator
+from evo.errors import WorkerLost
+from evo.evaluate.pipeline import Job, Started, Workbench, evaluate, finish, start
+from evo.results import Evaluation
+from evo.search.cluster import KnownCode
+
+IN_FLIGHT = 4
+_THREADS = "evo-ahead"
+
+
+class Ahead:
+    """Evaluates jobs on a workbench whose device is a GPU. Use it as a context manager, inside the workbench's own."""
+
+    width = IN_FLIGHT // 2  # `InFlight` submits twice as many
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+        self._closed = threading.Event()
+        self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()
+        for checker in bench.more_checkers(IN_FLIGHT + 1)[1:]:  # the first is that of the device's own half
+            self._free.put(checker)
+        self._starters = ThreadPoolExecutor(max_workers=IN_FLIGHT, thread_name_prefix=_THREADS)
+        self._device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-device")
+        self._said, bench.on_stage = bench.on_stage, self._on_stage
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """What is under way ends without a result; the candidate on the device is not waited for."""
+        self._closed.set()
+        self._bench.on_stage = self._said
+        for pool in (self._starters, self._device):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def submit_new(self, job: Job, known: set[str]) -> Future[Evaluation | KnownCode]:
+        """Have a job evaluated, unless its machine code is known; others add theirs, in the order of submission."""
+        started = self._starters.submit(self._start, job)
+        return self._device.submit(self._finish, started, known)
+
+    def evaluate(self, job: Job) -> Evaluation:
+        """One job, as soon as the device is free. Raises EvoError for harness failures only."""
+        return evaluate(job, self._bench)
+
+    def _start(self, job: Job) -> Started:
+        checker = self._free.get()
+        try:
+            return start(job, self._bench, checker)
+        finally:
+            self._free.put(checker)
+
+    def _finish(self, starting: Future[Started], known: set[str]) -> Evaluation | KnownCode:
+        started = starting.result()
+        if self._closed.is_set():
+            raise WorkerLost("closed before its turn", hint="run it again")
+        code = started.prepared.code_hash if started.prepared is not None else None
+        if code is not None and code in known:
+            return KnownCode(code)
+        if code is not None:
+            known.add(code)
+        return finish(started, self._bench)
+
+    def _on_stage(self, stage: str) -> None:
+        """What the device is at; what is done ahead of it is no news."""
+        if not threading.current_thread().name.startswith(_THREADS):
+            self._said(stage)

@@ -65,6 +65,10 @@ _CTX = [
     "idle_limit",
     "template",
     "oldest",
+    "fenced",  # some warp has executed a fence
+    "known",  # per block under way or done: how many releases of each other one it has taken up; 0 if not kept
+    "known_flags",
+    "known_stride",
 ]
 # Fields that belong to one block: with several blocks under way they are exchanged as one piece.
 _BLOCK = [
@@ -84,7 +88,8 @@ _BLOCK = [
     "local",
     "local_state",
     "clocks",
-    "fence_clock",
+    "told",
+    "flags",
     "clock_base",
     "barriers",
     "queue",
@@ -131,7 +136,7 @@ _RECORD = [
     "marks",
 ]
 REC: dict[str, int] = {name: 8 * index for index, name in enumerate(_RECORD)}
-READ_ONLY_LOAD = 1  # in a record's marks: a load through the read-only cache
+READ_ONLY_LOAD, POLLING_LOAD = 1, 2  # in a record's marks: a load through the read-only cache; a strong one in a poll
 REC_MEMO = 128  # <32 x i32>: the lane offsets whose wavefronts are remembered
 REC_SIZE = 256
 
@@ -153,6 +158,7 @@ _WARP = [
     "frame",
     "barrier_site",
     "safe_clock",
+    "together",  # its clock when all its lanes last met
     "safe_since",  # ... counted from the start of the block
     "arrived",
     "ahead",
@@ -165,7 +171,8 @@ WARP_TID = 192  # three <32 x i32>
 WARP_SYNC = 576  # <32 x i32>: the masks of lanes that are held at a warp barrier
 WARP_SCRATCH = 704  # 512 bytes of data + spare: packed lanes of a memory access
 WARP_SCRATCH_SIZE = 4096
-WARP_PEND = WARP_SCRATCH + WARP_SCRATCH_SIZE  # pending masks, then registers
+WARP_LANES = WARP_SCRATCH + WARP_SCRATCH_SIZE  # 32 times <32 x i32>: the clock when a lane last met each other lane
+WARP_PEND = WARP_LANES + 32 * 128  # pending masks, then registers
 
 READY, WAITING, DONE = 0, 1, 2
 
@@ -192,6 +199,8 @@ FAULT_LIMIT = 16
 STACK_BYTES = 4096  # of one thread; CUDA reserves 1024 unless told otherwise, but packs frames more tightly
 
 MAX_WARPS = 32
+FLAGS, FLAG_SIZE = 512, 4 * MAX_WARPS  # notes left at flags, by a hash of their addresses
+MOST_KNOWN = 1024  # blocks of a launch of which each may know the releases of each
 BARRIERS = 16
 STATE_INIT, STATE_PENDING = 0x0F, 0xF0
 

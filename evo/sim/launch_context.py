@@ -104,6 +104,11 @@ class Context:
         self.kept["next_block"] = self._bytes(64) if ticket is None else ticket
         self._set("next_block", self.kept["next_block"].ctypes.data)
         self._array("releases", 8 * ids.size)
+        if self.kernel.fences and self.between and ids.size <= abi.MOST_KNOWN:
+            stride = (2 * ids.size + 63) // 64 * 64
+            self._array("known", stride * ids.size)
+            self._array("known_flags", stride * abi.FLAGS)
+            self._set("known_stride", stride)
         self._set("blocks", ids.size)
         self._set("oldest", ids.size)
 
@@ -202,7 +207,8 @@ class Context:
             "shared": shared + 2 * _PAD,
             "state": shared + 2 * _PAD,
             "clocks": 4 * abi.MAX_WARPS**2,
-            "fence_clock": 4 * abi.MAX_WARPS,
+            "told": 4 * abi.MAX_WARPS**2,
+            "flags": abi.FLAGS * abi.FLAG_SIZE if self.kernel.fences else 0,
             "clock_base": 4 * abi.MAX_WARPS,
             "barriers": abi.BARRIERS * 256,
             "local": local,
@@ -274,8 +280,11 @@ class Context:
             (3 if number in self.kernel.polls else 1) if is_strong(ins) else 0
             for number, ins in enumerate(self.kernel.sites)
         ]
-        through = [abi.READ_ONLY_LOAD * (ins.name == "ld" and "nc" in ins.mods) for ins in self.kernel.sites]
-        self.records[:, REC["marks"] // 8] = through
+        for number, ins in enumerate(self.kernel.sites):
+            if ins.name == "ld":
+                polls = number in self.kernel.polls and is_strong(ins)
+                marks = abi.READ_ONLY_LOAD * ("nc" in ins.mods) | abi.POLLING_LOAD * polls
+                self.records[number, REC["marks"] // 8] = marks
 
     def _warps(self, kernel: Kernel, block: tuple[int, int, int], threads: int, warps: int) -> None:
         stride = kernel.warp_stride

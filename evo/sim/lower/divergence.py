@@ -100,9 +100,9 @@ def emit_warp_sync(flow: Branching, block: Block, end: Instr) -> None:
     mask = e.src(end.args[0], "u32")
     e.guard = guard
     running, outside = e.active(), c.and_(e.bits(), c.not_(e.active()))
+    sync_checks.step_of_warp(flow.e, e.vector(mask), shared=flow.shared)
     e.guard = None
     site = e.site(end)
-    sync_checks.step_of_warp(flow.e, shared=flow.shared)
     e.flush()
     where = block.next if block.next >= 0 else EXIT
     if where not in flow.dense:

@@ -46,7 +46,9 @@ class Emitter:
         *,
         param_bytes: int,
         flush_by_hardware: bool,
+        read: set[str],
     ) -> None:
+        self.read_somewhere = read
         self.c = code
         self.registers = registers
         self.uniform = uniform

@@ -57,6 +57,7 @@ class Kernel:
     points_at_params: bool  # generic addresses may lie among the parameters
     prints: bool  # printf or a failed assertion may have something to say
     copies: bool  # by cp.async
+    fences: bool  # or releases: flags may order what it does
     mbarriers: bool
     probes: tuple[Probe, ...] = ()  # its conditions, if coverage was asked for
     probe_counts: int = 0
@@ -115,11 +116,10 @@ class Flow(Branching):
         waiting = PendingBlocks.of(blocks)
         slots, self.stride = _layout(blocks, function.registers, uniform, waiting.end)
         self.polls: set[int] = set()
-        self.read = registers_read(blocks)
         code = Code("i32", "kernel", (("ptr noalias", "ctx"), ("ptr", "warp")))
         e = Emitter(
             code, function.registers, uniform, slots, symbols,
-            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(blocks),
+            param_bytes=function.param_offsets()[1], flush_by_hardware=flush_mode(blocks), read=registers_read(blocks),
         )  # fmt: skip
         names = {param.name: number for number, param in enumerate(function.params)}
         self.probes = Probes(e, blocks, names) if coverage else None
@@ -167,6 +167,7 @@ class Flow(Branching):
             points_at_params=points_at_params(self.blocks),
             prints=prints,
             copies=mentions(self.blocks, "cp.async"),
+            fences=any(mentions(self.blocks, word) for word in ("membar", "fence", "release", "acq_rel")),
             mbarriers=mentions(self.blocks, "mbarrier"),
             probes=tuple(self.probes.found) if self.probes else (),
             probe_counts=self.probes.counts if self.probes else 0,
@@ -209,7 +210,7 @@ class Flow(Branching):
         TABLE[ins.name].emit(e, ins)
         if self.probes:
             self.probes.after(ins)
-        sync_checks.after(e, ins, shared=self.shared, read=self.read)
+        sync_checks.after(e, ins, shared=self.shared, read=e.read_somewhere)
         assert e.block is not None
         waits = e.block.number in self.spins.small
         if waits or ins.name.startswith("mbarrier"):

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import CTX
 from evo.sim.faults import SimFault
-from evo.sim.llvm_values import IOTA32, const, is_vec
+from evo.sim.llvm_values import IOTA32, V, const, is_vec
 from evo.sim.lower.cfg import is_warp_sync
 from evo.sim.lower.isa.opcode_table import defs, one_of
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.ptx.ast import Imm, Instr
 from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.flags import fence
 from evo.sim.runtime.inter_block_races import between_release
 from evo.sim.runtime.local_memory import demand_shfl
-from evo.sim.runtime.shared_races import warp_step
+from evo.sim.runtime.shared_races import lanes_step
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -31,24 +32,27 @@ def before(e: Emitter, ins: Instr) -> None:
             _demand_sources(e, ins)
     if _releases(ins):
         e.c.call(between_release(), e.ctx)
+    if ins.name in ("atom", "red", "st") and {"release", "acq_rel"} & set(ins.mods):
+        e.c.call(fence(), e.ctx, e.warp)
 
 
 def after(e: Emitter, ins: Instr, *, shared: bool, read: set[str]) -> None:
     """What an instruction has settled: the lanes of a warp have met, or the block has learnt of others."""
     # Votes, shuffles and matrix instructions move values between lanes, but order no memory.
     if is_warp_sync(ins):
-        step_of_warp(e, shared=shared)
+        step_of_warp(e, e.vector(e.src(ins.args[0], "u32")), shared=shared)
     # Only who looks at the answer of an atomic learns from it.
     learns = bool(set(defs(ins)) & read) if ins.name == "atom" else ins.name == "ld" and is_strong(ins)
     if learns and not _NEAR & set(ins.mods):
         e.c.store(const("i64", 1), e.ctx, CTX["acquired"], 8)
 
 
-def step_of_warp(e: Emitter, *, shared: bool) -> None:
-    """The lanes have met: what they did before comes before what they do now."""
+def step_of_warp(e: Emitter, masks: V, *, shared: bool) -> None:
+    """Lanes have met those of their masks: what these did before comes before what they do now."""
     if shared:
+        running = e.active()
         with e.c.if_(e.c.icmp("ne", e.c.load("i64", e.ctx, CTX["race"], 8), 0)):
-            e.c.call(warp_step(), e.ctx, e.warp)
+            e.c.call(lanes_step(), e.ctx, e.warp, e.live.get(), masks, running)
 
 
 def _releases(ins: Instr) -> bool:

@@ -13,7 +13,7 @@ from evo.sim.runtime.global_memory import count_by_buffer, keep_row, track
 from evo.sim.runtime.inter_block_races import watch
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_memory import waves
-from evo.sim.runtime.shared_races import race, race_acquire
+from evo.sim.runtime.shared_races import race
 
 OPERAND2 = WARP_SCRATCH + 512  # second operand of cas; the first lies at WARP_SCRATCH, old values go there
 _LOCKED = ("add", "min", "max", "and", "or", "xor")
@@ -24,7 +24,7 @@ _SIMPLE = {"and": "and", "or": "or", "xor": "xor", "add": "add"}
 def atom(c: Code, space: str, op: str, kind: str) -> None:
     """Old values replace the first operands in the scratch."""
     width = {"16": 2, "32": 4, "64": 8}[re.sub(r"\D", "", kind.replace("x2", "")) if "x2" not in kind else "32"]
-    context, w, rec, addr, mask = c.args(5)
+    rec, addr, mask = c.args(5)[2:]
     place = spill(c, addr, 256)
     with c.if_(c.icmp("ne", mask, 0)):
         c.bump(rec, REC["requests"])
@@ -53,9 +53,6 @@ def atom(c: Code, space: str, op: str, kind: str) -> None:
     elif space == "shared":
         with c.if_(c.icmp("ne", good.get(), 0)):
             c.call(waves(max(4, width)), rec, c.trunc(addr, "i32"), good.get())
-    with c.if_(c.icmp("ne", mask, 0)):
-        # An atomic may be a flag: learn what fences have published.
-        c.call(race_acquire(), context, w)
     c.ret_()
 
 

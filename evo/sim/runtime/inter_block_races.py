@@ -2,8 +2,8 @@
 
 Blocks of one context run one after another, so the first reader tells whether any other block has read; among the
 readers of one block the last one is kept. Within a block the clocks of its warps tell what is ordered (see
-shared_races.py). Between blocks: a block that wrote and then fenced has released what it wrote; one that executed an
-atomic or a synchronising load has acquired. Released and acquired is ordered, whatever the flag in between was: that
+shared_races.py), between blocks what flags have carried (see flags.py). If a launch has more blocks than that is kept
+for, a release by one block and then anything acquired by the other is an order, whatever the flag in between was: that
 errs towards silence. A store of what is there already changes nothing, and is no end of a race.
 """
 
@@ -28,6 +28,7 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA64, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, report, spill
+from evo.sim.runtime.flags import knows
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import own_clocks
 
@@ -137,11 +138,16 @@ def _demand_order(c: Code, other: V, mine: V, address: V, lane: V, how: int) -> 
     with c.if_(foreign, likely=False):
         slot = c.sub(block, 1)
         then = c.and_(c.lshr(other, STAMP_RELEASE), STAMP_RELEASES)
-        released = c.icmp("ugt", c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8), then)
+        ordered = c.var("i1", V("i1", "false"))
+        with c.if_else(c.icmp("ne", ctx(c, context, "known"), 0)) as kept:
+            ordered.set(knows(c, c.sub(mine, 1), slot, then))
+            kept.otherwise()
+            released = c.icmp("ugt", c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8), then)
+            ordered.set(c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0)))
         # Who resets a counter has met the atomics of the others in an atomic of its own.
-        released = c.or_(released, c.icmp("slt", other, 0))
-        ordered = c.and_(released, c.icmp("ne", ctx(c, context, "acquired"), 0))
-        with c.if_(c.not_(ordered), likely=False):
+        met = c.and_(c.icmp("slt", other, 0), c.icmp("ne", ctx(c, context, "acquired"), 0))
+        ordered.set(c.or_(ordered.get(), met))
+        with c.if_(c.not_(ordered.get()), likely=False):
             thread = c.and_(other, STAMP_THREADS)
             extra = c.or_(c.or_(c.shl(slot, 16), thread), OTHER_BLOCK | how)
             kind = const("i64", SimFault.RACE.number)
@@ -157,7 +163,8 @@ def between_warp(c: Code, kind: str, width: int) -> None:
     straight = c.and_(c.icmp("eq", mask, -1), all_of(c, consecutive(c, addr, first, const("i32", 0), width), mask))
     straight = c.and_(straight, c.icmp("eq", ctx(c, context, "granule"), width))
     if kind == "ld":
-        straight = c.and_(straight, c.icmp("eq", c.load("i64", rec, REC["marks"], 8), 0))
+        through = c.and_(c.load("i64", rec, REC["marks"], 8), READ_ONLY_LOAD)
+        straight = c.and_(straight, c.icmp("eq", through, 0))
     weak = c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0)
     with c.if_(c.and_(straight, weak), likely=True):
         _side_by_side(c, kind, first)

@@ -8,7 +8,7 @@ from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import V, const
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.routine import routine
-from evo.sim.runtime.shared_races import warp_step
+from evo.sim.runtime.shared_races import lanes_step
 
 
 @routine("i32", "ptr ctx, ptr w, i32 live, i64 held, i64 parked, i64 count", "noinline cold")
@@ -28,7 +28,7 @@ def sync_settle(c: Code) -> None:
         released.set(c.or_(released.get(), c.select(complete, c.shl(const("i32", 1), lane), 0)))
     free = released.get()
     with c.if_(c.icmp("ne", free, 0)):
-        c.call(warp_step(), context, w)
+        c.call(lanes_step(), context, w, live, masks, free)
     with c.times(count) as index:
         place = c.at(w, c.add(held, c.shl(index, 2)))
         waiting = c.load("i32", place, 0, 4)

@@ -28,7 +28,7 @@ from evo.sim.llvm_values import V, const
 from evo.sim.runtime.cp_async import finish_copy
 from evo.sim.runtime.fault_report import ACCESS64, ctx, lane_of, report, spill
 from evo.sim.runtime.routine import routine
-from evo.sim.runtime.shared_races import move_on, own_clocks, race
+from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks, race
 
 CLOCKS = f"<{MAX_WARPS} x i32>"
 LAST = 128  # the clocks of the phase before, behind those of this one
@@ -175,6 +175,7 @@ def mbarrier_wait(c: Code) -> None:
                 own = c.load("i32", mine, c.shl(me, 2))
                 known = c.load(CLOCKS, _clocks_of(c, offset), LAST, 4)
                 c.store(c.intrinsic("umax", known, c.load(CLOCKS, mine, 0, 4)), mine, 0, 4)
+                has_learnt(c, w, c.load("i32", c.at(_clocks_of(c, offset), LAST), c.shl(me, 2)))
                 c.store(own, mine, c.shl(me, 2))
     c.ret_(bits.get())
 

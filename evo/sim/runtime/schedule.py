@@ -116,9 +116,11 @@ def adopt(c: Code, context: V, index: V, joined: V) -> None:
     c.store(c.add(c.load("i32", place), 1), place)
     count = c.trunc(ctx(c, context, "warp_count"), "i32")
     there = c.icmp("ult", IOTA32, c.splat(count))
+    own = c.load("i32", place)
     since = c.sub(joined, c.load(CLOCKS, ctx(c, context, "clock_base", "ptr"), 0, 4))
     w = c.at(ctx(c, context, "warps", "ptr"), c.mul(index, ctx(c, context, "warp_stride")))
     with c.if_(c.icmp("ult", index, ctx(c, context, "warp_count"))):
+        c.store(c.zext(own, "i64"), w, WARP["together"], 8)
         for name, clocks in (("safe_clock", joined), ("safe_since", since)):
             least = c.extern("i32", f"llvm.vector.reduce.umin.v{MAX_WARPS}i32", c.select(there, clocks, -1))
             c.store(c.zext(least, "i64"), w, WARP[name], 8)
@@ -227,6 +229,7 @@ def open_barrier(c: Code) -> None:
     barrier = c.at(ctx(c, context, "barriers", "ptr"), c.mul(ident, BARRIER_SIZE))
     waiting, gone, wanted = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
     joined = c.var(CLOCKS, c.load(CLOCKS, barrier, BARRIER_CLOCKS, 4))
+    told = c.var(CLOCKS, const(CLOCKS, 0))  # a fence before the barrier counts for flags behind it
     votes = [c.var("i64", 0), c.var("i64", 1), c.var("i64", 0)]
     with c.times(count) as index:
         w = c.at(warps, c.mul(index, stride))
@@ -239,6 +242,7 @@ def open_barrier(c: Code) -> None:
             waiting.set(c.add(waiting.get(), 1))
             wanted.set(c.intrinsic("umax", wanted.get(), asked))
             joined.set(c.intrinsic("umax", joined.get(), c.load(CLOCKS, own_clocks(c, context, index), 0, 4)))
+            told.set(c.intrinsic("umax", told.get(), c.load(CLOCKS, _told_by(c, index), 0, 4)))
             _vote(c, w, votes)
     arrived = c.add(c.load("i64", barrier, 0, 8), c.shl(waiting.get(), 5))
     everyone = c.shl(c.sub(count, gone.get()), 5)
@@ -253,9 +257,14 @@ def open_barrier(c: Code) -> None:
                 woken.set(c.add(woken.get(), 1))
                 _answer(c, w, votes)
                 adopt(c, context, index, joined.get())
+                c.store(told.get(), _told_by(c, index), 0, 4)
         c.store(const("i64", 0), barrier, 0, 8)
         c.store(const(CLOCKS, 0), barrier, BARRIER_CLOCKS, 4)
     c.ret_(woken.get())
+
+
+def _told_by(c: Code, warp: V) -> V:
+    return c.at(ctx(c, c.arg(0), "told", "ptr"), c.mul(warp, 4 * MAX_WARPS))
 
 
 def _demand_count(c: Code, w: V, asked: V, wanted: V, waiting: V, ident: V) -> None:

@@ -7,15 +7,16 @@ the newest of these clocks. What is not newer than a warp's safe clock happens b
 
 from __future__ import annotations
 
-from evo.sim.abi import MAX_WARPS, REC, REC_SIZE, STRONG_SITE, WARP, WARP_SCRATCH
+from evo.sim.abi import MAX_WARPS, POLLING_LOAD, REC, REC_SIZE, STRONG_SITE, WARP, WARP_LANES, WARP_SCRATCH
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA32, V, const
-from evo.sim.runtime.fault_report import ctx, report
+from evo.sim.runtime.fault_report import ctx, lane_of, report, spill
 from evo.sim.runtime.routine import routine
 
 ROW = 4 * MAX_WARPS
 _STRONG_READ = 1 << 31
+_MET = "<32 x i32>"
 
 
 def own_clocks(c: Code, context: V, me: V) -> V:
@@ -47,10 +48,10 @@ def race(c: Code, kind: str) -> None:
         if kind in ("st", "add"):
             settled = c.and_(settled, c.icmp("ule", c.zext(read, "i64"), safe))
         with c.if_(c.not_(settled)):
-            _demand_order(c, last, mine, me, atomic=kind in ("at", "add"))
-            _demand_warp_step(c, kind, last, clock, site)
+            _demand_order(c, kind, last, mine, me)
+            _demand_warp_step(c, kind, last, site)
             if kind == "st":
-                _demand_own_reads(c, c.load("i32", own_reads), clock)
+                _demand_own_reads(c, c.load("i32", own_reads))
             if kind in ("st", "add"):
                 _demand_reads(c, word, mine, me, atomic=kind == "add")
         if kind == "st":
@@ -75,16 +76,19 @@ def _reads_of(c: Code, context: V, warp: V) -> V:
     return c.at(ctx(c, context, "reader", "ptr"), c.mul(warp, ctx(c, context, "reader_stride")))
 
 
-def _demand_order(c: Code, last: V, mine: V, me: V, *, atomic: bool) -> None:
-    """The last write by another warp happens before this access; an atomic may meet a synchronising store."""
+def _demand_order(c: Code, kind: str, last: V, mine: V, me: V) -> None:
+    """The last write by another warp happens before this access; an atomic or a poll may meet a synchronising store."""
     _, w, rec, address, lane, _, same = c.args(7)
     other = c.and_(c.lshr(last, 8), 255)
     seen = c.zext(c.load("i32", mine, c.shl(other, 2)), "i64")
     unordered = c.and_(c.icmp("ne", other, me), c.icmp("ugt", c.lshr(last, 32), seen))
     # Writing what is there already changes nothing: many correct kernels set a flag from several warps.
     unordered = c.and_(unordered, c.icmp("eq", same, 0))
-    if atomic:
-        unordered = c.and_(unordered, c.icmp("ne", c.and_(c.lshr(last, 16), 0xFFFF), STRONG_SITE))
+    weak = c.icmp("ne", c.and_(c.lshr(last, 16), 0xFFFF), STRONG_SITE)
+    if kind == "ld":
+        weak = c.or_(weak, c.icmp("eq", c.and_(c.load("i64", rec, REC["marks"], 8), POLLING_LOAD), 0))
+    if kind != "st":
+        unordered = c.and_(unordered, weak)
     with c.if_(unordered, likely=False):
         who = c.or_(c.and_(last, 0xFFFF), 1 << 16)
         report(c, SimFault.RACE, rec, w, lane, address, extra=who, width=4)
@@ -111,17 +115,15 @@ def _site(c: Code, rec: V) -> V:
     return c.select(strong, const("i64", STRONG_SITE), number)
 
 
-def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
-    """Lanes of a warp run apart since sm_70: what another lane wrote since the last *_sync is not there yet.
+def _demand_warp_step(c: Code, kind: str, last: V, site: V) -> None:
+    """Lanes of a warp run apart since sm_70: what another lane wrote since they last met is not there yet.
 
     Volatile accesses are left alone: lock-step code from before that is written with them.
     """
     _, w, rec, address, lane, _, same = c.args(7)
     me = c.load("i64", w, WARP["index"], 8)
-    hazard = c.and_(
-        c.icmp("eq", c.lshr(last, 32), c.zext(clock, "i64")), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me)
-    )
-    hazard = c.and_(hazard, c.icmp("ne", c.and_(last, 31), c.zext(lane, "i64")))
+    other, then = c.trunc(c.and_(last, 31), "i32"), c.trunc(c.lshr(last, 32), "i32")
+    hazard = c.and_(_apart(c, w, lane, other, then), c.icmp("eq", c.and_(c.lshr(last, 8), 255), me))
     by = c.and_(c.lshr(last, 16), 0xFFFF)
     weak = c.and_(c.icmp("ne", by, STRONG_SITE), c.icmp("ne", site, STRONG_SITE))
     hazard = c.and_(hazard, weak)
@@ -131,11 +133,11 @@ def _demand_warp_step(c: Code, kind: str, last: V, clock: V, site: V) -> None:
         report(c, SimFault.RACE, rec, w, lane, address, extra=c.or_(c.and_(last, 0xFFFF), 1 << 16), width=4)
 
 
-def _demand_own_reads(c: Code, read: V, clock: V) -> None:
-    """A store over what another lane of the warp has read since the last *_sync: that lane may yet read it again."""
+def _demand_own_reads(c: Code, read: V) -> None:
+    """A store over what another lane of the warp has read since they last met: that lane may yet read it again."""
     _, w, rec, address, lane, _, same = c.args(7)
     then = c.lshr(c.and_(read, _STRONG_READ - 1), 5)
-    hazard = c.and_(c.icmp("eq", then, clock), c.icmp("ne", c.and_(read, 31), lane))
+    hazard = c.and_(_apart(c, w, lane, c.and_(read, 31), then), c.icmp("ne", then, 0))
     hazard = c.and_(hazard, c.icmp("eq", same, 0))
     hazard = c.and_(hazard, c.icmp("eq", c.load("i64", rec, REC["strong"], 8), 0))
     with c.if_(hazard, likely=False):
@@ -157,9 +159,59 @@ def move_on(c: Code, w: V) -> None:
 
 @routine("void", "ptr ctx, ptr w")
 def warp_step(c: Code) -> None:
-    """The lanes of a warp have met."""
-    move_on(c, c.arg(1))
+    """All lanes of a warp have met."""
+    context, w = c.args(2)
+    move_on(c, w)
+    me = c.load("i64", w, WARP["index"], 8)
+    clock = c.load("i32", own_clocks(c, context, me), c.shl(me, 2))
+    c.store(c.zext(clock, "i64"), w, WARP["together"], 8)
     c.ret_()
+
+
+@routine("void", "ptr ctx, ptr w, i32 live, <32 x i32> masks, i32 lanes")
+def lanes_step(c: Code) -> None:
+    """Some lanes have met, each with those of its own mask, if that names it as well."""
+    context, w, live, masks, lanes = c.args(5)
+    with c.if_(c.icmp("eq", ctx(c, context, "race"), 0)):
+        c.ret_()
+        c.label(c.new_label("dead"))
+    covers = c.mask_bits(c.icmp("eq", c.and_(masks, c.splat(live)), c.splat(live)))
+    with c.if_(c.and_(c.icmp("eq", lanes, live), c.icmp("eq", c.and_(covers, live), live)), likely=True):
+        c.call(warp_step(), context, w)
+        c.ret_()
+        c.label(c.new_label("dead"))
+    move_on(c, w)
+    me = c.load("i64", w, WARP["index"], 8)
+    clock = c.splat(c.load("i32", own_clocks(c, context, me), c.shl(me, 2)))
+    place = spill(c, masks, 128)
+    with c.each_lane(lanes) as lane:
+        group = c.and_(lane_of(c, place, lane, "i32"), lanes)
+        named = c.icmp("ne", c.and_(c.lshr(group, lane), 1), 0)
+        joined = c.var(_MET, _met_of(c, w, lane))
+        with c.each_lane(c.select(named, group, 0)) as other:
+            joined.set(c.intrinsic("umax", joined.get(), _met_of(c, w, other)))
+        met = c.select(c.mask_vec(c.select(named, group, 0)), clock, joined.get())
+        c.store(met, w, c.add(c.shl(c.zext(lane, "i64"), 7), WARP_LANES), 4)
+    c.ret_()
+
+
+def _met_of(c: Code, w: V, lane: V) -> V:
+    return c.load(_MET, w, c.add(c.shl(c.zext(lane, "i64"), 7), WARP_LANES), 4)
+
+
+def _apart(c: Code, w: V, lane: V, other: V, then: V) -> V:
+    """Has another lane of the warp done something at a time since which the two have not met?"""
+    since = c.icmp("uge", c.zext(then, "i64"), c.load("i64", w, WARP["together"], 8))
+    at = c.add(c.shl(c.zext(lane, "i64"), 7), c.shl(c.zext(other, "i64"), 2))
+    met = c.icmp("ugt", c.load("i32", w, c.add(at, WARP_LANES), 4), then)
+    return c.and_(c.icmp("ne", lane, other), c.and_(since, c.not_(met)))
+
+
+def has_learnt(c: Code, w: V, clock: V) -> None:
+    """The warp has taken up what its own lanes had done by a clock: all of them come after that."""
+    before = c.load("i64", w, WARP["together"], 8)
+    after = c.select(c.icmp("eq", clock, 0), const("i64", 0), c.add(c.zext(clock, "i64"), 1))
+    c.store(c.intrinsic("umax", before, after), w, WARP["together"], 8)
 
 
 def granule_shift(c: Code, context: V) -> V:
@@ -225,35 +277,3 @@ def _note_run(c: Code, kind: str) -> None:
             c.store(reads, c.at(_reads_of(c, context, me), place), 0, 4)
             newest = c.at(ctx(c, context, "newest", "ptr"), place)
             c.store(c.intrinsic("umax", c.load("<32 x i32>", newest, 0, 4), c.splat(clock)), newest, 0, 4)
-
-
-@routine("void", "ptr ctx, ptr w")
-def race_acquire(c: Code) -> None:
-    """A fence or an atomic may learn what other warps have published."""
-    _fence(c, release=False)
-
-
-@routine("void", "ptr ctx, ptr w")
-def race_release(c: Code) -> None:
-    """A fence publishes what this warp knows."""
-    _fence(c, release=True)
-
-
-def _fence(c: Code, *, release: bool) -> None:
-    """Errs towards silence: flags built from fences and atomics are never reported."""
-    context, w = c.arg(0), c.arg(1)
-    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
-        me = c.load("i64", w, WARP["index"], 8)
-        mine = own_clocks(c, context, me)
-        public = ctx(c, context, "fence_clock", "ptr")
-        t = f"<{MAX_WARPS} x i32>"
-        both = c.intrinsic("umax", c.load(t, mine, 0, 4), c.load(t, public, 0, 4))
-        if release:
-            c.store(both, public, 0, 4)
-            place = c.at(mine, c.shl(me, 2))
-            c.store(c.add(c.load("i32", place), 1), place)
-        else:
-            own = c.load("i32", mine, c.shl(me, 2))
-            c.store(both, mine, 0, 4)
-            c.store(own, mine, c.shl(me, 2))
-    c.ret_()

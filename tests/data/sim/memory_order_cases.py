@@ -17,6 +17,9 @@ def memory_orders() -> dict[str, Case]:
     flags = np.zeros(64, I32)
     flags[:2] = (x > 50).any(), (x < -50).any()
 
+    tiles = (x & 3).reshape(4, 16, 16)
+    products = (tiles @ tiles).reshape(4, 256)
+
     def case(**more: Array) -> Case:
         expected = {"tyf".index(name) + 1: array for name, array in more.items()}
         return Case(args, (4,), (256,), expected, scratch=tuple({1, 2, 3} - set(expected)))
@@ -25,5 +28,9 @@ def memory_orders() -> dict[str, Case]:
         "exchange_in_block": case(t=x + 1, y=x[at ^ 32] + 1),
         "count_of_blocks": case(y=counts),
         "flags_set_by_many": case(y=x, f=flags),
+        "flag_in_block": case(y=x.reshape(4, 256)[:, np.arange(256) % 32].reshape(-1)),
+        "flag_between_blocks": case(y=np.tile(x[:256], 4)),
+        "halves_meet": case(y=x[at ^ 1]),
+        "tile_to_lanes": case(y=products[:, np.arange(256) ^ 24].reshape(-1)),
         "lanes_exchange": case(y=2 * x[at ^ 1]),
     }

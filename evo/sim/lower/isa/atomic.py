@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from evo.sim.abi import WARP_SCRATCH
 from evo.sim.llvm_values import is_vec
-from evo.sim.lower.isa.load_store import address, shared_address, space_of
-from evo.sim.lower.isa.opcode_table import one_of, opcode, refuse, type_of
+from evo.sim.lower.isa.load_store import address, shared_address, space_of, touch_flag
+from evo.sim.lower.isa.opcode_table import defs, one_of, opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Instr
 from evo.sim.runtime.atomics import OPERAND2, atom
 
@@ -49,5 +49,6 @@ def atomic(e: Emitter, ins: Instr) -> None:
         c.store(e.vector(e.src(ins.args[shift + 2], bits)), e.warp, OPERAND2, 64)
     wide = addr if is_vec(addr.t) else e.splat(addr)
     c.call(atom(space, op, kind), e.ctx, e.warp, e.site(ins), wide, e.active())
+    touch_flag(e, "both" if set(defs(ins)) & e.read_somewhere else "tell", space, wide)
     if ins.name == "atom":
         e.dst(ins.args[0], c.load(first.t, e.warp, WARP_SCRATCH, 64))

@@ -10,8 +10,8 @@ from evo.sim.llvm_values import V, const
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Operand
 from evo.sim.runtime.fault_report import report
+from evo.sim.runtime.flags import fence as tell_by_flags
 from evo.sim.runtime.schedule import bar_arrive
-from evo.sim.runtime.shared_races import race_acquire, race_release
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -76,11 +76,10 @@ def barrier_number(e: Emitter, arg: Operand, site: V) -> V:
     operands=(0, 1),
 )
 def fence(e: Emitter, ins: Instr) -> None:
-    """Publish and learn clocks, so that hand-made synchronisation is not called a race."""
+    """What was done so far goes with the next flag, so that hand-made synchronisation is not called a race."""
     if "proxy" in ins.mods:
         raise refuse(ins)
-    e.c.call(race_release(), e.ctx, e.warp)
-    e.c.call(race_acquire(), e.ctx, e.warp)
+    e.c.call(tell_by_flags(), e.ctx, e.warp)
 
 
 @opcode(

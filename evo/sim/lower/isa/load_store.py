@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from evo.sim.abi import CTX, REC, WARP_SCRATCH
+from evo.sim.abi import CTX, REC, SHARED_WINDOW, WARP_SCRATCH
 from evo.sim.errors import PtxError
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
+from evo.sim.runtime.flags import flag
 from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
-from evo.sim.runtime.shared_races import race_acquire, race_release
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter
@@ -40,6 +40,17 @@ def space_of(ins: Instr) -> str:
 def ordered(ins: Instr) -> bool:
     """Accesses that synchronise: they are exempt from the race check and learn from fences."""
     return any(m in ins.mods for m in ("volatile", "relaxed", "acquire", "release", "mmio"))
+
+
+def touch_flag(e: Emitter, how: str, space: str, addr: V) -> None:
+    """A strong access or an atomic may be a flag (see runtime/flags.py)."""
+    c = e.c
+    if space not in ("global", "shared", "generic"):
+        return
+    wide = c.zext(addr, "i64") if addr.t.removesuffix(">").endswith("i32") else addr
+    if space == "shared":
+        wide = c.add(wide, SHARED_WINDOW)
+    c.call(flag(how), e.ctx, e.warp, e.vector(wide), e.active())
 
 
 def address(e: Emitter, mem: Operand, kind: str = "u64") -> V:
@@ -85,6 +96,9 @@ def load(e: Emitter, ins: Instr) -> None:
         base, scalar = _param_place(e, ins, width)
         _spread(e, base, targets, kind, scalar=scalar)
         return
+    if ordered(ins):
+        near = shared_address(e, ins.args[1]) if space == "shared" else address(e, ins.args[1])
+        touch_flag(e, "learn", space, near)
     place, scalar = load_bytes(e, ins, space, width)
     _spread(e, place, targets, kind, scalar=scalar)
 
@@ -117,8 +131,6 @@ def load_bytes(e: Emitter, ins: Instr, space: str, width: int) -> tuple[V, bool]
     rec = e.site(ins)
     if space == "shared":
         addr = shared_address(e, ins.args[1])
-        if ordered(ins):
-            c.call(race_acquire(), e.ctx, e.warp)
         if not is_vec(addr.t):
             return c.call(uniform_ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), True
         return c.call(ld_shared(width), e.ctx, e.warp, rec, addr, e.active()), False
@@ -213,5 +225,5 @@ def store(e: Emitter, ins: Instr) -> None:
     c.store(interleave(e, values), e.warp, WARP_SCRATCH, 64)
     rec = e.site(ins)
     c.call(STORES[space](width), e.ctx, e.warp, rec, e.vector(addr), e.active())
-    if ordered(ins) and space == "shared":
-        c.call(race_release(), e.ctx, e.warp)
+    if ordered(ins):
+        touch_flag(e, "tell", space, addr)

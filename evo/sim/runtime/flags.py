@@ -1,0 +1,89 @@
+"""Hand-made synchronisation: a fence, then a flag that another thread looks at.
+
+A fence notes what its warp knows then (its clocks, `told` of the warp; between blocks, a count of releases). A strong
+store or an atomic leaves that note at its address, and a strong load or an atomic whose answer is used takes up what
+lies there. Nothing is learnt without a fence before the flag, from another flag, or by a fence alone. Addresses share a
+small table, and whoever looks need not fence: both err towards silence.
+"""
+
+from __future__ import annotations
+
+from evo.sim.abi import CTX, FLAG_SIZE, FLAGS, MAX_WARPS, SHARED_WINDOW, WARP, WINDOW_SIZE
+from evo.sim.llvm_ir import Code
+from evo.sim.llvm_values import V, const
+from evo.sim.runtime.fault_report import ctx, lane_of, spill
+from evo.sim.runtime.routine import routine
+from evo.sim.runtime.shared_races import has_learnt, move_on, own_clocks
+
+_CLOCKS = f"<{MAX_WARPS} x i32>"
+_KNOWN = "<32 x i16>"  # a piece of what a block knows of the releases of others
+
+
+def _told_by(c: Code, context: V, me: V) -> V:
+    return c.at(ctx(c, context, "told", "ptr"), c.mul(me, FLAG_SIZE))
+
+
+@routine("void", "ptr ctx, ptr w")
+def fence(c: Code) -> None:
+    """What this warp knows now goes with its next flags."""
+    context, w = c.args(2)
+    with c.if_(c.icmp("ne", ctx(c, context, "race"), 0)):
+        me = c.load("i64", w, WARP["index"], 8)
+        c.store(c.load(_CLOCKS, own_clocks(c, context, me), 0, 4), _told_by(c, context, me), 0, 4)
+        c.store(const("i64", 1), context, CTX["fenced"], 8)
+        move_on(c, w)
+    c.ret_()
+
+
+@routine("void", "ptr ctx, ptr w, <32 x i64> addr, i32 mask", name="flag_{}")
+def flag(c: Code, how: str) -> None:
+    """Lanes touch flags at generic addresses. how: `learn`, `tell` or `both`."""
+    context, w, addr, mask = c.args(4)
+    idle = c.or_(c.icmp("eq", ctx(c, context, "race"), 0), c.icmp("eq", ctx(c, context, "fenced"), 0))
+    with c.if_(c.or_(idle, c.icmp("eq", mask, 0))):
+        c.ret_()
+        c.label(c.new_label("dead"))
+    place = spill(c, addr, 256)
+    me = c.load("i64", w, WARP["index"], 8)
+    mine, told = own_clocks(c, context, me), _told_by(c, context, me)
+    with c.each_lane(mask) as lane:
+        address = lane_of(c, place, lane)
+        word = c.lshr(address, 2)
+        number = c.and_(c.xor(word, c.lshr(word, 9)), FLAGS - 1)
+        left = c.at(ctx(c, context, "flags", "ptr"), c.mul(number, FLAG_SIZE))
+        note = c.load(_CLOCKS, left, 0, 4)
+        if how != "tell":
+            c.store(c.intrinsic("umax", note, c.load(_CLOCKS, mine, 0, 4)), mine, 0, 4)
+            has_learnt(c, w, c.load("i32", left, c.shl(me, 2)))
+        if how != "learn":
+            c.store(c.intrinsic("umax", note, c.load(_CLOCKS, told, 0, 4)), left, 0, 4)
+        far = c.icmp("uge", c.sub(address, SHARED_WINDOW), WINDOW_SIZE)
+        with c.if_(c.and_(far, c.icmp("ne", ctx(c, context, "known"), 0))):
+            _between_blocks(c, how, number)
+    c.ret_()
+
+
+def _between_blocks(c: Code, how: str, number: V) -> None:
+    context = c.arg(0)
+    slot, stride = ctx(c, context, "slot"), ctx(c, context, "known_stride")
+    known = c.at(ctx(c, context, "known", "ptr"), c.mul(slot, stride))
+    left = c.at(ctx(c, context, "known_flags", "ptr"), c.mul(number, stride))
+    with c.times(c.lshr(stride, 6)) as piece:
+        at = c.shl(piece, 6)
+        both = c.intrinsic("umax", c.load(_KNOWN, known, at, 2), c.load(_KNOWN, left, at, 2))
+        if how != "tell":
+            c.store(both, known, at, 2)
+        if how != "learn":
+            c.store(both, left, at, 2)
+    if how != "learn":
+        releases = c.load("i64", ctx(c, context, "releases", "ptr"), c.shl(slot, 3), 8)
+        count = c.trunc(c.intrinsic("umin", releases, const("i64", 0xFFFF)), "i16")
+        own = c.at(left, c.shl(slot, 1))
+        c.store(c.intrinsic("umax", count, c.load("i16", own, 0, 2)), own, 0, 2)
+
+
+def knows(c: Code, slot: V, other: V, then: V) -> V:
+    """Has the block in `slot` taken up more than `then` releases of another one?"""
+    context = c.arg(0)
+    row = c.at(ctx(c, context, "known", "ptr"), c.mul(slot, ctx(c, context, "known_stride")))
+    return c.icmp("ugt", c.zext(c.load("i16", c.at(row, c.shl(other, 1)), 0, 2), "i64"), then)

@@ -229,6 +229,8 @@ def open_barrier(c: Code) -> None:
     barrier = c.at(ctx(c, context, "barriers", "ptr"), c.mul(ident, BARRIER_SIZE))
     waiting, gone, wanted = c.var("i64", 0), c.var("i64", 0), c.var("i64", 0)
     joined = c.var(CLOCKS, c.load(CLOCKS, barrier, BARRIER_CLOCKS, 4))
+    races = c.icmp("ne", ctx(c, context, "race"), 0)
+    fenced = c.icmp("ne", ctx(c, context, "fenced"), 0)
     told = c.var(CLOCKS, const(CLOCKS, 0))  # a fence before the barrier counts for flags behind it
     votes = [c.var("i64", 0), c.var("i64", 1), c.var("i64", 0)]
     with c.times(count) as index:
@@ -241,8 +243,10 @@ def open_barrier(c: Code) -> None:
             _demand_count(c, w, asked, wanted.get(), waiting.get(), ident)
             waiting.set(c.add(waiting.get(), 1))
             wanted.set(c.intrinsic("umax", wanted.get(), asked))
-            joined.set(c.intrinsic("umax", joined.get(), c.load(CLOCKS, own_clocks(c, context, index), 0, 4)))
-            told.set(c.intrinsic("umax", told.get(), c.load(CLOCKS, _told_by(c, index), 0, 4)))
+            with c.if_(races):
+                joined.set(c.intrinsic("umax", joined.get(), c.load(CLOCKS, own_clocks(c, context, index), 0, 4)))
+            with c.if_(fenced, likely=False):
+                told.set(c.intrinsic("umax", told.get(), c.load(CLOCKS, _told_by(c, index), 0, 4)))
             _vote(c, w, votes)
     arrived = c.add(c.load("i64", barrier, 0, 8), c.shl(waiting.get(), 5))
     everyone = c.shl(c.sub(count, gone.get()), 5)
@@ -256,8 +260,10 @@ def open_barrier(c: Code) -> None:
                 c.store(const("i64", READY), w, WARP["state"], 8)
                 woken.set(c.add(woken.get(), 1))
                 _answer(c, w, votes)
-                adopt(c, context, index, joined.get())
-                c.store(told.get(), _told_by(c, index), 0, 4)
+                with c.if_(races):
+                    adopt(c, context, index, joined.get())
+                with c.if_(fenced, likely=False):
+                    c.store(told.get(), _told_by(c, index), 0, 4)
         c.store(const("i64", 0), barrier, 0, 8)
         c.store(const(CLOCKS, 0), barrier, BARRIER_CLOCKS, 4)
     c.ret_(woken.get())

@@ -1,6 +1,7 @@
 """Whether a proposal is the one change that its kind says, told from the syntax trees of parent and child.
 
 mutation: its edits belong together (`evo.cuda.source.classify`).
+schedule: by a rule, one kernel with the functions that it calls: the same results, other threads, tiles or loops.
 transplant: within one function, and what that function needs at file level.
 rung: the text of a rung, knob values aside.
 rewrite: whole kernels or the whole file, said to be that, and counted by itself.
@@ -15,7 +16,7 @@ import hashlib
 import re
 from typing import Literal
 
-from evo.cuda.source import Change, classify, moved_launches, new_dead_code, split, tree_difference
+from evo.cuda.source import Change, classify, moved_launches, new_dead_code, parse, split, tree_difference
 from evo.errors import SyntaxInvalid
 from evo.operators.proposal import Proposal
 from evo.spec.task import Task
@@ -46,6 +47,12 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         return None
     if (moved := relaunched(parent.text, proposal.text)) is not None:
         return f"not one change: {moved}"
+    if proposal.kind == "schedule":
+        kernels = {function.name for function in parse(parent.text).functions if function.is_kernel}
+        touched = [name for name in change.scopes if name in kernels]
+        return (
+            None if len(touched) <= 1 else f"not one change: a schedule is of one kernel, this touches {len(touched)}"
+        )
     if proposal.kind == "transplant" and not change.too_many:
         touched = len(change.scopes)
         return None if touched <= 1 else f"not one change: a transplant is of one function, this touches {touched}"

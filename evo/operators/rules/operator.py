@@ -38,7 +38,7 @@ class _Place:
         """Whether it can be shown to be one; a rule may not be able to at every place."""
         if self.child is None:
             return False
-        if self.application.is_rewrite:
+        if self.application.is_schedule:
             return clutter(self.parent.text, self.child.text) is None
         return classify(tree_difference(self.parent.text, self.child.text)).is_single
 
@@ -62,7 +62,7 @@ class RuleOperator:
                 continue
             return Proposal(
                 operator=self.name,
-                kind="rewrite" if place.application.is_rewrite else "mutation",
+                kind="schedule" if place.application.is_schedule else "mutation",
                 variant=child,
                 summary=place.application.summary,
                 reason=rule.reason,

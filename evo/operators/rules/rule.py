@@ -47,14 +47,15 @@ class Example:
 class Application:
     """One place where a rule applies.
 
-    rank: smaller is proposed earlier (neighbouring values first). is_rewrite: a kernel's body is written anew.
+    rank: smaller is proposed earlier (neighbouring values first). is_schedule: a kernel's body is written anew, or
+    functions that it calls are changed with it.
     """
 
     edits: tuple[Edit, ...]
     summary: str
     arguments: dict[str, Json] = field(default_factory=dict)
     rank: int = 0
-    is_rewrite: bool = False
+    is_schedule: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ class Rule:
         """The child, or None if the edit would not leave a readable, different variant behind."""
         source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
-        if application.is_rewrite:
+        if application.is_schedule:
             text = _without_dead_code(variant.text, text)
         try:
             child = parse_variant(text, path=variant.path)

@@ -3,14 +3,17 @@ they must not touch they leave alone."""
 
 from __future__ import annotations
 
+import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from evo.cli.app import run
 from evo.cuda.source import new_dead_code
-from evo.operators import RULES, Rule
+from evo.operators import RULES, Context, Rule, operators
+from evo.operators.one_change import not_one_change
 from evo.operators.rules.operator import integers_of
 from evo.spec.task import Task, read_task
 from evo.spec.variant import Variant, parse_variant, read_variant
@@ -108,3 +111,27 @@ def test_a_tiled_product_is_tiled_anew(tmp_path: Path, monkeypatch: pytest.Monke
     child = children(BY_NAME["tile_product"], read_variant(folder / "ladder" / "00_stranger.cu"), read_task(folder))[0]
     assert "(alpha * sum[i][j])" in child.text
     assert passes(folder, child, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"), [("bmm_ijk", "tile"), ("small_inverse", "unroll"), ("softmax_rows", "work")]
+)
+def test_what_a_rule_proposes_may_be_tried(name: str, family: str) -> None:
+    task = read_task(FOREIGN / name)
+    parent = read_variant(FOREIGN / name / "ladder" / "00_stranger.cu")
+    (operator,) = operators([f"rules.{family}"])
+    proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
+    assert proposal is not None
+    assert proposal.kind in ("mutation", "schedule")
+    assert not_one_change(task, proposal, parent) is None
+
+
+def test_a_schedule_of_two_kernels_is_refused() -> None:
+    task = read_task(FOREIGN / "dot_atomic")
+    parent = read_variant(FOREIGN / "dot_atomic" / "ladder" / "00_stranger.cu")
+    (operator,) = operators(["rules.atomics"])
+    proposal = operator.propose(parent, rng=random.Random(0), context=Context(task=task))
+    assert proposal is not None
+    assert not_one_change(task, proposal, parent) is None
+    both = parse_variant(proposal.text.replace("out[0] = acc[0]", "out[0] = 1.0f * acc[0]"))
+    assert not_one_change(task, replace(proposal, variant=both), parent) is not None

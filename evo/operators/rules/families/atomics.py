@@ -46,7 +46,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 edits=tuple(edits),
                 summary=f"{form.kernel}: each block adds up {what}, over many elements",
                 arguments={"kernel": form.kernel, "array": met.array.name},
-                is_rewrite=True,
+                is_schedule=True,
             )
 
 

@@ -170,7 +170,7 @@ def _find_turned(scene: Scene) -> Iterator[Application]:
             edits=(Edit(line_span(scene, launch.line), text), *edits),
             summary=f"{form.kernel}: x and y change places, so that lanes go along memory",
             arguments={"kernel": form.kernel},
-            is_rewrite=True,
+            is_schedule=True,
         )
 
 

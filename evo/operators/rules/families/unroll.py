@@ -55,7 +55,7 @@ def _find_registers(scene: Scene) -> Iterator[Application]:
                 summary=f"{form.kernel}: all {len(loops)} loops over arrays of a thread unrolled",
                 arguments={"kernel": form.kernel, "loops": len(loops)},
                 rank=-1,
-                is_rewrite=True,
+                is_schedule=True,
             )
 
 

@@ -73,7 +73,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 summary=f"{found.function.name}: a tile of {block} for each block, {thread} results for each thread",
                 arguments={"kernel": found.function.name, "launch": place, "block": block, "thread": thread},
                 rank=rank,
-                is_rewrite=True,
+                is_schedule=True,
             )
 
 

@@ -48,7 +48,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 summary=f"{found.function.name}: `{found.source.name}` turned over in a tile of {_TILE}x{_TILE}",
                 arguments={"kernel": found.function.name, "array": found.source.name, "to": rows},
                 rank=rank,
-                is_rewrite=True,
+                is_schedule=True,
             )
 
 

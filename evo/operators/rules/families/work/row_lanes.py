@@ -39,7 +39,7 @@ def _find(scene: Scene) -> Iterator[Application]:
                 edits=tuple(merged(edits)),
                 summary=f"{name}: the lanes of a warp share what each thread walked alone",
                 arguments={"kernel": name, "to": _WARP},
-                is_rewrite=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
+                is_schedule=any(each.calls for each in analysis.form.loops.values()),  # several functions are touched
             )
 
 

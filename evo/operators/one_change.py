@@ -49,10 +49,8 @@ def not_one_change(task: Task, proposal: Proposal, parent: Variant | None) -> st
         return f"not one change: {moved}"
     if proposal.kind == "schedule":
         kernels = {function.name for function in parse(parent.text).functions if function.is_kernel}
-        touched = [name for name in change.scopes if name in kernels]
-        return (
-            None if len(touched) <= 1 else f"not one change: a schedule is of one kernel, this touches {len(touched)}"
-        )
+        ours = kernels.intersection(change.scopes)
+        return None if len(ours) <= 1 else f"not one change: a schedule is of one kernel, this touches {len(ours)}"
     if proposal.kind == "transplant" and not change.too_many:
         touched = len(change.scopes)
         return None if touched <= 1 else f"not one change: a transplant is of one function, this touches {touched}"

@@ -144,6 +144,8 @@ def import_(
     """Import a problem of another benchmark as a task. Its code is foreign and runs in a process of its own."""
     from evo.device import gpu_present
     from evo.errors import UsageError
+    from evo.interop.gpumode import problem_text
+    from evo.spec.plugins import plugins
 
     if form == "kernel-tuner":
         return _kernel_tuner(files, name, source, limit)
@@ -153,10 +155,13 @@ def import_(
     options = {"limit_s": limit, "compiled": compiled, "most_bytes": most}
     root = _root(context)
     if form == "gpumode":
-        return _gpumode(root, files, name, options, json)
+        return _converted(root, files, name, options, json, problem_text)
     if form == "kernelbench":
         return _kernelbench(root, list(_problems(files)), name, options, json)
-    raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
+    added = plugins("evo.importers")
+    if callable(convert := added.get(form)):
+        return _converted(root, files, name, options, json, convert)
+    raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join([*FORMATS, *added])}")
 
 
 def _problems(given: Sequence[Path]) -> Iterator[Path]:
@@ -224,17 +229,24 @@ def _kernelbench(
     return TaskInvalid.exit_code if refused else 0
 
 
-def _gpumode(root: Path, folders: list[Path], name: str | None, options: dict[str, Any], json: bool) -> int:
+def _converted(
+    root: Path,
+    given: list[Path],
+    name: str | None,
+    options: dict[str, Any],
+    json: bool,
+    convert: Callable[[Path], tuple[str, str]],
+) -> int:
+    """convert: gives the text of a KernelBench problem and a description of what was given."""
     import tempfile
 
-    from evo.interop.gpumode import problem_text
     from evo.interop.kernelbench import task_name
 
     with tempfile.TemporaryDirectory(prefix="evo-import-") as scratch:
         said = {}
-        for number, folder in enumerate(folders):
-            text, description = problem_text(folder)
-            file = Path(scratch) / str(number) / f"{task_name(folder.resolve().name)}.py"
+        for number, path in enumerate(given):
+            text, description = convert(path)
+            file = Path(scratch) / str(number) / f"{task_name(path.resolve().name if path.is_dir() else path.stem)}.py"
             file.parent.mkdir()
             file.write_text(text, encoding="utf-8")
             said[file] = description

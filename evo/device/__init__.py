@@ -6,6 +6,7 @@ run in a child process that can be killed (`evo.device.remote_device`). `evo.dev
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,6 +19,7 @@ from evo.results import CaseBench, Fault
 from evo.results.coverage import Coverage
 from evo.spec.chips import CHIPS, chip
 from evo.spec.launch import Launch, Workspace
+from evo.spec.plugins import plugins
 
 Array = NDArray[np.generic]
 Arrays = dict[str, Array]
@@ -202,13 +204,13 @@ class OutputExtremes:
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A parsed device: `gpu:0` or `sim:l4`."""
+    """A parsed device: `gpu:0`, `sim:l4`, or the name of a plug-in's device and what follows it."""
 
     kind: str
     which: str
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.which}"
+        return f"{self.kind}:{self.which}" if self.which else self.kind
 
 
 def parse_device(text: str) -> DeviceName:
@@ -226,7 +228,18 @@ def parse_device(text: str) -> DeviceName:
             what = f"times of {which} cannot be modelled: no source states its {', '.join(absent)}"
             raise UsageError(what, hint=f"simulated chips: {', '.join(modelled)}")
         return DeviceName("sim", chip(which or "l4").slug)
-    raise UsageError(f"unknown device {text!r}", hint="auto, gpu, gpu:N, or sim:CHIP such as sim:l4")
+    if kind in (added := plugins("evo.devices")):
+        return DeviceName(kind, which)
+    known = ", ".join(["auto", "gpu", "gpu:N", "sim:CHIP such as sim:l4", *added])
+    raise UsageError(f"unknown device {text!r}", hint=known)
+
+
+def plugin_device(name: DeviceName) -> Callable[[DeviceName], object]:
+    """What makes a plug-in's device. Raises UsageError if there is none of that kind."""
+    found = plugins("evo.devices").get(name.kind)
+    if not callable(found):
+        raise UsageError(f"no device of kind {name.kind!r}", hint="gpu, sim, or that of a plug-in; see docs/plugins.md")
+    return found
 
 
 def gpu_present() -> bool:

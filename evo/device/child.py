@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from evo.device import DeviceName, Program
+from evo.device import DeviceName, Program, plugin_device
 from evo.device.calls import OPENER, Begin, Call, LockState, Raised, Returned, packed, unpacked
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
 from evo.spec.child_main import die_with_driver, find_entry
@@ -26,6 +26,8 @@ def open_device(name: DeviceName) -> Any:
         from evo.device.sim_device import SimDevice
 
         return SimDevice(name)
+    if name.kind != "gpu":
+        return plugin_device(name)(name)
     try:
         from evo.device.gpu import GpuDevice
     except ModuleNotFoundError as missing:

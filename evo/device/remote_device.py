@@ -24,6 +24,7 @@ from evo.device import (
     RunResult,
     SampledRun,
     SampleRequest,
+    plugin_device,
 )
 from evo.device.calls import OPENER, Answer, Call, OpenedObject, Raised
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
@@ -35,7 +36,7 @@ from evo.device.timing_types import (
     LibraryPairs,
     LibraryTimes,
 )
-from evo.errors import ChildDied, Crashed, TimedOut, UsageError, WorkerLost
+from evo.errors import ChildDied, Crashed, TimedOut, WorkerLost
 from evo.results import CaseBench, Fault, Rate
 
 PROGRAMS_PER_CHILD = 50
@@ -322,6 +323,6 @@ def open_remote(
     """The device of that name, in a child process that starts with the first call."""
     if device.kind == "sim":
         return RemoteSimulator(device, opener=opener, on_wait=on_wait)
-    if device.kind == "gpu":
-        return RemoteGpu(device, opener=opener, on_wait=on_wait)
-    raise UsageError(f"unknown kind of device {device.kind!r}", hint="gpu or sim")
+    if device.kind != "gpu" and hasattr(plugin_device(device), "estimate"):  # a class that models times
+        return RemoteSimulator(device, opener=opener, on_wait=on_wait)
+    return RemoteGpu(device, opener=opener, on_wait=on_wait)

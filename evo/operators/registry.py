@@ -11,9 +11,9 @@ from pathlib import Path
 
 from evo.errors import UsageError
 from evo.operators import ladder, patch, tile_config
-from evo.operators.plugins import plugins
 from evo.operators.proposal import Operator, OperatorDoc
 from evo.operators.rules import RuleOperator, rule_operators
+from evo.spec.plugins import plugins
 
 WHEN_STALLED = "derive.stalled"  # as `derive`, but only if the search stalls far from its target
 _RULES = "rules"  # all families of rules

@@ -10,10 +10,10 @@ import importlib
 import pkgutil
 
 from evo.errors import UsageError
-from evo.operators.plugins import plugins
 from evo.operators.rules import families
 from evo.operators.rules.operator import RuleOperator
 from evo.operators.rules.rule import Application, Example, Rule, Scene, example_variant
+from evo.spec.plugins import plugins
 
 __all__ = [
     "RULES",

@@ -14,9 +14,9 @@ from evo.operators.rules import Rule, example_variant
 from evo.records.trials import load_records
 
 PAGE = Path(__file__).parents[3] / "docs" / "plugins.md"
-CODE, PROJECT = (
+CODE, PROJECT, LAB, LAB_PROJECT = (
     re.search(rf"<!-- run: {label} -->\n```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]  # type: ignore[index]
-    for label in ("plugin", "entry points")
+    for label in ("plugin", "entry points", "device and importer", "device and importer entry points")
 )
 
 
@@ -25,7 +25,7 @@ def installed(folder: Path, code: str = CODE, project: str = PROJECT) -> dict[st
     made = tomllib.loads(project)["project"]
     info = folder / f"{made['name'].replace('-', '_')}-{made['version']}.dist-info"
     info.mkdir(parents=True)
-    (folder / "evo_more.py").write_text(code, encoding="utf-8")
+    (folder / f"{made['name'].replace('-', '_')}.py").write_text(code, encoding="utf-8")
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {made['name']}\nVersion: {made['version']}\n")
     points = [
         f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in rows.items())
@@ -55,6 +55,33 @@ def test_a_plugin_adds_a_rule_and_an_operator_that_a_run_can_ask(tmp_path: Path)
     trials = [record for record in load_records(root, "scale") if record.proposed]
     assert {record.operator for record in trials} == {"doubled", "rules.cache"}
     assert all(record.status.passed for record in trials)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> dict[str, str]:
+    return installed(tmp_path / "lab", LAB, LAB_PROJECT)
+
+
+def test_a_plugin_adds_a_device_that_models_times(tmp_path: Path, lab: dict[str, str]) -> None:
+    root = new_repository(tmp_path / "mine")
+    file = "kernels/scale/ladder/00_slow.cu"
+    plain = evo("bench", file, "--device", "sim:l4", "--json", cwd=root).json
+    eager = evo("bench", file, "--device", "eager", "--json", cwd=root, env=lab).json
+    assert (eager["device"], eager["timing"], eager["status"]) == ("eager", "modelled", "correct")
+    longer = [a["modelled_us"] - b["modelled_us"] for a, b in zip(eager["cases"], plain["cases"], strict=True)]
+    assert longer == [pytest.approx(3.0, abs=1e-3)] * len(longer)
+    assert evo("check", "wrong.cu", "--device", "eager:h200", "--json", cwd=root, env=lab).json["status"] == "wrong"
+    fails(evo("bench", file, "--device", "eager", cwd=root), 2, "eager")  # without the plug-in
+
+
+def test_a_plugin_adds_an_importer(tmp_path: Path, lab: dict[str, str]) -> None:
+    root = new_repository(tmp_path / "mine")
+    (root / "wave.json").write_text('{"formula": "torch.sin(x) + 1", "shape": [64, 96]}')
+    ran = evo("import", "formula", "wave.json", "--json", cwd=root, env=lab)
+    assert ran.code == 0, ran.err
+    assert ran.json["name"] == "wave"
+    assert (root / "kernels" / "wave" / "reference.py").is_file()
+    fails(evo("import", "formula", "wave.json", cwd=root), 2, "kernelbench")  # without the plug-in
 
 
 def test_the_rule_of_the_page_does_what_its_examples_say() -> None:

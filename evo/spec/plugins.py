@@ -1,4 +1,7 @@
-"""Plug-ins: entry points of the groups `evo.operators` and `evo.rules` in installed packages (docs/plugins.md)."""
+"""Plug-ins: entry points of installed packages (docs/plugins.md).
+
+Groups: `evo.operators`, `evo.rules`, `evo.devices`, `evo.importers`.
+"""
 
 from __future__ import annotations
 

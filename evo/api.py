@@ -12,7 +12,7 @@ from evo.results import Evaluation
 from evo.search.events import Event, RunSummary
 from evo.search.loop import evolve
 from evo.search.settings import Settings
-from evo.search.single_trial import Attempt, attempt
+from evo.search.single_trial import JudgedTrial, judge_text
 from evo.spec import task as tasks
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -75,9 +75,9 @@ class Session:
             Job(task=task, text=variant.text, path=variant.path, seed=_seed(seed), rival=rival), self._bench
         )
 
-    def try_variant(self, task: Task, variant: Variant, *, seed: int | None = None) -> Attempt:
+    def try_variant(self, task: Task, variant: Variant, *, seed: int | None = None) -> JudgedTrial:
         """What the loop would decide of a variant, against the task's champion. Nothing is written."""
-        return attempt(task, variant.text, self._bench, path=variant.path, seed=_seed(seed))
+        return judge_text(task, variant.text, self._bench, path=variant.path, seed=_seed(seed))
 
 
 def run_search(

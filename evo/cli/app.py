@@ -44,7 +44,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "leaderboard": lists.leaderboard,
     "check": files.check,
     "bench": files.bench,
-    "try": files.attempt,
+    "try": files.try_file,
     "compile": files.compile_file,
     "limits": limits.limits,
     "derive": derive.derive,

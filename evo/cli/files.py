@@ -128,7 +128,7 @@ def bench(
     return 0 if evaluation.status.passed else FAILED
 
 
-def attempt(
+def try_file(
     context: typer.Context,
     file: KernelFile,
     task: TaskWord = None,
@@ -139,8 +139,7 @@ def attempt(
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would: check it, time it against the champion, decide. Writes nothing."""
-    from evo.search.single_trial import attempt as judge
-    from evo.search.single_trial import champion_of
+    from evo.search.single_trial import champion_of, judge_text
 
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)
@@ -150,7 +149,7 @@ def attempt(
         say(f"trying {subject.path} on {workbench.device}")
         try:
             text, path = subject.variant.text, str(subject.path)
-            evaluation = judge(subject.task, text, workbench, path=path, seed=seed, rewrite=rewrite).evaluation
+            evaluation = judge_text(subject.task, text, workbench, path=path, seed=seed, rewrite=rewrite).evaluation
         finally:
             stage("")
     if json:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.cli.terminal import duration, out, plain, verdict_colour
-from evo.cli.watch import Row, Tally, begin_line, done_line, usage_words
+from evo.cli.watch import Row, RunTotals, begin_line, done_line, usage_words
 from evo.operators.llm import LlmTotals
 from evo.search.events import Event, RunBegun, RunSummary, TrialBegun, TrialResult
 
@@ -27,7 +27,7 @@ class LiveView:
     """A view by rich on stderr. Rows are printed once and stay; three lines at the bottom are redrawn."""
 
     def __init__(self, headline: str, budget_s: float | None, *, quiet: bool = False) -> None:
-        self._tally = Tally(headline, budget_s)
+        self._tally = RunTotals(headline, budget_s)
         self._quiet = quiet
         self._console = Console(stderr=True, highlight=False, markup=False)
         self._spinner = Spinner("dots", style="cyan")
@@ -150,14 +150,14 @@ class LiveView:
         return Group(*lines)
 
     def _bar(self) -> Table:
-        tally = self._tally
-        words = f"{tally.trials} of {tally.iterations} trials  {tally.kept} kept  {duration(tally.elapsed_s)}"
-        if tally.left_s is not None:
-            words += f"  about {duration(tally.left_s)} left"
+        totals = self._tally
+        words = f"{totals.trials} of {totals.iterations} trials  {totals.kept} kept  {duration(totals.elapsed_s)}"
+        if totals.left_s is not None:
+            words += f"  about {duration(totals.left_s)} left"
         grid = Table.grid(padding=(0, 1))
         bar = ProgressBar(
-            total=max(tally.iterations, 1),
-            completed=tally.trials,
+            total=max(totals.iterations, 1),
+            completed=totals.trials,
             width=24,
             complete_style="cyan",
             finished_style="green",

@@ -61,7 +61,7 @@ ReplayFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LlmWords:
+class LlmOptions:
     """The options as given on the command line, not yet parsed."""
 
     strategy: str | None
@@ -82,7 +82,7 @@ class LlmWords:
     replay: Path | None
 
 
-def llm_words(
+def llm_options(
     strategy: StrategyName = None,
     llm_url: Annotated[
         str | None,
@@ -119,9 +119,9 @@ def llm_words(
     llm_temperature: Temperature = None,
     llm_extra: Extra = None,
     llm_replay: ReplayFile = None,
-) -> LlmWords:
+) -> LlmOptions:
     """One parameter per option."""
-    return LlmWords(
+    return LlmOptions(
         strategy=strategy,
         url=llm_url,
         model=llm_model,
@@ -144,12 +144,12 @@ def llm_words(
 def with_llm(command: Callable[..., int]) -> Callable[..., int]:
     """The command with the options above; it gets them as one keyword, `llm`."""
     own = inspect.signature(command, eval_str=True)
-    more = inspect.signature(llm_words, eval_str=True).parameters
+    more = inspect.signature(llm_options, eval_str=True).parameters
     kept = [parameter for name, parameter in own.parameters.items() if name != NAME]
 
     @functools.wraps(command)
     def wrapper(**words: object) -> int:
-        chosen = llm_words(**{name: words.pop(name) for name in more})  # type: ignore[arg-type]
+        chosen = llm_options(**{name: words.pop(name) for name in more})  # type: ignore[arg-type]
         return command(**words, llm=chosen)
 
     parameters = [*kept, *more.values()]
@@ -158,7 +158,7 @@ def with_llm(command: Callable[..., int]) -> Callable[..., int]:
     return wrapper
 
 
-def llm_settings(words: LlmWords, names: tuple[str, ...], root: Path) -> tuple[LlmSettings | None, tuple[str, ...]]:
+def llm_settings(words: LlmOptions, names: tuple[str, ...], root: Path) -> tuple[LlmSettings | None, tuple[str, ...]]:
     """The settings of the language model and the operators of a run. None if it has no operator `llm`.
 
     Raises UsageError: no key, no model, no package, no price for a budget in money.
@@ -193,7 +193,7 @@ def llm_settings(words: LlmWords, names: tuple[str, ...], root: Path) -> tuple[L
     ), names
 
 
-def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
+def _without(words: LlmOptions, names: tuple[str, ...]) -> tuple[str, ...]:
     """The operators of a run without a language model. Inversion then means the derived configurations."""
     from evo.operators import WHEN_STALLED
     from evo.operators.llm import STRATEGIES
@@ -215,7 +215,7 @@ def _without(words: LlmWords, names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _server(words: LlmWords, timeout_s: float) -> Server:
+def _server(words: LlmOptions, timeout_s: float) -> Server:
     from evo.operators.llm import Server
 
     if importlib.util.find_spec("openai") is None:
@@ -283,7 +283,7 @@ def _money(words: str | None) -> float | None:
     return value
 
 
-def _price(words: LlmWords, model: str, root: Path) -> Price | None:
+def _price(words: LlmOptions, model: str, root: Path) -> Price | None:
     from evo.operators.llm import price_of, read_price
 
     return read_price(words.price) if words.price is not None else price_of(model, root)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
-from evo.cli.llm_options import LlmWords, llm_settings, with_llm
+from evo.cli.llm_options import LlmOptions, llm_settings, with_llm
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -32,7 +32,7 @@ from evo.cli.terminal import is_rich, out_json_line
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.cli.watch import Watcher
+    from evo.cli.watch import LoopView
     from evo.device import DeviceName
     from evo.search.cluster import Cluster
     from evo.search.events import Event
@@ -116,7 +116,7 @@ def iterate(
     seed: Seed = 0,
     json: AsJson = False,
     *,
-    llm: LlmWords,
+    llm: LlmOptions,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
     root = (session := session_of(context)).root()
@@ -168,7 +168,7 @@ def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceNa
     return on, Cluster("processes", jobs if on.kind == "sim" else 1)
 
 
-def _watch(view: Watcher, json: bool) -> Callable[[Event], None]:
+def _watch(view: LoopView, json: bool) -> Callable[[Event], None]:
     from evo.search.events import RunSummary, TrialResult
 
     def watch(event: Event) -> None:
@@ -202,7 +202,7 @@ def _inside(session: Session, task: Task, file: Path | None) -> Path | None:
     return find_file(session, file, task.name).resolve() if file is not None else None
 
 
-def _view(task: Task, budget_s: float | None, json: bool) -> Watcher:
+def _view(task: Task, budget_s: float | None, json: bool) -> LoopView:
     """The live table on a terminal; plain lines otherwise, and if JSON lines go to the same terminal."""
     if is_rich(sys.stderr) and not (json and sys.stdout.isatty()):
         from evo.cli.live import LiveView
@@ -214,7 +214,7 @@ def _view(task: Task, budget_s: float | None, json: bool) -> Watcher:
 
 
 @contextmanager
-def stoppable(view: Watcher) -> Iterator[Stop]:
+def stoppable(view: LoopView) -> Iterator[Stop]:
     """The first SIGINT or SIGTERM asks the loop to stop after this step; the second ends the process at once."""
     stop = Stop(view)
     before = {number: signal.signal(number, stop.hear) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -228,7 +228,7 @@ def stoppable(view: Watcher) -> Iterator[Stop]:
 class Stop:
     """Whether the user has asked to stop."""
 
-    def __init__(self, view: Watcher) -> None:
+    def __init__(self, view: LoopView) -> None:
         self._view = view
         self._asked = False
 

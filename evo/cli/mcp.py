@@ -19,8 +19,8 @@ def mcp(
     ] = False,
 ) -> int:
     """Serve tasks, champions and `try` to a coding agent, by the Model Context Protocol over stdin and stdout."""
-    from evo.cli.mcp_server import Office, serve
+    from evo.cli.mcp_server import ServerOptions, serve
 
     root = session_of(context).root()
-    serve(Office(root=root, device=choose_device(device), arch=arch, may_commit=commit))
+    serve(ServerOptions(root=root, device=choose_device(device), arch=arch, may_commit=commit))
     return 0

@@ -29,7 +29,7 @@ from evo.records.trials import load_records
 from evo.results import Evaluation
 from evo.search.events import Event, TrialResult
 from evo.search.loop import Settings, evolve
-from evo.search.single_trial import attempt, champion_of
+from evo.search.single_trial import champion_of, judge_text
 from evo.spec.task import Task, load_task, task_names
 from evo.spec.variant import Variant, read_variant
 
@@ -47,7 +47,7 @@ _Tool = TypeVar("_Tool", bound=Callable[..., Shape])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
+class ServerOptions:
     """The server's command line. may_commit: `try` with commit makes a trial of the loop, with its commits."""
 
     root: Path
@@ -56,14 +56,14 @@ class Office:
     may_commit: bool = False
 
 
-def serve(office: Office) -> None:
+def serve(options: ServerOptions) -> None:
     """Serve on stdin and stdout until the client disconnects. Raises UsageError if the mcp package is missing."""
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
     except ImportError:
         raise UsageError("evo mcp needs the mcp package, 2.0 or newer", hint="pip install 'evo-kernels[mcp]'") from None
-    desk = Desk(office)
+    tools = Tools(options)
     server = MCPServer("evo", instructions=_INSTRUCTIONS, log_level="WARNING")
 
     def told(tool: _Tool) -> _Tool:
@@ -77,26 +77,26 @@ def serve(office: Office) -> None:
         return cast(_Tool, call)
 
     for name, tool in (
-        ("tasks", desk.tasks),
-        ("task", desk.task),
-        ("limits", desk.limits),
-        ("champion", desk.champion),
-        ("insights", desk.insights),
-        ("leaderboard", desk.leaderboard),
-        ("try", desk.attempt),
+        ("tasks", tools.tasks),
+        ("task", tools.task),
+        ("limits", tools.limits),
+        ("champion", tools.champion),
+        ("insights", tools.insights),
+        ("leaderboard", tools.leaderboard),
+        ("try", tools.try_change),
     ):
         server.add_tool(told(tool), name=name, structured_output=True)
     try:
         server.run("stdio")
     finally:
-        desk.close()
+        tools.close()
 
 
-class Desk:
+class Tools:
     """The tools. One call at a time touches the device; the others only read."""
 
-    def __init__(self, office: Office) -> None:
-        self._office = office
+    def __init__(self, options: ServerOptions) -> None:
+        self._options = options
         self._lock = threading.Lock()
         self._bench: Workbench | None = None
 
@@ -107,12 +107,12 @@ class Desk:
 
     def tasks(self) -> Shape:
         """List the tasks of this repository, and the device on which variants run."""
-        office = self._office
+        options = self._options
         return {
-            "tasks": list(task_names(office.root)),
-            "device": str(office.device),
-            "arch": office.arch,
-            "may_commit": office.may_commit,
+            "tasks": list(task_names(options.root)),
+            "device": str(options.device),
+            "arch": options.arch,
+            "may_commit": options.may_commit,
         }
 
     def task(self, task: str) -> Shape:
@@ -141,7 +141,7 @@ class Desk:
         found = self._task(task)
         with self._lock:
             parent, is_champion = self._parent(found)
-        kept = [r for r in load_records(self._office.root, found.name) if r.variant == parent.id and r.kept]
+        kept = [r for r in load_records(self._options.root, found.name) if r.variant == parent.id and r.kept]
         shape: Shape = {
             "task": found.name,
             "variant": parent.id,
@@ -154,7 +154,7 @@ class Desk:
     def insights(self, task: str) -> Shape:
         """The measured or modelled effect of each kind of change, and the latest failures with their reasons."""
         found = self._task(task)
-        records = load_records(self._office.root, found.name)
+        records = load_records(self._options.root, found.name)
         return {
             "task": found.name,
             "insights": [insight.to_json() | {"says": insight.sentence()} for insight in summarise(records)],
@@ -164,10 +164,10 @@ class Desk:
     def leaderboard(self, task: str | None = None) -> Shape:
         """The champions of one task or of all; measured and modelled times are never compared."""
         name = self._task(task).name if task is not None else None
-        board = load(self._office.root)
+        board = load(self._options.root)
         return replace(board, entries=tuple(entries(board, task=name))).to_json()
 
-    def attempt(
+    def try_change(
         self, task: str, edits: str | None = None, text: str | None = None, summary: str = "", commit: bool = False
     ) -> Shape:
         """Judge one change as the loop would: compile, check, time against the champion, decide.
@@ -177,7 +177,7 @@ class Desk:
         trial of the loop: recorded, and kept as a git commit or reverted; the server must have been started for that.
         """
         found = self._task(task)
-        if commit and not self._office.may_commit:
+        if commit and not self._options.may_commit:
             raise UsageError("this server commits nothing", hint="the user may start it with `evo mcp --commit`")
         with self._lock:
             parent, is_champion = self._parent(found)
@@ -192,12 +192,12 @@ class Desk:
             if commit:
                 return shape | self._trial(found, child, summary)
             seed = secrets.randbelow(_SEEDS)
-            judged = attempt(found, child, self._workbench(), path="<try>", seed=seed)
+            judged = judge_text(found, child, self._workbench(), path="<try>", seed=seed)
             return shape | {"has_champion": is_champion, "committed": False, **_judged(judged.evaluation)}
 
     def _trial(self, task: Task, text: str, summary: str) -> Shape:
         """One trial of the loop with this text as its patch."""
-        office = self._office
+        options = self._options
         self.close()  # the loop has its own
         name = re.sub(r"[^a-z0-9]+", "_", one_line(summary, 48).lower()).strip("_") or "agent"
         notes: list[str] = []
@@ -214,13 +214,13 @@ class Desk:
             file.write_text(text, encoding="utf-8")
             settings = Settings(
                 task=task.name,
-                device=office.device,
-                arch=office.arch,
+                device=options.device,
+                arch=options.arch,
                 iterations=1,
                 operators=("patch",),
                 patch=file,
             )
-            done = evolve(settings, office.root, watch)
+            done = evolve(settings, options.root, watch)
         tried = [result for result in results if result.operator == "patch"]
         shape: Shape = {"committed": done.kept > 0, "champion": done.champion, "notes": notes}
         if not tried:
@@ -228,11 +228,11 @@ class Desk:
         return shape | tried[-1].to_json()
 
     def _task(self, name: str) -> Task:
-        return load_task(self._office.root, name) if re.fullmatch(r"\w+", name) else _no_task(name)
+        return load_task(self._options.root, name) if re.fullmatch(r"\w+", name) else _no_task(name)
 
     def _workbench(self) -> Workbench:
         if self._bench is None:
-            self._bench = Workbench(self._office.device, arch=self._office.arch)
+            self._bench = Workbench(self._options.device, arch=self._options.arch)
         return self._bench
 
     def _parent(self, task: Task) -> tuple[Variant, bool]:

@@ -112,7 +112,7 @@ def nightly(
 
 
 def _watched(plan: Plan, session: Session) -> Night:
-    from evo.audit.nightly import Hooks, night_shift
+    from evo.audit.nightly import Hooks, run_night
     from evo.cli.shipped import shipped_folder
 
     views = _Views(root := session.root())
@@ -124,7 +124,7 @@ def _watched(plan: Plan, session: Session) -> Night:
             watch=views.see,
             stop=stop,
         )
-        night = night_shift(plan, root, hooks)
+        night = run_night(plan, root, hooks)
     stage("")
     return night
 

@@ -58,7 +58,7 @@ def redteam(
 
 
 def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
-    from evo.audit.redteam import chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
+    from evo.audit.redteam import chosen, default_lanes, judges, load_attacks, planted_file, run_all, run_procedures
     from evo.cli.shipped import shipped_folder
 
     session = session_of(context)
@@ -71,7 +71,7 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     device = choose_device(word)
     outcomes: list[Outcome] = []
     total = len(attacks) + len(procedures)
-    lanes = usual_lanes()
+    lanes = default_lanes()
     say(f"{total} attacks on {device}" + (f", {lanes} at a time" if lanes > 1 else ""))
     stage(f"0 of {total}")
     with planted_file() as planted:

@@ -23,7 +23,7 @@ from evo.errors import EvoError, TaskInvalid, UsageError
 if TYPE_CHECKING:
     from evo.records.leaderboard import Entry
     from evo.records.trials import Record
-    from evo.report import CaseStudy, Heat, Roofline, Story
+    from evo.report import CaseStudy, Heat, ReportModel, Roofline
 
 _COUNT_LIMIT_S = 30.0  # for each case that is tried
 _MOST_COUNTED = 6  # champions with different texts
@@ -142,11 +142,11 @@ def _run_to_tell(population: Sequence[Record]) -> str:
 
 def _told(
     root: Path, shown: list[Record], population: list[Record], *, count: bool, case_study: bool
-) -> tuple[Story, CaseStudy | None]:
+) -> tuple[ReportModel, CaseStudy | None]:
     import evo
     from evo.records.leaderboard import build, entries
     from evo.report import case_study as tell
-    from evo.report import story
+    from evo.report import report_model
 
     commits = commits_of(root)
     names = sorted({record.task for record in shown})
@@ -154,7 +154,7 @@ def _told(
     board = entries(build(shown, commits))
     rooflines = _rooflines(root, board)
     heats = _heats(root, board, population) if count else []
-    told = story(
+    told = report_model(
         shown,
         population=population,
         commits=commits,
@@ -173,7 +173,7 @@ def _told(
     return told, tell(shown[0].run, same, headlines.get(name), rooflines)
 
 
-def _rendered(chosen: Format, told: Story, study: CaseStudy | None) -> str:
+def _rendered(chosen: Format, told: ReportModel, study: CaseStudy | None) -> str:
     from evo import report as writer
 
     if chosen is Format.html:

@@ -302,8 +302,8 @@ def _show_tuned(start: Mapping[str, KnobValue], found: list[Trial], best: Trial 
     for trial in found:
         if trial.time_us is None:
             failed[trial.status.value] = failed.get(trial.status.value, 0) + 1
-    tally = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
-    out(f"{len(found)} tried, {len(found) - sum(failed.values())} {word}" + (f", {tally}" if tally else ""))
+    totals = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+    out(f"{len(found)} tried, {len(found) - sum(failed.values())} {word}" + (f", {totals}" if totals else ""))
     if best is None:
         say("no combination ran; `evo check FILE` says why")
         return

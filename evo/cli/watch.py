@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from evo.search.events import Event, RunBegun, RunSummary, TrialResult
 
 
-class Watcher(Protocol):
+class LoopView(Protocol):
     """A view of the loop's events."""
 
-    def __enter__(self) -> Watcher: ...
+    def __enter__(self) -> LoopView: ...
 
     def __exit__(self, *_: object) -> None: ...
 
@@ -50,7 +50,7 @@ class Row:
         return self.verdict in ("keep", "keep_neutral", "start")
 
 
-class Tally:
+class RunTotals:
     """Totals so far: trials, keeps, the champion and its time, the remaining time."""
 
     def __init__(self, headline: str, budget_s: float | None = None) -> None:
@@ -143,19 +143,19 @@ def usage_words(used: LlmTotals) -> str:
     return words
 
 
-def done_line(done: RunSummary, tally: Tally) -> str:
+def done_line(done: RunSummary, totals: RunTotals) -> str:
     """The run in one sentence, for stdout."""
     if done.llm is not None:
-        tally.usage = usage_words(done.llm)
-    ended = f"{_trials(done.trials)}, {done.kept} kept in {duration(tally.elapsed_s)}; {tally.champion_line()}"
-    return f"{ended}\n{tally.usage}" if tally.usage else ended
+        totals.usage = usage_words(done.llm)
+    ended = f"{_trials(done.trials)}, {done.kept} kept in {duration(totals.elapsed_s)}; {totals.champion_line()}"
+    return f"{ended}\n{totals.usage}" if totals.usage else ended
 
 
 class PlainView:
     """A line per event on stderr, the last sentence on stdout; for pipes, logs and terminals without colour."""
 
     def __init__(self, headline: str, *, quiet: bool = False) -> None:
-        self._tally = Tally(headline)
+        self._tally = RunTotals(headline)
         self._quiet = quiet  # stdout carries JSON lines
 
     def __enter__(self) -> PlainView:

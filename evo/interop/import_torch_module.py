@@ -110,7 +110,7 @@ class _Draft:
         work = self._work(labelled, reference, domains)
         different = [a for i, a in enumerate(attempts) if a not in attempts[:i]]
         for share, attempt in itertools.product((1.0, _TIGHTER), different):
-            self._lay_down(labelled, attempt, self._tolerance(scale, share), work)
+            self._write_folder(labelled, attempt, self._tolerance(scale, share), work)
             try:
                 task = read_task(self.into)
                 check_task(task, load_reference(task))
@@ -272,7 +272,7 @@ class _Draft:
                     sizes.append(float(np.sqrt((reals**2).mean())))
         return min(sizes, default=1.0)
 
-    def _lay_down(
+    def _write_folder(
         self,
         labelled: Labelled,
         domains: dict[str, str | None],

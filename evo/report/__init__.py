@@ -5,7 +5,7 @@ from __future__ import annotations
 from evo.report.case_study import CaseStudy, case_study
 from evo.report.csv_json import climbs_svg, report_output, roof_svg, trials_csv
 from evo.report.markdown import markdown
-from evo.report.model import Climb, Point, Step, Story, story
+from evo.report.model import Climb, Point, ReportModel, Step, report_model
 from evo.report.page import page
 from evo.report.roofline_plot import Roofline, Taken, roofline
 from evo.report.source_counters import Heat, count_lines
@@ -16,9 +16,9 @@ __all__ = [
     "Climb",
     "Heat",
     "Point",
+    "ReportModel",
     "Roofline",
     "Step",
-    "Story",
     "Taken",
     "case_study",
     "climbs_svg",
@@ -26,9 +26,9 @@ __all__ = [
     "drawable",
     "markdown",
     "page",
+    "report_model",
     "report_output",
     "roof_svg",
     "roofline",
-    "story",
     "trials_csv",
 ]

@@ -12,7 +12,7 @@ from evo.records.insights import Insight
 from evo.records.leaderboard import Entry
 from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
-from evo.report.model import Climb, Line, Spent, Story
+from evo.report.model import Climb, Line, ReportModel, Spent
 from evo.report.roofline_plot import Roofline
 from evo.report.source_counters import Heat
 from evo.report.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
@@ -98,19 +98,19 @@ class ReportOutput(Serializable):
     case_study: StudyOutput | None = None  # with --case-study
 
 
-def report_output(story: Story, study: CaseStudy | None = None) -> ReportOutput:
+def report_output(report: ReportModel, study: CaseStudy | None = None) -> ReportOutput:
     """Everything the page shows, without the texts."""
-    seen = (copied(SeenEnvironment, where, trials=trials) for _, where, trials in story.environments)
+    seen = (copied(SeenEnvironment, where, trials=trials) for _, where, trials in report.environments)
     return copied(
         ReportOutput,
-        story,
-        evo=story.version,
+        report,
+        evo=report.version,
         version=1,
-        trials=len(story.records),
-        kept=sum(record.kept for record in story.records),
-        lines=tuple(_descent(line) for line in story.lines),
-        leaderboard=story.board,
-        counters=story.heats,
+        trials=len(report.records),
+        kept=sum(record.kept for record in report.records),
+        lines=tuple(_descent(line) for line in report.lines),
+        leaderboard=report.board,
+        counters=report.heats,
         environments=tuple(seen),
         case_study=_study(study) if study is not None else None,
     )
@@ -129,12 +129,12 @@ def _study(study: CaseStudy) -> StudyOutput:
     return copied(StudyOutput, study, chapters=tuple(chapters))
 
 
-def trials_csv(story: Story) -> str:
+def trials_csv(report: ReportModel) -> str:
     """A row per trial and timed case, one row for a trial without times. Measured and modelled are separate columns."""
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
-    for record in story.records:
+    for record in report.records:
         chip, arch, loaded = record.place
         gain = record.gain
         base: dict[str, object] = {
@@ -144,7 +144,7 @@ def trials_csv(story: Story) -> str:
             "verdict": record.outcome, "kept": str(record.kept).lower(), "elapsed_s": record.elapsed_s,
             "gain_ratio": gain.ratio if gain else None, "gain_low": gain.low if gain else None,
             "gain_high": gain.high if gain else None, "confirmed": str(gain.confirmed).lower() if gain else None,
-            "date": record.date, "commit": story.commits.get(record.trial), "summary": record.summary,
+            "date": record.date, "commit": report.commits.get(record.trial), "summary": record.summary,
             "reason": record.evaluation.reason,
         }  # fmt: skip
         timed: list[dict[str, object]] = [
@@ -171,10 +171,10 @@ def _cell(name: str, value: object) -> object:
     return value
 
 
-def climbs_svg(story: Story) -> str:
+def climbs_svg(report: ReportModel) -> str:
     """All climbs below one another, each with its own axes, as a complete SVG file."""
-    drawn = [(climb.title, climb_svg(climb, f"climb{number}")) for number, climb in enumerate(story.climbs)]
-    return _standing_alone(story.title, drawn)
+    drawn = [(climb.title, climb_svg(climb, f"climb{number}")) for number, climb in enumerate(report.climbs)]
+    return _standing_alone(report.title, drawn)
 
 
 def roof_svg(roof: Roofline) -> str:

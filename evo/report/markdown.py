@@ -9,7 +9,7 @@ from html import escape
 from evo.records.insights import Insight
 from evo.report.case_study import CaseStudy, llm_words, time_words
 from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural, ratio
-from evo.report.model import Climb, Story
+from evo.report.model import Climb, ReportModel
 from evo.report.svg import climb_words
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#!~$])")
@@ -17,18 +17,18 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _MOST_INSIGHTS = 20
 
 
-def markdown(story: Story, study: CaseStudy | None = None) -> str:
+def markdown(report: ReportModel, study: CaseStudy | None = None) -> str:
     """The case study if there is one, then climbs, champions, limits, insights, cost and environments."""
-    parts = [f"# {_text(study.title if study else story.title)}", ""]
+    parts = [f"# {_text(study.title if study else report.title)}", ""]
     if study is not None:
         for chapter in study.chapters:
             parts += [f"## {_text(chapter.heading)}", "", *(f"{_text(line)}\n" for line in chapter.sentences)]
             if chapter.rows:
                 parts += [*_table(chapter.head, chapter.rows), ""]
-    for climb in story.climbs:
+    for climb in report.climbs:
         parts += [f"## {_text(climb.title)}", "", _text(climb_words(climb)), "", *_kept(climb), ""]
-    parts += ["## Champions", "", *_champions(story), ""]
-    for roof in story.rooflines:
+    parts += ["## Champions", "", *_champions(report), ""]
+    for roof in report.rooflines:
         parts += [f"## Limits: {_text(roof.title)}", ""]
         if roof.problem:
             parts += [_text(roof.problem), ""]
@@ -47,9 +47,13 @@ def markdown(story: Story, study: CaseStudy | None = None) -> str:
             for one in roof.of_case(case.name)
         ]
         parts += [*_table(head, rows), ""]
-    parts += ["## Effects by kind of change", "", *_insights(story.insights), ""]
-    parts += ["## Time and cost", "", *_spent(story), ""]
-    parts += ["## Environments", "", *(f"- {_text(words)}: {plural(n, 'trial')}" for words, _, n in story.environments)]
+    parts += ["## Effects by kind of change", "", *_insights(report.insights), ""]
+    parts += ["## Time and cost", "", *_spent(report), ""]
+    parts += [
+        "## Environments",
+        "",
+        *(f"- {_text(words)}: {plural(n, 'trial')}" for words, _, n in report.environments),
+    ]
     return "\n".join([*parts, ""])
 
 
@@ -74,11 +78,11 @@ def _kept(climb: Climb) -> list[str]:
     return _table([">trial", "variant", f">{climb.timing} µs", "verdict", "change"], rows) if rows else []
 
 
-def _champions(story: Story) -> list[str]:
+def _champions(report: ReportModel) -> list[str]:
     lines: list[str] = []
     for timing in ("measured", "modelled"):
         rows = []
-        for entry in story.board:
+        for entry in report.board:
             if entry.timing == timing:
                 where = [entry.task, entry.chip, entry.arch, entry.loaded, entry.variant]
                 rows += [
@@ -110,8 +114,8 @@ def _insights(insights: Sequence[Insight]) -> list[str]:
     return [*lines, *(["", f"and {left} more: `evo insights` lists them"] if left > 0 else [])]
 
 
-def _spent(story: Story) -> list[str]:
-    total = story.spent
+def _spent(report: ReportModel) -> list[str]:
+    total = report.spent
     rows = [[row.operator, str(row.trials), str(row.kept), duration(row.seconds)] for row in total.by_operator]
     return [
         _text(f"{time_words(total)} {llm_words(total)}"),

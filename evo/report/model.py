@@ -113,7 +113,7 @@ class Spent(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class ReportModel:
     """Everything a report shows. headlines: each task's headline case, if the task is known."""
 
     title: str
@@ -133,7 +133,7 @@ class Story:
     no_heat: str = ""  # why there are none
 
 
-def story(
+def report_model(
     records: Sequence[Record],
     *,
     commits: Mapping[str, str],
@@ -145,10 +145,10 @@ def story(
     heats: Sequence[Heat] = (),
     no_heat: str = "",
     population: Sequence[Record] | None = None,
-) -> Story:
+) -> ReportModel:
     """Arrange records. population: all records, if `records` are a part whose texts depend on the others."""
     ordered = sorted(records, key=lambda record: (record.run, record.number))
-    return Story(
+    return ReportModel(
         title=title,
         made=made,
         version=version,

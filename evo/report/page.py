@@ -10,11 +10,11 @@ from evo.report import sections, tables
 from evo.report.case_study import CaseStudy
 from evo.report.highlight import clean
 from evo.report.html import Room
-from evo.report.model import Story
+from evo.report.model import ReportModel
 from evo.report.style import CSS, SCRIPT
 
 _ROOM = 1_500_000  # characters of diffs and source; with 500 trials beside them the page stays under 3 MB
-_SECTIONS: tuple[tuple[str, str, Callable[[Story, Room], str]], ...] = (
+_SECTIONS: tuple[tuple[str, str, Callable[[ReportModel, Room], str]], ...] = (
     ("climb", "The climb", sections.climb_section),
     ("leaderboard", "Leaderboard by chip", tables.board_section),
     ("roofline", "Roofline", sections.roofline_section),
@@ -27,22 +27,22 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Story, Room], str]], ...] = (
 )
 
 
-def page(story: Story, study: CaseStudy | None = None) -> str:
+def page(report: ReportModel, study: CaseStudy | None = None) -> str:
     """The whole page. study: its chapters come first."""
     room = Room(_ROOM)
-    title = study.title if study is not None else story.title
+    title = study.title if study is not None else report.title
     entries: list[tuple[str, str, str]] = []
     if study is not None:
         for number, chapter in enumerate(study.chapters, start=1):
             entries.append((f"chapter{number}", chapter.heading, tables.chapter_html(chapter)))
     names = {f"s-{name}": (heading, render) for name, heading, render in _SECTIONS}
-    entries += [(name, heading, render(story, room)) for name, (heading, render) in names.items()]
+    entries += [(name, heading, render(report, room)) for name, (heading, render) in names.items()]
     links = "".join(f'<li><a href="#{name}">{clean(heading)}</a></li>' for name, heading, _ in entries)
     body = "".join(
         f'<section aria-labelledby="{name}"><h2 id="{name}">{clean(heading)}</h2>{html}</section>'
         for name, heading, html in entries
     )
-    made = f"Made {story.made[:16].replace('T', ' ')} UTC by evo {story.version} from the records alone."
+    made = f"Made {report.made[:16].replace('T', ' ')} UTC by evo {report.version} from the records alone."
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">'
@@ -50,7 +50,7 @@ def page(story: Story, study: CaseStudy | None = None) -> str:
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>{clean(title)}</title><style>{CSS}</style></head><body>"
         '<a class="skip" href="#main">Skip to the content</a>'
-        f"<header><h1>{clean(title)}</h1><p class='soft'>{clean(made)}</p>{sections.facts(story)}</header>"
+        f"<header><h1>{clean(title)}</h1><p class='soft'>{clean(made)}</p>{sections.facts(report)}</header>"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav><main id="main" tabindex="-1">{body}</main>'
         f"<footer>{clean(made)} Measured and modelled times are never mixed.</footer>"
         f"<script>{SCRIPT}</script></body></html>\n"

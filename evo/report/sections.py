@@ -5,27 +5,27 @@ from __future__ import annotations
 from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural
 from evo.report.highlight import clean, highlighted, side_by_side
 from evo.report.html import LONGEST, Room, identifier, region, table
-from evo.report.model import Line, Step, Story
+from evo.report.model import Line, ReportModel, Step
 from evo.report.roofline_plot import Roofline
 from evo.report.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 
 
-def facts(story: Story) -> str:
-    kept = sum(record.kept for record in story.records)
-    runs = len({record.run for record in story.records})
-    pairs = [("trials", f"{len(story.records):,}"), ("kept", f"{kept:,}"), ("runs", f"{runs:,}")]
-    pairs.append(("champions", f"{len(story.board):,}"))
-    if story.spent.seconds is not None:
-        pairs.append(("time in trials", duration(story.spent.seconds)))
-    if story.spent.lasted_s is not None:
-        pairs.append(("from start to last trial", duration(story.spent.lasted_s)))
+def facts(report: ReportModel) -> str:
+    kept = sum(record.kept for record in report.records)
+    runs = len({record.run for record in report.records})
+    pairs = [("trials", f"{len(report.records):,}"), ("kept", f"{kept:,}"), ("runs", f"{runs:,}")]
+    pairs.append(("champions", f"{len(report.board):,}"))
+    if report.spent.seconds is not None:
+        pairs.append(("time in trials", duration(report.spent.seconds)))
+    if report.spent.lasted_s is not None:
+        pairs.append(("from start to last trial", duration(report.spent.lasted_s)))
     cells = "".join(f"<div><dt>{name}</dt><dd>{clean(value)}</dd></div>" for name, value in pairs)
     return f'<dl class="facts">{cells}</dl>'
 
 
-def climb_section(story: Story, room: Room) -> str:
+def climb_section(report: ReportModel, room: Room) -> str:
     parts = [
         "<p>Time by trial at one case. The score over all cases decides, so a mark below the line may still not be "
         "kept. A filled mark was kept, a hollow one was not, a cross below the axis was never "
@@ -33,8 +33,8 @@ def climb_section(story: Story, room: Room) -> str:
         "95 % interval of the gain over the parent at this case, as a time. Measured and modelled times never share "
         "an axis, nor do times of unlike environments.</p>"
     ]
-    titles = [climb.title for climb in story.climbs]
-    for number, climb in enumerate(story.climbs):
+    titles = [climb.title for climb in report.climbs]
+    for number, climb in enumerate(report.climbs):
         name = room.new_id("climb")
         title = climb.title
         if (of := titles.count(title)) > 1:  # the caption names each environment
@@ -52,12 +52,12 @@ def climb_section(story: Story, room: Room) -> str:
 # --- rooflines ------------------------------------------------------------------------------------------------------
 
 
-def roofline_section(story: Story, room: Room) -> str:
+def roofline_section(report: ReportModel, room: Room) -> str:
     parts = [
         "<p>Throughput over arithmetic intensity, both logarithmic. Hollow circles: the limit of each case, "
         "warm and cold; filled circles: the champion; diamonds: the library's rivals.</p>"
     ]
-    for roof in story.rooflines:
+    for roof in report.rooflines:
         name = room.new_id("roofline")
         parts.append(f'<h3 id="{name}">{clean(roof.title)}</h3>')
         if roof.problem:
@@ -77,10 +77,10 @@ def roofline_section(story: Story, room: Room) -> str:
         parts.append(_limits_table(roof))
         if not any(one.role == "rival" for one in roof.taken):
             parts.append(f"<p class='soft'>{_no_rivals(roof)}</p>")
-    if not story.rooflines:
+    if not report.rooflines:
         parts.append(
             "<p>There is no champion whose chip has a row in the table of chips.</p>"
-            if story.board
+            if report.board
             else "<p>There is no champion yet.</p>"
         )
     return "".join(parts)
@@ -110,12 +110,12 @@ def _limits_table(roof: Roofline) -> str:
 # --- descent --------------------------------------------------------------------------------------------------------
 
 
-def descent_section(story: Story, room: Room) -> str:
+def descent_section(report: ReportModel, room: Room) -> str:
     parts = [
         "<p>Each champion's line of descent: the variants that were kept, from the start on, with what changed. To the "
         "right of a variant, what was tried from it and not kept.</p>"
     ]
-    for line in story.lines:
+    for line in report.lines:
         name = room.new_id("descent")
         parts.append(f'<h3 id="{name}">{clean(line.title)}</h3>')
         drawn = region(descent_svg(line, f"{name}-svg"), f"Drawing: descent of {line.title}")
@@ -126,16 +126,16 @@ def descent_section(story: Story, room: Room) -> str:
             parts.append(f"<p>It begins at {identifier(first.parent)}, whose record is not among those shown.</p>")
         # The latest steps come first when the page's room is short.
         shown = {step.record.trial: _diff(step, room) for step in reversed(line.steps)}
-        steps = "".join(f"<li>{_step(step, shown[step.record.trial], line, story)}</li>" for step in line.steps)
+        steps = "".join(f"<li>{_step(step, shown[step.record.trial], line, report)}</li>" for step in line.steps)
         parts.append(f'<ol class="chain">{steps}</ol>')
-    if not story.lines:
+    if not report.lines:
         parts.append("<p>Nothing was kept so far.</p>")
     return "".join(parts)
 
 
-def _step(step: Step, diff: str, line: Line, story: Story) -> str:
+def _step(step: Step, diff: str, line: Line, report: ReportModel) -> str:
     record = step.record
-    commit = story.commits.get(record.trial)
+    commit = report.commits.get(record.trial)
     effect = gain_words(record.gain)
     words = f"{line.timing} {effect}" if effect else "a start, which claims no gain"
     rows = {

@@ -7,7 +7,7 @@ from evo.report.case_study import Chapter, llm_words, time_words
 from evo.report.format import clipped, count, duration, gain_words, microseconds, ratio
 from evo.report.highlight import clean, highlighted
 from evo.report.html import LONGEST, Room, identifier, region, table
-from evo.report.model import Story
+from evo.report.model import ReportModel
 from evo.report.source_counters import Heat
 
 _MOST_ROWS = 2000  # trials in the table
@@ -16,13 +16,13 @@ _MOST_REMARKS = 12
 _EVENTS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
 
 
-def board_section(story: Story, room: Room) -> str:
+def board_section(report: ReportModel, room: Room) -> str:
     del room
     parts = []
-    places = sorted({(entry.timing, entry.chip) for entry in story.board})
+    places = sorted({(entry.timing, entry.chip) for entry in report.board})
     for timing, chip in places:
         rows = []
-        for entry in story.board:
+        for entry in report.board:
             if (entry.timing, entry.chip) != (timing, chip):
                 continue
             for name, case in entry.cases.items():
@@ -42,12 +42,12 @@ def board_section(story: Story, room: Room) -> str:
     return "".join(parts) or "<p>There is no champion yet.</p>"
 
 
-def insight_section(story: Story, room: Room) -> str:
+def insight_section(report: ReportModel, room: Room) -> str:
     del room
     parts = [
         "<p>The effect of each kind of change over its parent, in one environment at a time; starts claim none.</p>"
     ]
-    shown = story.insights[:_MOST_INSIGHTS]
+    shown = report.insights[:_MOST_INSIGHTS]
     places = sorted({(row.timing, row.task, row.environment) for row in shown})
     for timing, task, environment in places:
         rows = [
@@ -64,21 +64,21 @@ def insight_section(story: Story, room: Room) -> str:
         ]
         head = ["operator", "*change", f">{timing} median", ">range", ">timed", ">kept"]
         parts.append(f"<h3>{clean(task)}, {timing} effects</h3>{table(head, rows, environment)}")
-    if left := len(story.insights) - len(shown):
+    if left := len(report.insights) - len(shown):
         parts.append(f"<p>And {left} more kinds of change: <code>evo insights</code> lists them.</p>")
-    if not story.insights:
+    if not report.insights:
         parts.append("<p>Nothing but starts so far.</p>")
     return "".join(parts)
 
 
-def trial_section(story: Story, room: Room) -> str:
+def trial_section(report: ReportModel, room: Room) -> str:
     del room
-    shown = story.records[-_MOST_ROWS:]
+    shown = report.records[-_MOST_ROWS:]
     head = ("trial", "variant", "operator", "change", "status", "verdict", "time µs", "gain", "why")
     titles = "".join(f'<th scope="col">{title}</th>' for title in head)
-    body = "".join(_trial_row(record, story) for record in shown)
-    caption = "All trials, oldest first" if len(shown) == len(story.records) else f"The latest {_MOST_ROWS} trials"
-    left = len(story.records) - len(shown)
+    body = "".join(_trial_row(record, report) for record in shown)
+    caption = "All trials, oldest first" if len(shown) == len(report.records) else f"The latest {_MOST_ROWS} trials"
+    left = len(report.records) - len(shown)
     note = f"<p>{left} older trials are left out; <code>evo log</code> lists them.</p>" if left else ""
     form = (
         '<form id="filter" role="search" aria-label="Trials" hidden><label for="filter-text">Filter trials '
@@ -93,8 +93,8 @@ def trial_section(story: Story, room: Room) -> str:
     return f"{form}{region(whole, 'Trials')}{note}"
 
 
-def _trial_row(record: Record, story: Story) -> str:
-    headline = story.headlines.get(record.task)
+def _trial_row(record: Record, report: ReportModel) -> str:
+    headline = report.headlines.get(record.task)
     times = record.evaluation.times_us
     case = headline if headline in times else next(iter(times), "")
     us = times.get(case or "")
@@ -119,12 +119,12 @@ def _trial_row(record: Record, story: Story) -> str:
 # --- counters, cost, environment ------------------------------------------------------------------------------------
 
 
-def heat_section(story: Story, room: Room) -> str:
+def heat_section(report: ReportModel, room: Room) -> str:
     parts = [
         "<p>Counted on the simulator, exact as executed. The share is of the modelled clocks of the pipe that limits "
         "the kernel; the stronger the colour, the larger the share. Nothing here was timed.</p>"
     ]
-    for heat in story.heats:
+    for heat in report.heats:
         parts.append(f"<h3>{clean(heat.title)}</h3>")
         if heat.problem:
             parts.append(f"<p>There are no counters: {clean(clipped(heat.problem, LONGEST))}.</p>")
@@ -135,8 +135,8 @@ def heat_section(story: Story, room: Room) -> str:
         remarks = [remark for line in heat.lines for remark in line.remarks]
         found = [f"<li>{clean(remark)}</li>" for remark in remarks[:_MOST_REMARKS]]
         parts.append(html + (f"<h4>Losses by line</h4><ul>{''.join(found)}</ul>" if found else ""))
-    if not story.heats:
-        parts.append(f"<p>{clean(story.no_heat or 'No champion was counted')}. "
+    if not report.heats:
+        parts.append(f"<p>{clean(report.no_heat or 'No champion was counted')}. "
                      "<code>evo report --count</code> counts each champion at a small case, "
                      "<code>evo profile FILE</code> at a case of your choice.</p>")  # fmt: skip
     return "".join(parts)
@@ -168,9 +168,9 @@ def _heat_table(heat: Heat) -> str:
     )
 
 
-def cost_section(story: Story, room: Room) -> str:
+def cost_section(report: ReportModel, room: Room) -> str:
     del room
-    total = story.spent
+    total = report.spent
     rows = [[row.operator, str(row.trials), str(row.kept), duration(row.seconds)] for row in total.by_operator]
     parts = [f"<p>{clean(time_words(total))} {clean(llm_words(total))}</p>"]
     parts.append(table(["operator", ">trials", ">kept", ">time"], rows, "Time by operator"))
@@ -180,10 +180,10 @@ def cost_section(story: Story, room: Room) -> str:
     return "".join(parts)
 
 
-def environment_section(story: Story, room: Room) -> str:
+def environment_section(report: ReportModel, room: Room) -> str:
     del room
     parts = []
-    for words, environment, trials in story.environments:
+    for words, environment, trials in report.environments:
         shape = environment.to_json()
         detail = environment.detail
         rows = [[name, str(value)] for name, value in shape.items() if name != "detail" and value]

@@ -18,7 +18,7 @@ from evo.spec.variant import Variant, parse_variant, read_variant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class JudgedTrial:
     """What the loop would have decided. parent: the champion it was held against; None where there is none yet."""
 
     evaluation: Evaluation
@@ -60,16 +60,16 @@ def champion_of(task: Task, bench: Workbench) -> Variant | None:
     return read_variant(path) if path.is_file() else None
 
 
-def attempt(task: Task, text: str, bench: Workbench, *, path: str, seed: int, rewrite: bool = False) -> Attempt:
+def judge_text(task: Task, text: str, bench: Workbench, *, path: str, seed: int, rewrite: bool = False) -> JudgedTrial:
     """Judge a text against the champion; writes nothing. rewrite: it may be more than one change.
 
     Raises EvoError for harness failures only.
     """
     parent = champion_of(task, bench)
     if parent is not None and (refused := _refused(task, text, parent, bench, rewrite)) is not None:
-        return Attempt(evaluation=refused, parent=parent)
+        return JudgedTrial(evaluation=refused, parent=parent)
     job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
-    return Attempt(evaluation=evaluate(job, bench), parent=parent)
+    return JudgedTrial(evaluation=evaluate(job, bench), parent=parent)
 
 
 def _refused(task: Task, text: str, parent: Variant, bench: Workbench, rewrite: bool) -> Evaluation | None:

@@ -13,9 +13,9 @@ import fake_gpu
 import pytest
 from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 
-import evo.audit.nightly.run as shift
+import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
-from evo.audit.nightly import Hooks, Night, NightCheck, Plan, State, night_shift
+from evo.audit.nightly import Hooks, Night, NightCheck, Plan, State, run_night
 from evo.cli.shipped import shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
@@ -31,7 +31,7 @@ CLUMSY = "{ float v = 0.0f; for (int k = 0; k < 8; ++k) v += x[(i * 33 + k) % n]
 def night(root: Path, device: DeviceName = SIM, **plan: object) -> Night:
     """A night without doctor, attacks and loop, unless the plan says otherwise."""
     settings = {"device": device, "attacks": None, "iterations": 0, **plan}
-    return night_shift(Plan(**settings), root, Hooks(machine=list, shipped=shipped_folder()))  # type: ignore[arg-type]
+    return run_night(Plan(**settings), root, Hooks(machine=list, shipped=shipped_folder()))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_a_night_that_ends_early_says_so_in_its_own_words(root: Path) -> None:
     found = night(root)
     assert found.verdict == "ended before the champions; 1 fault of the machine or of evo"
     assert (found.chip, found.exit_code) == ("sim-l4", 5)
-    broken = night_shift(Plan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder()))
+    broken = run_night(Plan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder()))
     assert "no permission" in broken.of("night")[0].text
 
 
@@ -218,7 +218,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    for module in (flight, shift):
+    for module in (flight, nightly_run):
         monkeypatch.setattr(module, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
     folder = root / "kernels" / "scale"
@@ -312,7 +312,7 @@ def test_bad_requests_are_refused_before_the_night_begins(root: Path, tmp_path: 
     file.write_text("")
     fails(evo("nightly", "--device", "sim:l4", "--out", file, cwd=root), 2, "no folder")
     (root / "leaderboard.json").write_text("{")
-    found = night_shift(Plan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
+    found = run_night(Plan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
     assert (found.exit_code, [check.step for check in found.checks]) == (6, ["ledger"])
     broken = NightCheck(step="doctor", name="git", state="fault", text="not on PATH")
-    assert night_shift(Plan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).exit_code == 5
+    assert run_night(Plan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).exit_code == 5

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from evo.audit.nightly.bisect import Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
-from evo.audit.nightly.champion_status import Figure, Held, Standing, State
+from evo.audit.nightly.champion_status import ChampionReview, Comparison, Figure, State
 from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
-from evo.audit.nightly.run import Hooks, Plan, night_shift
+from evo.audit.nightly.run import Hooks, Plan, run_night
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
     "STEPS",
     "Cause",
+    "ChampionReview",
+    "Comparison",
     "Figure",
-    "Held",
     "Hooks",
     "Night",
     "NightCheck",
     "Plan",
     "Run",
-    "Standing",
     "State",
     "Version",
     "bisect",
@@ -31,5 +31,5 @@ __all__ = [
     "junit",
     "lineage",
     "markdown",
-    "night_shift",
+    "run_night",
 ]

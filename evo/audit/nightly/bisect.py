@@ -12,7 +12,7 @@ from evo.results.codec import Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look(Serializable):
+class JudgedVersion(Serializable):
     """A version that was judged."""
 
     version: str  # which
@@ -32,7 +32,7 @@ class Cause(Serializable):
     date: str | None = None  # when that version came in
     trial: str | None = None  # the trial that kept that version
     differences: tuple[str, ...] = ()  # what this machine does not share with that version's record
-    looks: tuple[Look, ...] = ()  # versions that were tried
+    looks: tuple[JudgedVersion, ...] = ()  # versions that were tried
     task_commits: tuple[str, ...] = ()  # commits that have changed the task since
 
     @classmethod
@@ -58,7 +58,7 @@ class Cause(Serializable):
             date=bad.date,
             trial=bad.record.trial if bad.record else None,
             differences=tuple(differences),
-            looks=tuple(Look(version=where, found=found) for where, found in looks),
+            looks=tuple(JudgedVersion(version=where, found=found) for where, found in looks),
             task_commits=tuple(task_commits),
         )
 

@@ -38,7 +38,7 @@ class Figure(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held(Serializable):
+class Comparison(Serializable):
     """The champion compared with something else in interleaved pairs."""
 
     against: str  # an earlier version, or a library call
@@ -49,7 +49,7 @@ class Held(Serializable):
 
 
 @dataclass(slots=True, kw_only=True)
-class Standing(Serializable):
+class ChampionReview(Serializable):
     """One champion reviewed."""
 
     task: str  # its task
@@ -62,7 +62,7 @@ class Standing(Serializable):
     trial: str | None = None  # the trial that kept it
     cases: tuple[Figure, ...] = ()  # its times then and now
     differences: tuple[str, ...] = ()  # what this machine does not share with the record
-    pairs: list[Held] = field(default_factory=list)  # its comparisons
+    pairs: list[Comparison] = field(default_factory=list)  # its comparisons
     cause: Cause | None = None  # why it did not hold
     restored: str | None = None  # the variant that replaced it
     commit: str | None = None  # the commit that restored that one

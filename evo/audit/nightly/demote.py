@@ -18,7 +18,7 @@ _OPERATOR = "nightly"
 _ANEW = " (timed again)"
 
 
-def put_back(
+def restore(
     notebook: Notebook,
     path: Path,
     *,

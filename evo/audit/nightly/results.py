@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
-from evo.audit.nightly.champion_status import Standing
+from evo.audit.nightly.champion_status import ChampionReview
 from evo.results.codec import ALWAYS, NEVER, NONEMPTY, Decimals, Seconds, Serializable, Us
 
 LOSS = 1  # a champion that did not hold, or an attack that won
@@ -60,7 +60,7 @@ class Night(Serializable):
     version: str  # of evo
     branch: str | None = None  # the branch that it worked on, if one was given
     commit: str | None = None  # that branch's commit at the beginning
-    champions: Annotated[list[Standing], ALWAYS] = field(default_factory=list)  # the champions that were reviewed
+    champions: Annotated[list[ChampionReview], ALWAYS] = field(default_factory=list)  # the champions that were reviewed
     runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)  # the loop's results
     checks: Annotated[list[NightCheck], ALWAYS] = field(default_factory=list)  # all checks
     elapsed_s: Annotated[float, Decimals(1)] = 0.0  # how long it took

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from evo.audit.nightly.bisect import Cause, Found, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
-from evo.audit.nightly.champion_status import Figure, Held, Standing, State
-from evo.audit.nightly.demote import put_back, renew
-from evo.audit.nightly.versus_library import held_against_library
+from evo.audit.nightly.champion_status import ChampionReview, Comparison, Figure, State
+from evo.audit.nightly.demote import renew, restore
+from evo.audit.nightly.versus_library import compare_with_library
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Workbench, evaluate
 from evo.records.ledger import History
@@ -41,7 +41,7 @@ class Subject:
     control: str | None = None
 
 
-def review(subject: Subject, tell: Tell) -> Standing:
+def review(subject: Subject, tell: Tell) -> ChampionReview:
     """Judge one champion; if it no longer holds, change the ledger. Raises EvoError for harness faults."""
     history = History.open(subject.notebook.root)
     try:
@@ -62,7 +62,7 @@ class _Review:
             self.versions.append(Version(variant=head))
         self.head = self.versions[-1]
         record = self.head.record
-        self.standing = Standing(
+        self.reviewed = ChampionReview(
             task=self.task.name,
             place=subject.path.stem,
             path=subject.path.relative_to(self.notebook.root).as_posix(),
@@ -73,38 +73,38 @@ class _Review:
         )
         self.seen: list[tuple[Version, Evaluation]] = []  # earlier versions, compared with the champion
 
-    def run(self) -> Standing:
+    def run(self) -> ChampionReview:
         found = self._evaluate(self.head)
-        self.standing.evaluation = found
+        self.reviewed.evaluation = found
         if not found.status.passed:
             return self._failing(found)
         self._figures(found)
         if self.subject.control is not None:
-            self.standing.state = State.FAULT
-            self.standing.note = f"not compared with anything: {self.subject.control}"
-            return self.standing
-        winner = self._hold_against_earlier()
+            self.reviewed.state = State.FAULT
+            self.reviewed.note = f"not compared with anything: {self.subject.control}"
+            return self.reviewed
+        winner = self._compare_with_earlier()
         if winner is not None:
             return self._demote(*winner)
         if not self.bench.modelled:
-            self.tell(f"{self.standing.name}: against the library")
-            self.standing.pairs += held_against_library(self.bench, self.task, self.head.text, self.notebook.seed)
+            self.tell(f"{self.reviewed.name}: against the library")
+            self.reviewed.pairs += compare_with_library(self.bench, self.task, self.head.text, self.notebook.seed)
         self._judge_figures()
         if self.head.record is None:
-            self.standing.note = (
-                self.standing.note or "not a text that evo kept; the next run of the loop starts from it"
+            self.reviewed.note = (
+                self.reviewed.note or "not a text that evo kept; the next run of the loop starts from it"
             )
-        elif self.standing.differences or self.standing.state is State.SLOWER:
-            assert self.standing.evaluation is not None
-            self.standing.renewed = renew(
+        elif self.reviewed.differences or self.reviewed.state is State.SLOWER:
+            assert self.reviewed.evaluation is not None
+            self.reviewed.renewed = renew(
                 self.notebook,
                 self.subject.path,
                 self.head,
-                self.standing.evaluation,
+                self.reviewed.evaluation,
                 self._renewal(),
                 self._rung(self.head),
             )
-        return self.standing
+        return self.reviewed
 
     # --- figures ----------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class _Review:
 
     def _figures(self, found: Evaluation) -> None:
         recorded = self.head.record.evaluation.times_us if self.head.record else {}
-        self.standing.cases = tuple(
+        self.reviewed.cases = tuple(
             Figure(
                 name=row.name,
                 now_us=row.time_us,
@@ -126,8 +126,8 @@ class _Review:
 
     def _slowdown(self) -> float | None:
         """Time now over time recorded, over the scored cases; None if one of them was not recorded."""
-        now = geometric_mean({f.name: f.now_us for f in self.standing.cases}, self.task.score)
-        then = {f.name: f.recorded_us for f in self.standing.cases if f.recorded_us is not None}
+        now = geometric_mean({f.name: f.now_us for f in self.reviewed.cases}, self.task.score)
+        then = {f.name: f.recorded_us for f in self.reviewed.cases if f.recorded_us is not None}
         before = geometric_mean(then, self.task.score)
         return now / before if now is not None and before is not None else None
 
@@ -136,44 +136,44 @@ class _Review:
         slowdown = self._slowdown()
         if slowdown is None or slowdown <= limit:
             return
-        if self.standing.differences:
-            self.standing.state = State.CHANGED
-            self.standing.note = f"{slowdown:.2f}x its recorded time, in another environment: " + ", ".join(
-                self.standing.differences
+        if self.reviewed.differences:
+            self.reviewed.state = State.CHANGED
+            self.reviewed.note = f"{slowdown:.2f}x its recorded time, in another environment: " + ", ".join(
+                self.reviewed.differences
             )
             return
         if not self.bench.modelled:
-            slowdown = self._once_more(slowdown)
+            slowdown = self._measure_again(slowdown)
         machine, witness = self._machine()
         if slowdown <= limit:
             return
         if machine is not None and slowdown / machine <= limit:
-            self.standing.state = State.CHANGED
-            self.standing.note = f"{slowdown:.2f}x its recorded time, and so is {witness} ({machine:.2f}x): the machine"
+            self.reviewed.state = State.CHANGED
+            self.reviewed.note = f"{slowdown:.2f}x its recorded time, and so is {witness} ({machine:.2f}x): the machine"
             return
-        self.standing.state = State.SLOWER
-        self.standing.note = f"{slowdown:.2f}x its recorded time; nothing earlier is faster"
+        self.reviewed.state = State.SLOWER
+        self.reviewed.note = f"{slowdown:.2f}x its recorded time; nothing earlier is faster"
         assert self.head.record is not None
         text = (
             f"trial {self.head.record.trial} recorded a time that its text does not reproduce in the same environment: "
             f"{slowdown:.2f}x as long now" + (f", while {witness} is at {machine:.2f}x" if machine is not None else "")
         )
-        self.standing.cause = Cause.between(self.head, self.head, "commit", text)
+        self.reviewed.cause = Cause.between(self.head, self.head, "commit", text)
 
-    def _once_more(self, slowdown: float) -> float:
+    def _measure_again(self, slowdown: float) -> float:
         """Measure again in a fresh process: a slow moment of the machine is no loss of the champion."""
         self.bench.remote.recycle()
         again = self._evaluate(self.head, seed=1)
         if not again.status.passed:
             return slowdown
-        before, earlier = self.standing.cases, self.standing.evaluation
+        before, earlier = self.reviewed.cases, self.reviewed.evaluation
         self._figures(again)
         second = self._slowdown()
         if second is None or second >= slowdown:
-            self.standing.cases = before
+            self.reviewed.cases = before
             return slowdown
         assert earlier is not None
-        self.standing.evaluation = again
+        self.reviewed.evaluation = again
         return second
 
     def _machine(self) -> tuple[float | None, str]:
@@ -184,7 +184,7 @@ class _Review:
             for row in self.head.record.bench:
                 if (then := row.baseline) is None:
                     continue
-                same = (f for f in self.standing.cases if (f.name, f.library) == (row.name, then.name))
+                same = (f for f in self.reviewed.cases if (f.name, f.library) == (row.name, then.name))
                 if (now := next(same, None)) is not None and now.library_us is not None:
                     ratios.append(now.library_us / then.p50_us)
             what += ["the library"] if ratios else []
@@ -201,19 +201,19 @@ class _Review:
         return statistics.geometric_mean(ratios), " and ".join(dict.fromkeys(what))
 
     def _renewal(self) -> str:
-        if self.standing.state is State.SLOWER:
-            return f"its recorded figures are not reproduced: {self.standing.note}"
-        return f"its figures are from another environment: {', '.join(self.standing.differences)}"
+        if self.reviewed.state is State.SLOWER:
+            return f"its recorded figures are not reproduced: {self.reviewed.note}"
+        return f"its figures are from another environment: {', '.join(self.reviewed.differences)}"
 
     # --- against earlier champions ----------------------------------------------------------------------------------
 
-    def _hold_against_earlier(self) -> tuple[Version, Evaluation] | None:
+    def _compare_with_earlier(self) -> tuple[Version, Evaluation] | None:
         """The earlier champion that the loop would keep over this one, the fastest if several; None if it holds."""
         winners: list[tuple[float, Version, Evaluation]] = []
         for version in candidates(self.versions, self.task.score):
-            self.tell(f"{self.standing.name}: against {version.variant.id}")
+            self.tell(f"{self.reviewed.name}: against {version.variant.id}")
             found = self._trial(version, self.head)
-            self.standing.pairs.append(_held(version, found))
+            self.reviewed.pairs.append(_comparison(version, found))
             if found.status.passed:
                 self.seen.append((version, found))
             if found.status.passed and found.decision is not None and found.decision.verdict is Verdict.KEEP:
@@ -235,13 +235,13 @@ class _Review:
         )
         return evaluate(job, self.bench)
 
-    def _demote(self, winner: Version, found: Evaluation) -> Standing:
+    def _demote(self, winner: Version, found: Evaluation) -> ChampionReview:
         assert found.decision is not None
         assert found.decision.gain is not None
         gain = found.decision.gain
         start = max(index for index, version in enumerate(self.versions) if version.text == winner.text)
         line = self.versions[start:]
-        self.tell(f"{self.standing.name}: {winner.variant.id} is faster; bisecting {len(line)} versions")
+        self.tell(f"{self.reviewed.name}: {winner.variant.id} is faster; bisecting {len(line)} versions")
         near = 1 / math.sqrt(gain.ratio)  # nearer to the champion's time than to the earlier one's
 
         def is_bad(version: Version) -> tuple[bool | None, str]:
@@ -255,18 +255,18 @@ class _Review:
 
         lost = f"takes {gain.ratio:.2f}x as long as {winner.variant.id}"
         cause = self._cause(line, bisect(line, is_bad), lost)
-        self.standing.note = f"{winner.variant.id} is {found.decision.reason}"
+        self.reviewed.note = f"{winner.variant.id} is {found.decision.reason}"
         return self._replace(winner, found, cause, rung=self._rung(winner))
 
     # --- a champion that does not pass its gate -----------------------------------------------------------------------
 
-    def _failing(self, found: Evaluation) -> Standing:
-        standing = self.standing
-        standing.state = State.FAILING
-        standing.note = f"{found.status}: {found.reason}"
+    def _failing(self, found: Evaluation) -> ChampionReview:
+        reviewed = self.reviewed
+        reviewed.state = State.FAILING
+        reviewed.note = f"{found.status}: {found.reason}"
         looks: list[tuple[str, str]] = []
         for index, version in self._earlier_distinct():
-            self.tell(f"{standing.name}: {standing.note}; trying {version.variant.id}")
+            self.tell(f"{reviewed.name}: {reviewed.note}; trying {version.variant.id}")
             tried = self._evaluate(version)
             if not tried.status.passed:
                 looks.append((version.words(), f"{tried.status}: {tried.reason}"))
@@ -280,13 +280,13 @@ class _Review:
         cause = self._cause_of_all(found, looks)
         for rung in reversed(self.task.ladder()):
             version = Version(variant=read_variant(rung))
-            self.tell(f"{standing.name}: {standing.note}; trying ladder/{rung.name}")
+            self.tell(f"{reviewed.name}: {reviewed.note}; trying ladder/{rung.name}")
             tried = self._evaluate(version)
             if tried.status.passed:
                 return self._replace(version, tried, cause, rung={"rung": rung.name})
-        standing.cause = cause
-        standing.note += "; no earlier champion and no rung passes either"
-        return standing
+        reviewed.cause = cause
+        reviewed.note += "; no earlier champion and no rung passes either"
+        return reviewed
 
     def _earlier_distinct(self) -> list[tuple[int, Version]]:
         """Earlier versions newest first, each variant once at its latest place."""
@@ -317,20 +317,20 @@ class _Review:
             task_commits=self._task_commits(first, differences),
         )
 
-    def _replace(self, version: Version, tried: Evaluation, cause: Cause, *, rung: dict[str, Json]) -> Standing:
-        standing = self.standing
-        standing.state, standing.cause, standing.restored = State.DEMOTED, cause, version.variant.id
-        standing.commit = put_back(
+    def _replace(self, version: Version, tried: Evaluation, cause: Cause, *, rung: dict[str, Json]) -> ChampionReview:
+        reviewed = self.reviewed
+        reviewed.state, reviewed.cause, reviewed.restored = State.DEMOTED, cause, version.variant.id
+        reviewed.commit = restore(
             self.notebook,
             self.subject.path,
             lost=self.head,
             winner=version,
             evaluation=tried,
-            lost_evaluation=standing.evaluation,
-            why=f"{self.head.variant.id} no longer holds: {standing.note}. {cause.text}.",
+            lost_evaluation=reviewed.evaluation,
+            why=f"{self.head.variant.id} no longer holds: {reviewed.note}. {cause.text}.",
             arguments={"demoted": self.head.variant.id, "cause": cause.to_json(), **rung},
         )
-        return standing
+        return reviewed
 
     # --- causes -----------------------------------------------------------------------------------------------------
 
@@ -362,24 +362,24 @@ class _Review:
         return rung
 
 
-def _held(version: Version, found: Evaluation) -> Held:
+def _comparison(version: Version, found: Evaluation) -> Comparison:
     """An earlier version's trial against the champion, from the champion's side."""
     decision = found.decision
     if not found.status.passed or decision is None:
         reason = found.reason or ""
-        return Held(against=version.variant.id, verdict=found.status.value, reason=reason)
+        return Comparison(against=version.variant.id, verdict=found.status.value, reason=reason)
     gain = decision.gain
     mirrored = None
     if gain is not None:
         low, high = (1 / gain.high if gain.high else None), (1 / gain.low if gain.low else None)
         mirrored = Gain(ratio=1 / gain.ratio, low=low, high=high, confirmed=gain.confirmed)
     verdict = "loses" if decision.verdict is Verdict.KEEP else "holds"
-    return Held(against=version.variant.id, verdict=verdict, reason=decision.reason, champion_faster_by=mirrored)
+    return Comparison(against=version.variant.id, verdict=verdict, reason=decision.reason, champion_faster_by=mirrored)
 
 
-def fault(task: str, path: Path, timing: str, error: EvoError) -> Standing:
+def fault(task: str, path: Path, timing: str, error: EvoError) -> ChampionReview:
     """A champion whose state is unknown, because the harness failed."""
-    return Standing(
+    return ChampionReview(
         task=task,
         place=path.stem,
         path=path.as_posix(),

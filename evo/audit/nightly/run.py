@@ -19,10 +19,19 @@ from itertools import chain
 from pathlib import Path
 
 from evo.audit.nightly.aa_control import Control, control
-from evo.audit.nightly.champion_status import Standing, State
+from evo.audit.nightly.champion_status import ChampionReview, State
 from evo.audit.nightly.results import Night, NightCheck, Run
 from evo.audit.nightly.review import Subject, fault, review
-from evo.audit.redteam import Outcome, chosen, judges, load_attacks, planted_file, run_all, run_procedures, usual_lanes
+from evo.audit.redteam import (
+    Outcome,
+    chosen,
+    default_lanes,
+    judges,
+    load_attacks,
+    planted_file,
+    run_all,
+    run_procedures,
+)
 from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
 from evo.evaluate.pipeline import Workbench
@@ -74,12 +83,12 @@ class Hooks:
     clock: Callable[[], float] = time.monotonic
 
 
-def night_shift(plan: Plan, root: Path, hooks: Hooks) -> Night:
+def run_night(plan: Plan, root: Path, hooks: Hooks) -> Night:
     """The whole night. Raises UsageError for a task, an operator or an attack that is not there."""
-    return _Shift(plan, root, hooks).run()
+    return _NightlyRun(plan, root, hooks).run()
 
 
-class _Shift:
+class _NightlyRun:
     def __init__(self, plan: Plan, root: Path, hooks: Hooks) -> None:
         self.plan, self.root, self.hooks = plan, root, hooks
         names = task_names(root)
@@ -224,7 +233,7 @@ class _Shift:
                 opened = partial(
                     judges, self.plan.device, self.hooks.shipped, planted, arch=self.plan.arch, seed=self.plan.seed
                 )
-                runs = chain(run_all(attacks, opened, usual_lanes()), run_procedures(procedures, self.hooks.shipped))
+                runs = chain(run_all(attacks, opened, default_lanes()), run_procedures(procedures, self.hooks.shipped))
                 for number, outcome in enumerate(runs, start=1):
                     self.hooks.tell(f"red team: {number} of {total}, {outcome.attack} {outcome.verdict}")
                     self.night.checks.append(_attacked(outcome))
@@ -248,15 +257,15 @@ class _Shift:
                 continue
             self.hooks.tell(f"{name} {path.stem}: gate and times")
             try:
-                standing = self._reviewed(benches.of(arch), load_task(self.root, name), path, controls[path])
+                reviewed = self._reviewed(benches.of(arch), load_task(self.root, name), path, controls[path])
             except EvoError as error:
-                standing = fault(name, path.relative_to(self.root), self.night.timing, error)
-            standing.elapsed_s = self.hooks.clock() - since
-            self.night.champions.append(standing)
-            self.night.checks.append(_stood(standing))
-            self.hooks.tell(f"{standing.name}: {standing.state}{f', {standing.note}' if standing.note else ''}")
+                reviewed = fault(name, path.relative_to(self.root), self.night.timing, error)
+            reviewed.elapsed_s = self.hooks.clock() - since
+            self.night.champions.append(reviewed)
+            self.night.checks.append(_stood(reviewed))
+            self.hooks.tell(f"{reviewed.name}: {reviewed.state}{f', {reviewed.note}' if reviewed.note else ''}")
 
-    def _reviewed(self, bench: Workbench, task: Task, path: Path, seen: Control) -> Standing:
+    def _reviewed(self, bench: Workbench, task: Task, path: Path, seen: Control) -> ChampionReview:
         with open_notebook(self.root, task) as notebook:
             try:
                 subject = Subject(
@@ -378,7 +387,7 @@ def _attacked(outcome: Outcome) -> NightCheck:
     return NightCheck(step="redteam", name=outcome.attack, state=state, text=text, elapsed_s=outcome.elapsed_s)
 
 
-def _stood(one: Standing) -> NightCheck:
+def _stood(one: ChampionReview) -> NightCheck:
     state = "failed" if one.state.is_loss else "fault" if one.state is State.FAULT else "passed"
     text = f"{one.state}: {one.note}" if one.note else one.state.value
     if one.cause is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
-from evo.audit.nightly.champion_status import Figure, Standing, State
+from evo.audit.nightly.champion_status import ChampionReview, Figure, State
 from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
 
 _TITLES = {
@@ -68,7 +68,7 @@ def _champions(night: Night) -> list[str]:
     return ["", "## Champions", "", *_table(head, rows, right=(3, 4, 5))]
 
 
-def _champion_rows(one: Standing) -> list[tuple[str, ...]]:
+def _champion_rows(one: ChampionReview) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     first = (one.name, f"`{one.variant}`" if one.variant else "")
     if not one.cases:
@@ -84,8 +84,8 @@ def _change(figure: Figure) -> str:
     return f"{figure.now_us / figure.recorded_us - 1:+.1%}" if figure.recorded_us else ""
 
 
-def _losses(standings: Sequence[Standing]) -> list[str]:
-    lost = [one for one in standings if one.state.is_loss]
+def _losses(reviews: Sequence[ChampionReview]) -> list[str]:
+    lost = [one for one in reviews if one.state.is_loss]
     if not lost:
         return []
     lines = ["", "## What did not hold"]
@@ -107,10 +107,10 @@ def _losses(standings: Sequence[Standing]) -> list[str]:
     return lines
 
 
-def _changes(standings: Sequence[Standing]) -> list[str]:
+def _changes(reviews: Sequence[ChampionReview]) -> list[str]:
     rows = [
         (one.name, _cell(", ".join(one.differences) or one.note), f"`{one.renewed[:12]}`" if one.renewed else "")
-        for one in standings
+        for one in reviews
         if one.differences or one.state is State.CHANGED
     ]
     if not rows:
@@ -119,10 +119,10 @@ def _changes(standings: Sequence[Standing]) -> list[str]:
     return ["", "## Changed environments", "", said, "", *_table(("champion", "what", "commit"), rows)]
 
 
-def _library(standings: Sequence[Standing]) -> list[str]:
+def _library(reviews: Sequence[ChampionReview]) -> list[str]:
     rows = [
         (one.name, held.case, held.against, held.verdict, _cell(held.reason))
-        for one in standings
+        for one in reviews
         for held in one.pairs
         if held.case is not None
     ]

@@ -7,7 +7,7 @@ Every attack must win against `NaiveHarness` and lose against
 from __future__ import annotations
 
 from evo.audit.redteam.attack import Attack, load_attacks
-from evo.audit.redteam.campaign import judges, run_all, run_procedures, usual_lanes
+from evo.audit.redteam.campaign import default_lanes, judges, run_all, run_procedures
 from evo.audit.redteam.naive_harness import NaiveHarness, NaiveVerdict
 from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
 from evo.audit.redteam.run_attack import FAULT, Judgement, Outcome, finding_of, planted_file, run_attack
@@ -22,6 +22,7 @@ __all__ = [
     "Outcome",
     "Procedure",
     "chosen",
+    "default_lanes",
     "finding_of",
     "judges",
     "load_attacks",
@@ -30,5 +31,4 @@ __all__ = [
     "run_attack",
     "run_procedure",
     "run_procedures",
-    "usual_lanes",
 ]

@@ -29,7 +29,7 @@ _MOST_LANES = 4
 _DEFECTS = (ArithmeticError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 
 
-def usual_lanes() -> int:
+def default_lanes() -> int:
     return max(1, min(_MOST_LANES, (os.cpu_count() or 1) // _CORES_A_LANE))
 
 

@@ -79,14 +79,14 @@ class Sweep:
         asked: Iterator[Point] = itertools.islice(_asked(searcher), budget)
         if isinstance(searcher, Exhaustive):
             points = list(asked)
-            looks = self._looks(space, [p for p in points if space.values(p) not in known], seed)
+            looks = self._screened(space, [p for p in points if space.values(p) not in known], seed)
             asked = iter(points)
         else:
             looks = None
         for point in asked:
             trial = known.get(space.values(point))
             if trial is None:
-                screened = next(looks if looks is not None else self._looks(space, [point], seed))
+                screened = next(looks if looks is not None else self._screened(space, [point], seed))
                 trial = Trial(self._named(space, point), screened.status, screened.reason, screened.p50_us)
             searcher.tell(point, trial.time_us)
             yield trial
@@ -97,7 +97,7 @@ class Sweep:
             knob.name: value for knob, value in zip(space.knobs, values, strict=True) if not isinstance(value, float)
         }
 
-    def _looks(self, space: Space, points: Iterable[Point], seed: int) -> Iterator[Screened]:
+    def _screened(self, space: Space, points: Iterable[Point], seed: int) -> Iterator[Screened]:
         texts = (self.text(self._named(space, point)) for point in points)
         if self.bench.modelled:
             return (self._modelled(text, seed) for text in texts)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio
-from evo.cli.watch import PlainView, Tally, row_of
+from evo.cli.watch import PlainView, RunTotals, row_of
 from evo.results import CaseBench, Gain, Status, Timing, Verdict
 from evo.search.events import Event, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
 
@@ -53,14 +53,14 @@ def test_a_row_holds_what_a_trial_says_and_nothing_that_it_does_not() -> None:
 
 
 def test_the_tally_knows_the_champion_and_the_time_left() -> None:
-    tally = Tally("b2")
-    tally.begin(BEGIN)
-    assert tally.left_s is None
+    totals = RunTotals("b2")
+    totals.begin(BEGIN)
+    assert totals.left_s is None
     for result in (START, KEPT, FAILED):
-        tally.count(result)
-    assert (tally.trials, tally.kept) == (2, 1)
-    assert tally.champion_line() == "champion v2  25.00 µs modelled at b2  4.00x since the start"
-    assert tally.left_s is not None
+        totals.count(result)
+    assert (totals.trials, totals.kept) == (2, 1)
+    assert totals.champion_line() == "champion v2  25.00 µs modelled at b2  4.00x since the start"
+    assert totals.left_s is not None
 
 
 def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[str]) -> None:

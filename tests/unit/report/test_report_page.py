@@ -18,13 +18,13 @@ from evo.records.trials import Record
 from evo.report import (
     CaseStudy,
     Heat,
-    Story,
+    ReportModel,
     case_study,
     climbs_svg,
     markdown,
     page,
+    report_model,
     report_output,
-    story,
     trials_csv,
 )
 from evo.report.highlight import highlighted, side_by_side
@@ -66,7 +66,7 @@ class Outline(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def told(records: list[Record], **fields: object) -> Story:
+def told(records: list[Record], **fields: object) -> ReportModel:
     given: dict[str, object] = {
         "commits": {},
         "headlines": {"attention": "b2"},
@@ -74,7 +74,7 @@ def told(records: list[Record], **fields: object) -> Story:
         "made": "2026-01-01T09:30:00+00:00",
         "version": "0.1.0",
     }
-    return story(records, **(given | fields))  # type: ignore[arg-type]
+    return report_model(records, **(given | fields))  # type: ignore[arg-type]
 
 
 def climbing(count: int, *, loaded: str = "cubin", run: str = RUN, every: int = 5) -> list[Record]:
@@ -100,12 +100,12 @@ def with_detail(trial: Record, detail: dict[str, str]) -> Record:
 
 
 @pytest.fixture(scope="module")
-def both() -> Story:
+def both() -> ReportModel:
     other = "20260102T093000-cd34"
     return told(climbing(20) + climbing(12, loaded="sim", run=other))
 
 
-def test_the_page_is_one_accessible_document(both: Story) -> None:
+def test_the_page_is_one_accessible_document(both: ReportModel) -> None:
     outline = Outline(page(both))
     ids = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
@@ -126,7 +126,7 @@ def test_the_page_is_one_accessible_document(both: Story) -> None:
     assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in scrolling)
 
 
-def test_nothing_is_fetched(both: Story) -> None:
+def test_nothing_is_fetched(both: ReportModel) -> None:
     text = page(both)
     assert "://" not in text
     assert "@import" not in text
@@ -137,7 +137,7 @@ def test_nothing_is_fetched(both: Story) -> None:
     assert str(policy).startswith("default-src 'none'")
 
 
-def test_measured_and_modelled_never_share_a_drawing(both: Story) -> None:
+def test_measured_and_modelled_never_share_a_drawing(both: ReportModel) -> None:
     assert [climb.timing for climb in both.climbs] == ["measured", "modelled"]
     drawings = re.findall(r"<svg.*?</svg>", page(both))
     assert not [drawing for drawing in drawings if "µs measured" in drawing and "µs modelled" in drawing]
@@ -154,7 +154,7 @@ def test_times_of_unlike_environments_are_apart() -> None:
     assert len(told(first + climbing(3, run="20260103T093000-cd34")).climbs) == 1
 
 
-def test_intervals_are_drawn_where_they_were_measured(both: Story) -> None:
+def test_intervals_are_drawn_where_they_were_measured(both: ReportModel) -> None:
     trial = climbing(5)[4]
     decision = trial.decision
     assert decision is not None
@@ -224,7 +224,7 @@ def test_a_long_run_stays_small() -> None:
     assert len([a for a in outline.all("table") if a.get("class") == "diff"]) > 5
 
 
-def test_the_line_of_descent_carries_diffs(both: Story) -> None:
+def test_the_line_of_descent_carries_diffs(both: ReportModel) -> None:
     line = both.lines[0]
     assert [step.record.kept for step in line.steps] == [True] * len(line.steps)
     assert [step.record.parent for step in line.steps[1:]] == [step.record.variant for step in line.steps[:-1]]

@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evo.audit.nightly import Cause, Figure, Night, NightCheck, Run, Standing, State, Version, junit, markdown
+from evo.audit.nightly import Cause, ChampionReview, Figure, Night, NightCheck, Run, State, Version, junit, markdown
 from evo.spec.variant import parse_variant
 
 TEXT = '// evo: launch k grid (1) block (32) shared 0\nextern "C" __global__ void k(float* y) { y[threadIdx.x] = 0; }\n'
 
 
-def night(*checks: NightCheck, standings: tuple[Standing, ...] = (), runs: tuple[Run, ...] = ()) -> Night:
+def night(*checks: NightCheck, reviews: tuple[ChampionReview, ...] = (), runs: tuple[Run, ...] = ()) -> Night:
     return Night(
         device="gpu:0",
         chip="l4",
@@ -21,7 +21,7 @@ def night(*checks: NightCheck, standings: tuple[Standing, ...] = (), runs: tuple
         began="2026-01-01T00:00:00Z",
         version="0.1.0+abc",
         checks=list(checks),
-        champions=list(standings),
+        champions=list(reviews),
         runs=list(runs),
         elapsed_s=61.0,
     )
@@ -39,9 +39,9 @@ def test_the_exit_code_says_loss_before_fault(states: tuple[str, ...], code: int
     assert night(*(check(state, code=4) for state in states)).exit_code == code
 
 
-def demoted() -> Standing:
+def demoted() -> ChampionReview:
     bad = Version(variant=parse_variant(TEXT), commit="b" * 40, date="2026", subject="faster | @everyone <b>")
-    return Standing(
+    return ChampionReview(
         task="attention",
         place="l4-sm_89",
         path="kernels/attention/champions/l4-sm_89.cu",
@@ -57,7 +57,7 @@ def demoted() -> Standing:
 
 
 def test_the_summary_tells_what_was_lost_and_why() -> None:
-    text = markdown(night(check("failed"), standings=(demoted(),)))
+    text = markdown(night(check("failed"), reviews=(demoted(),)))
     assert "1 of 1 champion did not hold, 1 demoted" in text
     assert "| attention l4-sm_89 | `aaaaaaaaaaaa` | b2 | 10.00 | 12.00 | +20.0% | demoted |" in text
     assert "|  |  | b4 |  | 20.50 |  |  |" in text  # what was not recorded is left out
@@ -66,7 +66,7 @@ def test_the_summary_tells_what_was_lost_and_why() -> None:
 
 
 def test_text_from_elsewhere_stays_text() -> None:
-    text = markdown(night(check("fault", text="a | b\n<script> @team"), standings=(demoted(),)))
+    text = markdown(night(check("fault", text="a | b\n<script> @team"), reviews=(demoted(),)))
     assert "<script>" not in text
     assert "@everyone" not in text
     assert "@team" not in text

@@ -41,7 +41,7 @@ def test_every_combination_is_measured_in_order_and_an_interrupted_sweep_goes_on
         known = sweep.known(kept)
         assert list(known.values()) == first
         looked = []
-        monkeypatch.setattr(Sweep, "_looks", _counting(Sweep._looks, looked))
+        monkeypatch.setattr(Sweep, "_screened", _counting(Sweep._screened, looked))
         whole = list(sweep.run(space, strategy("all", space), 9, 0, known))
         asked = list(sweep.run(space, strategy("evo", space, seed=1), 9, 0, known))
     assert [trial.values["THREADS"] for trial in whole] == [32, 64, 128, 48]

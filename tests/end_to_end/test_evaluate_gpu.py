@@ -92,6 +92,6 @@ def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
     shown = capsys.readouterr().out
     assert [case.name for case in kept] == [case.name for case in evaluation.bench]
     assert "1.11" in shown
-    assert "no such time is ever recorded" in shown
+    assert "such a time is never recorded" in shown
     views.show_persisting(evaluation.bench, ())
     assert capsys.readouterr().out == ""

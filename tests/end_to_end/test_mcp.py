@@ -100,11 +100,11 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
 
 def test_a_server_commits_only_where_it_was_started_to(tmp_path: Path) -> None:
     write_task(tmp_path)
-    desk = Tools(ServerOptions(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
+    tools = Tools(ServerOptions(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
     with pytest.raises(UsageError, match="commits nothing") as caught:
-        desk.attempt("scale", text=FAST, commit=True)
+        tools.try_change("scale", text=FAST, commit=True)
     assert "--commit" in caught.value.hint
-    assert desk.tasks()["may_commit"] is False
+    assert tools.tasks()["may_commit"] is False
 
 
 @pytest.mark.long

@@ -310,7 +310,7 @@ def test_git_ignores_the_folder_that_a_night_makes(root: Path) -> None:
 def test_bad_requests_are_refused_before_the_night_begins(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    fails(evo("nightly", "--device", "sim:l4", "--out", file, cwd=root), 2, "no folder")
+    fails(evo("nightly", "--device", "sim:l4", "--out", file, cwd=root), 2, "not a folder")
     (root / "leaderboard.json").write_text("{")
     found = run_night(Plan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
     assert (found.exit_code, [check.step for check in found.checks]) == (6, ["ledger"])

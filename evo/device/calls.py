@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from evo.device import DeviceName
+from evo.device.kept_arrays import Receiver, Sender, Shipment
 from evo.errors import ChildGarbled
 from evo.spec.child_process import ChildProcess
 
@@ -72,6 +73,13 @@ def unpacked(said: object) -> Message:
     raise ChildGarbled(f"what came is no message but a {type(said).__name__}")
 
 
+def received(said: object, arrays: Receiver) -> Message:
+    """A message of the driver, unpacked if it came with arrays to keep. Raises ChildGarbled if it is none."""
+    if isinstance(said, tuple) and len(said) == 1 + len(Shipment._fields) and said[0] == "shipment":
+        said = arrays.unpack(Shipment._make(said[1:]))
+    return unpacked(said)
+
+
 class OpenedObject:
     """An object that `opener` (`module:function`, called with a DeviceName) opens in a child process of its own.
 
@@ -80,6 +88,7 @@ class OpenedObject:
 
     def __init__(self, device: DeviceName, opener: str, on_wait: Callable[[], object] = lambda: None) -> None:
         self._on_wait = on_wait
+        self._arrays = Sender() if device.kind == "gpu" else None  # a simulator runs small cases, and there are many
         self.child = ChildProcess(_ENTRY, device.kind, device.which, opener)
 
     def opened(self, limit_s: float) -> Answer:
@@ -94,7 +103,8 @@ class OpenedObject:
         Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use.
         """
         deadline = time.monotonic() + limit_s
-        self.child.send(packed(call), limit_s)
+        said = packed(call)
+        self.child.send(("shipment", *self._arrays.pack(said)) if self._arrays is not None else said, limit_s)
         return self._answer(deadline, limit_s)
 
     def _answer(self, deadline: float, limit_s: float) -> Answer:

@@ -284,7 +284,7 @@ def _measured(
             child=tuple(bench.bench_cases(job.task, prepared, seed)),
             parent=tuple(bench.bench_cases(job.task, rival, seed)) if rival else (),
             score=dict(job.task.score),
-            others={c.name: tuple(reference.inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
+            others={c.name: tuple(reference.fixed_inputs(c, seed + o) for o in _OTHER_SEEDS) for c in job.task.bench},
             options=options,
         )
 

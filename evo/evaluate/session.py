@@ -173,7 +173,8 @@ class Workbench:
         reference = self.reference(task)
         if self.modelled:
             _require_room(task)
-        return [BenchCase(program=prepared.programs[c.name], inputs=reference.inputs(c, seed)) for c in task.bench]
+        inputs = reference.inputs if self.modelled else reference.fixed_inputs
+        return [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in task.bench]
 
     def more_checkers(self, count: int) -> list[RemoteSimulator]:
         """The simulator and others beside it, `count` in all; they live as long as the workbench."""

@@ -57,6 +57,7 @@ class Reference:
     limit_s: float = CALL_LIMIT_S
     _cache: dict[tuple[str, int], Expectation] = field(default_factory=dict)
     _inputs: dict[tuple[str, int], Arrays] = field(default_factory=dict)
+    _fixed: dict[tuple[str, int], Arrays] = field(default_factory=dict)
     _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
     _dependent: bool | None = None
 
@@ -85,6 +86,16 @@ class Reference:
             arrays = self._call("inputs", dict(case.axes), seed=_stream(seed, case.name))
             self._inputs[key] = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
         return self._inputs[key]
+
+    def fixed_inputs(self, case: Case, seed: int) -> Arrays:
+        """The same as views that cannot be written to, of which a device may keep a copy; the same views each time."""
+        key = (case.name, seed)
+        if key not in self._fixed:
+            views = {name: array.view() for name, array in self.inputs(case, seed).items()}
+            for view in views.values():
+                view.flags.writeable = False
+            self._fixed[key] = views
+        return self._fixed[key]
 
     def derived(self, case: Case, seed: int, distribution: str) -> Expectation | None:
         """The case under another distribution; None where the task has no use for it.

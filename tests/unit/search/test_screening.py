@@ -102,3 +102,14 @@ def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Workben
     assert gains[1] == pytest.approx(1 / 8)  # slower there, which is the answer by itself
     assert gains[2] == pytest.approx(0.5)  # four times as fast at the headline, half as fast at `large`
     assert gains[3] == pytest.approx(0.25)  # what loses at the headline is looked at there alone
+
+
+ONE_WRONG = FAST.replace("y[i] = 2.0f * x[i]", "y[i] = i % 7 == 3 ? 3.0f * x[i] : 2.0f * x[i]")
+
+
+def test_large_outputs_are_compared_at_some_places(task: Task, gpu: Workbench) -> None:
+    assert [row.status for row in screen_all(task, [FAST, ONE_WRONG, WRONG], gpu)] == [
+        Status.MEASURED,
+        Status.WRONG,
+        Status.WRONG,
+    ]

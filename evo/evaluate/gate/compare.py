@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import SupportsInt
+from typing import NamedTuple, SupportsInt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
+from evo.evaluate.gate.blocks import exact_sum, over_blocks
 from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
@@ -136,13 +137,17 @@ _CLASS_NAMES = ("finite", "NaN", "+Inf", "-Inf")
 
 @dataclass(frozen=True, slots=True)
 class _Errors:
-    """Largest absolute error, the error's norm over the reference's, and the mean errors (plain, and outwards)."""
+    """Largest absolute error, the error's norm over the reference's, and the mean errors (plain, and outwards).
+
+    The first two are infinite if a value is not finite. beyond: whether a value misses the tolerance.
+    """
 
     largest: float
     relative_rms: float
     mean: float
     outward: float
     variance: float
+    beyond: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,18 @@ class _Base:
     close: bool
 
 
+class _Sums(NamedTuple):
+    """Of one block of errors: the largest, the sum of squares, the sum, the sum outwards; whether one is beyond the
+    tolerance.
+    """
+
+    largest: float
+    squares: float
+    total: float
+    outward: float
+    beyond: bool
+
+
 class _Floats:
     """One floating output of one case: the truth, and what may be allowed against it."""
 
@@ -169,7 +186,7 @@ class _Floats:
         self.tensor, self.dtype, self.tolerance = tensor, dtype, tolerance
         self.has_trusted = expectation.trusted is not None
         self.judges_bias = expectation.distribution in UNBIASED
-        self.want: Reals = expectation.expected[tensor].astype(np.float64, copy=False)
+        self.want: Reals = np.ascontiguousarray(expectation.expected[tensor], np.float64)
         self.exact: Reals = self.want
         self.overflowing: Mask | None = None
         self.counted: Mask | None = None  # None: all of them
@@ -182,43 +199,51 @@ class _Floats:
         self.base = known
 
     def _set_masks(self) -> None:
-        finite = np.isfinite(self.want)
         # A truth that is too large for the type may come out as the largest number or as an infinity.
-        with np.errstate(invalid="ignore"):
-            over = finite & (np.abs(self.want) > largest(self.dtype) * (1 - 2 * ROUNDOFF[self.dtype]))
-        if over.any() or not finite.all():
-            self.overflowing, self.counted = over, finite & ~over
-            self.exact = np.where(self.counted, self.want, 0.0)
+        most = largest(self.dtype) * (1 - 2 * ROUNDOFF[self.dtype])
+        want = self.want.reshape(-1)
+        if all(over_blocks(lambda part: bool((np.abs(want[part]) <= most).all()), want.size)):
+            return
+        finite = np.isfinite(self.want)
+        self.overflowing = finite & (np.abs(self.want) > most)
+        self.counted = finite & ~self.overflowing
+        self.exact = np.where(self.counted, self.want, 0.0)
 
     def _work_out(self, expectation: Expectation) -> _Base:
-        norm = float(np.sqrt((self.exact**2).sum())) or 1.0
+        norm = math.sqrt(_squares(self.exact)) or 1.0
         trusted = expectation.trusted[self.tensor] if expectation.trusted else self.exact.astype(NUMPY[self.dtype])
-        values = self._finite(trusted)
-        errors = self._errors(values, norm)
+        errors = self._measured(trusted, norm)
         size, rms = errors.largest, errors.relative_rms
         if expectation.spread is not None and self.tensor in expectation.spread:
             spread = self._finite(expectation.spread[self.tensor])
             size = max(size, _SUMMATION * float(spread.max(initial=0.0)))
-            rms = max(rms, _SUMMATION * float(np.sqrt((spread**2).sum())) / norm)
-        sizes = np.abs(self.exact)
+            rms = max(rms, _SUMMATION * math.sqrt(_squares(spread)) / norm)
+        sizes = over_blocks(self._size_of_block, self.exact.size)
         return _Base(
             ordinary=self.counted is None,
             norm=norm,
-            scale=float(sizes.max(initial=0.0)),
-            typical=float(sizes.mean()),
+            scale=max(largest for largest, _ in sizes),
+            typical=exact_sum(total for _, total in sizes) / self.exact.size,
             errors=errors,
             largest=size,
             relative_rms=rms,
-            close=not self._beyond(values).any(),
+            close=not errors.beyond,
         )
 
+    def _size_of_block(self, part: slice) -> tuple[float, float]:
+        size = np.abs(self.exact.reshape(-1)[part])
+        return float(size.max()), float(size.sum())
+
     def check(self, case: str, got: Array) -> CaseCheck:
-        if problem := self._class_problem(got) or self._poison_problem(got):
-            return _wrong(case, *problem)
-        values = self._finite(got)
-        ours = self._errors(values, self.base.norm)
+        ours = self._measured(got, self.base.norm)
+        problem = None
+        if ours.beyond or self.counted is not None:
+            problem = self._class_problem(got) or self._poison_problem(got)
+            if problem is not None:
+                return _wrong(case, *problem)
+            problem = self._allclose_problem(got) if ours.beyond else None
         budget, limits = self._budget(ours)
-        problem = self._allclose_problem(values) or self._budget_problem(ours, limits)
+        problem = problem or self._budget_problem(ours, limits)
         mismatch, reason = problem or (None, None)
         return CaseCheck(
             name=case,
@@ -274,25 +299,47 @@ class _Floats:
             return found, f"unwritten: {found.element} still holds the poison ({count} elements)"
         return None
 
-    def _errors(self, values: Reals, norm: float) -> _Errors:
-        error = values - self.exact
-        squares, mean = float((error**2).sum()), float(error.mean())
-        return _Errors(
-            max(float(error.max(initial=0.0)), -float(error.min(initial=0.0))),
-            math.sqrt(squares) / norm,
-            mean,
-            float((error * np.sign(self.exact)).mean()),
-            max(squares / error.size - mean**2, 0.0),
-        )
+    def _measured(self, got: Array, norm: float) -> _Errors:
+        """The errors of `got` where the truth counts."""
+        values, exact = np.ascontiguousarray(got).reshape(-1), self.exact.reshape(-1)
+        counted = None if self.counted is None else self.counted.reshape(-1)
+
+        def sums(part: slice) -> _Sums:
+            truth = exact[part]
+            error = values[part].astype(np.float64)
+            if counted is not None:
+                error = np.where(counted[part], error, 0.0)
+            error -= truth
+            size = np.abs(error)
+            outward = float((error * np.sign(truth)).sum())
+            largest = float(size.max(initial=0.0))
+            allowed = np.abs(truth)
+            allowed *= self.tolerance.rtol
+            allowed += self.tolerance.atol
+            beyond = not (size <= allowed).all()
+            size *= size
+            return _Sums(largest, float(size.sum()), float(error.sum()), outward, beyond)
+
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = over_blocks(sums, exact.size)
+        beyond = any(block.beyond for block in found)
+        if not all(math.isfinite(block.largest) for block in found):
+            return _Errors(math.inf, math.inf, 0.0, 0.0, math.inf, beyond)
+        squares, total, outward = (exact_sum(column) for column in zip(*(block[1:4] for block in found), strict=True))
+        mean = total / exact.size
+        variance = max(squares / exact.size - mean**2, 0.0)
+        largest = max(block.largest for block in found)
+        return _Errors(largest, math.sqrt(squares) / norm, mean, outward / exact.size, variance, beyond)
 
     def _beyond(self, values: Reals) -> Mask:
         allowed = self.tolerance.atol + self.tolerance.rtol * np.abs(self.exact)
         return np.asarray(np.abs(values - self.exact) > allowed)
 
-    def _allclose_problem(self, values: Reals) -> Problem | None:
-        beyond = self._beyond(values)
-        if not beyond.any() or (self.has_trusted and not self.base.close):
+    def _allclose_problem(self, got: Array) -> Problem | None:
+        if self.has_trusted and not self.base.close:
             return None  # where the trusted implementation misses the tolerance, the budgets decide
+        values = self._finite(got)
+        beyond = self._beyond(values)
         where = tuple(int(i) for i in np.argwhere(beyond)[0])
         count = int(beyond.sum())
         found = _element(MismatchKind.TOLERANCE, self.tensor, where, count, values[where], self.exact[where])
@@ -343,13 +390,29 @@ class _Floats:
         return None
 
 
+def _squares(values: Reals) -> float:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return exact_sum(over_blocks(lambda part: float(np.square(flat[part]).sum()), flat.size))
+
+
+def _same_bits(left: Array, right: Array) -> bool:
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right))
+    words = a.size // 8 * 8
+    if a[words:].tobytes() != b[words:].tobytes():
+        return False
+    x, y = a[:words].view(np.uint64), b[:words].view(np.uint64)
+    return all(over_blocks(lambda part: bool((x[part] == y[part]).all()), x.size))
+
+
 def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:
     """Where two runs on the same inputs differ in a bit; None if they agree."""
     for name, left in a.items():
         right = b[name]
         if left is right:  # a device hands equal outputs over once
             continue
-        if left.tobytes() != right.tobytes():
+        if not _same_bits(left, right):
             raw = left.dtype.itemsize
             bits = np.frombuffer(left.tobytes(), np.dtype((np.void, raw)))
             other = np.frombuffer(right.tobytes(), np.dtype((np.void, raw)))

@@ -1,5 +1,6 @@
 """Formulas over blocks of a large array."""
 
+import itertools
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ def test_every_element_is_in_one_block_and_blocks_stay_in_order() -> None:
     for size in (0, 1, BLOCK, BLOCK + 1, 40 * BLOCK + 7):
         parts = over_blocks(lambda part: part, size)
         assert [index for part in parts[:2] for index in (part.start, part.stop)][:1] == ([0] if size else [])
-        assert all(a.stop == b.start for a, b in zip(parts, parts[1:], strict=False))
+        assert all(a.stop == b.start for a, b in itertools.pairwise(parts))
         assert sum(part.stop - part.start for part in parts) == size
 
 

@@ -6,7 +6,9 @@ Knows the contract, no device. A reference that breaks it is a TaskInvalid, neve
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +29,8 @@ from evo.spec.task import Case, Task, Tensor
 Arrays = dict[str, NDArray[np.generic]]
 
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
+_MOST_AHEAD = 4  # further processes; each holds the arrays of one large case
+_CORES_EACH = 3  # and leaves cores to compilers and the simulator
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
 _FACTORS = {"large": LARGE_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
@@ -60,18 +64,38 @@ class Reference:
     _fixed: dict[tuple[str, int], Arrays] = field(default_factory=dict)
     _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
     _dependent: bool | None = None
+    _ahead: _Ahead | None = None
 
     def has(self, function: str) -> bool:
         """Whether the module has a function of the contract that it may leave out."""
         return function in self.process.functions
 
     def close(self) -> None:
-        """End its process; a later call starts another."""
+        """End its processes; a later call starts another."""
+        if self._ahead is not None:
+            self._ahead.close()
         self.process.close()
+
+    def ahead(self, cases: Iterable[Case], seed: int) -> None:
+        """Begin with the expectations of these cases in further processes, which a machine with few cores has not."""
+        most = min(_MOST_AHEAD, (os.cpu_count() or 1) // _CORES_EACH)
+        if most and self._ahead is None:
+            self._ahead = _Ahead(most, lambda: Reference(self.task, ReferenceProcess(self.process.path), self.limit_s))
+        for case in cases if self._ahead is not None else ():
+            if (case.name, seed) not in self._cache:
+                assert self._ahead is not None
+                self._ahead.begin(case, seed)
+
+    def _take_over(self, key: tuple[str, int]) -> None:
+        """Wait for what was begun ahead, if it was. Raises TaskInvalid."""
+        if self._ahead is not None and (found := self._ahead.result(key)) is not None:
+            self._cache[key], self._inputs[key] = found, found.inputs
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
         key = (case.name, seed)
+        if key not in self._cache:
+            self._take_over(key)
         if key not in self._cache:
             inputs = self.inputs(case, seed)
             expected = self._outputs("expected", inputs, case)
@@ -82,6 +106,8 @@ class Reference:
     def inputs(self, case: Case, seed: int) -> Arrays:
         """The input tensors of one case, as the kernel sees them; the same arrays for the same seed."""
         key = (case.name, seed)
+        if key not in self._inputs:
+            self._take_over(key)
         if key not in self._inputs:
             arrays = self._call("inputs", dict(case.axes), seed=_stream(seed, case.name))
             self._inputs[key] = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
@@ -295,6 +321,34 @@ def _rng(seed: int, *names: str) -> np.random.Generator:
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
     return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
+
+
+class _Ahead:
+    """Expectations that are worked out in advance: threads, each with a reference process of its own while it works."""
+
+    def __init__(self, most: int, make: Callable[[], Reference]) -> None:
+        self._make = make
+        self._threads = ThreadPoolExecutor(most, thread_name_prefix="reference")
+        self._begun: dict[tuple[str, int], Future[Expectation]] = {}
+
+    def begin(self, case: Case, seed: int) -> None:
+        if (case.name, seed) not in self._begun:
+            self._begun[case.name, seed] = self._threads.submit(self._work_out, case, seed)
+
+    def result(self, key: tuple[str, int]) -> Expectation | None:
+        """None if it was not begun, or if it was taken before. Raises TaskInvalid."""
+        future = self._begun.pop(key, None)
+        return future.result() if future is not None else None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _work_out(self, case: Case, seed: int) -> Expectation:
+        reference = self._make()
+        try:
+            return reference.expectation(case, seed)
+        finally:
+            reference.close()
 
 
 def load_reference(task: Task) -> Reference:

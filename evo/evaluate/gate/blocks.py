@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 BLOCK = 1 << 16  # elements; 512 KiB in float64
 _MOST_THREADS = 8  # memory bandwidth is used up by then
 _ALONE = 4  # so few blocks are done before a thread would have begun
@@ -31,8 +34,7 @@ def over_blocks(work: Callable[[slice], T], size: int) -> list[T]:
 
 @functools.cache
 def _threads() -> ThreadPoolExecutor:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return ThreadPoolExecutor(max_workers=min(_MOST_THREADS, cores), thread_name_prefix="compare")
+    return ThreadPoolExecutor(max_workers=min(_MOST_THREADS, os.cpu_count() or 1), thread_name_prefix="compare")
 
 
 def exact_sum(values: Iterable[float]) -> float:
@@ -43,3 +45,19 @@ def exact_sum(values: Iterable[float]) -> float:
         return math.inf
     except ValueError:  # infinities of both signs
         return math.nan
+
+
+def sum_of_squares(values: NDArray[np.float64]) -> float:
+    flat = np.ascontiguousarray(values).reshape(-1)
+    return exact_sum(over_blocks(lambda part: float(np.square(flat[part]).sum()), flat.size))
+
+
+def same_bits(left: NDArray[np.generic], right: NDArray[np.generic]) -> bool:
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right))
+    words = a.size // 8 * 8
+    if a[words:].tobytes() != b[words:].tobytes():
+        return False
+    x, y = a[:words].view(np.uint64), b[:words].view(np.uint64)
+    return all(over_blocks(lambda part: bool((x[part] == y[part]).all()), x.size))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
-from evo.evaluate.gate.blocks import exact_sum, over_blocks
+from evo.evaluate.gate.blocks import exact_sum, over_blocks, same_bits, sum_of_squares
 from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
@@ -210,14 +210,14 @@ class _Floats:
         self.exact = np.where(self.counted, self.want, 0.0)
 
     def _work_out(self, expectation: Expectation) -> _Base:
-        norm = math.sqrt(_squares(self.exact)) or 1.0
+        norm = math.sqrt(sum_of_squares(self.exact)) or 1.0
         trusted = expectation.trusted[self.tensor] if expectation.trusted else self.exact.astype(NUMPY[self.dtype])
         errors = self._measured(trusted, norm)
         size, rms = errors.largest, errors.relative_rms
         if expectation.spread is not None and self.tensor in expectation.spread:
             spread = self._finite(expectation.spread[self.tensor])
             size = max(size, _SUMMATION * float(spread.max(initial=0.0)))
-            rms = max(rms, _SUMMATION * math.sqrt(_squares(spread)) / norm)
+            rms = max(rms, _SUMMATION * math.sqrt(sum_of_squares(spread)) / norm)
         sizes = over_blocks(self._size_of_block, self.exact.size)
         return _Base(
             ordinary=self.counted is None,
@@ -390,29 +390,13 @@ class _Floats:
         return None
 
 
-def _squares(values: Reals) -> float:
-    flat = np.ascontiguousarray(values).reshape(-1)
-    return exact_sum(over_blocks(lambda part: float(np.square(flat[part]).sum()), flat.size))
-
-
-def _same_bits(left: Array, right: Array) -> bool:
-    if left.dtype != right.dtype or left.shape != right.shape:
-        return False
-    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (left, right))
-    words = a.size // 8 * 8
-    if a[words:].tobytes() != b[words:].tobytes():
-        return False
-    x, y = a[:words].view(np.uint64), b[:words].view(np.uint64)
-    return all(over_blocks(lambda part: bool((x[part] == y[part]).all()), x.size))
-
-
 def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:
     """Where two runs on the same inputs differ in a bit; None if they agree."""
     for name, left in a.items():
         right = b[name]
         if left is right:  # a device hands equal outputs over once
             continue
-        if not _same_bits(left, right):
+        if not same_bits(left, right):
             raw = left.dtype.itemsize
             bits = np.frombuffer(left.tobytes(), np.dtype((np.void, raw)))
             other = np.frombuffer(right.tobytes(), np.dtype((np.void, raw)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.spec.dtypes import is_float
+from evo.spec.element_types import is_float
 
 Places = NDArray[np.int64]
 Array = NDArray[np.generic]

@@ -12,23 +12,10 @@ from evo.cuda.source import Param
 from evo.device import Argument, BoundLaunch, Buffer, Program
 from evo.evaluate.entry_parameters import parameter_problem
 from evo.spec.chips import Chip
+from evo.spec.element_types import ELEMENT_TYPES
 from evo.spec.launch import Plan, Refusal, over_resources
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
-
-_INTEGERS = {"int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"}
-_SCALAR_TYPES = {
-    "float64": {"double"},
-    "float32": {"float"},
-    "float16": {"half", "__half"},
-    "bfloat16": {"__nv_bfloat16", "nv_bfloat16"},
-    "int32": _INTEGERS,
-    "int64": {"long long", "int64_t", "long", "size_t", "unsigned long long", "long long int", "uint64_t"},
-    "int16": {"short", "int16_t"},
-    "int8": {"char", "signed char", "int8_t"},
-    "uint8": {"unsigned char", "uint8_t"},
-    "bool": {"bool"},
-}
 
 
 def parameters(variant: Variant, task: Task) -> tuple[Argument, ...]:
@@ -67,7 +54,7 @@ def _mismatch(param: Param, argument: Argument) -> str | None:
     if is_pointer:
         return f"`{param.type}` where the task passes the scalar {argument.name}"
     bare = " ".join(word for word in param.type.replace("&", " ").split() if word not in ("const", "volatile"))
-    if bare not in _SCALAR_TYPES[argument.dtype]:
+    if bare not in ELEMENT_TYPES[argument.dtype].c_types:
         return f"`{param.type}` where the task passes {argument.name} as {argument.dtype}"
     return None
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from evo.device import Argument
-from evo.spec.variant import DTYPES
+from evo.spec.element_types import DTYPES
 
 _ENTRY = re.compile(r"\.entry\s++([\w$]++)\s*+(?:\(([^)]*+)\))?")
 _TYPE = re.compile(r"\.param\b[^,]*?\.(?P<kind>[busf])(?P<bits>8|16|32|64)\b[^,\[]*+(?:\[(?P<count>\d{1,9}+)\])?")

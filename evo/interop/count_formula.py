@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from evo.interop.task_folder import TensorLine
-from evo.spec.dtypes import is_float
+from evo.spec.element_types import is_float
 from evo.spec.expr import parse
 
 _PRIMES = ((11, 17, 23, 31, 41, 53, 61, 73), (13, 19, 29, 37, 43, 47, 59, 67))

@@ -28,7 +28,7 @@ from evo.interop.reduce_sizes import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Size
 from evo.interop.sizes import Sizes as SizesOfFile
 from evo.interop.sizes import read_sizes
 from evo.interop.torch_reference import Arrays, ModuleReference, Problem, placed, seeded
-from evo.spec.dtypes import is_float
+from evo.spec.element_types import is_float
 from evo.spec.input_distributions import derive, domain_of
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task

@@ -15,7 +15,7 @@ from evo.interop.count_flop import Products, fewer_by_values
 from evo.interop.infer_axes import Labelled, sum_of
 from evo.interop.meta_shapes import Shapes
 from evo.interop.torch_reference import Arrays, Axes, ModuleReference
-from evo.spec.dtypes import is_float
+from evo.spec.element_types import is_float
 
 _SEEDS = (11, 12)
 _LARGE = 0.05  # share of all inputs; smaller tensors are assumed to be read whole

@@ -20,10 +20,10 @@ from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.task_folder import TensorLine, Text, ToleranceLine, order_factor
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
-from evo.spec.variant import DTYPES
 
 _TENSOR = re.compile(r"([A-Za-z_]\w*)\s*:\s*(\w+)\s*\[(.*)\]")
 _AXIS = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\d+)")

@@ -8,26 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-C_TYPES = {
-    "float64": "double",
-    "float32": "float",
-    "float16": "__half",
-    "bfloat16": "__nv_bfloat16",
-    "float8_e4m3": "__nv_fp8_e4m3",
-    "float8_e5m2": "__nv_fp8_e5m2",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-    "uint8": "unsigned char",
-    "bool": "bool",
-}
-_HEADERS = {
-    "float16": "cuda_fp16.h",
-    "bfloat16": "cuda_bf16.h",
-    "float8_e4m3": "cuda_fp8.h",
-    "float8_e5m2": "cuda_fp8.h",
-}
+from evo.spec.element_types import ELEMENT_TYPES
+
 _LEAST_FACTOR, _MOST_FACTOR = 2, 64
 _PLAIN = re.compile(r"[A-Za-z][\w .,:'()/-]*")
 _C_WORDS = frozenset(
@@ -113,13 +95,13 @@ class Text:
 
     def skeleton(self) -> str:
         """A kernel with an empty body that compiles."""
-        headers = dict.fromkeys(_HEADERS[t.dtype] for t in self.tensors if t.dtype in _HEADERS)
+        headers = dict.fromkeys(one for t in self.tensors if (one := ELEMENT_TYPES[t.dtype].header))
         output = next(tensor for tensor in self.tensors if tensor.role == "out")
         count = " * ".join(f"({dim})" if not dim.isidentifier() else dim for dim in output.shape)
         parameters = []
         for tensor in self.tensors:
             const = "const " if tensor.role == "in" else ""
-            parameters.append(f"{const}{C_TYPES[tensor.dtype]}* __restrict__ {c_name(tensor.name)}")
+            parameters.append(f"{const}{ELEMENT_TYPES[tensor.dtype].c_types[0]}* __restrict__ {c_name(tensor.name)}")
         parameters += [f"int {c_name(axis)}" for axis in self.axes]
         body = ",\n    ".join(parameters)
         includes = "".join(f"#include <{header}>\n" for header in headers)

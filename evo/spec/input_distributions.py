@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.spec.dtypes import NUMPY, is_float
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import is_float
 
 DRAWN = "drawn"
 SPECIAL = "special"  # NaN and infinities, for tensors that declare them

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from evo.errors import SyntaxInvalid
 from evo.spec.chips import Chip
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, ceil_div
 from evo.spec.task import Case, Task
-from evo.spec.variant import DTYPES, Variant
+from evo.spec.variant import Variant
 
 _GRID_LIMIT = (2**31 - 1, 65_535, 65_535)
 _BLOCK_LIMIT = (1024, 1024, 64)

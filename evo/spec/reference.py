@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
 from evo.spec.deadline import Deadline, Exceeded
-from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, Returned

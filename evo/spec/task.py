@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import cast
 
 from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.tile_model import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
-from evo.spec.variant import DTYPES
 from evo.spec.yaml_fields import Fields
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from evo.spec.chips import L4, Chip
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
-from evo.spec.variant import DTYPES
 from evo.spec.yaml_fields import Fields, Place
 
 READS = ("ldmatrix", "fragment", "vector", "row", "column", "broadcast")

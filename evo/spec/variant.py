@@ -15,22 +15,8 @@ from pathlib import Path
 
 from evo.errors import SyntaxInvalid
 from evo.spec.comments import replace_comments
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, parse, parse_list
-
-DTYPES: dict[str, int] = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "float8_e4m3": 1,
-    "float8_e5m2": 1,
-    "int8": 1,
-    "int16": 2,
-    "int32": 4,
-    "int64": 8,
-    "uint8": 1,
-    "bool": 1,
-}
 
 # Every pattern here is anchored and its repeats are possessive (`*+`), so that no text makes it go back and try again.
 _DIRECTIVE = re.compile(r"\s*+//\s*+evo:\s*+(\w++)\s*+")

@@ -18,9 +18,9 @@ from evo.cuda.source import Source
 from evo.cuda.source import parse as parse_source
 from evo.errors import SyntaxInvalid
 from evo.spec.comments import replace_comments
+from evo.spec.element_types import DTYPES, OF_C_TYPE
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.tile_model import READS
-from evo.spec.variant import DTYPES
 
 _LINE = re.compile(r"\s*+//\s*+layout:\s*+(\w++)\s++")
 _READ = re.compile(r"[\w,]++")
@@ -32,11 +32,6 @@ _CONSTANT = re.compile(
     re.M,
 )
 _VECTOR = re.compile(r"cp\.async|ldmatrix|\bu?int4\b|\bfloat4\b|__pipeline_memcpy_async|\bv4\.")
-_ELEMENTS = {
-    "half": "float16", "__half": "float16", "__nv_bfloat16": "bfloat16", "float": "float32", "double": "float64",
-    "int": "int32", "unsigned": "int32", "unsigned int": "int32", "char": "int8", "unsigned char": "uint8",
-    "short": "int16",
-}  # fmt: skip
 _LARGEST = 2**18  # elements of one tile
 
 
@@ -88,7 +83,7 @@ def _arrays(
     found = []
     raw = text.encode()
     for array in source.shared_arrays:
-        dtype = _ELEMENTS.get(array.element.strip())
+        dtype = OF_C_TYPE.get(array.element.strip())
         if dtype is None or len(array.dims) < 2:
             continue
         try:

@@ -17,11 +17,12 @@ from evo.analysis.tiles.derivation import Candidate, Derivation, Placed, Rejecte
 from evo.analysis.tiles.shared_layout import Layout, Proof, prove, strided, swizzled
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import Chip
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import Number, ceil_div
 from evo.spec.launch import Launch, Refusal, over_limit, over_resources, plan, resident_blocks
 from evo.spec.task import Case, Task
 from evo.spec.tile_model import Choices, SharedTile
-from evo.spec.variant import DTYPES, KnobValue, Variant, read_variant
+from evo.spec.variant import KnobValue, Variant, read_variant
 
 MMA_FLOP = 4096  # of one m16n8k16
 _MOST = 50_000  # combinations

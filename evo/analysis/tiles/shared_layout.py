@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number
-from evo.spec.variant import DTYPES
 
 BANKS, WORD = 32, 4
 VECTOR = 16  # bytes of cp.async.cg, of an ldmatrix row and of the widest load

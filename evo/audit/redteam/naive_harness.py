@@ -23,7 +23,8 @@ from evo.errors import Crashed, TimedOut
 from evo.evaluate.prepare import Failed, prepare
 from evo.results import Status
 from evo.spec.chips import Chip
-from evo.spec.dtypes import NUMPY, is_float
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import is_float
 from evo.spec.reference import Reference
 from evo.spec.task import Case, Task
 

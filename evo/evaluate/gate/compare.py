@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.evaluate.gate.blocks import exact_sum, over_blocks, same_bits, sum_of_squares
 from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
-from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
 from evo.spec.reference import Expectation
 from evo.spec.task import Task, Tolerance

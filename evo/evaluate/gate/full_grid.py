@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from evo.device import Arrays, OutputExtremes
 from evo.evaluate.gate.compare import compare
 from evo.results import CaseCheck, Status
-from evo.spec.dtypes import is_float
+from evo.spec.element_types import is_float
 from evo.spec.input_distributions import MIXED
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task, Tensor

@@ -23,7 +23,8 @@ from evo.evaluate.gate.run_cases import spread_over_cases
 from evo.files import cache_folder, write_atomic
 from evo.results import Status
 from evo.spec import input_distributions, reference
-from evo.spec.dtypes import NUMPY, ROUNDOFF, is_float
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task, Tensor

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from evo.analysis.access import LaunchAnalysis, analyse
 from evo.cuda.source import Edit, Function, Source, parse
 from evo.spec.chips import Chip, chip
+from evo.spec.element_types import ELEMENT_TYPES
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
@@ -16,7 +17,7 @@ _DEFAULT_CHIP = "l4"  # for an operator that is asked without a chip
 _HEAVY = re.compile(r"\basm\b|\bmma\b|\bwmma\b")  # takes seconds to follow, and no rule on the form is for it
 _KEPT = 16  # analyses; all rules look at one parent, one after the other
 _ANALYSED: dict[tuple[str, int, str], tuple[Task, tuple[LaunchAnalysis, ...]]] = {}  # a task is kept, so its id is
-_INTEGERS = frozenset(("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int"))  # as a task passes one
+_INTEGERS = frozenset(ELEMENT_TYPES["int32"].c_types)  # as a task passes one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ import pytest
 from evo import sim
 from evo.analysis.tiles import Proof, by_formula, prove
 from evo.cuda.compile import Binary, Cache, compile_source
+from evo.spec.element_types import DTYPES
 from evo.spec.expr import parse
-from evo.spec.variant import DTYPES
 
 TYPES = {"uint8": "unsigned char", "float16": "unsigned short", "float32": "unsigned", "float64": "unsigned long long"}
 KERNEL = """\

@@ -5,7 +5,8 @@ import pytest
 from task_folders import task_folder
 
 from evo.spec import input_distributions as distributions
-from evo.spec.dtypes import NUMPY, ROUNDOFF
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import ROUNDOFF
 from evo.spec.input_distributions import DERIVED, SPECIAL
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task

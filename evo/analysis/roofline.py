@@ -1,4 +1,4 @@
-"""What a case cannot be faster than on a chip: work, compulsory and tiled traffic, and a floor for each resource.
+"""Lower bounds on the time of a case on a chip: work, compulsory and tiled traffic, and a floor for each resource.
 
 Floors follow from a chip's row (datasheet) and, where the GPU was measured, from its calibration. A floor that rests on
 an estimate is marked and binds nothing. Pure functions; microseconds, bytes and counts.
@@ -151,7 +151,7 @@ def _stated(task: Task, case: Case) -> dict[str, float]:
 
 
 def compulsory_bytes(task: Task, case: Case) -> int:
-    """Every input read once and every output written once; fewer where `work.bytes` says that not all must be read."""
+    """Every input read once and every output written once; fewer if `work.bytes` says that not all must be read."""
     every = sum(tensor.size_bytes(case) for tensor in task.tensors)
     return min(every, int(_stated(task, case).get("bytes", every)))
 
@@ -251,10 +251,10 @@ def one_tile(
 
 
 def compute_pipe(task: Task, floors: Mapping[str, float]) -> str:
-    """The pipe that the FLOP of this task must go through: tensor cores where its products can use them."""
+    """The pipe that executes the FLOP of this task: tensor cores if its products can use them."""
     if "fp64" in floors:
         return "fp64"
-    # Without a `derive` section nothing says that the FLOP are no products: the tensor floor then holds in any case.
+    # Without a `derive` section the FLOP may be products; the tensor floor then holds in any case.
     return "tensor" if "tensor" in floors and (task.choices is None or _is_mma(task)) else "fp32"
 
 
@@ -297,7 +297,7 @@ def _calibrated(
 
 
 def _target(task: Task, case: Case, chip: Chip, floor_us: float, efficiency: float | None) -> tuple[float | None, str]:
-    """The target in microseconds, and where it comes from. Raises SyntaxInvalid for one below the floor."""
+    """The target in microseconds, and its source. Raises SyntaxInvalid for one below the floor."""
     stated = task.targets.stated.get(chip.slug, {}).get(case.name)
     if stated is not None and efficiency is None:
         if stated < floor_us:

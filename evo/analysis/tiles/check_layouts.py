@@ -1,4 +1,4 @@
-"""The layouts that a `.cu` file declares, held to the same proofs as derived ones.
+"""The layouts that a `.cu` file declares, checked by the same proofs as derived ones.
 
 Two kinds are read: `__shared__ T name[a][b]` arrays, whose last dimension is the row stride, and comment lines
 `// layout: NAME ROWS x COLS DTYPE at FORMULA [of ELEMENTS] [read ACCESS, ...]`, FORMULA being the element offset of
@@ -37,7 +37,7 @@ _LARGEST = 2**18  # elements of one tile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """One layout of a file, where it stands, and what was found."""
+    """One layout of a file, its line, and the result of the check."""
 
     layout: Layout
     proof: Proof
@@ -59,7 +59,7 @@ def check_layouts(text: str, *, path: str, axes: Mapping[str, int], knobs: Mappi
 
 
 def constants(text: str, source: Source, known: Mapping[str, int]) -> dict[str, Number]:
-    """Integer constants of the file that can be worked out; what the compiler alone can know is left out."""
+    """Integer constants of the file with a known value; those that only the compiler can evaluate are left out."""
     names: dict[str, Number] = dict(known)
     pairs = [(define.name, define.value) for define in source.defines] + _CONSTANT.findall(text)
     for name, value in pairs:

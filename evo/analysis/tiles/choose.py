@@ -44,7 +44,7 @@ def derive(
     """
     choices = task.choices
     if choices is None:
-        hint = "add a `derive` section: tiles, threads, blocks, what lies in shared memory and registers"
+        hint = "add a `derive` section: tiles, threads, blocks, the contents of shared memory and registers"
         raise TaskInvalid(f"{task.folder / 'task.yaml'}: no `derive` section", hint=hint)
     combinations = math.prod(len(values) for values in choices.tiles.values())
     if combinations > _MOST:
@@ -191,7 +191,7 @@ class _Judge:
         )
 
     def _traffic(self, tile: Mapping[str, int]) -> dict[str, int]:
-        """Bytes by the task's `traffic` section, where its tile names are among this combination's."""
+        """Bytes by the task's `traffic` section, if this combination has its tile names."""
         needed = set(self.task.traffic.tiles[0]) if self.task.traffic.tiles else set()
         if not needed <= set(tile):
             return {}
@@ -220,7 +220,7 @@ class _Judge:
         return terms
 
     def _fill_term(self, placed: Sequence[Placed], times: int) -> dict[str, float]:
-        """Microseconds until the first tiles of a block are there, where nothing else runs.
+        """Microseconds until the first tiles of a block arrive, if nothing else runs.
 
         At the start, and again with each round of a block that has its SM to itself.
         """
@@ -233,7 +233,7 @@ class _Judge:
     def _memory_terms(
         self, traffic: Mapping[str, int], placed: Sequence[Placed], active: int, warps: int
     ) -> dict[str, float]:
-        """Microseconds of L2, DRAM and shared memory; longer where too few bytes are in flight to cover the latency."""
+        """Microseconds of L2, DRAM and shared memory; longer if too few bytes are in flight to cover the latency."""
         chip, rates = self.chip, self.rates.per_second
         ahead = sum(one.bytes * (one.copies - 1) for one in placed)
         in_flight = active * (ahead or warps * 32 * self.vector_bytes)
@@ -285,7 +285,7 @@ def choose_layout(
 
 
 def _rank(one: Candidate) -> tuple[object, ...]:
-    """By the modelled time to 1 %, then by what leaves most room."""
+    """By the modelled time to 1 %, then by the fewest resources."""
     time = round(math.log(max(one.modelled_us, 1e-6)) * 100)
     return (time, one.steps or 0, -min(one.occupancy, 0.5), one.shared_bytes, one.threads, tuple(one.tile.values()))
 

@@ -1,4 +1,4 @@
-"""What a derivation finds: tiles with their layouts, the rungs that take them, and what is not legal and why."""
+"""The result of a derivation: tiles with their layouts, the rungs that take them, and rejected ones with reasons."""
 
 from __future__ import annotations
 

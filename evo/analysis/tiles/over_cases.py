@@ -1,4 +1,4 @@
-"""One configuration for all cases of a task: what is legal everywhere, ordered by the score's weighting."""
+"""One configuration for all cases of a task: those legal in every case, ordered by the score's weighting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A matrix in shared memory: where each element lies, and what is wrong with that. Computed over all addresses.
+"""A matrix in shared memory: the offset of each element, and the defects of the layout, over all addresses.
 
 32 banks of 4 bytes; an access of 4 bytes or less is served a warp at a time, of 8 bytes a half warp, of 16 bytes a
 quarter warp. Lanes that read the same word share it. `ways` is the number of words that the busiest bank must serve

@@ -48,7 +48,7 @@ class Cache(CacheFolder):
         self.keep(f"{binary.key}{_SUFFIX}", _encode(binary))
 
     def store_refusal(self, key: str, result: int, log: str) -> None:
-        """Remember that the compiler refuses a text, where it would refuse it every time."""
+        """Store that the compiler refuses a text, if it would refuse it every time."""
         self.keep(f"{key}{_REFUSED_SUFFIX}", json.dumps([result, log]).encode())
 
 

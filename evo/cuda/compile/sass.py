@@ -1,4 +1,4 @@
-"""The instruction mix of machine code from its opcodes alone, where all of them are known.
+"""The instruction mix of machine code from its opcodes alone, if all of them are known.
 
 The disassembler takes a quarter of a second to start, which is most of what compiling a small kernel takes. What is
 not known here is left to it. The tests hold both to the same counts.

@@ -1,4 +1,4 @@
-"""CUDA text <-> syntax tree: find spans, replace spans, tell what differs. The only room that knows tree-sitter.
+"""CUDA text <-> syntax tree: find spans, replace spans, compare texts. The only room that uses tree-sitter.
 
 Nothing is edited in place: `replace` returns a new text in which every untouched byte is the same.
 """

@@ -114,7 +114,7 @@ class _TooMuch(Exception):
 
 
 class _Matcher(difflib.SequenceMatcher[str]):
-    """One that counts what it looks at: texts of few different tokens, thousands of times, take it hours."""
+    """A matcher with a limit on its steps: texts of few different tokens, thousands of times, would take hours."""
 
     def __init__(self, old: Sequence[str], new: Sequence[str]) -> None:
         super().__init__(None, old, new, autojunk=False)
@@ -132,7 +132,7 @@ class _Matcher(difflib.SequenceMatcher[str]):
 
 
 def _matched(old: Sequence[str], new: Sequence[str]) -> list[_Code] | None:
-    """How one becomes the other; None where that would take too long to find out."""
+    """The edits from one to the other; None if the search would take too long."""
     try:
         return [*_Matcher(old, new).get_opcodes()]
     except _TooMuch:
@@ -140,7 +140,7 @@ def _matched(old: Sequence[str], new: Sequence[str]) -> list[_Code] | None:
 
 
 def _joined(codes: Sequence[_Code], old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """The places that differ. Two of one kind around a token are one where that token may as well stand beside them.
+    """The places that differ. Two of one kind around a token are one if the token fits beside them equally well.
 
     `int a` after `const int b; int a` is all of `const int b;` more, however the matcher cut it.
     """
@@ -154,7 +154,7 @@ def _joined(codes: Sequence[_Code], old: Sequence[str], new: Sequence[str]) -> l
             text, first, last, middle = (new, b1, j2, (b2, j1)) if tag == "insert" else (old, a1, i2, (a2, i1))
             kept = text[slice(*middle)]
             if 0 < len(kept) <= _BESIDE and kept == text[last - len(kept) : last]:
-                shift = len(kept)  # what stood between them stands behind both now
+                shift = len(kept)  # the text between them follows both now
                 found[-1] = (a1, a2, b1, j2 - shift) if tag == "insert" else (a1, i2 - shift, b1, b2)
                 continue
             if 0 < len(kept) <= _BESIDE and kept == text[first : first + len(kept)]:
@@ -167,7 +167,7 @@ def _joined(codes: Sequence[_Code], old: Sequence[str], new: Sequence[str]) -> l
 
 
 def split(parent: str, change: Change) -> list[tuple[str, str]]:
-    """Each group of a change by itself: what it is in words, and the parent with nothing else changed."""
+    """Each group of a change by itself: a description, and the parent with this group alone changed."""
     source = parse(parent)
     found = []
     for group in change.groups:
@@ -208,7 +208,7 @@ def _spaced(data: bytes, region: Region) -> Edit:
 
 
 def _is_line(text: str) -> bool:
-    """Whether it ends with what has a line to itself."""
+    """Whether it ends with a directive or comment, which needs its own line."""
     return text.rpartition("\n")[2].lstrip().startswith(("#", "//"))
 
 
@@ -234,7 +234,7 @@ def classify(change: Change) -> Classification:
     if not change.regions:
         return Classification(kind="none", is_single=False, why="nothing differs but comments and blank space")
     if change.too_many:
-        why = "differs in more places than can be told apart"
+        why = "differs in too many places"
         return Classification(kind="mixed", is_single=False, why=why)
     parts = {region.part for region in change.regions}
     kinds = {part.removeprefix("evo ") for part in parts}
@@ -286,7 +286,7 @@ _Run = tuple[Sequence[_Token], int, int]
 def _region(sources: tuple[Source, Source], old: _Run, new: _Run) -> Region:
     parent, child = sources
     spans = [_byte_span(source, run) for source, run in zip(sources, (old, new), strict=True)]
-    # An insertion has no tokens of its own in the parent: its place is told by the child.
+    # An insertion has no tokens in the parent; the child gives its place.
     source, span = (parent, spans[0]) if old[1] < old[2] else (child, spans[1])
     function = source.function_at(span.start)
     return Region(

@@ -1,6 +1,6 @@
-"""Which places of a difference belong together: the smallest changes that could be made one by one.
+"""The places of a difference that belong together: the smallest changes that could be made one by one.
 
-Two places are one change where neither makes sense without the other: they share a name that comes or goes, the same
+Two places are one change if neither makes sense without the other: they share a name that comes or goes, the same
 replacement is made in both, one computes what the other reads, a call changes with the parameters of what it calls, or
 a launch line moves with the threads it starts. A new name for what is declared here, the same function in another form
 (`expf`, `__expf`) and a pragma each stand alone, whatever they are near to.
@@ -133,7 +133,7 @@ class _Links:
         return _same_replacement(a, b)
 
     def _calls(self, one: int, other: int) -> bool:
-        """Whether one place changes the parameters of what is called in the statement of the other."""
+        """Whether one place changes the parameters of a function that the other's statement calls."""
         if not self._called[one]:
             return False
         region = self._regions[other]
@@ -167,7 +167,7 @@ def _same_replacement(a: Region, b: Region) -> bool:
 
 
 def _rename(parent: Source, region: Region, old: set[str], new: set[str]) -> set[str] | None:
-    """The two names where a place has a new name for what the parent declares; None elsewhere."""
+    """Old and new name, if a place renames a declaration of the parent; else None."""
     before, after = region.before, region.after
     if not (_NAME.fullmatch(before) and _NAME.fullmatch(after)) or before in new or after in old:
         return None
@@ -229,7 +229,7 @@ def _moved(a: Region, b: Region) -> bool:
 
 
 def _taken_up(a: Region, b: Region) -> bool:
-    """Whether what one place loses is part of what another one gains: the same text, cut elsewhere."""
+    """Whether the removed text of one place is part of the added text of another: the same text, cut elsewhere."""
     lost = Counter(_TEXT.findall(a.before))
     return not a.after and bool(_NAME.search(a.before)) and lost < Counter(_TEXT.findall(b.after))
 
@@ -269,7 +269,7 @@ def _is_seen(name: str, path: Sequence[Statement], other: Region) -> bool:
 
 
 def _layouts(parent: Source, region: Region) -> set[str]:
-    """The arrays in shared memory in whose indices a place lies: where all of them move, one layout changes."""
+    """The shared arrays whose indices contain a place: if all of their accesses change, one layout changes."""
     names = {array.name for array in parent.shared_arrays if array.function == region.scope}
     function = next((f for f in parent.functions if names and f.name == region.scope), None)
     uses = parent.subscripts(function.body) if function is not None else ()

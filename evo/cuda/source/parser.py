@@ -107,7 +107,7 @@ def _parser() -> Parser:
 
 
 def read(data: bytes) -> Node:
-    """The tree of a text. Never fails: what the grammar cannot follow is an error node.
+    """The tree of a text. Never fails: text that the grammar does not accept is an error node.
 
     A text that takes the parser too long, or has too many nodes, is one error node of type UNREAD.
     """

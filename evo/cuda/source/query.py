@@ -37,7 +37,7 @@ class Source(Tree):
         return self._bodies[function.body]
 
     def hidden_writes(self, function: Function) -> frozenset[str]:
-        """Names that a function changes where its statements do not say so: by reference, method, address or macro."""
+        """Names that a function changes implicitly: by reference, method, address or macro."""
         return self._hidden.get(function.name, frozenset())
 
     @functools.cached_property
@@ -88,7 +88,7 @@ class Source(Tree):
         return tuple(found)
 
     def is_conditional(self, span: Span, within: Span) -> bool:
-        """Whether an expression may be skipped where the text around it, up to `within`, is carried out."""
+        """Whether an expression may be skipped while the text around it, up to `within`, is executed."""
         node: Node | None = self._around(span)
         while node is not None and within.holds(span_of(node)):
             above = node.parent

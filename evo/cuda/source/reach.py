@@ -1,4 +1,4 @@
-"""Which code the launches of a text reach: kernels by their launch lines, all else by the names that reached code uses.
+"""The code that a text's launches reach: kernels by their launch lines, other code by the names in reached code.
 
 What is not reached is dead: functions, types, variables and macros at file level, and within reached functions the
 statements that can never run. Names are compared as words, so that code counts as reached if in doubt.
@@ -55,7 +55,7 @@ def launched(text: str) -> tuple[str, ...]:
 
 
 def dead_code(text: str) -> tuple[Dead, ...]:
-    """What no launch reaches, in text order; nothing if the text has no launch line, so that none can be told."""
+    """Code that no launch reaches, in text order; empty if the text has no launch line."""
     source, kernels = parse(text), launched(text)
     if not kernels:
         return ()
@@ -106,7 +106,7 @@ def _dead(source: Source, what: str, name: str, span: Span) -> Dead:
 
 
 def _items(source: Source) -> list[_Item]:
-    """What stands at file level under names of its own, in text order, none within another."""
+    """Named definitions at file level, in text order, none within another."""
     found = [
         _Item((function.name,), function.span, "kernel" if function.is_kernel else "function")
         for function in source.functions
@@ -136,7 +136,7 @@ def _names_of(node: Node) -> tuple[str, ...]:
 
 
 def _reached(source: Source, items: Sequence[_Item], kernels: Iterable[str]) -> set[str]:
-    """Names that launches reach: launched kernels, what stands under no name, and what reached code uses."""
+    """Names that launches reach: launched kernels, and names in unnamed text and in reached code."""
     rest, last = [], 0
     for item in items:
         rest.append(source.slice(Span(last, max(last, item.span.start))))

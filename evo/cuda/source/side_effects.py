@@ -1,4 +1,4 @@
-"""Names that a function body may change where its statements do not say so.
+"""Names that a function body may change implicitly.
 
 An edit that moves or repeats statements reads off them what they change. A call that takes a reference, a method, an
 address, `x++` inside an expression or a macro that assigns changes a name unseen; the edit has to leave it alone.
@@ -140,7 +140,7 @@ def _by_call(node: Node, known: Mapping[str, set[int]], constant: set[str], macr
 
 
 def _is_plain(node: Node) -> bool:
-    """Whether it is a statement of its own, or the head of a loop; not behind `#if`, where no statement is told."""
+    """Whether it is a whole statement, or the head of a loop; False behind `#if`, which hides statements."""
     if _is_behind_if(node):
         return False
     outer = node.parent
@@ -159,7 +159,7 @@ def _is_behind_if(node: Node) -> bool:
 
 
 def _is_writable(param: str) -> bool:
-    """Whether a parameter's text is that of a reference or pointer to what is not const."""
+    """Whether a parameter is a reference or pointer to a non-const type."""
     text = _BLANK.sub(" ", param)
     last = max(text.rfind("*"), text.rfind("&"))
     return last >= 0 and not re.search(r"\bconst\b", text[:last])

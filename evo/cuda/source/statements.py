@@ -1,6 +1,6 @@
 """Function bodies as a tree of statements with spans, for edits that move or repeat code.
 
-Only what the edits ask for is told apart; everything else is `other`, and an edit leaves that alone or gives up.
+Only the kinds that edits need are distinguished; the rest is `other`, which an edit skips or which ends it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def statements_in(block: Node) -> tuple[Statement, ...]:
 
 
 def _counts(node: Node) -> bool:
-    """Whether it is more than a remark: what stands behind `#if` may or may not be there, and counts as `other`."""
+    """Whether it is more than a comment. Text behind `#if` may or may not be compiled, and counts as `other`."""
     return node.type in CONDITIONAL or (node.type != "comment" and not node.type.startswith("preproc"))
 
 

@@ -186,7 +186,7 @@ class Tree:
 
     @functools.cached_property
     def _names(self) -> dict[str, dict[str, str | None]]:
-        """Per function: what its names (and `callee()`) are."""
+        """Per function: the types of its names (and of `callee()`)."""
         shared: dict[str, str | None] = {define.name: literal_type(define.value) for define in self.defines}
         shared |= {f"{function.name}()": scalar_name(function.return_type) for function in self.functions}
         for node in self._root.children:

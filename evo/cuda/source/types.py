@@ -1,6 +1,6 @@
 """A guess at the scalar type of a C++ expression, for edits that are only right on `float`.
 
-Not a type checker: what it cannot tell is None, and None means "leave it alone".
+Not a type checker: an unknown type is None, and an edit skips it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def text_of(node: Node | None) -> str:
 
 
 def scalar_name(type_text: str) -> str | None:
-    """`const float` -> float, `unsigned int` -> int; None for what is not a plain number type."""
+    """`const float` -> float, `unsigned int` -> int; None for other types than plain numbers."""
     words = [w for w in re.findall(r"\w+", type_text) if w not in ("const", "volatile", "static", "constexpr")]
     if words and all(word in _INTEGERS for word in words):
         return "int"
@@ -84,7 +84,7 @@ def literal_type(text: str) -> str | None:
 
 
 def expression_type(node: Node | None, names: Mapping[str, str | None]) -> str | None:
-    """float, int, double, half ...; None when it cannot be told from the text. `names` also holds return types."""
+    """float, int, double, half ...; None if the text does not show it. `names` also holds return types."""
     try:
         return _type(node, names)
     except RecursionError:  # a generated expression thousands of terms deep

@@ -1,4 +1,4 @@
-"""The ledger: git as the memory of what was kept. `Ledger` writes, `History` reads; nothing else imports git."""
+"""The ledger: git holds the kept variants. `Ledger` writes, `History` reads; nothing else imports git."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME, EMAIL = "evo", "evo@localhost"
 
 _SETTINGS = (
-    ("core.hooksPath", os.devnull),  # a hook of the user's may refuse, edit or slow down what it was not written for
+    ("core.hooksPath", os.devnull),  # a user's hook may refuse, edit or slow down evo's commits
     ("core.fsmonitor", "false"),
     ("commit.gpgSign", "false"),
     ("core.safecrlf", "false"),  # a warning about line endings is not a reason to lose a trial
@@ -192,7 +192,7 @@ class Git:
         return not self.status(f":(top,literal){path}")
 
     def interrupted_operation(self) -> str | None:
-        """`merge`, `rebase` ... where the user is in the middle of one."""
+        """`merge`, `rebase` ... if the user is in the middle of one."""
         marks = {
             "MERGE_HEAD": "merge",
             "rebase-merge": "rebase",
@@ -310,7 +310,7 @@ class Git:
         real = self.folder / "index"
         with self._index_lock(), self._private_index(real) as index:
             self.run("update-index", "-z", "--add", "--index-info", data=rows, index=index)
-            with suppress(GitFailed):  # also ends with 1 where the user has changed other files
+            with suppress(GitFailed):  # also ends with 1 if the user has changed other files
                 self.run("update-index", "-q", "--refresh", index=index)
             os.replace(index, real)
 

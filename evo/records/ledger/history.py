@@ -36,7 +36,7 @@ class History:
         return cls(Git.find(root))
 
     def commits(self) -> dict[str, str]:
-        """Trial -> the commit that kept it. The first, where a trial was cherry-picked or reverted and picked again."""
+        """Trial -> the commit that kept it; the first one if a trial was cherry-picked or reverted and picked again."""
         found: dict[str, str] = {}
         for trials, commit in self._git.trailers(TRIAL_TRAILER):
             for trial in trials.split(","):

@@ -1,4 +1,4 @@
-"""What evo was about to do, written before it is done, so that the next start can finish it or take it back.
+"""The journal of the next step, written before the step; the next start can then finish or undo it.
 
 Two files in the git folder, each replaced atomically: `evo-run.json` says which run's records are being written, and
 `evo-journal.json` holds the step in progress with all that is needed to repeat it.

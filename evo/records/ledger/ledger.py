@@ -82,7 +82,7 @@ class Ledger:
     # --- at the start -----------------------------------------------------------------------------------------------
 
     def recover(self, *, date: str) -> list[str]:
-        """Finish or take back what a killed evo was doing; one sentence for each thing done. date: for commits made."""
+        """Finish or undo the step of a killed evo; returns a sentence for each repair. date: of its commits."""
         said = self._clear_leftovers()
         step, note = self._journal.read_step(), self._journal.read_run()
         for branch in {unfinished.branch for unfinished in (step, note) if unfinished is not None}:
@@ -135,7 +135,7 @@ class Ledger:
         write_atomic(self._file(path), text.encode("utf-8"))
 
     def revert(self) -> None:
-        """Put the champion's file back byte for byte, if a variant stands in it."""
+        """Restore the champion's file byte for byte, if it holds a variant on trial."""
         step = self._journal.read_step()
         if step is not None and step.kind == "place":
             self._require_head(step)
@@ -257,13 +257,13 @@ class Ledger:
             raise LedgerUnclean(f"{file}: changed by someone else while evo was at work on it", hint=hint)
 
     def _stands(self, step: Step) -> bool:
-        """Whether the step's variant stands in the champion's file."""
+        """Whether the champion's file holds the step's variant."""
         return _read(self._file(step.champion)) == unpack(step.after)
 
     def _require_head(self, step: Step) -> None:
         """Raises LedgerUnclean if the branch no longer holds the commit that the step began at."""
         if step.head and not self._git.descends(step.head):
-            hint = "start again: evo goes on from what is committed now"
+            hint = "start again: evo continues from the present commit"
             raise LedgerUnclean(f"the branch has left commit {step.head[:12]} in the middle of a trial", hint=hint)
 
     def _end_run(self, note: RunNote, date: str) -> list[str]:

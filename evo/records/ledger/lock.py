@@ -52,7 +52,7 @@ class Lock:
                 return True
 
     def _sign(self) -> None:
-        # The kernel releases the lock of a dead process, so what is written here is for people only.
+        # The kernel releases the lock of a dead process, so the content only informs people.
         about = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode()
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, about, 0)

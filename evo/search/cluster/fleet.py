@@ -60,7 +60,7 @@ class Fleet:
         self._alone_since: dict[Role, float | None] = dict.fromkeys(ROLES)
         self._over: EvoError | None = None  # why nothing can be evaluated any more
         self._closed = False
-        self.about: dict[str, str] | None = None  # what the first device says of itself
+        self.about: dict[str, str] | None = None  # the first device's description
         self.chip = ""
         self.width = site.measuring
         self._slots = [Slot("measure", index) for index in range(site.measuring)]
@@ -84,7 +84,7 @@ class Fleet:
         self.close()
 
     def close(self) -> None:
-        """End all workers; what is under way ends without a result."""
+        """End all workers; jobs in flight end without a result."""
         with self._ready:
             self._closed = True
             workers = [worker for slot in self._slots for worker in (slot.worker, slot.opening) if worker is not None]
@@ -193,7 +193,7 @@ class Fleet:
                 self._lose(slot, lost.message, order)
             except (HarnessFault, DeviceMissing) as fault:
                 self._lose(slot, fault.message, order, fault)
-            except EvoError as error:  # the job itself asks for what cannot be
+            except EvoError as error:  # the job itself is invalid
                 self._end(order, error)
             else:
                 self._done(slot, order, time.monotonic() - started_s)
@@ -238,7 +238,7 @@ class Fleet:
         worker = self._site.open(slot.role, slot.index)
         about = self.about if slot.role == "compile" else None
         with self._ready:
-            slot.opening = worker  # so that closing ends it too
+            slot.opening = worker  # closing ends it too
         try:
             if self._closed:
                 raise WorkerUnreachable("closed")
@@ -293,7 +293,7 @@ class Fleet:
         limit = max(limits.patient_s, limits.slow_factor * longest) if longest else limits.slow_s
         return min(limits.slow_s, limit * float(4**order.lost))
 
-    # --- what becomes of orders and slots
+    # --- the ends of orders and slots
 
     def _put(self, order: AnyOrder) -> None:
         if self._closed:

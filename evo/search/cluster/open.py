@@ -1,4 +1,4 @@
-"""From what `--cluster` says to the site that it means."""
+"""Opens the site of a parsed `--cluster`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evo.search.cluster.spec import Cluster, compiling_beside
 
 
 def open_site(cluster: Cluster, device: DeviceName) -> Site:
-    """Connect to a cluster. Raises UsageError if Ray is missing, DeviceMissing where there are too few GPUs."""
+    """Connect to a cluster. Raises UsageError if Ray is missing, DeviceMissing if there are too few GPUs."""
     if device.kind == "gpu" and cluster.count is not None and (found := gpu_count()) < cluster.count:
         if not found:
             raise no_gpu(device.which)

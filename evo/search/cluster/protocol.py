@@ -23,7 +23,7 @@ W = TypeVar("W")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduction:
-    """Who a worker is. about: what its device says of itself."""
+    """The identity of a worker. about: its device's description."""
 
     host: str
     pid: int

@@ -99,13 +99,13 @@ class RayTransport:
 
 
 def _has_token() -> bool:
-    """Whether there is a token of Ray's where it looks for one."""
+    """Whether Ray's token is in one of its places."""
     names = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
     return any(os.environ.get(name) for name in names) or (Path.home() / ".ray" / "auth_token").is_file()
 
 
 def _ray() -> Any:
-    # Ray tells of dead workers on stdout, where evo's data goes; the fleet has its own words for that.
+    # Ray reports dead workers on stdout, which is for evo's data; the fleet has its own message.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
     try:
         import ray

@@ -53,7 +53,7 @@ class Order(Generic[R]):
         return self.rank < other.rank
 
     def settle(self) -> None:
-        """Hand out what was found."""
+        """Deliver the result."""
         if self.found is not None and not self.future.cancelled():
             self.future.set_result(self.found)
 
@@ -142,7 +142,7 @@ class Slot:
     failures: int = 0  # in a row
     retired: EvoError | None = None
     busy: bool = False  # the worker is at one of the fleet's orders now
-    told: Control | None = None  # what its A/A control showed
+    told: Control | None = None  # the result of its A/A control
 
     @property
     def words(self) -> str:

@@ -30,7 +30,7 @@ class Cluster:
 
 
 def parse_cluster(text: str) -> Cluster:
-    """Parse what `--cluster` was given. Raises UsageError."""
+    """Parse the value of `--cluster`. Raises UsageError."""
     if match := re.fullmatch(r"processes:(\d{1,4})", text):
         count = int(match[1])
         if 1 <= count <= _MOST:

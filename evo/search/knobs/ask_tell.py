@@ -22,7 +22,7 @@ from evo.search.knobs.space import Knob, KnobValue, Point, Points, Space, distin
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
 _STATUSES = ("ok", "failed", "outside")
 _SHOWN = 60
-_LARGEST = 1e300  # what is larger, or no number, is taken for a failure
+_LARGEST = 1e300  # larger values, and values that are not numbers, count as failures
 
 
 class Protocol:
@@ -96,7 +96,7 @@ class Protocol:
         if not isinstance(name, str) or not isinstance(values, list) or not values:
             raise self._invalid(f"a knob is {{name, values}}: {str(row)[:_SHOWN]}")
         if bad := [value for value in values if not is_value(value)]:
-            raise self._invalid(f"knob {name}: {shown(bad[0])} is no finite number, word or truth value")
+            raise self._invalid(f"knob {name}: {shown(bad[0])} is not a finite number, word or truth value")
         return Knob(name, distinct(values))
 
     def _legal(self, given: object, knobs: tuple[Knob, ...]) -> Points | None:
@@ -123,7 +123,7 @@ class Protocol:
             except TypeError:
                 index = None
             if index is None:
-                raise self._invalid(f"`legal` row {row + 1}: {str(value)[:_SHOWN]} is no value of {knob.name}")
+                raise self._invalid(f"`legal` row {row + 1}: {str(value)[:_SHOWN]} is not a value of {knob.name}")
             found[row] = index
         return found
 

@@ -13,14 +13,14 @@ _TRIES = 1000
 
 
 class Strategy(Protocol):
-    """Asked for points, told what they took. Deterministic by its seed; asks for no point twice."""
+    """A search strategy: `ask` gives a point, `tell` takes its time. Deterministic by its seed; no point repeats."""
 
     def ask(self) -> Point | None:
         """The next point; None when every one was tried."""
         ...
 
     def tell(self, point: Point, cost: float | None, *, legal: bool = True) -> None:
-        """What the point took: None if it failed; `legal=False` if it is no part of the space at all."""
+        """The point's time: None if it failed; `legal=False` if it is outside the space."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a model sees of a knob space: coordinates per knob, and a few derived quantities that kernels are known to obey.
+"""The model's coordinates of a knob space: some per knob, and a few derived quantities that matter for kernels.
 
 A coordinate is a column of integer codes with a small table of distances between them, so that a kernel matrix over
 many points is one matrix product over one-hot rows.
@@ -51,7 +51,7 @@ def is_whole(values: Floats) -> bool:
 
 
 def trailing_zeros(value: int) -> int:
-    """How often 2 divides it, at most 8: what alignment, coalescing and warps go by."""
+    """How often 2 divides it, at most 8: relevant for alignment, coalescing and warps."""
     return 8 if value == 0 else min(8, (value & -value).bit_length() - 1)
 
 
@@ -82,7 +82,7 @@ def positions_of(knob: Knob) -> tuple[Floats, bool]:
 
 
 def in_cells(knob: Knob, positions: Floats) -> tuple[Floats, NDArray[np.int32]]:
-    """Cells of equally many values that follow one another: where they lie, and the cell of each value."""
+    """Cells of equally many consecutive values: the position of each cell, and the cell of each value."""
     values = numeric(knob)
     order = np.arange(len(positions)) if values is None else np.argsort(values, kind="stable")
     cells = np.empty(len(positions), np.int32)

@@ -1,4 +1,4 @@
-"""What an engineer expects before anything is measured, from the names and values of knobs; 0 if none is known.
+"""An engineer's expectation before any measurement, from the names and values of knobs; 0 if no name is known.
 
 Rules of thumb in logarithms of time: a block of 128 to 256 threads in whole warps whose rows are at least a warp wide,
 and a few outputs per thread. The model weighs them by what it sees, so a wrong one costs a few evaluations.

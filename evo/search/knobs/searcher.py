@@ -47,7 +47,7 @@ class Settings:
 
 
 class Searcher:
-    """Ask for a point, tell what it took. Deterministic by the seed."""
+    """`ask` gives a point, `tell` takes its time. Deterministic by the seed."""
 
     def __init__(self, space: Space, *, seed: int = 0, settings: Settings | None = None) -> None:
         self.space, self.settings = space, settings or Settings()
@@ -83,7 +83,7 @@ class Searcher:
         return self._improving()
 
     def tell(self, point: Point, cost: float | None, *, legal: bool = True) -> None:
-        """What the point took: None if it failed; `legal=False` if it is no part of the space."""
+        """The point's time: None if it failed; `legal=False` if it is outside the space."""
         self._draws.seen.add(point)
         if legal:
             self._points.append(point)
@@ -116,7 +116,7 @@ class Searcher:
         return self.settings.trend * prior.expected(self.space, points)
 
     def _likely(self) -> Point | None:
-        """A point not seen; of a few drawn, one that is likely to work where failures have been seen."""
+        """A new point; if points have failed, the one of a few drawn that most likely works."""
         if not self._judge.has_failures:
             return self._draws.draw()
         drawn = self.space.drawn(4000, self._rng)
@@ -189,7 +189,7 @@ class Searcher:
         return np.sort(np.concatenate([best, self._rng.choice(others, _LEARNED // 2, replace=False)]))
 
     def _candidates(self, score: Floats) -> NDArray[np.int64]:
-        """The most promising points; where nobody says which are legal, only of those that most likely are."""
+        """The most promising points; if the legal ones are unknown, only among those that most likely are."""
         order = np.flatnonzero(~self._taken)
         if self.space.legal is None and self._judge.has_outsiders:
             order = order[np.argsort(-self._judge.log_chance(self._pool[order]), kind="stable")]
@@ -197,7 +197,7 @@ class Searcher:
         return order[np.argsort(-score[order], kind="stable")[:_JUDGED]]
 
     def _refresh_pool(self, y: Floats) -> None:
-        """Draw the pool anew, where the space is too large to score whole."""
+        """Draw a new pool, if the space is too large to score whole."""
         if self.space.legal is not None and len(self.space.legal) <= self.settings.whole:
             if len(self._pool):
                 return

@@ -78,7 +78,7 @@ class Space:
         return tuple(knob.values[index] for knob, index in zip(self.knobs, point, strict=True))
 
     def point(self, values: Sequence[KnobValue]) -> Point | None:
-        """The point of these values; None if one of them is no value of its knob."""
+        """The point of these values; None if one of them is not in its knob's domain."""
         if len(values) != len(self.knobs):
             return None
         found = [look_up(table, value) for table, value in zip(self._tables, values, strict=True)]
@@ -98,7 +98,7 @@ class Space:
         return np.array(factors, np.uint64)
 
     def keys(self, points: Points) -> NDArray[np.uint64]:
-        """One number per point, by which points are told apart."""
+        """A key per point."""
         with np.errstate(over="ignore"):
             made: NDArray[np.uint64] = (points.astype(np.uint64) * self._factors).sum(axis=1, dtype=np.uint64)
         return made
@@ -172,7 +172,7 @@ def index_of(values: Sequence[KnobValue]) -> dict[tuple[str, Any], int]:
 
 
 def look_up(table: dict[tuple[str, Any], int], value: Any) -> int | None:
-    """The index of a value; None if it is no value of the knob."""
+    """The index of a value; None if it is not in the knob's domain."""
     try:
         exact = table.get((type(value).__name__, value))
         return table.get(("", value)) if exact is None else exact
@@ -182,7 +182,7 @@ def look_up(table: dict[tuple[str, Any], int], value: Any) -> int | None:
 
 @dataclass(frozen=True)
 class Measured:
-    """A space whose every legal point was tried: `times` in order of `space.legal`, NaN where it failed."""
+    """A space with a result for every legal point: `times` in order of `space.legal`, NaN for a failure."""
 
     space: Space
     times: Floats = field(repr=False)

@@ -27,7 +27,7 @@ class Random:
 
 
 class Exhaustive:
-    """Every legal point in order; asks on without waiting for what it is told."""
+    """Every legal point in order; the results do not matter."""
 
     def __init__(self, space: Space, *, seed: int = 0) -> None:
         del seed
@@ -84,7 +84,7 @@ class Annealing:
 
 
 def _worse(cost: float, least: float) -> float:
-    """By how much, in logarithms; as a share of the larger where one of them has no logarithm."""
+    """The difference in logarithms; as a share of the larger one if one of them has no logarithm."""
     return math.log(cost) - math.log(least) if least > 0 else (cost - least) / max(abs(cost), abs(least))
 
 

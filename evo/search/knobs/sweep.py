@@ -1,4 +1,4 @@
-"""The knob space of one kernel file on one device: which combinations can be launched, and what each takes.
+"""The knob space of one kernel file on one device: the launchable combinations, and the time of each.
 
 A GPU measures (a first look per variant: one guarded and checked run, a short timing); the simulator models (a few
 blocks). Neither decides anything: what is found here is proposed to `evo iterate` or `evo try` like any other change.
@@ -45,7 +45,7 @@ _INVALIDITY = {
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One configuration and what became of it; `time_us` is measured on a GPU and modelled on the simulator."""
+    """One configuration and its result; `time_us` is measured on a GPU and modelled on the simulator."""
 
     values: dict[str, KnobValue]
     status: Status
@@ -104,7 +104,7 @@ class Sweep:
         return screen_all(self.task, texts, self.bench, case=self.case, seed=seed)
 
     def _modelled(self, text: str, seed: int) -> Screened:
-        """A quick estimate on the simulator. Outputs are not compared: the gate does that for what is proposed."""
+        """A quick estimate on the simulator. Outputs are not compared; the gate does that for a proposal."""
         bench = self.bench
         prepared = prepare(self.task, text, chip=bench.chip, arch=bench.arch, cases=[self.case])
         if isinstance(prepared, Failed):

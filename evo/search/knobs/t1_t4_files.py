@@ -29,7 +29,7 @@ _RATE = re.compile(r"(flops?|gb|bytes|ops|items)\s*(/|_?per_?)\s*s|throughput|ba
 _MOST_LEGAL = 20_000_000
 _PLAIN = 2**31  # integers beyond it are Python's own, whose products do not overflow
 _LONGEST_VALUE = 64 * _CHUNK
-_LARGEST = 1e300  # a time above it is none
+_LARGEST = 1e300  # a larger time counts as a failure
 _T4_HINT = 'a T4 file is {"results": [{"configuration": {...}, "invalidity": ..., "measurements": [...]}, ...]}'
 _T1_HINT = "a T1 file holds ConfigurationSpace with TuningParameters, each with Name and Values"
 
@@ -114,7 +114,7 @@ def _assembled(
     unit: str,
     minimise: bool,
 ) -> Measured:
-    """Knob values in ascending order where they are numbers, and the points accordingly."""
+    """Knob values, in ascending order if they are numbers, and the points accordingly."""
     points = np.array(list(rows), dtype=np.int64).reshape(len(rows), len(names))
     knobs = []
     for column, (name, known) in enumerate(zip(names, values, strict=True)):
@@ -151,7 +151,7 @@ def _objective(result: Mapping[str, Any]) -> str:
 
 
 def _measured(result: Mapping[str, Any], objective: str) -> tuple[float, str]:
-    """The objective's value and unit, NaN where the result has none."""
+    """The objective's value and unit, NaN if the result has none."""
     row = _measurements(result).get(objective, {})
     value = row.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LARGEST:
@@ -281,7 +281,7 @@ def write_results(
     results: Sequence[Mapping[str, Any]],
     metadata: Mapping[str, Any],
 ) -> None:
-    """Write a T4 file, gzipped where its name ends in .gz; the same results make the same bytes.
+    """Write a T4 file, gzipped if its name ends in .gz; the same results make the same bytes.
 
     Raises HarnessFault if the disk refuses.
     """
@@ -318,7 +318,7 @@ def read_declaration(path: Path) -> Declared:
     conditions = []
     rows = body.get("Conditions") or []
     if not isinstance(rows, list):
-        raise SyntaxInvalid(path, None, f"Conditions is no list: {str(rows)[:60]}", hint=_T1_HINT)
+        raise SyntaxInvalid(path, None, f"Conditions is not a list: {str(rows)[:60]}", hint=_T1_HINT)
     for row in rows:
         text = row.get("Expression") if isinstance(row, dict) else row
         if not isinstance(text, str):
@@ -343,7 +343,7 @@ def _declared_knob(path: Path, row: object) -> Knob:
     if not isinstance(values, list | tuple) or not values:
         raise SyntaxInvalid(path, None, f"knob {name}: no Values", hint=_T1_HINT)
     if bad := [value for value in values if not is_value(value)]:
-        raise SyntaxInvalid(path, None, f"knob {name}: {shown(bad[0])} is no value", hint=_T1_HINT)
+        raise SyntaxInvalid(path, None, f"knob {name}: {shown(bad[0])} is not a value", hint=_T1_HINT)
     return Knob(name, distinct(values))
 
 

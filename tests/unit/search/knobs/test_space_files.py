@@ -272,8 +272,8 @@ def test_what_is_divided_by_zero_compares_with_nothing(text: str, holds: list[bo
 @pytest.mark.parametrize(
     ("conditions", "values", "words"),
     [
-        ({"Expression": "a > 1"}, [1, 2], "Conditions is no list"),
-        (3, [1, 2], "Conditions is no list"),
+        ({"Expression": "a > 1"}, [1, 2], "Conditions is not a list"),
+        (3, [1, 2], "Conditions is not a list"),
         ([], [1, 10**400], "an integer of 1,329 bits"),
         ([], "[" + " * ".join(["1048576 ** 64"] * 12) + "]", "an integer of 15,361 bits"),
     ],

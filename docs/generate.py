@@ -62,7 +62,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo bench mine.cu", "alone"),
         ("evo bench mine.cu --against other.cu --device gpu:0", "interleaved with another file, with a decision"),
     ),
-    "try": (("evo try mine.cu", "against the champion"), ("evo try mine.cu --json", "for a script or an agent")),
+    "try": (
+        ("evo try mine.cu", "against the champion"),
+        ("evo try mine.cu --json", "for a script or an agent"),
+        ("evo try --edits answer.txt --task softmax", "a model's answer to `evo prompt softmax`"),
+    ),
     "compile": (
         ("evo compile mine.cu", "for every set of compiled-in axes"),
         ("evo compile mine.cu --arch sm_90 --json", "for another chip, as data"),
@@ -125,6 +129,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo export attention --out attention_op", "a package with a torch operator"),
         ("evo export softmax --out softmax_ptx --format ptx --from mine.cu", "one kernel as PTX"),
     ),
+    "prompt": (
+        ("evo prompt softmax --strategy inversion", "the prompt for the champion"),
+        ("evo prompt attention --from ladder/00_scalar.cu --strategy rewrite --rewrite", "for another kernel"),
+    ),
     "mcp": (("evo mcp --device sim:l4", "the command that an agent starts"),),
     "redteam": (
         ("evo redteam --device sim:l4", "all attacks; about a minute and a half of processor time"),
@@ -157,6 +165,7 @@ SEE: Mapping[str, tuple[tuple[str, str], ...]] = {
     "new": (("tasks.md", "tasks"),),
     "import": (("tasks.md", "tasks"),),
     "export": (("tasks.md", "tasks"),),
+    "prompt": (("llm.md", "strategies and answers"),),
     "mcp": (("mcp.md", "the tools of an agent"),),
     "redteam": (("redteam.md", "the attacks"),),
     "nightly": (("nightly.md", "a runner, step by step"),),

@@ -21,6 +21,7 @@ from evo.cli.options import (
     seed_or_secret,
 )
 from evo.cli.profiled import show_counts
+from evo.cli.prompt import read_edits
 from evo.cli.session import Subject, read_subject, session_of
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
@@ -130,20 +131,26 @@ def bench(
 
 def try_file(
     context: typer.Context,
-    file: KernelFile,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", show_default=False, help="A .cu variant.")] = None,
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
     seed: SecretSeed = None,
+    edits: Annotated[
+        Path | None, typer.Option("--edits", metavar="FILE", help="A model's answer, applied to FILE or the champion.")
+    ] = None,
     rewrite: Annotated[bool, typer.Option("--rewrite", help="It may be more than one change.")] = False,
     json: AsJson = False,
 ) -> int:
     """Judge a variant as the loop would: check it, time it against the champion, decide. Writes nothing."""
     from evo.search.single_trial import champion_of, judge_text
 
-    subject = read_subject(session_of(context), file, task)
-    seed = seed_or_secret(seed)
+    session, seed = session_of(context), seed_or_secret(seed)
+    if file is None and edits is None:
+        raise UsageError("nothing to try", hint="give a .cu file, or --edits with the answer of a model")
+    given = read_subject(session, file, task) if file is not None and edits is None else None
     with _workbench(device, arch) as workbench:
+        subject = given or read_edits(session, file, edits or Path(), task, workbench)
         if champion_of(subject.task, workbench) is None:
             say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet to compare with")
         say(f"trying {subject.path} on {workbench.device}")

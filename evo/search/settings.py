@@ -71,5 +71,6 @@ def language_model(
         stop=stop,
         alone=settings.operators == ("llm",),
         seed=settings.seed,
+        margin=settings.margin,
     )
     return Llm(settings.llm, around)

@@ -22,6 +22,7 @@ from evo.spec.variant import Variant
 
 _COUNT_LIMIT_S = 60.0
 _LINES = 8
+_LEAST_SHARE = 0.01  # of a pipe's clocks: lines below it tell nothing
 _SEED = 0  # of the inputs whose accesses are counted; never one of the gate's
 
 
@@ -48,20 +49,29 @@ def hardware_context(task: Task, parent: Variant, bench: Workbench, time_us: flo
     found = limits_of(task, case, chip)
     parts: list[str] = []
     if found is not None:
-        parts += [f"Limits of case {case.name} on {chip.name}:", data("limits", "\n".join(_limits(found, time_us)))]
+        parts += [
+            f"Limits of case {case.name} on {chip.name}:",
+            data("limits", "\n".join(_limits(found, time_us, bench.modelled))),
+        ]
     derived = _derived(task, chip, case)
     if derived:
-        parts += ["Configurations that are legal and conflict-free, by derivation (modelled order):"]
+        parts += [
+            "Tiles that are legal and free of bank conflicts, in the model's order, for a kernel written for such knobs"
+            " (this one need not have them):"
+        ]
         parts += [data("derived", "\n".join(derived))]
     counted = _counted(task, parent, bench, case)
     if counted:
         parts += ["What the kernel above does, counted exactly on the simulator:", data("counters", "\n".join(counted))]
     if parts:
-        parts.append("Start from what binds: choose the one change that takes most work off the binding resource.")
+        parts.append(
+            "The floors hold for every kernel; what decides this one is the largest term of its times above. Choose the"
+            " one change that takes most off that term at the scored cases."
+        )
     return parts
 
 
-def _limits(found: CaseLimits, time_us: float | None) -> list[str]:
+def _limits(found: CaseLimits, time_us: float | None, modelled: bool) -> list[str]:
     lines = [
         (f"{found.flop:,.0f} FLOP, " if found.flop is not None else "")
         + f"{found.bytes_compulsory:,} compulsory bytes"
@@ -72,12 +82,12 @@ def _limits(found: CaseLimits, time_us: float | None) -> list[str]:
         f"floor {name}: {us:.3g} us" + (" (estimate, binds nothing)" if name in found.estimated else "")
         for name, us in found.floors_us.items()
     ]
-    lines.append(f"binding limit, inputs in L2: {found.limiter} at {found.floor_us:.3g} us")
-    lines.append(f"binding limit, inputs in DRAM: {found.limiter_cold} at {found.floor_cold_us:.3g} us")
-    if found.target_us is not None:
-        lines.append(f"target: {found.target_us:.3g} us ({found.target})")
+    launch, through_l2 = found.floors_us.get("launch"), found.floors_us.get("l2")
+    if modelled and launch is not None:
+        work = max(found.floor_us, through_l2 or 0.0)
+        lines.append(f"least by the model: launch {launch:.3g} us and {work:.3g} us of work; no change gets below that")
     if time_us and found.floor_us:
-        lines.append(f"the kernel takes {time_us:.4g} us: {found.floor_us / time_us:.1%} of its floor is reached")
+        lines.append(f"the kernel takes {time_us:.4g} us {'modelled' if modelled else 'measured'}")
     return lines
 
 
@@ -115,6 +125,8 @@ def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[
         for kernel in kernels:
             lines += _kernel(kernel)
         for line in hot_lines(kernels, ran.launches, parent.text, bench.chip)[:_LINES]:
+            if not line.source.strip() or line.share < _LEAST_SHARE:
+                continue
             remarks = "; ".join(line.remarks)
             lines.append(f"line {line.line}, {line.share:.0%} of {line.pipe}: {line.source.strip()[:100]}  {remarks}")
         return lines

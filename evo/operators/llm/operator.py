@@ -24,13 +24,13 @@ from evo.operators.llm.conversation import Answer, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Usage, guess_tokens
 from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import Completion, Endpoint, Request
-from evo.operators.llm.hardware_context import hardware_context, target_share
+from evo.operators.llm.guidance import guidance
+from evo.operators.llm.hardware_context import hardware_context
 from evo.operators.llm.model_settings import LlmSettings
-from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, present_times, task_context
 from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
 from evo.operators.llm.replies import Unusable, one_line
 from evo.operators.llm.transcript import Replay, Transcript, spent, transcript_file
-from evo.records.trials import Record, elites
+from evo.records.trials import Record
 from evo.results import Json
 from evo.results.codec import copied
 from evo.spec.task import Task
@@ -56,6 +56,7 @@ class Surroundings:
     stop: Callable[[], bool] = lambda: False
     alone: bool = True  # no other operator: a lost server ends the run
     seed: int = 0
+    margin: float | None = None  # that a gain has to pass; the device's own if absent
 
 
 class _Flight(threading.Thread):
@@ -209,8 +210,8 @@ class Llm:
         """The next question, with an allowance that is enough for it; None where the budget has none left."""
         number = self._asked + 1
         rewrite = self._wants_rewrite(context)
-        guidance, strategy = self._guidance(parent, number, rewrite)
-        messages = prompt(guidance)
+        shown, strategy = self._guidance(parent, number, rewrite)
+        messages = prompt(shown)
         text = "\n".join(message.content for message in messages)
         calls = self._settings.repairs + 1 + (self._settings.server.retries if self._settings.server else 0)
         tokens = calls * (guess_tokens(text) + 2 * self._settings.max_tokens)
@@ -233,7 +234,7 @@ class Llm:
             seed=random.Random(f"{self._around.seed}/{number}").randrange(2**31 - 100),
             price=price,
             rewrite=rewrite,
-            donor=guidance.donor,
+            donor=shown.donor,
             tried=frozenset(context.tried),
             codes=frozenset(context.codes),
         )
@@ -254,29 +255,24 @@ class Llm:
 
     def _guidance(self, parent: Variant, number: int, rewrite: bool) -> tuple[Guidance, str]:
         """What this question shows, by strategy, and the strategy's name as it was carried out."""
-        around, strategy = self._around, self._strategy
-        task, bench = around.task, around.bench
-        records = list(around.history())
-        places = (bench.chip_slug, bench.arch)
-        own = kept_record(records, parent.id, places)
-        found = strategy.select(records, task, places, parent.id)
-        rng = random.Random(f"{around.seed}/{number}/donor")
-        donor = elites.draw(found, rng) if rng.random() < 0.5 and not rewrite else None
-        about = task_context(task, bench.chip, bench.arch, bench.environment(task).toolkit, parent)
-        guidance = Guidance(task=about, donor=donor, rewrite=rewrite)
-        if strategy.insights:
-            shown = insights(records, task.name, places)
-            guidance = replace(guidance, times=present_times(own), insights=shown)
-        if strategy.solutions:
-            guidance = replace(guidance, solutions=past_solutions(found, parent))
-        headline = own.evaluation.case_us(task.headline) if own else None
-        if strategy.inverts != "never":
-            share = target_share(task, bench.chip, task.headline, headline)
-            if strategy.inverted(_stalled(records), share):
-                if parent.id not in self._hardware:
-                    self._hardware[parent.id] = hardware_context(task, parent, bench, headline)
-                return replace(guidance, hardware=self._hardware[parent.id]), "inversion"
-        return guidance, "insight" if strategy.inverts == "stalled" else strategy.name
+        around, records = self._around, list(self._around.history())
+        return guidance(
+            around.task,
+            around.bench,
+            parent,
+            records,
+            self._strategy,
+            margin=around.bench.default_margin if around.margin is None else around.margin,
+            draw=random.Random(f"{around.seed}/{number}/donor"),
+            rewrite=rewrite,
+            stalled=_stalled(records),
+            hardware=self._hardware_of,
+        )
+
+    def _hardware_of(self, parent: Variant, headline_us: float | None) -> Sequence[str]:
+        if parent.id not in self._hardware:
+            self._hardware[parent.id] = hardware_context(self._around.task, parent, self._around.bench, headline_us)
+        return self._hardware[parent.id]
 
     # --- taking -----------------------------------------------------------------------------------------------------
 

@@ -6,13 +6,12 @@ the gate will draw.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
 from evo.operators.llm.endpoint import data
 from evo.operators.llm.replies import one_line
-from evo.records.insights import summarise, unsuccessful
+from evo.records.insights import Insight, summarise, unsuccessful
 from evo.records.trials import Record, effect
 from evo.records.trials.elites import Elite
 from evo.results import Json, Status
@@ -21,70 +20,104 @@ from evo.spec.task import Task
 from evo.spec.variant import Variant
 
 _LONGEST_FILE = 12_000  # characters of task.yaml or reference.py
-_BEST, _HARMFUL, _RECENT = 8, 4, 6
-_LONGEST_DIFF = 120  # lines
-_VALUE = re.compile(r"-?\b\d+\.\d+(?:e[+-]?\d+)?\b")  # of elements: they follow from inputs that no prompt may tell
+_LONGEST_ELITE = 12_000  # characters
+_LONGEST_TRIAL = 500
+_BEST, _HARMFUL, _RECENT, _ELITES = 8, 4, 8, 3
+_SLOW = 1.5  # times the kernel's time: what is slower teaches little
+_HARMS = 0.99
+_PLANNING = ("work", "targets", "traffic", "derive", "headline")
+_FAMILIES = {"llm": "an edit by a model:", "patch": "an edit by a person:", "ladder": "a hand-written kernel:"}
+_RATES = {
+    "dram_bytes_per_s": "DRAM {:,.0f} GB/s",
+    "l2_bytes_per_clock": "L2 {:g} bytes a clock",
+    "shared_bytes_per_clock": "shared memory {:g} bytes a clock and SM",
+    "fp32_lanes": "{:g} fp32 FMA a clock and SM",
+    "sfu_lanes": "{:g} special functions a clock and SM",
+    "tensor_f16_fma": "{:g} fp16 tensor FMA a clock and SM",
+}
+_VALUE = re.compile(
+    r"(?<!rtol )(?<!atol )-?\b\d+\.\d+(?:e[+-]?\d+)?\b"
+)  # of elements: they follow from inputs that no prompt may tell
 
 
 def task_context(task: Task, chip: Chip, arch: str, toolkit: str, parent: Variant) -> list[str]:
     """I1: what is to be computed, on what, under which rules, and the kernel as it stands."""
     reference = (task.folder / "reference.py").read_text(encoding="utf-8", errors="replace")
     described = (task.folder / "task.yaml").read_text(encoding="utf-8", errors="replace")
-    hardware = (
-        f"GPU: {chip.name} ({chip.architecture}), {chip.sms} SMs, {chip.shared_per_block_optin:,} bytes of shared"
-        f" memory a block at most, {chip.registers_per_sm:,} registers and {chip.threads_per_sm:,} threads an SM,"
-        f" {chip.l2_bytes / 2**20:.0f} MiB of L2. Compiled by {toolkit} for {arch}."
-    )
     flags = ", ".join(task.flags) or "none"
+    scalars = ", ".join(scalar.name for scalar in task.scalars)
+    order = f"{', '.join(tensor.name for tensor in task.tensors)}, scratch tensors"
+    order += f", {scalars}" if scalars else ""
     return [
         f"Task: make the kernel of task {task.name} faster without changing what it computes.",
-        hardware,
+        *_hardware(chip, arch, toolkit),
         f"Compile flags that `// evo: flags` may name: {flags}.",
-        data("task.yaml", _cut(described)),
+        f"Parameters of each kernel, in this order: {order}, then the axes {', '.join(task.axes)} as int (the last"
+        " may be left out).",
+        "The task. Of `tolerance`, rival_error_factor is how many times the error of a plain kernel an output may"
+        " have; `specials: true` means that the tensor holds infinities, NaN or zeros on purpose.",
+        data("task.yaml", _cut(_semantics(described))),
         data("reference.py", _cut(reference)),
         f"The kernel as it stands (variant {parent.id}); your edit applies to this text:",
         data("kernel", parent.text),
     ]
 
 
-def present_times(own: Record | None) -> str:
-    """The kernel's times by case, where it has some."""
-    if own is None:
-        return ""
-    times = [f"{name} {us:.4g}" for name, us in own.evaluation.times_us.items()]
-    return f"Its {own.timing} times in microseconds: {', '.join(times)}." if times else ""
+def _semantics(described: str) -> str:
+    """task.yaml without the parts that plan tiles: they speak of knobs that a kernel need not have."""
+    kept: list[str] = []
+    skipping = False
+    for line in described.splitlines():
+        if line[:1] not in (" ", "#", "", "-"):
+            skipping = line.split(":")[0] in _PLANNING
+        if not skipping and not (line.startswith("#") and kept and not kept[-1].strip()):
+            kept.append(line)
+    while kept and (not kept[-1].strip() or kept[-1].startswith("#")):
+        kept.pop()
+    return "\n".join(kept)
 
 
-def past_solutions(elites: Sequence[Elite], parent: Variant) -> list[str]:
-    """I2: other good variants, each with its time against the kernel's and its difference from it."""
-    if not elites:
-        return []
-    found = ["Other good variants of this task, best first, as differences from the kernel above:"]
+def _hardware(chip: Chip, arch: str, toolkit: str) -> list[str]:
+    rates = []
+    for name, words in _RATES.items():
+        if (rate := chip.rate(name)) is not None:
+            guessed = " (estimated)" if name in chip.estimates else ""
+            rates.append(words.format(rate / 1e9 if name.endswith("_per_s") else rate) + guessed)
+    return [
+        f"GPU: {chip.name} ({chip.architecture}), {chip.sms} SMs at {chip.clock_hz / 1e9:.2f} GHz,"
+        f" {chip.shared_per_block_optin:,} bytes of shared memory a block at most ({chip.shared_per_sm:,} an SM),"
+        f" {chip.registers_per_sm:,} registers and {chip.threads_per_sm:,} threads an SM,"
+        f" {chip.registers_per_thread} registers a thread at most, {chip.l2_bytes / 2**20:.0f} MiB of L2. Compiled by"
+        f" {toolkit} for {arch}.",
+        f"Rates: {', '.join(rates)}." if rates else "",
+    ]
+
+
+def past_solutions(elites: Sequence[Elite], own_us: float | None) -> list[str]:
+    """I2: other good variants not slower than the kernel by much, whole, each with its speed against the kernel's."""
+    elites = [elite for elite in elites if own_us is None or elite.time_us < _SLOW * own_us][:_ELITES]
+    found = ["Other good variants of this task, fastest first, whole:"]
     for elite in elites:
-        lines = list(
-            difflib.unified_diff(parent.text.splitlines(), elite.text.splitlines(), "kernel", elite.variant, "", "", 1)
-        )
-        shown = [line.rstrip("\n") for line in lines[:_LONGEST_DIFF]]
-        if len(lines) > _LONGEST_DIFF:
-            shown.append(f"... {len(lines) - _LONGEST_DIFF} more lines")
-        idea = one_line(elite.summary, 100)
-        header = f"{elite.variant}: {elite.time_us:.4g} us {elite.timing}, geometric mean of cases; {idea}"
-        found.append(data(f"variant {elite.variant}", "\n".join([header, *shown])))
-    return found
+        if len(elite.text) > _LONGEST_ELITE:
+            continue  # cut, it would only mislead
+        speed = f"{own_us / elite.time_us:.2f}x the kernel's speed" if own_us else f"{elite.time_us:.4g} us"
+        header = f"{elite.variant}: {speed} ({elite.timing}, geometric mean of the scored cases)"
+        found += [f"{header}; {one_line(elite.summary, 100)}", data(f"variant {elite.variant}", elite.text)]
+    return found if len(found) > 1 else []
 
 
-def insights(records: Sequence[Record], task: str, places: tuple[str, str]) -> list[str]:
+def insights(records: Sequence[Record], task: str, places: tuple[str, str], kernel: Variant) -> list[str]:
     """I3: what kinds of change have brought on this chip, what they have cost, and what was tried last."""
     here = [record for record in records if record.task == task and record.place[:2] == places]
-    ranked = summarise(here)
-    timed = [insight for insight in ranked if insight.median is not None]
-    helped = [insight for insight in timed if (insight.median or 0) > 1][:_BEST]
-    harmed = [insight for insight in reversed(timed) if (insight.median or 0) <= 1][:_HARMFUL]
-    lines = [f"+ {one_line(insight.sentence())}" for insight in helped]
-    lines += [f"- {one_line(insight.sentence())}" for insight in harmed]
+    timed = [insight for insight in summarise(here) if insight.median is not None and _applies(insight, kernel)]
+    helped = [insight for insight in timed if insight.kept][:_BEST]
+    rest = [insight for insight in reversed(timed) if not insight.kept]
+    harmed = [insight for insight in rest if (insight.median or 0) < _HARMS][:_HARMFUL]
+    lines = [f"+ {one_line(_named(insight))}" for insight in helped]
+    lines += [f"- {one_line(_named(insight))}" for insight in harmed]
     found = []
     if lines:
-        found += ["What kinds of change have brought so far (+ faster, - not), from records:"]
+        found += ["What kinds of change have brought so far (+ kept, - slower and reverted), from records:"]
         found += [data("insights", "\n".join(lines))]
     recent = [_trial(record) for record in _latest(here)]
     if recent:
@@ -95,18 +128,33 @@ def insights(records: Sequence[Record], task: str, places: tuple[str, str]) -> l
     return found
 
 
+def _applies(insight: Insight, kernel: Variant) -> bool:
+    """Whether the kernel has the knob that an insight is about."""
+    words = insight.change.split()
+    return not (insight.operator.startswith("rules.knob") and words) or words[-1] in kernel.knob_values
+
+
+def _named(insight: Insight) -> str:
+    """An insight with its operator in words that a model knows."""
+    family = insight.operator.split("/")[0]
+    return insight.sentence().replace(insight.operator, _FAMILIES.get(family, family), 1)
+
+
 def _latest(records: Sequence[Record]) -> list[Record]:
     ordered = sorted(records, key=lambda record: (record.run, record.number), reverse=True)
     return [record for record in ordered if record.proposed][:_RECENT]
 
 
 def _trial(record: Record) -> str:
+    thought = (
+        f" (because: {one_line(record.reason, 120)})" if record.operator in ("llm", "patch") and record.reason else ""
+    )
     if record.kept:
-        return one_line(f"kept: {record.summary}: {effect(record)}")
+        return one_line(f"kept: {record.summary}{thought}: {effect(record)}", _LONGEST_TRIAL)
     (why,) = unsuccessful([record])
     reason = _VALUE.sub("...", why.reason) if record.status is Status.WRONG else why.reason
     brought = f"{effect(record)}; " if record.gain is not None else ""
-    return one_line(f"not kept: {record.summary}: {record.status.value}, {brought}{reason}")
+    return one_line(f"not kept: {record.summary}{thought}: {record.status.value}, {brought}{reason}", _LONGEST_TRIAL)
 
 
 def kept_record(records: Sequence[Record], variant: str, places: tuple[str, str]) -> Record | None:

@@ -1,0 +1,117 @@
+"""`evo prompt`: the prompt of a language model, to read or to paste into a chat; and its answer, for `evo try`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli import completion
+from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, choose_device
+from evo.cli.session import Session, Subject, choose_task, find_file, session_of
+from evo.cli.terminal import out, say, stage
+from evo.errors import SyntaxInvalid, UsageError
+
+if TYPE_CHECKING:
+    from evo.evaluate.session import Workbench
+    from evo.operators.llm.prompts import Strategy
+    from evo.spec.task import Task
+    from evo.spec.variant import Variant
+
+TaskName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TASK", show_default=False, help="Optional if there is one.", autocompletion=completion.tasks
+    ),
+]
+StrategyWord = Annotated[
+    str,
+    typer.Option("--strategy", metavar="NAME", help="See docs/llm.md.", autocompletion=completion.strategies),
+]
+
+
+def prompt(
+    context: typer.Context,
+    task: TaskName = None,
+    strategy: StrategyWord = "insight",
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="The kernel to change (default: the champion).")
+    ] = None,
+    rewrite: Annotated[bool, typer.Option("--rewrite", help="Ask for a rewrite.")] = False,
+    device: DeviceWord = "auto",
+    arch: ArchWord = DEFAULT_ARCH,
+    seed: Seed = 0,
+) -> int:
+    """Print a prompt for a language model. Its answer goes to `evo try --edits FILE --task TASK`."""
+    from evo.evaluate.session import Workbench
+
+    session = session_of(context)
+    chosen, shown = choose_task(session.root(), task), _strategy(strategy)
+    with Workbench(choose_device(device), arch=arch, on_stage=stage) as bench:
+        parent = _parent(session, chosen, bench, start)
+        say(f"for {parent.path} on {bench.device}")
+        text = prompt_text(session.root(), chosen, bench, parent, shown, rewrite=rewrite, seed=seed)
+        stage("")
+    out(text)
+    return 0
+
+
+def prompt_text(
+    root: Path, task: Task, bench: Workbench, parent: Variant, strategy: Strategy, *, rewrite: bool, seed: int = 0
+) -> str:
+    """The whole prompt as one text, as the first question of a run would have it."""
+    import random
+
+    from evo.operators.llm.guidance import guidance
+    from evo.operators.llm.prompts import prompt as messages_of
+    from evo.records.trials import load_records
+
+    shown, _ = guidance(
+        task,
+        bench,
+        parent,
+        load_records(root, task.name),
+        strategy,
+        margin=bench.default_margin,
+        draw=random.Random(f"{seed}/1/donor"),
+        rewrite=rewrite,
+    )
+    return "\n\n".join(message.content for message in messages_of(shown))
+
+
+def read_edits(session: Session, file: Path | None, edits: Path, task_word: str | None, bench: Workbench) -> Subject:
+    """What a model's answer makes of FILE, or of the champion. Raises UsageError if it cannot be applied."""
+    from evo.operators.llm.edits import apply_reply
+    from evo.operators.llm.replies import Unusable, read_reply
+    from evo.spec.variant import parse_variant
+
+    chosen = choose_task(session.root(), task_word)
+    parent = _parent(session, chosen, bench, file)
+    try:
+        reply = edits.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SyntaxInvalid(edits, None, f"cannot be read: {error}", hint="give the model's answer as a text") from None
+    try:
+        text = apply_reply(parent.text, read_reply(reply, rewrite=True))
+    except Unusable as problem:
+        raise UsageError(f"{edits}: {problem.problem}", hint=f"the edits are applied to {parent.path}") from None
+    return Subject(chosen, parse_variant(text, path=edits), edits)
+
+
+def _parent(session: Session, task: Task, bench: Workbench, start: Path | None) -> Variant:
+    from evo.operators import first_rung
+    from evo.search.single_trial import champion_of
+    from evo.spec.variant import read_variant
+
+    if start is not None:
+        return read_variant(find_file(session, start, task.name))
+    return champion_of(task, bench) or read_variant(first_rung(task))
+
+
+def _strategy(name: str) -> Strategy:
+    from evo.operators.llm import STRATEGIES
+
+    if name not in STRATEGIES:
+        raise UsageError(f"unknown strategy {name!r}", hint=f"one of {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]

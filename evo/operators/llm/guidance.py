@@ -1,0 +1,62 @@
+"""What one question shows, put together from the task, the records and the device by a strategy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from evo.evaluate.session import Workbench
+from evo.operators.llm.case_table import case_table
+from evo.operators.llm.endpoint import data
+from evo.operators.llm.hardware_context import hardware_context, target_share
+from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, task_context
+from evo.operators.llm.prompts import Guidance, Strategy
+from evo.records.trials import Record, elites
+from evo.spec.task import Task
+from evo.spec.variant import Variant
+
+Hardware = Callable[[Variant, float | None], Sequence[str]]
+
+
+def guidance(
+    task: Task,
+    bench: Workbench,
+    parent: Variant,
+    records: Sequence[Record],
+    strategy: Strategy,
+    *,
+    margin: float,
+    draw: random.Random,
+    rewrite: bool = False,
+    stalled: int = 0,
+    hardware: Hardware | None = None,
+) -> tuple[Guidance, str]:
+    """What a question about a parent shows, and the strategy's name as it was carried out.
+
+    draw: chooses the donor of a crossover. stalled: trials since something was kept. hardware: gives the context of
+    `inversion`; without it, it is found anew.
+    """
+    places = (bench.chip_slug, bench.arch)
+    own = kept_record(records, parent.id, places)
+    found = strategy.select(records, task, places, parent.id)
+    donor = elites.draw(found, draw) if draw.random() < 0.5 and not rewrite else None
+    shown = Guidance(
+        task=task_context(task, bench.chip, bench.arch, bench.environment(task).toolkit, parent),
+        donor=donor,
+        rewrite=rewrite,
+    )
+    if strategy.insights:
+        table = case_table(task, own, bench.chip, margin)
+        times = f"Its times by case:\n{data('times', chr(10).join(table))}" if table else ""
+        shown = replace(shown, times=times, insights=insights(records, task.name, places, parent))
+    if strategy.solutions:
+        own_us = own.evaluation.score_us(task.score) if own is not None else None
+        shown = replace(shown, solutions=past_solutions([each for each in found if each != donor], own_us))
+    headline = own.evaluation.case_us(task.headline) if own else None
+    if strategy.inverts != "never":
+        share = target_share(task, bench.chip, task.headline, headline)
+        if strategy.inverted(stalled, share):
+            context = hardware(parent, headline) if hardware else hardware_context(task, parent, bench, headline)
+            return replace(shown, hardware=context), strategy.name if strategy.inverts == "always" else "inversion"
+    return shown, "insight" if strategy.inverts == "stalled" else strategy.name

@@ -1,0 +1,116 @@
+"""`evo prompt` and `evo try --edits`: a chat window as the model, and prompts that do not mislead."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from llm_server import block
+from tiny import FAST, SLOW, evo, evo_here, git, new_repository
+
+from evo.device import parse_device
+from evo.evaluate.session import Workbench
+from evo.operators.llm import STRATEGIES
+from evo.operators.llm.case_table import case_table, least_us, possible_gain
+from evo.operators.llm.prompt_context import insights, past_solutions
+from evo.records.trials import load_records
+from evo.records.trials.elites import Elite
+from evo.spec.task import load_task
+from evo.spec.variant import parse_variant
+
+DOCS = Path(__file__).parents[2] / "docs"
+SIM = ("--device", "sim:l4")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a champion after a kept rung, and a reverted trial."""
+    root = new_repository(tmp_path_factory.mktemp("prompt") / "repository")
+    slower = FAST.replace("y[i] = 2.0f * x[i];", "y[i] = 2.0f * x[i];\n    __syncthreads();")
+    (root / "slower.cu").write_text(slower)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "more")
+    words = ("iterate", "scale", *SIM, "--iterations", "1", "--operators")
+    assert evo(*words, "ladder", cwd=root).code == 0
+    assert evo(*words, "patch", "--patch", "slower.cu", cwd=root).code == 0
+    return root
+
+
+def test_an_answer_of_a_chat_is_judged_like_a_file(root: Path) -> None:
+    shown = evo_here("prompt", "scale", *SIM, cwd=root)
+    assert shown.code == 0
+    kernel = re.search(r"\[\[BEGIN kernel (\w+)\]\]\n(.*?)\n\[\[END kernel \1\]\]", shown.out, re.DOTALL)
+    assert kernel is not None
+    assert "one thread" in kernel[2].lower() or "launch scale" in kernel[2]
+    (root / "answer.txt").write_text("Sure.\n" + block("2.0f * x[i]", "x[i] + x[i]"))
+    tried = evo_here("try", "--edits", "answer.txt", "--task", "scale", *SIM, "--json", cwd=root)
+    assert json.loads(tried.out)["status"] == "correct"
+    (root / "answer.txt").write_text(block("nowhere at all", "x"))
+    wrong = evo_here("try", "--edits", "answer.txt", "--task", "scale", *SIM, cwd=root)
+    assert wrong.code == 2
+    assert "does not stand in the kernel" in wrong.err
+    assert evo_here("try", cwd=root).code == 2
+    assert evo_here("prompt", "scale", "--strategy", "none", cwd=root).code == 2
+    (root / "answer.txt").unlink()
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_every_strategy_shows_its_own_parts(root: Path) -> None:
+    texts = {name: evo_here("prompt", "scale", "--strategy", name, *SIM, cwd=root).out for name in STRATEGIES}
+    for name, text in texts.items():
+        assert ("BEGIN times" in text) == STRATEGIES[name].insights, name
+        assert ("BEGIN limits" in text) == (STRATEGIES[name].inverts == "always"), name
+        assert "work: " not in text  # what plans tiles is no business of a model
+        assert "for ranking only, never measured" in text or name == "free"
+    asked = evo_here("prompt", "scale", "--strategy", "rewrite", "--rewrite", *SIM, cwd=root).out
+    assert "one fence" in asked
+    assert "one fence" not in texts["rewrite"]
+
+
+def test_the_times_are_those_that_decide(root: Path) -> None:
+    task = load_task(root, "scale")
+    records = load_records(root, "scale")
+    champion = [record for record in records if record.kept][-1]
+    with Workbench(parse_device("sim:l4"), arch="sm_89") as bench:
+        lines = case_table(task, champion, bench.chip, 0.1)
+        (row,) = champion.bench
+        assert row.limiter is not None
+        assert f"limited by {row.limiter}" in lines[1]
+        least = least_us(task, task.case("small"), row, bench.chip)
+        assert least is not None
+        assert bench.chip.launch_s * 1e6 < least <= row.time_us
+        assert possible_gain(task, champion, bench.chip) == pytest.approx(row.time_us / least)
+        assert "1.11x" in lines[-1]
+        assert case_table(task, None, bench.chip, 0.1) == []
+
+
+def test_insights_show_no_reverted_change_as_a_gain_and_no_knob_that_is_gone(root: Path) -> None:
+    records = load_records(root, "scale")
+    kept, reverted = records[1], records[-1]
+    assert (kept.kept, reverted.kept) == (True, False)
+    text = "\n".join(insights(records, "scale", ("sim-l4", "sm_89"), parse_variant(FAST)))
+    helped = [line for line in text.splitlines() if line.startswith("+ ")]
+    assert len(helped) == 1
+    assert "hand-written" in helped[0]
+    assert "not kept: slower.cu" in text
+    assert "because:" in text
+
+
+def test_elites_are_shown_whole_or_not_at_all() -> None:
+    def elite(text: str, us: float) -> Elite:
+        return Elite(variant="v", text=text, summary="s", time_us=us, timing="modelled")
+
+    assert SLOW.strip() in "\n".join(past_solutions([elite(SLOW, 12.0)], 10.0))
+    assert past_solutions([elite(SLOW, 40.0)], 10.0) == []  # far slower
+    assert past_solutions([elite(SLOW + "// long\n" * 4000, 9.0)], 10.0) == []
+
+
+def test_the_shown_prompts_are_whole() -> None:
+    for task in ("attention", "softmax", "matmul", "layernorm", "conv2d"):
+        for strategy in STRATEGIES:
+            text = (DOCS / "prompts" / task / f"{strategy}.txt").read_text(encoding="utf-8")
+            begun, ended = (re.findall(rf"\[\[{mark} (.*?)\]\]", text) for mark in ("BEGIN", "END"))
+            assert begun == ended
+            assert "kernel" in {name.split()[0] for name in begun}

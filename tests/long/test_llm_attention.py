@@ -1,0 +1,95 @@
+"""A competent model takes attention from its scalar rung to tensor cores: a rewrite, then single changes of it.
+
+The model is a server that answers from `data/competent_model/attention`, by what the prompt asks for and shows.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import KEY, Act, LlmServer, kernel_of, prompt_of
+from tiny import environment, evo_here, git
+
+from evo.records.trials import Record, load_records
+
+pytestmark = pytest.mark.long
+ROOT = Path(__file__).parents[2]
+EDITS = ROOT / "tests" / "data" / "competent_model" / "attention"
+MOST_REPLIES = 12
+CHAMPION = "kernels/attention/champions/sim-l4/sm_89.cu"
+
+
+def repository(root: Path) -> Path:
+    shutil.copytree(
+        ROOT / "kernels" / "attention", root / "kernels" / "attention", ignore=shutil.ignore_patterns("champions")
+    )
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "attention")
+    return root
+
+
+def competent(body: dict[str, Any], number: int) -> Act:
+    """What a model would answer that knows the chip: the whole kernel if asked for it, else the next edit that fits."""
+    del number
+    if "new file in one fence" in prompt_of(body):
+        text = (EDITS / "rewrite.cu").read_text()
+        return Act(text=f"SUMMARY: both products on tensor cores\nREASON: scalar loads bind\n```cuda\n{text}```\n")
+    kernel = kernel_of(body)
+    for path in sorted(EDITS.glob("*.txt")):
+        reply = path.read_text()
+        search = reply.split("SEARCH\n")[1].split("\n=======")[0]
+        if search in kernel and reply.splitlines()[0].removeprefix("SUMMARY: ") not in prompt_of(body):
+            return Act(text=reply)
+    return Act(text="I have no further idea.")
+
+
+def iterate(root: Path, *words: object) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "evo", "iterate", "attention", "--device", "sim:l4", "--operators", "llm"]
+    command += ["--strategy", "rewrite", "--iterations", "4", "--from", "ladder/00_scalar.cu", "--seed", "1", "--json"]
+    done = subprocess.run(
+        [*command, *map(str, words)], cwd=root, capture_output=True, text=True, check=False, timeout=1800,
+        env=environment({"EVO_LLM_KEY": KEY}),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def modelled(record: Record) -> dict[str, float]:
+    return {row.name: row.modelled_us for row in record.bench if row.modelled_us is not None}
+
+
+def test_a_rewrite_then_single_changes_reach_the_tensor_core_rung(tmp_path: Path) -> None:
+    root = repository(tmp_path / "mine")
+    with LlmServer(competent) as server:
+        lines = iterate(root, "--llm-url", server.url, "--llm-model", "competent", "--llm-calls", MOST_REPLIES)
+        assert len(server.requests) <= MOST_REPLIES
+    records = load_records(root, "attention", settled=True)
+    assert git(root, "status", "--porcelain") == ""
+    assert [(record.kind, record.kept) for record in records[:3]] == [
+        ("start", True), ("rewrite", True), ("mutation", True),
+    ]  # fmt: skip
+    assert {record.kind for record in records[2:]} == {"mutation"}
+    start, best = records[0], [record for record in records if record.kept][-1]
+    rung = rung_times(root)
+    assert all(best_us <= 1.05 * rung[name] for name, best_us in modelled(best).items())
+    assert all(best_us < modelled(start)[name] / 3 for name, best_us in modelled(best).items())
+    assert json.loads((root / "leaderboard.json").read_text())["entries"][0]["rewrites"] == 1
+
+    other = repository(tmp_path / "other")
+    (transcript,) = (root / "population" / "attention" / "transcripts").iterdir()
+    again = iterate(other, "--llm-replay", transcript)
+    assert [line.get("variant") for line in again] == [line.get("variant") for line in lines]
+    assert (other / CHAMPION).read_bytes() == (root / CHAMPION).read_bytes()
+
+
+def rung_times(root: Path) -> dict[str, float]:
+    """The modelled times of the shipped tensor-core rung."""
+    ran = evo_here("bench", "ladder/40_mma.cu", "--task", "attention", "--device", "sim:l4", "--json", cwd=root)
+    return {row["name"]: row["modelled_us"] for row in json.loads(ran.out)["bench"]}

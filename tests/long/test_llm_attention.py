@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from llm_server import KEY, Act, LlmServer, kernel_of, prompt_of
-from tiny import environment, evo_here, git
+from tiny import environment, evo, git
 
 from evo.records.trials import Record, load_records
 
@@ -91,5 +91,5 @@ def test_a_rewrite_then_single_changes_reach_the_tensor_core_rung(tmp_path: Path
 
 def rung_times(root: Path) -> dict[str, float]:
     """The modelled times of the shipped tensor-core rung."""
-    ran = evo_here("bench", "ladder/40_mma.cu", "--task", "attention", "--device", "sim:l4", "--json", cwd=root)
-    return {row["name"]: row["modelled_us"] for row in json.loads(ran.out)["bench"]}
+    ran = evo("bench", "ladder/40_mma.cu", "--task", "attention", "--device", "sim:l4", "--json", cwd=root)
+    return {row["name"]: row["modelled_us"] for row in json.loads(ran.out)["cases"]}

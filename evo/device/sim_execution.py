@@ -68,7 +68,7 @@ class Execution:
             blocks = None if in_full else sample_of(launch, self.request.blocks, self.request.draw)
             if self.request.backwards and blocks is None:
                 blocks = self._backwards(launch)
-            budget = self.request.budget or (first if in_full else sim.DEFAULT_BUDGET)
+            budget = self.request.budget or (first if in_full else None)
             result = self._launch(bound, blocks, race=self.request.check_races, budget=budget)
             self.results.append(result)
             counted = LaunchCounters(
@@ -96,7 +96,9 @@ class Execution:
         starts = range(0, launch.blocks, together)
         return [block for first in starts for block in reversed(range(first, min(first + together, launch.blocks)))]
 
-    def _launch(self, bound: BoundLaunch, blocks: Sequence[int] | None, *, race: bool, budget: int) -> sim.LaunchResult:
+    def _launch(
+        self, bound: BoundLaunch, blocks: Sequence[int] | None, *, race: bool, budget: int | None
+    ) -> sim.LaunchResult:
         return self.module.launch(
             bound.launch.kernel,
             grid=bound.launch.grid,

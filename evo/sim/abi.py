@@ -65,6 +65,7 @@ _CTX = [
     "idle_limit",
     "template",
     "oldest",
+    "block_budget",  # warp instructions of one block; 0: only those of the launch are bounded
     "fenced",  # some warp has executed a fence
     "known",  # per block under way or done: how many releases of each other one it has taken up; 0 if not kept
     "known_flags",

@@ -41,6 +41,7 @@ class Context:
         local: int,
         race: bool,
         budget: int,
+        block_budget: int = 0,
         ticket: NDArray[np.uint8] | None = None,
     ) -> None:
         """ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
@@ -73,6 +74,8 @@ class Context:
         self._scalars(kernel, block, grid)
         values = {
             "budget": budget,
+            # Blocks that wait for one another take turns, and share what the launch may do.
+            "block_budget": block_budget if self.under_way == 1 else 0,
             "tag_sets": sets,
             "warp_count": warps,
             "threads": threads,

@@ -31,7 +31,10 @@ from evo.spec.chips import CHIPS, Chip
 MAX_LOCAL = 512 * 1024  # bytes of local memory of one thread, on every chip so far
 MAX_BLOCKS = 1 << 24  # of one launch: beyond, the list of blocks alone fills the memory
 _LARGEST = 1 << 24  # bytes of module variables worth keeping on disk
-DEFAULT_BUDGET = 4_000_000_000  # warp instructions
+DEFAULT_BUDGET = 4_000_000_000  # warp instructions of a launch
+# ... and of a block: so many, some for each word of memory that it may work through, and for each of its warps.
+_BLOCK_BUDGET, _PER_WORD, _PER_WARP = 50_000_000, 8, 100_000
+_PER_WAITING_WARP = 400_000  # blocks that wait for one another are not bounded one by one, but together
 Arg = Buffer | np.generic | int | float
 
 
@@ -113,12 +116,14 @@ class Module:
         shared_bytes: int = 0,
         blocks: Sequence[int] | None = None,
         race: bool = True,
-        budget: int = DEFAULT_BUDGET,
+        budget: int | None = None,
         threads: int = 1,
     ) -> LaunchResult:
         """Run a kernel over a grid, or over the listed linear block ids of it.
 
         A launch that the chip could not start is a fault of kind `launch`; wrong arguments are a ValueError.
+        budget: warp instructions of the launch. Without one, those of each block are bounded too, by the sizes of the
+        block and the buffers, so that an endless loop ends in seconds.
         threads: blocks run in so many threads where that cannot change anything (else in one).
         """
         if kernel not in self.kernels:
@@ -137,10 +142,14 @@ class Module:
         buffers = [*memory.buffers, *self.memory.buffers, *self.constants.buffers]
         buffers += [_readable(params)] if loaded.kernel.points_at_params else []
 
+        bound, allowed = 0, budget or 0
+        if budget is None:
+            bound, allowed = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
+
         def make(ticket: NDArray[np.uint8] | None = None) -> Context:
             return Context(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
-                dynamic=shared_bytes, local=local, race=race, budget=budget, ticket=ticket,
+                dynamic=shared_bytes, local=local, race=race, budget=allowed, block_budget=bound, ticket=ticket,
             )  # fmt: skip
 
         compiled = self.compile(kernel)
@@ -189,6 +198,14 @@ class Module:
         if limit and function.exact_threads and block != limit:
             return f"the kernel requires blocks of {limit} threads, not {block}"
         return ""
+
+
+def _budgets(buffers: Sequence[Buffer], block: Triple, blocks: int, *, waits: bool) -> tuple[int, int]:
+    """Warp instructions that a block, and the launch, may execute before a loop counts as endless."""
+    words, warps = sum(buffer.size_bytes for buffer in buffers) // 4, -(-block[0] * block[1] * block[2] // 32)
+    least = _BLOCK_BUDGET + _PER_WORD * words
+    together = least + _PER_WAITING_WARP * warps * blocks if waits else DEFAULT_BUDGET
+    return least + _PER_WARP * warps, min(together, DEFAULT_BUDGET)
 
 
 def _readable(params: NDArray[np.uint8]) -> Buffer:

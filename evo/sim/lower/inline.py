@@ -54,8 +54,8 @@ class _Inliner:
         self.tables = dict(kernel.tables)
         self.sites = 0
         self.size = 0
-        self.slots: dict[tuple[str, int], int] = {}
-        self.recursion = Recursion(program)
+        self.slots: dict[str, dict[int, int]] = {}  # of a parameter variable: offset -> width
+        self.recursion = Recursion(program, kernel)
         self.inside: Body | None = None  # the recursive body that is being written
 
     def expand(
@@ -116,10 +116,9 @@ class _Inliner:
                 self.inside.place(place)
             else:
                 self.variables[place.name] = place
-            for (name, offset), width in self.slots.items():
-                if name == place.name:
-                    pair = (Mem(Sym(name), offset), Reg(f"{name}+{offset}"))
-                    out.append(Instr("st", ("local", f"b{width}"), pair, function.line))
+            for offset, width in self.slots.get(place.name, {}).items():
+                pair = (Mem(Sym(place.name), offset), Reg(f"{place.name}+{offset}"))
+                out.append(Instr("st", ("local", f"b{width}"), pair, function.line))
         return out
 
     def _any_call(self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
@@ -266,14 +265,13 @@ class _Inliner:
     def _copy_slots(self, call: Instr, source: str, target: str, *, into_site: bool) -> list[Instr | Label]:
         del into_site
         out: list[Instr | Label] = []
-        for (name, offset), width in list(self.slots.items()):
-            if name == source:
-                dest, origin = self._slot(call, target, offset, width), self._slot(call, source, offset, width)
-                out.append(Instr("mov", (f"b{width}",), (dest, origin), call.line, call.loc, call.text))
+        for offset, width in list(self.slots.get(source, {}).items()):
+            dest, origin = self._slot(call, target, offset, width), self._slot(call, source, offset, width)
+            out.append(Instr("mov", (f"b{width}",), (dest, origin), call.line, call.loc, call.text))
         return out
 
     def _slot(self, item: Instr, name: str, offset: int, width: int) -> Reg:
-        known = self.slots.setdefault((name, offset), width)
+        known = self.slots.setdefault(name, {}).setdefault(offset, width)
         if known != width:
             raise UnsupportedInstruction(
                 item.spelling, line=item.line, text=item.text, why="parameter accessed with two widths"
@@ -307,7 +305,7 @@ class _Inliner:
         self, item: Instr, name: str, at: int, width: int, rename: _Renamer
     ) -> tuple[list[Instr | Label], Operand]:
         """A parameter as it is read: the slot itself, a part of a wider one, or several put together."""
-        known = {offset: bits for (slot, offset), bits in self.slots.items() if slot == name}
+        known = self.slots.get(name, {})
         around = [o for o, bits in known.items() if o <= at and at + width // 8 <= o + bits // 8 and bits > width]
         inside = sorted(o for o in known if at <= o < at + width // 8)
         if (at not in known and around) or known.get(at, width) > width:

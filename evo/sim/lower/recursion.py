@@ -7,7 +7,8 @@ it. All other functions are inlined (inline.py), into these bodies too.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from evo.sim.abi import STACK_BYTES
@@ -18,6 +19,9 @@ from evo.sim.ptx.ast import WIDTH, Function, Imm, Instr, Label, Mem, Operand, Pr
 
 _POINTER, _FLAG, _STACK = "@sp", "@overflow", "@stack"
 _ALIGN = 16
+_LARGE = 10_000  # instructions of a kernel with every call inlined, from which on bodies are shared
+_FEW, _CALL = 64, 32  # instructions of a body that is not worth sharing; of a call to a shared one
+_HUGE = 1 << 40
 
 
 def recursive_functions(program: Program) -> set[str]:
@@ -32,6 +36,44 @@ def recursive_functions(program: Program) -> set[str]:
                 targets |= {to.name} if isinstance(to, Sym) else pointed
         calls[name] = targets & set(program.functions)
     return {name for name in calls if name in _reached(calls, name)}
+
+
+def called_too_often(program: Program, kernel: Function, recursive: set[str]) -> set[str]:
+    """Functions whose copies would make the kernel too large; each gets one body for all its calls.
+
+    From the innermost outwards: one with several calls and more than a few instructions.
+    """
+    calls = {name: list(_targets(program, function)) for name, function in program.functions.items()}
+    counts = Counter(name for names in calls.values() for name in names)
+    sizes: dict[str, int] = {}
+
+    def size(name: str, shared: set[str]) -> int:
+        """Instructions with all calls inlined but those of shared bodies."""
+        if name not in sizes:
+            inner = [_CALL if one in shared else min(size(one, shared), _HUGE) for one in calls[name]]
+            sizes[name] = len(program.functions[name].body) + sum(inner)
+            if shared is not recursive and counts[name] > 1 and sizes[name] > _FEW:
+                shared.add(name)
+                sizes[name] = _CALL
+        return sizes[name]
+
+    if size(kernel.name, recursive) <= _LARGE:
+        return set()
+    sizes.clear()
+    shared = set(recursive)
+    size(kernel.name, shared)
+    return shared
+
+
+def _targets(program: Program, function: Function) -> Iterator[str]:
+    """The functions that it calls, once for each call."""
+    pointed = taken(program)
+    for item in function.body:
+        if isinstance(item, Instr) and item.name == "call":
+            to = item.args[1]
+            for name in (to.name,) if isinstance(to, Sym) else sorted(pointed):
+                if name in program.functions:
+                    yield name
 
 
 def _reached(calls: dict[str, set[str]], start: str) -> set[str]:
@@ -77,8 +119,9 @@ class Body:
 class Recursion:
     """The recursive bodies of one kernel and the calls to them."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, kernel: Function) -> None:
         self.names = recursive_functions(program)
+        self.names |= called_too_often(program, kernel, self.names)
         self.bodies: dict[str, Body] = {}
         self.unwritten: list[Body] = []
         self.callers: dict[int, tuple[Body | None, Body]] = {}  # by the line number of a pair of marks

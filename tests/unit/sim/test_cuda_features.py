@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
 import pytest
-from harness import include_folder, run
+from harness import include_folder, nvrtc, run
+
+from evo import sim
 
 RNG = np.random.default_rng(31)
 CCCL = (f"-I{include_folder()}/cccl",)
@@ -207,3 +210,38 @@ def test_spaces_hints_and_fences() -> None:
     assert (out[1][:32] == 3 * i + 7000 + i).all()
     assert (out[1][32:64] == 64 + 65 + 66).all()
     assert (out[1][96:] == np.repeat([5, 6], 32)).all()
+
+
+def test_calls_that_double_at_every_level_load_soon() -> None:
+    levels = 14
+    calls = "".join(
+        f"__device__ __noinline__ int f{i}(int x) {{ return f{i - 1}(x) ^ f{i - 1}(x + {i}); }}\n"
+        for i in range(1, levels + 1)
+    )
+    source = "__device__ __noinline__ int f0(int x) { return x * 3 + 1; }\n" + calls
+    source += f'extern "C" __global__ void k(const int* x, int* y) {{ y[threadIdx.x] = f{levels}(x[threadIdx.x]); }}'
+    before = time.process_time()
+    module = sim.load(nvrtc(source))
+    assert time.process_time() - before < 10  # 16,384 copies took minutes
+
+    def value(level: int, x: np.ndarray) -> np.ndarray:
+        return x * 3 + 1 if not level else value(level - 1, x) ^ value(level - 1, x + level)
+
+    x = np.arange(32, dtype=np.int32)
+    outputs, result = run(module, "k", [x, np.zeros(32, np.int32)], grid=(1,), block=(32,))
+    assert result.faults == ()
+    np.testing.assert_array_equal(outputs[1], value(levels, x))
+
+
+def test_an_endless_loop_ends_without_a_budget() -> None:
+    source = """extern "C" __global__ void k(int* y, int n) {
+      __shared__ int s; unsigned v = n; s = 0;
+      while (v) { s += v; __syncwarp(); v = v * 2 | 1; }
+      y[0] = s; }"""
+    before = time.process_time()
+    memory = sim.Memory()
+    args = [memory.allocate(64, "y"), np.int32(7)]
+    result = sim.load(nvrtc(source)).launch("k", grid=(64,), block=(32,), args=args, memory=memory, race=False)
+    assert [fault.kind for fault in result.faults] == ["budget"]
+    assert result.blocks_run == 0
+    assert time.process_time() - before < 60

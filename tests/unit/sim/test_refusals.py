@@ -172,3 +172,9 @@ def test_errors_cross_processes() -> None:
         sim.load(kernel("frobnicate.u32 %r1, %r2;"))
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (copy.name, copy.line, str(copy)) == (caught.value.name, caught.value.line, str(caught.value))
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "\0"])
+def test_no_text_is_no_module(text: str) -> None:
+    with pytest.raises(sim.PtxError):
+        sim.load(text)

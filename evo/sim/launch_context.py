@@ -40,11 +40,11 @@ class Context:
         dynamic: int,
         local: int,
         race: bool,
-        budget: int,
-        block_budget: int = 0,
+        budgets: tuple[int, int],
         ticket: NDArray[np.uint8] | None = None,
     ) -> None:
-        """ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
+        """budgets: warp instructions of the launch, and of a block (0: any number; blocks that take turns share those).
+        ticket: for one part of a launch, whose parts draw their blocks from it; they share nothing else but it and
         the bytes of buffers.
         """
         self.kernel, self.buffers = kernel, list(buffers)
@@ -73,9 +73,8 @@ class Context:
         self._list_blocks(ids, ticket)
         self._scalars(kernel, block, grid)
         values = {
-            "budget": budget,
-            # Blocks that wait for one another take turns, and share what the launch may do.
-            "block_budget": block_budget if self.under_way == 1 else 0,
+            "budget": budgets[0],
+            "block_budget": budgets[1] if self.under_way == 1 else 0,
             "tag_sets": sets,
             "warp_count": warps,
             "threads": threads,
@@ -84,8 +83,7 @@ class Context:
             "idle_limit": _IDLE_LIMIT + abi.IDLE_PER_WARP * warps,
             "template": self.field("warps"),
         }
-        for name, value in values.items():
-            self._set(name, value)
+        self._set_all(values)
         if self.under_way > 1:
             self._table()
 
@@ -178,6 +176,10 @@ class Context:
         """Give the buffers the initialised bits of a private context."""
         for index, state in self.states.items():
             self.buffers[index].state = state
+
+    def _set_all(self, values: dict[str, int]) -> None:
+        for name, value in values.items():
+            self._set(name, value)
 
     def _set(self, name: str, value: int) -> None:
         self.fields[CTX[name] // 8] = value

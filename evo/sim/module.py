@@ -149,7 +149,7 @@ class Module:
         def make(ticket: NDArray[np.uint8] | None = None) -> Context:
             return Context(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
-                dynamic=shared_bytes, local=local, race=race, budget=allowed, block_budget=bound, ticket=ticket,
+                dynamic=shared_bytes, local=local, race=race, budgets=(allowed, bound), ticket=ticket,
             )  # fmt: skip
 
         compiled = self.compile(kernel)

@@ -10,7 +10,7 @@ import math
 
 from evo.decide.capture_noise import widened
 from evo.decide.sequential import Bets, Comparison, Rule, case_evidence, gain_of, words
-from evo.results import Decision, Evidence, Verdict
+from evo.results import Decision, Evidence, Ground, Verdict
 
 
 class CaseLoss:
@@ -49,7 +49,15 @@ def judge_loss(comparison: Comparison, case: str, rule: Rule) -> Decision:
         cases={case: case_evidence(comparison.pairs, case, comparison.between)} if ratios else {},
     )
     if not ratios or not lost:
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=f"case {case}: no loss is shown", evidence=evidence)
+        reason = f"case {case}: no loss is shown"
+        return Decision(verdict=Verdict.INCONCLUSIVE, ground=Ground.UNDECIDED, reason=reason, evidence=evidence)
     gain = widened(gain_of(ratios), comparison.between, case=case)
-    reason = f"case {case} loses more than {rule.case_loss:.0%}: {words(gain)} over {len(ratios)} pairs"
-    return Decision(verdict=Verdict.REVERT, reason=f"{reason}; no other case was timed", gain=gain, evidence=evidence)
+    loss = f"case {case} loses more than {rule.case_loss:.0%}: {words(gain)} over {len(ratios)} pairs"
+    return Decision(
+        verdict=Verdict.REVERT,
+        ground=Ground.CASE_LOSS,
+        case=case,
+        reason=f"{loss}; no other case was timed",
+        gain=gain,
+        evidence=evidence,
+    )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.errors import HarnessFault
-from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, Gain, Verdict, geometric_mean
+from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, Gain, Ground, Verdict, geometric_mean
 
 MARGIN = 0.10
 CASE_LOSS = 0.02
@@ -53,26 +53,30 @@ def decide_modelled(
         cases={pair.name: _evidence(pair) for pair in pairs},
     )
 
-    def decision(verdict: Verdict, reason: str) -> Decision:
-        return Decision(verdict=verdict, reason=reason, gain=gain, evidence=evidence)
+    def decision(verdict: Verdict, ground: Ground, reason: str, pair: _Pair | None = None) -> Decision:
+        case = pair.name if pair is not None else None
+        return Decision(verdict=verdict, ground=ground, case=case, reason=reason, gain=gain, evidence=evidence)
 
     if lost := [pair for pair in pairs if pair.gain < 1 - CASE_LOSS]:
         worst = min(lost, key=lambda pair: pair.gain)
-        return decision(Verdict.REVERT, f"case {worst.name} gets slower: {_times(worst)}")
+        reason = f"case {worst.name} gets slower: {_times(worst)}"
+        return decision(Verdict.REVERT, Ground.CASE_LOSS, reason, worst)
     if unseen and 1 - margin < ratio:
-        return decision(Verdict.REVERT, f"modelled {ratio:.2f}x, but {unseen}, and the model does not see that")
+        reason = f"modelled {ratio:.2f}x, but {unseen}, and the model does not see that"
+        return decision(Verdict.REVERT, Ground.NOT_MODELLED, reason)
     if 1 / ratio < 1 - margin:
-        if unsupported := next(filter(None, map(_unsupported, pairs)), None):
-            return decision(Verdict.REVERT, unsupported)
+        for pair in pairs:
+            if unsupported := _unsupported(pair):
+                return decision(Verdict.REVERT, Ground.LIMITER, unsupported, pair)
         headline = max(pairs, key=lambda pair: pair.weight * math.log(pair.gain))
         term = headline.before.limiter
-        return decision(Verdict.KEEP, f"modelled {ratio:.2f}x faster; {_term(headline, term)}")
+        reason = f"modelled {ratio:.2f}x faster; {_term(headline, term)}"
+        return decision(Verdict.KEEP, Ground.GAIN, reason, headline)
     if neutral and simpler and 1 - margin < ratio:
-        return decision(
-            Verdict.KEEP_NEUTRAL, f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
-        )
+        reason = f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
+        return decision(Verdict.KEEP_NEUTRAL, Ground.NEUTRAL, reason)
     side = f"{ratio:.3f}x faster" if ratio > 1.0005 else f"{1 / ratio:.3f}x slower" if ratio < 0.9995 else "no change"
-    return decision(Verdict.REVERT, f"modelled {side}, the margin is {margin:.0%} less time")
+    return decision(Verdict.REVERT, Ground.NO_GAIN, f"modelled {side}, the margin is {margin:.0%} less time")
 
 
 def _matched(parent: Sequence[CaseBench], child: Sequence[CaseBench], score: Mapping[str, float]) -> list[_Pair]:

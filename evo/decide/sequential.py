@@ -22,7 +22,7 @@ from evo.decide.capture_noise import Between, between_captures, widened
 from evo.decide.guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
 from evo.decide.modelled import decide_modelled
 from evo.errors import HarnessFault, UsageError
-from evo.results import CaseBench, CaseEvidence, Clocks, Control, Decision, Environment, Evidence, Gain, Verdict
+from evo.results import CaseBench, CaseEvidence, Clocks, Control, Decision, Environment, Evidence, Gain, Ground, Verdict
 
 __all__ = [
     "DEFAULT_RULE",
@@ -90,6 +90,7 @@ class Sequential:
         self.combined: list[float] = []
         self.verdict: Verdict | None = None
         self.reason = ""
+        self.ground = Ground.UNDECIDED
         self.losing: str | None = None
         self._gain = Bets(math.log1p(-rule.margin), rule.bet)
         self._cases: dict[str, Bets] = {}
@@ -124,22 +125,23 @@ class Sequential:
         rule, pairs = self.rule, len(self.combined)
         hopeless = self._gain.above >= rule.futility
         if hopeless and rule.simpler is None:
-            self.reason = f"no gain past {rule.margin:.0%}"
+            self.ground, self.reason = Ground.NO_GAIN, f"no gain past {rule.margin:.0%}"
             return Verdict.REVERT
         for case, bets in self._cases.items():
             if bets.above >= rule.futility:
-                self.losing = case
+                self.ground, self.losing = Ground.CASE_LOSS, case
                 self.reason = f"case {case} loses more than {rule.case_loss:.0%}"
                 return Verdict.REVERT
         unsure = [case for case, bets in self._cases.items() if bets.below < 1 / rule.alpha]
         unshown = f"case {unsure[0]} is not shown to lose less than {rule.case_loss:.0%}" if unsure else ""
         if self._gain.below >= 1 / rule.alpha:
             if not unsure:
-                self.reason = f"faster by more than {rule.margin:.0%}"
+                self.ground, self.reason = Ground.GAIN, f"faster by more than {rule.margin:.0%}"
                 return Verdict.KEEP
             self.reason = unshown
         elif hopeless:
             if not unsure:
+                self.ground = Ground.NEUTRAL
                 self.reason = f"no case loses more than {rule.case_loss:.0%}, with {rule.simpler}"
                 return Verdict.KEEP_NEUTRAL
             self.reason = f"no gain past {rule.margin:.0%}, and {unshown}"
@@ -200,16 +202,17 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
         unsteady=tuple(case.name for case in comparison.child if case.warm and case.warm.unsteady),
     )
     gain = widened(gain_of(stage.combined), between) if stage.combined else None
-    verdict, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.reason
+    verdict, ground, reason = stage.verdict or Verdict.INCONCLUSIVE, stage.ground, stage.reason
     if not stage.combined:
-        return Decision(verdict=verdict, reason="the clock moved within every pair", evidence=evidence)
+        reason = "the clock moved within every pair"
+        return Decision(verdict=verdict, ground=Ground.CLOCK, reason=reason, evidence=evidence)
     if verdict.kept and (tail := tail_problem(comparison.parent, comparison.child)):
-        verdict, reason = Verdict.REVERT, tail
+        verdict, ground, reason = Verdict.REVERT, Ground.TAIL, tail
     if verdict is Verdict.KEEP and (problem := _cycle_problem(comparison, score, rule, len(stage.combined))):
-        verdict, reason = Verdict.INCONCLUSIVE, problem
+        verdict, ground, reason = Verdict.INCONCLUSIVE, Ground.CLOCK, problem
     assert gain is not None
     shown = f"{reason}: {words(gain)} over {len(stage.combined)} pairs"
-    return Decision(verdict=verdict, reason=shown, gain=gain, evidence=evidence)
+    return Decision(verdict=verdict, ground=ground, case=stage.losing, reason=shown, gain=gain, evidence=evidence)
 
 
 def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: Rule, pairs: int) -> str | None:
@@ -237,16 +240,12 @@ def confirm(first: Decision, again: Comparison, score: Mapping[str, float], rule
         gain = replace(second.gain, confirmed=True)
         if Verdict.KEEP_NEUTRAL in (first.verdict, second.verdict):
             reason = f"equal within {rule.margin:.0%} and with {rule.simpler}: {words(gain)}"
-            verdict = Verdict.KEEP_NEUTRAL
+            verdict, ground = Verdict.KEEP_NEUTRAL, Ground.NEUTRAL
         else:
-            reason, verdict = words(gain), Verdict.KEEP
-        return Decision(verdict=verdict, reason=f"{reason}, confirmed in a fresh process", gain=gain, evidence=evidence)
-    return Decision(
-        verdict=second.verdict,
-        reason=f"not confirmed in a fresh process: {second.reason}",
-        gain=second.gain,
-        evidence=evidence,
-    )
+            reason, verdict, ground = words(gain), Verdict.KEEP, Ground.GAIN
+        reason = f"{reason}, confirmed in a fresh process"
+        return Decision(verdict=verdict, ground=ground, reason=reason, gain=gain, evidence=evidence)
+    return replace(second, reason=f"not confirmed in a fresh process: {second.reason}", evidence=evidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

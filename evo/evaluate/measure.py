@@ -28,7 +28,7 @@ from evo.device import BenchCase
 from evo.device.remote_device import RemoteGpu
 from evo.device.timing_types import CHAMPION_SAMPLES, BenchOptions, BenchRequest, BenchResult, Samples, timing_of
 from evo.errors import HarnessFault
-from evo.results import CaseBench, Clocks, Decision, Fault, Verdict
+from evo.results import CaseBench, Clocks, Decision, Fault, Ground, Verdict
 from evo.spec.chips import Chip
 
 __all__ = [
@@ -174,7 +174,8 @@ def _judged(result: BenchResult, request: BenchRequest, chip: Chip, between: Bet
 
 
 def _fault(reason: str) -> Decision:
-    return Decision(verdict=Verdict.REVERT, reason=f"measurement fault, too fast to be true: {reason}")
+    reason = f"measurement fault, too fast to be true: {reason}"
+    return Decision(verdict=Verdict.REVERT, ground=Ground.TOO_FAST, reason=reason)
 
 
 def _impossible(rows: tuple[CaseBench, ...], cases: tuple[BenchCase, ...], chip: Chip) -> str | None:

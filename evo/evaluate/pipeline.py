@@ -26,7 +26,7 @@ from evo.evaluate.kept import champion_figures, sanitized, where_timed, with_bas
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
 from evo.evaluate.prepare import Failed, Prepared, simpler, spills
 from evo.evaluate.session import Workbench
-from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Stage, Status, Verdict
+from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Ground, Stage, Status, Verdict
 
 __all__ = ["Job", "Started", "Workbench", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
 
@@ -253,7 +253,8 @@ def _looked_at_again(
     if found.decision is None or rival is None:
         return replace(found, bench=_unhidden(found.bench, seen.rows)) if seen.rows else found
     if seen.unseen is not None:
-        return replace(found, decision=replace(found.decision, verdict=Verdict.REVERT, reason=seen.unseen))
+        unverified = replace(found.decision, verdict=Verdict.REVERT, ground=Ground.UNVERIFIED, case=None)
+        return replace(found, decision=replace(unverified, reason=seen.unseen))
     again = _decided(job, prepared, rival, theirs, seen.rows)
     if not again.kept:
         return replace(found, decision=replace(again, reason=f"on other blocks of the grids: {again.reason}"))

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from evo.results.bench import Clocks
 from evo.results.codec import ALWAYS, Decimals, Serializable, Us
-from evo.results.status import Verdict
+from evo.results.status import Ground, Verdict
 
 Ratio = Annotated[float, Decimals(5)]
 Spread = Annotated[float, Decimals(7)]  # a standard deviation of ln ratios
@@ -98,6 +98,8 @@ class Decision(Serializable):
 
     verdict: Verdict  # what is done with the variant
     reason: str  # why, in words
+    ground: Ground | None = None  # what the verdict rests on; absent if it rests on no comparison
+    case: str | None = None  # the case that decided it, if one did
     gain: Gain | None = None  # over the parent, if both were timed
     evidence: Evidence | None = None  # what the verdict rests on
 

@@ -51,6 +51,22 @@ class Verdict(enum.StrEnum):
         return self in (Verdict.KEEP, Verdict.KEEP_NEUTRAL)
 
 
+class Ground(enum.StrEnum):
+    """What a verdict rests on."""
+
+    GAIN = "gain"  # a gain past the margin
+    NEUTRAL = "neutral"  # equal within the margin, and it needs less
+    NO_GAIN = "no_gain"  # no gain past the margin
+    UNDECIDED = "undecided"  # neither is shown
+    CASE_LOSS = "case_loss"  # a case gets slower
+    TAIL = "tail"  # the 90th or 99th percentile gets longer
+    CLOCK = "clock"  # the clock moved, or made the gain
+    LIMITER = "limiter"  # the term that bounded the parent's modelled time does not show the gain
+    NOT_MODELLED = "not_modelled"  # a cost that the model does not know
+    TOO_FAST = "too_fast"  # below the floor of the chip: a measurement fault
+    UNVERIFIED = "unverified"  # a timed size could not be verified
+
+
 class MismatchKind(enum.StrEnum):
     """How an output is not what it has to be."""
 

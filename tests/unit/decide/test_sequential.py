@@ -24,7 +24,7 @@ from evo.decide.sequential import (
     too_fast,
 )
 from evo.errors import HarnessFault, UsageError
-from evo.results import CaseBench, Environment, Estimate, Timing, Verdict
+from evo.results import CaseBench, Environment, Estimate, Ground, Timing, Verdict
 from evo.spec.chips import L4
 
 ONE = {"a": 1.0}
@@ -118,7 +118,7 @@ def test_undecided_runs_end_inconclusive() -> None:
     for number in range(60):
         verdict = sequence.add({"a": -0.1 if number % 2 else 0.0})
     assert verdict is Verdict.INCONCLUSIVE
-    assert "neither shown nor ruled out" in sequence.reason
+    assert sequence.ground is Ground.UNDECIDED
 
 
 def test_a_case_that_loses_reverts_a_gain_elsewhere() -> None:
@@ -218,14 +218,15 @@ def test_a_keep_is_confirmed_and_reports_the_second_estimate_only() -> None:
     assert final.gain.ratio == pytest.approx(1 / 0.85, rel=0.01)
     assert final.gain.low is not None
     assert final.gain.low < final.gain.ratio
-    assert "confirmed in a fresh process" in final.reason
-    assert "1.17" in final.reason or "1.18" in final.reason
+    assert final.ground is Ground.GAIN
 
 
 def test_a_lucky_first_stage_is_not_confirmed() -> None:
     final = confirm(judge(comparison(0.90), ONE), comparison(1.0), ONE)
     assert final.verdict is Verdict.REVERT
-    assert "not confirmed" in final.reason
+    assert final.ground is Ground.NO_GAIN
+    assert final.evidence is not None
+    assert final.evidence.first_stage_ratio is not None
     reverted = judge(comparison(1.0), ONE)
     assert confirm(reverted, comparison(0.5), ONE) is reverted
 
@@ -240,9 +241,11 @@ def test_no_pairs_decide_nothing() -> None:
 def test_a_longer_tail_reverts_a_faster_median() -> None:
     slow_path = judge(comparison(0.8, child=measured(8.0, p90=12.0)), ONE)
     assert slow_path.verdict is Verdict.REVERT
+    assert slow_path.ground is Ground.TAIL
     assert "p90" in slow_path.reason
     rare = judge(comparison(0.8, child=measured(8.0, p99=30.0)), ONE)
     assert rare.verdict is Verdict.REVERT
+    assert rare.ground is Ground.TAIL
     assert "p99" in rare.reason
     few = judge(comparison(0.8, child=measured(8.0, p99=30.0, samples=64)), ONE)
     assert few.verdict is Verdict.KEEP
@@ -284,11 +287,11 @@ def test_an_equal_child_that_needs_less_is_kept_as_neutral_only_when_asked() -> 
     assert first.verdict is Verdict.KEEP_NEUTRAL
     final = confirm(first, comparison(1.0, seed=2), ONE, NEUTRAL)
     assert final.verdict is Verdict.KEEP_NEUTRAL
+    assert final.ground is Ground.NEUTRAL
     assert "12 fewer registers" in final.reason
-    assert "fresh process" in final.reason
     slower = judge(comparison(1.03), ONE, NEUTRAL)
     assert slower.verdict is Verdict.REVERT
-    assert "case a loses more than 2%" in slower.reason
+    assert (slower.ground, slower.case) == (Ground.CASE_LOSS, "a")
     unsure = judge(comparison(1.02, seed=4), ONE, NEUTRAL)
     assert unsure.verdict in (Verdict.REVERT, Verdict.INCONCLUSIVE)
     faster = judge(comparison(0.8), ONE, NEUTRAL)
@@ -308,7 +311,7 @@ def test_a_gain_that_only_the_clock_made_is_inconclusive() -> None:
     bound = replace(taken, cycles=same, compute_bound=frozenset({"a"}))
     decision = judge(bound, ONE)
     assert decision.verdict is Verdict.INCONCLUSIVE
-    assert "times and cycles disagree" in decision.reason
+    assert decision.ground is Ground.CLOCK
     assert judge(replace(bound, compute_bound=frozenset()), ONE).verdict is Verdict.KEEP
     assert judge(replace(bound, cycles=taken.pairs), ONE).verdict is Verdict.KEEP
 
@@ -373,7 +376,7 @@ def test_a_modelled_gain_past_the_margin_with_its_limiter_is_kept() -> None:
     parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=7, dram=2))
     decision = decide_modelled(parent, child, ONE)
     assert decision.verdict is Verdict.KEEP
-    assert "modelled 1.25x faster" in decision.reason
+    assert (decision.ground, decision.case, decision.ratio) == (Ground.GAIN, "a", pytest.approx(1.25))
     assert "shared 9.00 -> 7.00 us" in decision.reason
 
 
@@ -381,7 +384,7 @@ def test_a_modelled_gain_that_the_limiter_does_not_show_is_reverted() -> None:
     parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=9, dram=0.5))
     decision = decide_modelled(parent, child, ONE)
     assert decision.verdict is Verdict.REVERT
-    assert "limiter does not show it" in decision.reason
+    assert (decision.ground, decision.case) == (Ground.LIMITER, "a")
 
 
 def test_a_modelled_gain_within_the_margin_is_reverted_or_kept_as_neutral_when_asked() -> None:
@@ -391,21 +394,23 @@ def test_a_modelled_gain_within_the_margin_is_reverted_or_kept_as_neutral_when_a
     assert decide_modelled(parent, child, ONE, neutral=True).verdict is Verdict.REVERT
     kept = decide_modelled(parent, child, ONE, neutral=True, simpler="12 fewer registers")
     assert kept.verdict is Verdict.KEEP_NEUTRAL
-    assert "12 fewer registers" in kept.reason
+    assert kept.ground is Ground.NEUTRAL
 
 
 def test_a_modelled_gain_at_a_cost_that_the_model_does_not_see_is_reverted() -> None:
     parent, child = modelled(a=estimate(10, shared=9, dram=2)), modelled(a=estimate(8, shared=7, dram=2))
     decision = decide_modelled(parent, child, ONE, unseen="ptxas spills 400 bytes")
     assert decision.verdict is Verdict.REVERT
-    assert decision.reason == "modelled 1.25x, but ptxas spills 400 bytes, and the model does not see that"
+    assert decision.ground is Ground.NOT_MODELLED
+    assert "400 bytes" in decision.reason
 
 
 def test_a_modelled_loss_in_one_case_reverts() -> None:
     parent, child = modelled(a=estimate(10), b=estimate(10)), modelled(a=estimate(2), b=estimate(10.5))
     decision = decide_modelled(parent, child, {"a": 1, "b": 1})
     assert decision.verdict is Verdict.REVERT
-    assert "case b gets slower: 10.00 -> 10.50 us modelled" in decision.reason
+    assert (decision.ground, decision.case) == (Ground.CASE_LOSS, "b")
+    assert "10.00 -> 10.50 us" in decision.reason
 
 
 def test_measured_and_modelled_times_never_meet() -> None:

@@ -157,15 +157,18 @@ class Bench:
             raise HarnessFault("parent and child are not loaded the same way (cubin and PTX)", hint=hint)
 
     def _warm_up(self, most_rounds: int | None = None) -> bool:
-        """Until the last blocks agree within 1 %, the child is clearly lost (True), or the time for it is up."""
+        """Until the last blocks of each case agree within 1 %, the child is clearly lost (True), or the time is up.
+
+        A case that has settled waits for the others: that all settle in one round is a matter of luck, not of warmth.
+        """
         end = min(time.monotonic() + self.options.warm_up_s, self.deadline)
         recent: dict[int, list[float]] = {}
         busy_us: dict[int, float] = {}
-        rounds = 0
+        rounds, moving = 0, list(self.timers)
         while time.monotonic() < end and (most_rounds is None or rounds < most_rounds):
             self.most = SHORT_SAMPLES if self.request.parent and rounds < LOST_ROUNDS else BLOCK_SAMPLES
             rounds += 1
-            for timer in self.timers:
+            for timer in moving:
                 sides = list(timer.sides.values())
                 for side in sides if rounds % 2 else reversed(sides):  # a clock that rises favours neither
                     taken = self._block(timer, side)
@@ -174,7 +177,12 @@ class Bench:
             if self._clearly_lost(recent):
                 self.most = SHORT_SAMPLES
                 return True
-            if all(settled(medians, busy_us[side]) for side, medians in recent.items()):
+            moving = [
+                timer
+                for timer in moving
+                if not all(settled(recent[id(side)], busy_us[id(side)]) for side in timer.sides.values())
+            ]
+            if not moving:
                 return False
         self.most = BLOCK_SAMPLES
         return False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term
-from evo.cuda.source import Function
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.rewriting import rewritten
 from evo.operators.rules.scene import Scene
 from evo.spec.expr import Expression
 from evo.spec.task import Task, Tensor
@@ -30,6 +31,10 @@ _CALLS = frozenset({
 })  # fmt: skip
 _WORDS = re.compile(r"\$?[A-Za-z_]\w*")
 _DEFINED = re.compile(r"(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)")
+_DECLARED = re.compile(
+    rb"(?m)^[ \t]*(?:const )?(?:unsigned |long )*(?:int|float|uint|size_t|long|auto|unsigned)\b([^;{}]*=[^;{}]*);"
+    rb"[ \t]*\n"
+)
 
 
 class NotPrinted(Exception):
@@ -202,3 +207,32 @@ def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
             per = in_c(second, names)
             return f"(({in_c(first, names)} + {per} - 1) / {per})"
     raise NotPrinted(ast.unparse(node))
+
+
+def unused(scene: Scene, function: Function, edits: Sequence[Edit]) -> list[Edit]:
+    """Declarations of a function whose names its other edits leave without a use. Raises NotPrinted for half of one."""
+    source = scene.source
+    found: list[Edit] = []
+    waiting = list(_DECLARED.finditer(source.data, function.body.start, function.body.end))
+    changed = True
+    while changed:
+        changed = False
+        body = rewritten(source, function.body, [*edits, *found])
+        for match in list(waiting):
+            names = re.findall(r"(\w+)\s*=(?!=)", match[1].decode())
+            uses = [len(re.findall(rf"\b{name}\b", body)) for name in names]
+            span = Span(match.start(), match.end())
+            if (
+                names
+                and all(count == 1 for count in uses)
+                and not any(edit.span.start in range(*match.span()) for edit in edits)
+            ):
+                found.append(Edit(span, ""))
+                waiting.remove(match)
+                changed = True
+    for match in waiting:
+        names = re.findall(r"(\w+)\s*=(?!=)", match[1].decode())
+        body = rewritten(source, function.body, [*edits, *found])
+        if any(len(re.findall(rf"\b{name}\b", body)) == 1 for name in names):
+            raise NotPrinted(f"{', '.join(names)} are half unused")
+    return found

@@ -1,0 +1,247 @@
+"""What the threads of a block read around their places is staged in shared memory, with its border."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from evo.analysis.access import THREAD, Access, Array, Branch, Compare, LaunchAnalysis, Symbol, Term
+from evo.analysis.access.conditions import conjuncts
+from evo.analysis.access.reductions import plain
+from evo.cuda.source import Edit, Function, Span
+from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, unused
+from evo.operators.rules.rewriting import fresh, merged
+from evo.operators.rules.rule import Application, Example, Rule
+from evo.operators.rules.scene import Scene
+
+_ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
+_REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
+
+
+@dataclass(frozen=True, slots=True)
+class _Dim:
+    """One dimension of what a block reads: from base + low on, `size` elements, as the kernel spells it."""
+
+    base: Term
+    low: int
+    count: int
+    size: str
+
+
+def _find(scene: Scene) -> Iterator[Application]:
+    for analysis in scene.launches:
+        form = analysis.form
+        function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+        if function is None or any(array.space == "shared" for array in form.arrays):
+            continue
+        for array in form.tensors:
+            dims = _dims(scene, analysis, array) if array.role == "in" else None
+            if dims is None:
+                continue
+            try:
+                edits = _edits(scene, analysis, function, array, dims)
+            except NotPrinted:
+                continue
+            size = "x".join(str(dim.count) for dim in dims)
+            yield Application(
+                edits=tuple(edits),
+                summary=f"{form.kernel}: a block stages {size} elements of `{array.name}` with their border",
+                arguments={"kernel": form.kernel, "array": array.name},
+                is_schedule=True,
+            )
+
+
+def _dims(scene: Scene, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | None:
+    """The box that a block reads, if it is one: places of blocks, threads and short loops, added up."""
+    reads = analysis.form.of(array)
+    if len(array.shape) < 2 or not reads or accumulator(array.element) is None:
+        return None
+    if any(a.mode != "read" or a.calls or a.blocked or len(a.subscripts) != len(array.shape) for a in reads):
+        return None
+    found = []
+    asked = sum(_instances(analysis, read) for read in reads) * analysis.sizes.threads
+    for place in range(len(array.shape)):
+        dim = _dim(scene, analysis, [read.subscripts[place] for read in reads])
+        if dim is None:
+            return None
+        found.append(dim)
+    elements = 1
+    for dim in found:
+        elements *= dim.count
+    if elements * array.element_bytes > _ROOM or asked < _REUSED * elements or found[-1].count < 2:
+        return None
+    return found
+
+
+def _instances(analysis: LaunchAnalysis, read: Access) -> int:
+    many = 1
+    for symbol in read.loops:
+        trip = analysis.form.loops[symbol].trip
+        many *= (trip.value or 1) if trip is not None else 1
+    return many
+
+
+def _dim(scene: Scene, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | None:
+    bases, lows, highs = set[Term](), [], []
+    walked = set[Symbol]()
+    for term in terms:
+        base, low, high = term, 0, 0
+        for symbol in term.symbols():
+            taken = _range(analysis, symbol)
+            if symbol.kind not in ("thread", "loop"):
+                continue
+            apart = term.coefficient(symbol)
+            if taken is None or apart is None or apart.value is None:
+                return None
+            base = base - Term.of(symbol) * apart.value
+            ends = sorted(apart.value * end for end in taken)
+            low, high = low + ends[0], high + ends[1]
+            if symbol.kind == "thread":
+                walked.add(symbol)
+        shift = base.constant
+        bases.add(base - shift)
+        lows.append(low + shift)
+        highs.append(high + shift)
+    (base, *others) = bases
+    if others or any(symbol.kind not in ("block", "axis") for symbol in base.symbols()):
+        return None
+    low, count = min(lows), max(highs) - min(lows) + 1
+    if len(walked) > 1:
+        return None
+    size = str(count)
+    for symbol in walked:
+        axis = THREAD.index(symbol)
+        block = scene.variant.launches[analysis.form.position].block
+        if not block[axis].text.isdigit():
+            size = f"({block[axis].text} + {count - analysis.sizes.block[axis]})"
+    return _Dim(base, low, count, size)
+
+
+def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
+    if symbol in THREAD:
+        return 0, analysis.sizes.block[THREAD.index(symbol)] - 1
+    loop = analysis.form.loops.get(symbol)
+    if loop is None or loop.values is not None or loop.trip is None:
+        return None
+    start, step, trip = loop.start.value, loop.step.value, loop.trip.value
+    return (start, start + step * (trip - 1)) if start is not None and step is not None and trip is not None else None
+
+
+def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]) -> list[Edit]:
+    assert scene.task is not None
+    names = names_of(scene, function)
+    say = Printer(analysis, scene.task, names, {}, {})
+    tensor = next(t for t in scene.task.tensors if t.name == array.name)
+    tile, each = fresh(scene, f"{names[array.name]}_tile"), fresh(scene, "e")
+    places = [fresh(scene, f"at{number}") for number in range(len(dims))]
+    whole = " * ".join(dim.size for dim in dims)
+    lines: list[str] = []
+    inside: list[str] = []
+    left = each
+    for number in reversed(range(len(dims))):
+        dim, size = dims[number], dims[number].size
+        part = f"{left} % {size}" if number else left
+        inside.insert(0, part)
+        left = f"{left} / {size}"
+        first = (dim.base + dim.low).text
+        lines.insert(0, f"        const int {places[number]} = {first} + {part};")
+    tests = " && ".join(
+        f"{place} >= 0 && {place} < {say.extent(dim)}" for place, dim in zip(places, tensor.shape, strict=True)
+    )
+    kind = next(p.type for p in function.params if p.name == names[array.name])
+    words = kind.replace("*", " ").split()
+    kind = " ".join(word for word in words if word not in ("const", "__restrict__", "restrict"))
+    head = f"""
+    __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with the border; zero outside of {array.name}
+    for (int {each} = {_thread(analysis)}; {each} < {whole}; {each} += {_threads(analysis)}) {{
+{chr(10).join(lines)}
+        {tile}{"".join(f"[{part}]" for part in inside)} = {tests} ? {say.element(tensor, places)} : {kind}(0);
+    }}
+    __syncthreads();"""
+    start = function.body.start + 1
+    edits = [Edit(Span(start, start), head)]
+    for read in analysis.form.of(array):
+        local = [(term - dim.base - dim.low).text for term, dim in zip(read.subscripts, dims, strict=True)]
+        if any(re.search(r"\?|blockIdx|min\(|max\(", text) for text in local):
+            raise NotPrinted("a place that is no sum")
+        if not scene.source.slice(read.span).startswith(names[array.name]):
+            raise NotPrinted("read through another pointer")
+        edits.append(Edit(read.span, f"{tile}{''.join(f'[{text}]' for text in local)}"))
+        edits += _without_test(scene, analysis, read)
+    edits = merged(edits)
+    return [*edits, *unused(scene, function, edits)]
+
+
+def _thread(analysis: LaunchAnalysis) -> str:
+    """The number of a thread in its block."""
+    _, y, z = analysis.sizes.block
+    text = "threadIdx.y * blockDim.x + threadIdx.x" if y > 1 or z > 1 else "threadIdx.x"
+    return "(threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x" if z > 1 else text
+
+
+def _threads(analysis: LaunchAnalysis) -> str:
+    used = sum(1 << place for place, count in enumerate(analysis.sizes.block) if count > 1)
+    return " * ".join(f"blockDim.{axis}" for place, axis in enumerate("xyz") if used >> place & 1) or "1"
+
+
+def _without_test(scene: Scene, analysis: LaunchAnalysis, read: Access) -> list[Edit]:
+    """A test for the tensor's edge in front of a sum: what is staged is zero there, and adds nothing."""
+    for node in analysis.form.walk():
+        if not isinstance(node, Branch) or node.otherwise or read not in node.then:
+            continue
+        if not all(_is_edge(part, read) for part in conjuncts(node.condition)) or not _adds(analysis, read):
+            return []
+        writes = [other for other in node.then if isinstance(other, Access) and other.is_write]
+        text = scene.source.slice(node.span)
+        end = _closing(text)
+        if writes or end is None or "else" in text or text.count(";") != 1:
+            return []
+        return [Edit(Span(node.span.start, node.span.start + len(text[:end].encode())), "")]
+    return []
+
+
+def _is_edge(part: object, read: Access) -> bool:
+    if not isinstance(part, Compare) or part.relation != ">=" or read.array is None:
+        return False
+    edges = [(term, size - 1 - term) for term, size in zip(read.subscripts, read.array.shape, strict=True)]
+    return any(part.term in pair for pair in edges)
+
+
+def _adds(analysis: LaunchAnalysis, read: Access) -> bool:
+    """Whether the element is summed, by itself or times something."""
+    for reduction in analysis.reductions:
+        operand = plain(reduction.operand)
+        if reduction.kind != "sum" or reduction.place != "register" or operand is None:
+            continue
+        factors = [plain(arg) for arg in operand.args] if operand.op == "mul" else [operand]
+        if any(factor is not None and factor.op == "read" and factor.detail == read.number for factor in factors):
+            return True
+    return False
+
+
+def _closing(text: str) -> int | None:
+    """Behind the brackets of `if (...)`."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if character == ")" and depth == 0:
+            return at + 1 + len(text[at + 1 :]) - len(text[at + 1 :].lstrip())
+    return None
+
+
+RULES = (
+    Rule(
+        name="tile_halo",
+        family="tile",
+        sentence="Stages what the threads of a block read around their places, with its border and zeros outside of the"
+        " tensor, in shared memory; tests for the edge in front of sums are gone.",
+        find=_find,
+        examples=(Example.of_files("tile_halo"),),
+        reason="neighbouring threads read the same elements again and again, each with tests and an address of its own",
+        expected="one load for each element and block; reads of the tile have fixed offsets",
+        risk="small windows gain little over what the cache does",
+        next_if_kept="several results for each thread",
+        next_if_reverted="several results for each thread without a tile",
+    ),
+)

@@ -2,7 +2,7 @@
 // evo: launch box grid (ceil_div(W, 16), ceil_div(H, 16)) block (16, 16) shared 0
 #define R 3
 extern "C" __global__ void box(const float* img, float* out, int H, int W) {
-    __shared__ float img_tile[22][22];  // with the border; zero outside of img
+    __shared__ float img_tile[22][22];  // with a border, zero outside
     for (int e = threadIdx.y * blockDim.x + threadIdx.x; e < 22 * 22; e += blockDim.x * blockDim.y) {
         const int at0 = blockIdx.y * 16 - 3 + e / 22;
         const int at1 = blockIdx.x * 16 - 3 + e % 22;

@@ -153,7 +153,7 @@ def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, array: Ar
     words = kind.replace("*", " ").split()
     kind = " ".join(word for word in words if word not in ("const", "__restrict__", "restrict"))
     head = f"""
-    __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with the border; zero outside of {array.name}
+    __shared__ {kind} {tile}{"".join(f"[{dim.size}]" for dim in dims)};  // with a border, zero outside
     for (int {each} = {_thread(analysis)}; {each} < {whole}; {each} += {_threads(analysis)}) {{
 {chr(10).join(lines)}
         {tile}{"".join(f"[{part}]" for part in inside)} = {tests} ? {say.element(tensor, places)} : {kind}(0);

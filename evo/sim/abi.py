@@ -66,6 +66,7 @@ _CTX = [
     "template",
     "oldest",
     "block_budget",  # warp instructions of one block; 0: only those of the launch are bounded
+    "equal_stores",  # the record of a store of what another block has stored already
     "fenced",  # some warp has executed a fence
     "known",  # per block under way or done: how many releases of each other one it has taken up; 0 if not kept
     "known_flags",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evo.results import Fault
-from evo.sim.abi import FAULT, FAULT_SIZE, LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
+from evo.sim.abi import FAULT, FAULT_SIZE, LOCAL_WINDOW, REC_SIZE, SHARED_WINDOW, WINDOW_SIZE
 from evo.sim.faults import BY_NUMBER, Occurrence, SimFault, Triple, thread_of
 from evo.sim.memory import Buffer
 from evo.sim.ptx.ast import Instr
@@ -28,6 +28,16 @@ def decode_faults(context: Context, kernel: Kernel, block_size: Triple) -> tuple
     rows = [{field: int(row[at // 8]) for field, at in FAULT.items()} for row in table[: context.field("fault_count")]]
     found = [(BY_NUMBER[row["kind"]], row) for row in rows]
     return tuple(_decode(what, row, context, kernel, block_size) for what, row in _first_causes(found))
+
+
+def notes_of(context: Context) -> tuple[str, ...]:
+    """What is no fault, but worth a look."""
+    record = context.field("equal_stores")
+    if not record:
+        return ()
+    ins = context.kernel.sites[(record - context.field("counters")) // REC_SIZE]
+    place = f"line {ins.loc}" if ins.loc else f"PTX line {ins.line}"
+    return (f"{place}: {ins.spelling} of several blocks leaves the same value at one address, in no order",)
 
 
 def _first_causes(found: list[tuple[SimFault, dict[str, int]]]) -> list[tuple[SimFault, dict[str, int]]]:

@@ -17,7 +17,7 @@ from evo.sim.abi import PARAM_WINDOW
 from evo.sim.counters import Counters
 from evo.sim.coverage import coverage_of
 from evo.sim.errors import NamedDefects, PtxError
-from evo.sim.fault_records import decode_faults
+from evo.sim.fault_records import decode_faults, notes_of
 from evo.sim.faults import Triple
 from evo.sim.launch_context import Context
 from evo.sim.lower.isa import TABLE
@@ -49,6 +49,7 @@ class LaunchResult:
     text: str = ""  # what printf and failed assertions wrote
     cpu_s: tuple[float, ...] = ()  # processor time of the blocks, by thread
     coverage: Coverage | None = None  # if the module was loaded with it
+    notes: tuple[str, ...] = ()  # what is no fault, but worth a look
 
 
 class Module:
@@ -162,7 +163,7 @@ class Module:
         faults = decode_faults(context, loaded.kernel, block3)
         done = int(context.field("blocks_done"))
         seen = coverage_of(loaded.kernel, context) if self.coverage else None
-        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s, seen)
+        result = LaunchResult(faults, counters, done, total, context.text(), context.cpu_s, seen, notes_of(context))
         context.release()
         return result
 

@@ -10,6 +10,7 @@ errs towards silence. A store of what is there already changes nothing, and is n
 from __future__ import annotations
 
 from evo.sim.abi import (
+    CTX,
     OTHER_BLOCK,
     OTHER_READ,
     READ_ONLY_LOAD,
@@ -103,6 +104,9 @@ def between(c: Code, kind: str) -> None:
         if kind != "st":
             c.store(c.select(c.or_(own, c.icmp("eq", first, 0)), stamp, first), readers, at, 8)
         else:
+            other = c.and_(c.icmp("ne", last, 0), c.icmp("ne", c.lshr(last, STAMP_SLOT), mine))
+            with c.if_(c.and_(other, c.icmp("ne", same, 0)), likely=False):
+                c.store(c.to_int(rec), context, CTX["equal_stores"], 8)
             c.store(c.select(c.icmp("eq", last, 0), stamp, c.load("i64", writers, at, 8)), writers, at, 8)
     c.ret_()
 

@@ -74,3 +74,11 @@ def test_order(kind: str | None, body: str, options: dict[str, Any]) -> None:
     assert [fault.kind for fault in result.faults[:1]] == ([kind] if kind else [])
     if kind:
         assert result.faults[0].source_line == 3
+
+
+def test_equal_stores_of_several_blocks_are_noted() -> None:
+    source = 'extern "C" __global__ void k(float* a, int own) { a[own ? blockIdx.x : 0] = 1; }'
+    for own in (0, 1):
+        _, result = run(source, "k", [np.zeros(8, F), np.int32(own)], grid=(4,), block=(1,))
+        assert result.faults == ()
+        assert len(result.notes) == 1 - own

@@ -23,6 +23,7 @@ from evo.spec.deadline import Deadline, Exceeded
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
+from evo.spec.recent import Recent
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, Returned
 from evo.spec.task import Case, Task, Tensor
@@ -32,6 +33,8 @@ Arrays = dict[str, NDArray[np.generic]]
 CALL_LIMIT_S = 300.0  # a large case in float64 takes a minute on few cores; what takes longer hangs
 _MOST_AHEAD = 4  # further processes; each holds the arrays of one large case
 _CORES_EACH = 3  # and leaves cores to compilers and the simulator
+_INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task that one trial takes fit
+_EXPECTATION_BYTES = 384 << 20
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
 _FACTORS = {"large": LARGE_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
@@ -53,6 +56,21 @@ class Expectation:
     memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """arrays, and views of them that cannot be written to."""
+
+    arrays: Arrays
+    views: Arrays
+
+    @staticmethod
+    def of(arrays: Arrays) -> _Inputs:
+        views = {name: array.view() for name, array in arrays.items()}
+        for view in views.values():
+            view.flags.writeable = False
+        return _Inputs(arrays, views)
+
+
 @dataclass(slots=True)
 class Reference:
     """The reference.py of one task, in a process of its own; expectations cached by case, seed and distribution."""
@@ -60,9 +78,8 @@ class Reference:
     task: Task
     process: ReferenceProcess
     limit_s: float = CALL_LIMIT_S
-    _cache: dict[tuple[str, int], Expectation] = field(default_factory=dict)
-    _inputs: dict[tuple[str, int], Arrays] = field(default_factory=dict)
-    _fixed: dict[tuple[str, int], Arrays] = field(default_factory=dict)
+    _expectations: Recent[Expectation] = field(default_factory=lambda: Recent(_EXPECTATION_BYTES))
+    _inputs: Recent[_Inputs] = field(default_factory=lambda: Recent(_INPUT_BYTES))
     _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
     _dependent: bool | None = None
     _ahead: _Ahead | None = None
@@ -83,46 +100,50 @@ class Reference:
         if most and self._ahead is None:
             self._ahead = _Ahead(most, lambda: Reference(self.task, ReferenceProcess(self.process.path), self.limit_s))
         for case in cases if self._ahead is not None else ():
-            if (case.name, seed) not in self._cache:
+            if self._expectations.get((case.name, seed)) is None:
                 assert self._ahead is not None
                 self._ahead.begin(case, seed)
 
     def _take_over(self, key: tuple[str, int]) -> None:
         """Wait for what was begun ahead, if it was. Raises TaskInvalid."""
         if self._ahead is not None and (found := self._ahead.result(key)) is not None:
-            self._cache[key], self._inputs[key] = found, found.inputs
+            self._hold(key, found)
+            self._inputs.put(key, _Inputs.of(found.inputs), _size(found.inputs))
 
     def expectation(self, case: Case, seed: int) -> Expectation:
         """Inputs and expected outputs for one case and seed. Raises TaskInvalid when the module breaks its contract."""
         key = (case.name, seed)
-        if key not in self._cache:
+        if (known := self._expectations.get(key)) is None:
             self._take_over(key)
-        if key not in self._cache:
-            inputs = self.inputs(case, seed)
-            expected = self._outputs("expected", inputs, case)
-            trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
-            self._cache[key] = Expectation(inputs, expected, trusted)
-        return self._cache[key]
+            known = self._expectations.get(key)
+        if known is not None:
+            return known
+        inputs = self.inputs(case, seed)
+        expected = self._outputs("expected", inputs, case)
+        trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
+        return self._hold(key, Expectation(inputs, expected, trusted))
+
+    def _hold(self, key: tuple[str, int], found: Expectation) -> Expectation:
+        return self._expectations.put(key, found, _size(found.expected) + _size(found.trusted or {}))
 
     def inputs(self, case: Case, seed: int) -> Arrays:
-        """The input tensors of one case, as the kernel sees them; the same arrays for the same seed."""
-        key = (case.name, seed)
-        if key not in self._inputs:
-            self._take_over(key)
-        if key not in self._inputs:
-            arrays = self._call("inputs", dict(case.axes), seed=_stream(seed, case.name))
-            self._inputs[key] = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
-        return self._inputs[key]
+        """The input tensors of one case, as the kernel sees them: for a seed the same values."""
+        return self._drawn(case, seed).arrays
 
     def fixed_inputs(self, case: Case, seed: int) -> Arrays:
-        """The same as views that cannot be written to, of which a device may keep a copy; the same views each time."""
+        """The same as views that cannot be written to, of which a device may keep a copy; the same views while held."""
+        return self._drawn(case, seed).views
+
+    def _drawn(self, case: Case, seed: int) -> _Inputs:
         key = (case.name, seed)
-        if key not in self._fixed:
-            views = {name: array.view() for name, array in self.inputs(case, seed).items()}
-            for view in views.values():
-                view.flags.writeable = False
-            self._fixed[key] = views
-        return self._fixed[key]
+        if (known := self._inputs.get(key)) is None:
+            self._take_over(key)
+            known = self._inputs.get(key)
+        if known is not None:
+            return known
+        arrays = self._call("inputs", dict(case.axes), seed=_stream(seed, case.name))
+        drawn = {t.name: self._shaped("inputs", arrays, t, case) for t in self.task.inputs}
+        return self._inputs.put(key, _Inputs.of(drawn), _size(drawn))
 
     def derived(self, case: Case, seed: int, distribution: str) -> Expectation | None:
         """The case under another distribution; None where the task has no use for it.
@@ -367,3 +388,7 @@ def load_module(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         where = f"{path}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)
         raise TaskInvalid(f"{where}: {type(error).__name__}: {error}", hint="fix reference.py") from error
+
+
+def _size(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())

@@ -1,0 +1,45 @@
+"""What was used most recently, by key, up to a number of bytes. Thread-safe."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Recent(Generic[V]):
+    """Values with their sizes; beyond limit_bytes those go that were not used for longest, never the latest."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._held: OrderedDict[Hashable, tuple[V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def held_bytes(self) -> int:
+        with self._lock:
+            return sum(size for _, size in self._held.values())
+
+    def get(self, key: Hashable) -> V | None:
+        """The value; None if it is not held any more."""
+        with self._lock:
+            if key not in self._held:
+                return None
+            self._held.move_to_end(key)
+            return self._held[key][0]
+
+    def put(self, key: Hashable, value: V, size_bytes: int) -> V:
+        """Hold a value. If another thread has put one meanwhile, that one is held and returned."""
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+                return self._held[key][0]
+            self._held[key] = value, size_bytes
+            total = sum(size for _, size in self._held.values())
+            while total > self._limit_bytes and len(self._held) > 1:
+                _, (_, size) = self._held.popitem(last=False)
+                total -= size
+            return value

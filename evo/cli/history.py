@@ -46,6 +46,7 @@ def log(
         typer.Argument(metavar="TASK", show_default=False, help="Only this task.", autocompletion=completion.tasks),
     ] = None,
     kept: Annotated[bool, typer.Option("--kept", help="Only kept trials.")] = False,
+    timing: Annotated[bool, typer.Option("--timing", help="Where the time of each run went.")] = False,
     json: AsJson = False,
 ) -> int:
     """List the trials of all runs with their outcome, oldest first."""
@@ -65,8 +66,20 @@ def log(
     for index, (run, group) in enumerate(groupby(records, key=lambda record: (record.task, record.run))):
         if index:
             out()
-        _log_run(run[1], list(group), headline_of(root, run[0]))
+        if timing:
+            _log_timing(run[1], list(group))
+        else:
+            _log_run(run[1], list(group), headline_of(root, run[0]))
     return 0
+
+
+def _log_timing(run: str, records: list[Record]) -> None:
+    """How long trials took by what became of them, and which stages took it."""
+    from evo.cli.stage_times import stage_times
+
+    out(f"{paint(run, 'bold')}  {records[0].task}")
+    rows = [row.cells() for row in stage_times(records)]
+    out_table(["trials", ">number", ">median s", ">total s", "where the time went"], rows, flexible=4)
 
 
 def _log_run(run: str, records: list[Record], headline: str | None) -> None:

@@ -130,6 +130,13 @@ class Evaluation(Serializable):
         known = replace(self, status=check.status, reason=check.reason, stage=check.stage, check=check, bench=())
         return known if check.status.passed else replace(known, decision=None)
 
+    def with_stage(self, name: str, seconds: float | None) -> Evaluation:
+        """The same with a further stage, in its elapsed time too; the same if it has no time."""
+        if seconds is None:
+            return self
+        elapsed_s = (self.elapsed_s or 0.0) + seconds
+        return replace(self, elapsed_s=elapsed_s, stages_s={name: seconds, **self.stages_s})
+
     @property
     def kept(self) -> bool:
         """Whether it was compared with a parent and takes its place."""

@@ -112,6 +112,7 @@ class _Loop:
         self.champion: Variant
         self.start: dict[str, CaseBench] = {}  # bench figures by case, of the first and of the last champion
         self.end: dict[str, CaseBench] = {}
+        self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
         self.crowned: list[Crowned] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
 
@@ -307,13 +308,17 @@ class _Loop:
 
     def _ask(self, ahead: int = 0) -> Candidate | None:
         """The next candidate; `ahead` have no verdict yet."""
-        return self.proposer.ask(
+        began = time.monotonic()
+        found = self.proposer.ask(
             self._parent(),
             number=self.trials + ahead,
             stalled=is_stalled(self.task, self.bench, self.end, self.since_kept),
             compiled_here=self.in_flight is None,
             under_way=ahead,
         )
+        if found is not None:
+            self.asked_s[found.variant.id] = time.monotonic() - began
+        return found
 
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(stage="screen"))
@@ -341,6 +346,7 @@ class _Loop:
         except BaseException:
             self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
+        evaluation = evaluation.with_stage("propose", self.asked_s.pop(candidate.variant.id, None))
         kept = evaluation.kept if parent is not None else evaluation.status.passed
         commit: str | None = None
         if kept:

@@ -132,32 +132,25 @@ def _summary(outcomes: Sequence[Outcome], elapsed_s: float) -> str:
 
 
 def _show_markdown(outcomes: Sequence[Outcome], where: str, elapsed_s: float) -> None:
-    out("| row | attack | task | what it does | naive harness | defence | evo says | verdict |")
-    out("|---|---|---|---|---|---|---|---|")
+    from evo.report.format import markdown_table
+
+    def cell(text: str) -> str:
+        return text.replace("|", "\\|").replace("\n", " ")
+
+    def row(one: Outcome) -> list[str]:
+        said = f"{one.status}: {one.reason}"
+        cells = [" ".join(one.rows), f"`{one.attack}`", one.task, one.idea, one.naive, one.defence, said, one.verdict]
+        return [cell(text) for text in cells]
+
+    head = ("row", "attack", "task", "what it does", "naive harness", "defence", "evo says", "verdict")
+    lines = [*markdown_table(head, map(row, outcomes)), "", f"On {where}: {_summary(outcomes, elapsed_s)}."]
+    behind = []
     for outcome in outcomes:
-        cells = [
-            " ".join(outcome.rows),
-            f"`{outcome.attack}`",
-            outcome.task,
-            outcome.idea,
-            outcome.naive,
-            outcome.defence,
-            f"{outcome.status}: {outcome.reason}",
-            outcome.verdict,
-        ]
-        out("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    out("")
-    out(f"On {where}: {_summary(outcomes, elapsed_s)}.")
-    rest = [outcome for outcome in outcomes if outcome.without_static_rules is not None]
-    if not rest:
-        return
-    out("")
-    out("Without the static rules, the next defence is:")
-    out("")
-    out("| attack | defence | evo says |")
-    out("|---|---|---|")
-    for outcome in rest:
-        assert outcome.without_static_rules is not None
-        said = f"{outcome.without_static_rules.status}: {outcome.without_static_rules.reason}"
-        defence = "none" if outcome.without_static_rules.kept else outcome.without_static_rules.defence
-        out(f"| `{outcome.attack}` | {defence} | " + said.replace("|", "\\|") + " |")
+        if (found := outcome.without_static_rules) is not None:
+            said = cell(f"{found.status}: {found.reason}")
+            behind.append((f"`{outcome.attack}`", "none" if found.kept else found.defence, said))
+    if behind:
+        lines += ["", "Without the static rules, the next defence is:", ""]
+        lines += markdown_table(("attack", "defence", "evo says"), behind)
+    for line in lines:
+        out(line)

@@ -1,6 +1,8 @@
-"""Numbers and effects as words."""
+"""Numbers and effects as words, and rows as a Markdown table."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from evo.results import Gain
 
@@ -53,3 +55,9 @@ def clipped(text: str, most: int) -> str:
     """On one line, cut with an ellipsis if it is longer."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """The lines of a table. Its cells are Markdown already; a heading that begins with `>` is that of numbers."""
+    rule = ["---:" if cell.startswith(">") else "---" for cell in head]
+    return [f"| {' | '.join(row)} |" for row in ([cell.lstrip(">") for cell in head], rule, *rows)]

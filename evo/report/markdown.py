@@ -8,7 +8,7 @@ from html import escape
 
 from evo.records.insights import Insight
 from evo.report.case_study import CaseStudy, llm_words, time_words
-from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural, ratio
+from evo.report.format import clipped, duration, gain_words, markdown_table, microseconds, percent, plural, ratio
 from evo.report.model import Climb, ReportModel
 from evo.report.svg import climb_words
 
@@ -63,10 +63,7 @@ def _text(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [" | ".join(_text(cell.lstrip(">")) for cell in head)]
-    lines.append(" | ".join("---:" if cell.startswith(">") else "---" for cell in head))
-    lines += [" | ".join(_text(cell) for cell in row) for row in rows]
-    return [f"| {line} |" for line in lines]
+    return markdown_table(head, ([_text(cell) for cell in row] for row in rows))
 
 
 def _kept(climb: Climb) -> list[str]:

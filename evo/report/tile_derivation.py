@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from evo.analysis.tiles.derivation import Candidate, Derivation, Rejected
 from evo.analysis.tiles.knob_text import knob_text
 from evo.records.trials import Record
+from evo.report.format import markdown_table
 from evo.spec.chips import Chip
 
 _SHOWN = 8
@@ -59,14 +60,14 @@ def _limits(found: Derivation, chip: Chip) -> list[str]:
         f"Inputs in L2: bound by {one.limiter} at {one.floor_us:.2f} µs. Inputs in DRAM: bound by {one.limiter_cold} at"
         f" {one.floor_cold_us:.2f} µs.",
         "",
-        "| floor | µs | rests on |",
-        "|---|---|---|",
     ]
+    rows = []
     for name, us in one.floors_us.items():
         behind = (
             "an estimate; it binds nothing" if name in one.estimated else f"datasheet rates at {clock / 1e9:.2f} GHz"
         )
-        lines.append(f"| {name} | {us:.2f} | {behind} |")
+        rows.append((name, f"{us:.2f}", behind))
+    lines += markdown_table(("floor", ">µs", "rests on"), rows)
     if one.target_us is not None:
         lines += ["", f"Target: {one.target_us:.2f} µs ({one.target})."]
     return [*lines, ""]
@@ -98,14 +99,9 @@ def _decisions(found: Derivation, chip: Chip) -> list[str]:
     lines.append(f"- **Vector width.** Rows of all inputs are aligned for {best.vector_bytes}-byte loads.")
     others = [one for one in found.candidates[1:] if one.tile != best.tile][:_SHOWN]
     if others:
-        lines += [
-            "",
-            "Also legal, in the order of the model:",
-            "",
-            "| configuration | modelled µs | largest term |",
-            "|---|---|---|",
-        ]
-        lines += [f"| {knob_text(one.tile)} | {one.modelled_us:.2f} | {one.binds} |" for one in others]
+        rows = [(knob_text(one.tile), f"{one.modelled_us:.2f}", one.binds) for one in others]
+        lines += ["", "Also legal, in the order of the model:", ""]
+        lines += markdown_table(("configuration", ">modelled µs", "largest term"), rows)
     if found.rejected:
         lines += ["", f"Rejected ({len(found.rejected)} of {len(found.rejected) + len(found.candidates)}):", ""]
         lines += [f"- {count}x {one.reason}, e.g. at {knob_text(one.tile)}" for count, one in grouped(found.rejected)]

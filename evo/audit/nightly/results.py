@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from evo.audit.nightly.champion_status import ChampionReview
+from evo.report.format import plural
 from evo.results.codec import ALWAYS, NEVER, NONEMPTY, Decimals, Seconds, Serializable, Us
 
 LOSS = 1  # a champion that did not hold, or an attack that won
@@ -82,22 +83,18 @@ class Night(Serializable):
         parts = []
         if lost:
             demoted = sum(one.state == "demoted" for one in lost)
-            parts.append(f"{len(lost)} of {_plural(len(self.champions), 'champion')} did not hold, {demoted} demoted")
+            parts.append(f"{len(lost)} of {plural(len(self.champions), 'champion')} did not hold, {demoted} demoted")
         elif self.champions:
-            parts.append(f"{_plural(len(self.champions), 'champion')} reviewed, none lost")
+            parts.append(f"{plural(len(self.champions), 'champion')} reviewed, none lost")
         else:
             parts.append("no champion to review" if self.of("champions") else "ended before the champions")
         if won := [check for check in self.of("redteam") if check.state == "failed"]:
-            parts.append(f"{_plural(len(won), 'attack')} did not lose")
+            parts.append(f"{plural(len(won), 'attack')} did not lose")
         if faults := sum(check.state == "fault" for check in self.checks):
-            parts.append(f"{_plural(faults, 'fault')} of the machine or of evo")
+            parts.append(f"{plural(faults, 'fault')} of the machine or of evo")
         kept = sum(run.kept for run in self.runs)
         if started := sum(run.started for run in self.runs):
-            parts.append(f"{_plural(started, 'first champion')}")
+            parts.append(f"{plural(started, 'first champion')}")
         if self.runs:
-            parts.append(f"{kept} kept in {_plural(sum(run.trials for run in self.runs), 'trial')}")
+            parts.append(f"{kept} kept in {plural(sum(run.trials for run in self.runs), 'trial')}")
         return "; ".join(parts)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from evo.audit.nightly.champion_status import ChampionReview, Figure, State
 from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
+from evo.report.format import duration, markdown_table
 
 _TITLES = {
     "doctor": "machine",
@@ -32,12 +33,12 @@ def markdown(night: Night) -> str:
         "",
         f"{_cell(night.verdict)}. Exit code {night.exit_code}.",
         "",
-        f"`{night.device}`, {night.arch}, evo {night.version}, began {night.began}, took {_duration(night.elapsed_s)}"
+        f"`{night.device}`, {night.arch}, evo {night.version}, began {night.began}, took {duration(night.elapsed_s)}"
         + (f", branch `{night.branch}`" if night.branch else "")
         + (f", from commit `{night.commit[:12]}`" if night.commit else "")
         + f". All times here are **{night.timing}**.",
         "",
-        *_table(("step", "result", "found"), (_step(night, step) for step in STEPS if night.of(step))),
+        *markdown_table(("step", "result", "found"), (_step(night, step) for step in STEPS if night.of(step))),
     ]
     lines += _champions(night)
     lines += _losses(night.champions)
@@ -63,9 +64,17 @@ def _step(night: Night, step: str) -> tuple[str, ...]:
 def _champions(night: Night) -> list[str]:
     if not night.champions:
         return []
-    head = ("champion", "variant", "case", f"recorded µs {night.timing}", f"now µs {night.timing}", "change", "state")
+    head = (
+        "champion",
+        "variant",
+        "case",
+        f">recorded µs {night.timing}",
+        f">now µs {night.timing}",
+        ">change",
+        "state",
+    )
     rows = [row for one in night.champions for row in _champion_rows(one)]
-    return ["", "## Champions", "", *_table(head, rows, right=(3, 4, 5))]
+    return ["", "## Champions", "", *markdown_table(head, rows)]
 
 
 def _champion_rows(one: ChampionReview) -> list[tuple[str, ...]]:
@@ -99,11 +108,16 @@ def _losses(reviews: Sequence[ChampionReview]) -> list[str]:
             lines += [f"- the task changed with {_cell(words)}" for words in one.cause.task_commits]
             if one.cause.looks:
                 rows = [(_cell(look.version), _cell(look.found)) for look in one.cause.looks]
-                lines += ["", "Versions judged by the bisection:", "", *_table(("version", "found"), rows)]
+                lines += ["", "Versions judged by the bisection:", "", *markdown_table(("version", "found"), rows)]
         earlier = [held for held in one.pairs if held.case is None]
         if earlier:
             pairs = [(f"`{held.against}`", held.verdict, _cell(held.reason)) for held in earlier]
-            lines += ["", "In pairs against earlier champions:", "", *_table(("against", "verdict", "because"), pairs)]
+            lines += [
+                "",
+                "In pairs against earlier champions:",
+                "",
+                *markdown_table(("against", "verdict", "because"), pairs),
+            ]
     return lines
 
 
@@ -116,7 +130,7 @@ def _changes(reviews: Sequence[ChampionReview]) -> list[str]:
     if not rows:
         return []
     said = "Figures of different environments are not compared. These champions have new records (ours first):"
-    return ["", "## Changed environments", "", said, "", *_table(("champion", "what", "commit"), rows)]
+    return ["", "## Changed environments", "", said, "", *markdown_table(("champion", "what", "commit"), rows)]
 
 
 def _library(reviews: Sequence[ChampionReview]) -> list[str]:
@@ -129,7 +143,7 @@ def _library(reviews: Sequence[ChampionReview]) -> list[str]:
     if not rows:
         return []
     head = ("champion", "case", "library", "the champion is", "in interleaved pairs, measured")
-    return ["", "## Against the library", "", *_table(head, rows)]
+    return ["", "## Against the library", "", *markdown_table(head, rows)]
 
 
 def _problems(night: Night) -> list[str]:
@@ -139,14 +153,14 @@ def _problems(night: Night) -> list[str]:
         return []
     rows = [(_TITLES[check.step], _cell(check.name), check.state, _cell(check.text)) for check in bad[:_SHOWN]]
     more = [f"and {len(bad) - _SHOWN} more"] if len(bad) > _SHOWN else []
-    return ["", "## Failures and faults", "", *_table(("step", "what", "state", "because"), rows), *more]
+    return ["", "## Failures and faults", "", *markdown_table(("step", "what", "state", "because"), rows), *more]
 
 
 def _runs(night: Night) -> list[str]:
     if not night.runs:
         return []
-    head = ("task", "trials", "kept", "champion", "case", f"before µs {night.timing}", f"after µs {night.timing}")
-    return ["", "## The loop", "", *_table(head, map(_run, night.runs), right=(1, 2, 5, 6))]
+    head = ("task", ">trials", ">kept", "champion", "case", f">before µs {night.timing}", f">after µs {night.timing}")
+    return ["", "## The loop", "", *markdown_table(head, map(_run, night.runs))]
 
 
 def _run(run: Run) -> tuple[str, ...]:
@@ -158,20 +172,10 @@ def _us(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}" if value < 100 else f"{value:,.1f}"
 
 
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
-
-
 def _cell(text: str) -> str:
     """Foreign text in a line of Markdown, escaped: it cannot break the table or become markup."""
     line = " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
     return line.replace("@", "@\u200b")  # an @name in a kernel's text must not notify anyone
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    rule = ["---:" if index in right else "---" for index in range(len(head))]
-    return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]
 
 
 # --- JUnit ----------------------------------------------------------------------------------------------------------

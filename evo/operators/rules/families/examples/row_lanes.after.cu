@@ -1,5 +1,7 @@
 // evo: task row_lanes
-// evo: launch centre grid (ceil_div(B * T, 8)) block (256) shared 0
+// evo: knob WARPS in 1, 2, 4, 8, 16
+// evo: launch centre grid (ceil_div(B * T, WARPS)) block (32 * WARPS) shared 0
+#define WARPS 8
 extern "C" __global__ void centre(const float* inp, float* mean, float* out, int B, int T, int C) {
     const int lane = threadIdx.x % 32;  // a warp for each index
     unsigned int idx = (blockIdx.x * blockDim.x + threadIdx.x) / 32;

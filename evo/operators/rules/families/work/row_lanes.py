@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from evo.analysis.access import BLOCK, THREAD, Access, Branch, Data, LaunchAnalysis, Loop, Nest, Node, Reduction, Term
 from evo.analysis.access.reductions import parts_of
 from evo.cuda.source import Edit, Function, Span
-from evo.operators.rules.directives import ceil_divs, line_span
+from evo.operators.rules.directives import ceil_divs, line_span, new_knob
 from evo.operators.rules.rewriting import fresh, indent_of, merged, same
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
 
 _WARP = 32
+_WARPS = (1, 2, 4, 8, 16)  # of a block
 _HEADER = re.compile(r"for\s*\((?P<init>[^;]*);(?P<test>[^;]*);(?P<step>[^;]*)\)\s*$", re.DOTALL)
 _INIT = re.compile(r"(?P<head>\s*(?:[\w:]+[\s*&]+)*?(?P<name>\w+)\s*=\s*)(?P<value>.+?)\s*$", re.DOTALL)
 _COMBINED = {"sum": "{0} += {1}", "product": "{0} *= {1}"}
@@ -190,14 +191,21 @@ def _without_comments(text: str) -> str:
 def _launch(scene: Scene, analysis: LaunchAnalysis) -> list[Edit]:
     """As many more blocks as an index has lanes."""
     launch = scene.variant.launches[analysis.form.position]
-    threads = launch.block[0].text
-    for span, extent, per in ceil_divs(scene, launch):
-        if same(per, threads):
-            whole = f"{int(per) // _WARP}" if per.isdigit() else f"{per} // {_WARP}"
-            return [Edit(span, f"ceil_div({extent}, {whole})")]
+    threads, warps = launch.block[0].text, analysis.sizes.threads // _WARP
     line = line_span(scene, launch.line)
-    text = scene.source.slice(line)
-    grid = launch.grid[0].text
+    shared = f"shared {launch.shared.text}"
+    for _, extent, per in ceil_divs(scene, launch):
+        if same(per, threads) and warps in _WARPS and threads.isdigit():
+            # The block's size is a knob from here on: grid and block follow it together.
+            knob = fresh(scene, "WARPS")
+            text = f"// evo: launch {launch.kernel} grid (ceil_div({extent}, {knob})) block ({_WARP} * {knob}) {shared}"
+            return [Edit(line, text), *new_knob(scene, knob, _WARPS, warps)]
+        if same(per, threads):
+            text = (
+                f"// evo: launch {launch.kernel} grid (ceil_div({extent}, {per} // {_WARP})) block ({threads}) {shared}"
+            )
+            return [Edit(line, text)]
+    text, grid = scene.source.slice(line), launch.grid[0].text
     return [Edit(line, text.replace(f"({grid})", f"(({grid}) * {_WARP})", 1))] if f"({grid})" in text else []
 
 

@@ -8,6 +8,7 @@ import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, choose_device
 from evo.cli.session import session_of
+from evo.errors import UsageError
 
 
 def mcp(
@@ -17,10 +18,24 @@ def mcp(
     commit: Annotated[
         bool, typer.Option("--commit", help="Allow `try` to make trials of the loop, with records and commits.")
     ] = False,
+    rewrites: Annotated[
+        int, typer.Option("--rewrites", metavar="N", min=0, help="Maximum number of commits that are rewrites.")
+    ] = 3,
 ) -> int:
     """Serve tasks, champions and `try` to a coding agent, by the Model Context Protocol over stdin and stdout."""
-    from evo.cli.mcp_server import ServerOptions, serve
+    try:
+        from evo.cli.mcp_server import ServerOptions, serve
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "mcp":
+            raise
+        raise UsageError("evo mcp needs the mcp package, 2.0 or newer", hint="pip install 'evo-kernels[mcp]'") from None
 
-    root = session_of(context).root()
-    serve(ServerOptions(root=root, device=choose_device(device), arch=arch, may_commit=commit))
+    options = ServerOptions(
+        root=session_of(context).root(),
+        device=choose_device(device),
+        arch=arch,
+        may_commit=commit,
+        rewrites=rewrites,
+    )
+    serve(options)
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from evo.operators.ladder import Ladder, first_rung
 from evo.operators.one_change import clutter, edit_key, kind_of_edit, not_one_change, parts, relaunched, rung_of
-from evo.operators.patch import Patch
+from evo.operators.patch import Hypothesis, Patch
 from evo.operators.proposal import Context, Operator, OperatorDoc, Proposal, start_proposal
 from evo.operators.rebase import carried
 from evo.operators.registry import WHEN_STALLED, is_closed, operator_docs, operators
@@ -21,6 +21,7 @@ __all__ = [
     "WHEN_STALLED",
     "Context",
     "Derived",
+    "Hypothesis",
     "Ladder",
     "Operator",
     "OperatorDoc",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 from evo.cuda.source import classify, tree_difference
@@ -20,13 +21,23 @@ DOC = OperatorDoc(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hypothesis:
+    """What the author of a file says of it. Empty: nothing."""
+
+    summary: str = ""
+    reason: str = ""
+    expected: str = ""
+    risk: str = ""
+
+
 class Patch:
     """One file, proposed once."""
 
     name = "patch"
 
-    def __init__(self, path: Path, *, reason: str = "", expected: str = "", risk: str = "") -> None:
-        self._path, self._reason, self._expected, self._risk = path, reason, expected, risk
+    def __init__(self, path: Path, hypothesis: Hypothesis | None = None) -> None:
+        self._path, self._said = path, hypothesis or Hypothesis()
         self._proposed = False
 
     def propose(self, parent: Variant, *, rng: random.Random, context: Context) -> Proposal | None:
@@ -42,16 +53,17 @@ class Patch:
         kind: Kind = "rung" if rung is not None else "mutation"
         if rung is None and context.rewrites_left and kind_of_edit(parent.text, child.text) == "rewrite":
             kind = "rewrite"
+        what = "a rewrite" if kind == "rewrite" else verdict.why
         lines = f"+{change.lines_added} -{change.lines_removed} lines"
         risk = "not one of the known rules" if verdict.is_single else f"more than one change: {verdict.why}"
         return Proposal(
             operator="patch",
             kind=kind,
             variant=child,
-            summary=f"{self._path.name}: {lines}, {'a rewrite' if kind == 'rewrite' else verdict.why}",
-            reason=self._reason or child.headline or f"proposed by hand in {self._path.name}",
-            expected=self._expected or "the author expects a gain; only the margin decides",
-            risk=self._risk or risk,
+            summary=f"{self._said.summary or self._path.name}: {lines}, {what}",
+            reason=self._said.reason or child.headline or f"proposed by hand in {self._path.name}",
+            expected=self._said.expected or "the author expects a gain; only the margin decides",
+            risk=self._said.risk or risk,
             next_if_kept="tune its knobs",
             next_if_reverted="leave it",
             arguments={

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from evo.errors import UsageError
 from evo.operators import ladder, patch, tile_config
+from evo.operators.patch import Hypothesis
 from evo.operators.proposal import Operator, OperatorDoc
 from evo.operators.rules import RuleOperator, rule_operators
 from evo.spec.plugins import plugins
@@ -32,6 +33,7 @@ class OperatorInputs:
 
     patch: Path | None = None
     llm: Operator | None = None
+    hypothesis: Hypothesis | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class OperatorEntry:
 def _patch(inputs: OperatorInputs) -> Operator:
     if inputs.patch is None:
         raise UsageError("operator patch needs a file", hint="pass --patch FILE")
-    return patch.Patch(inputs.patch)
+    return patch.Patch(inputs.patch, inputs.hypothesis)
 
 
 def _llm(inputs: OperatorInputs) -> Operator:
@@ -113,12 +115,18 @@ def _of_plugin(name: str, loaded: object) -> OperatorEntry:
     return OperatorEntry(make=make, docs=(OperatorDoc(name=name, family=name, sentence=sentence),))
 
 
-def operators(names: Sequence[str], *, patch: Path | None = None, llm: Operator | None = None) -> tuple[Operator, ...]:
+def operators(
+    names: Sequence[str],
+    *,
+    patch: Path | None = None,
+    llm: Operator | None = None,
+    hypothesis: Hypothesis | None = None,
+) -> tuple[Operator, ...]:
     """The operators behind `--operators`: names of `entries`, or `rules` for all families of rules.
 
     Raises UsageError for an unknown name, for `patch` without a file, or `llm` without a language model.
     """
-    known, inputs = entries(), OperatorInputs(patch=patch, llm=llm)
+    known, inputs = entries(), OperatorInputs(patch=patch, llm=llm, hypothesis=hypothesis)
     chosen: dict[str, Operator] = {}
     for name in names:
         if name != _RULES and name not in known:

@@ -56,7 +56,7 @@ class Proposer:
         settings, bench = self._settings, self._bench
         records = [record for record in load_records(self._root, self._task.name) if record.run != without]
         return Search(
-            operators(settings.operators, patch=settings.patch, llm=self._llm),
+            operators(settings.operators, patch=settings.patch, llm=self._llm, hypothesis=settings.hypothesis),
             random.Random(settings.seed),
             margin=settings.margin if settings.margin is not None else bench.default_margin,
             search=settings.search,

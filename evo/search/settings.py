@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evo.device import DeviceName
 from evo.evaluate.session import Workbench
-from evo.operators import is_closed
+from evo.operators import Hypothesis, is_closed
 from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
 from evo.search.cluster import Cluster
@@ -34,6 +34,7 @@ class Settings:
     margin: float | None = None
     neutral: bool = False
     patch: Path | None = None
+    hypothesis: Hypothesis | None = None  # what the author of the patch says
     search: str = "bandit"  # or a control: random, best-of-n
     patience: int | None = None  # trials without a keep, after which the run ends
     target: float | None = None  # share of the headline's floor, at which the run ends

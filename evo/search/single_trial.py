@@ -66,13 +66,13 @@ def judge_text(task: Task, text: str, bench: Workbench, *, path: str, seed: int,
     Raises EvoError for harness failures only.
     """
     parent = champion_of(task, bench)
-    if parent is not None and (refused := _refused(task, text, parent, bench, rewrite)) is not None:
+    if parent is not None and (refused := refusal(task, text, parent, bench, rewrite)) is not None:
         return JudgedTrial(evaluation=refused, parent=parent)
     job = trial_job(task, text, path=path, seed=seed, rival=parent.text if parent else None)
     return JudgedTrial(evaluation=evaluate(job, bench), parent=parent)
 
 
-def _refused(task: Task, text: str, parent: Variant, bench: Workbench, rewrite: bool) -> Evaluation | None:
+def refusal(task: Task, text: str, parent: Variant, bench: Workbench, rewrite: bool) -> Evaluation | None:
     """What the loop would refuse before it compiles anything: a file that is neither a rung nor one change."""
     try:
         variant = parse_variant(text)

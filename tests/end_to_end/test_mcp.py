@@ -23,7 +23,7 @@ from evo.errors import UsageError
 from evo.records.trials import load_records
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
-TOOLS = ["tasks", "task", "limits", "champion", "insights", "leaderboard", "try"]
+TOOLS = ["tasks", "task", "limits", "champion", "insights", "leaderboard", "profile", "try", "result", "cancel"]
 
 
 def session(root: Path, agent: Callable[[Call], Awaitable[None]], *words: str) -> None:
@@ -64,10 +64,11 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
             ("no task 'none'", "task", {"task": "none"}),
             ("either edits or text", "try", {"task": "scale"}),
             ("does not stand", "try", {"task": "scale", "edits": block("not there", "x")}),
-            ("task other", "try", {"task": "scale", "text": FAST.replace("task   scale", "task   other")}),
             ("at most", "try", {"task": "scale", "text": "x" * 300_000}),
         ):
             assert words in (await call(name, **arguments))["error"]
+        other = await call("try", task="scale", text=FAST.replace("task   scale", "task   other"))
+        assert (other["status"], "task other" in other["reason"]) == ("refused", True)
         hostile = await call("try", task="scale", text='#include "/etc/passwd"\n' + FAST)
         assert hostile["status"] in ("refused", "uncompiled")
 

@@ -13,7 +13,7 @@ from evo.analysis.tiles.knob_text import knob_text
 from evo.device import RunRequest
 from evo.errors import CandidateFailed, SyntaxInvalid, TaskInvalid
 from evo.evaluate.prepare import Failed
-from evo.evaluate.profile import KernelProfile, hot_lines, kernel_profiles
+from evo.evaluate.profile import HotLine, KernelProfile, hot_lines, kernel_profiles
 from evo.evaluate.session import Workbench
 from evo.operators.llm.endpoint import data
 from evo.spec.chips import Chip
@@ -107,30 +107,40 @@ def _derived(task: Task, chip: Chip, case: Case) -> list[str]:
 
 
 def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[str]:
-    prepared = bench.prepare(task, parent.text, path="<parent>")
-    if isinstance(prepared, Failed):
-        return []
     for at in (case, *task.check[:1]):  # a bench case may be too large to be counted in time
-        program = prepared.programs[at.name]
-        inputs = bench.reference(task).inputs(at, _SEED)
-        request = RunRequest(program=program, inputs=inputs, check_races=False)
-        try:
-            ran = bench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
-        except CandidateFailed:
+        kernels, hot, _ = counted(task, parent.text, bench, at)
+        if not kernels:
             continue
-        if ran.faults:
-            continue
-        kernels = kernel_profiles(program, bench.chip, ran.launches)
         lines = [f"case {at.name}"]
         for kernel in kernels:
             lines += _kernel(kernel)
-        for line in hot_lines(kernels, ran.launches, parent.text, bench.chip)[:_LINES]:
+        for line in hot[:_LINES]:
             if not line.source.strip() or line.share < _LEAST_SHARE:
                 continue
             remarks = "; ".join(line.remarks)
             lines.append(f"line {line.line}, {line.share:.0%} of {line.pipe}: {line.source.strip()[:100]}  {remarks}")
         return lines
     return []
+
+
+def counted(
+    task: Task, text: str, bench: Workbench, case: Case
+) -> tuple[Sequence[KernelProfile], Sequence[HotLine], str]:
+    """What a text does at a case, counted on the simulator: its kernels, its lines; or why that cannot be told."""
+    prepared = bench.prepare(task, text, path="<text>")
+    if isinstance(prepared, Failed):
+        return (), (), prepared.reason
+    program = prepared.programs[case.name]
+    inputs = bench.reference(task).inputs(case, _SEED)
+    request = RunRequest(program=program, inputs=inputs, check_races=False)
+    try:
+        ran = bench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
+    except CandidateFailed as error:
+        return (), (), f"case {case.name} cannot be counted in {_COUNT_LIMIT_S:.0f} s: {error}"
+    if ran.faults:
+        return (), (), str(ran.faults[0])
+    kernels = kernel_profiles(program, bench.chip, ran.launches)
+    return kernels, hot_lines(kernels, ran.launches, text, bench.chip), ""
 
 
 def _kernel(row: KernelProfile) -> Sequence[str]:

@@ -60,14 +60,7 @@ STRATEGIES = {
     )
 }
 
-_RULES = f"""\
-You improve one CUDA C++ kernel by one small change at a time. A harness compiles the result, checks it against a
-float64 reference on ragged and odd shapes under memory and race checkers, times it against its parent, and keeps it
-only where it is faster past a margin. Correctness comes first.
-
-The kernel is one file of device code without host code: no includes but those of the CUDA toolkit, no clocks, no
-printf, no device globals that keep state. Its `// evo:` lines are code too:
-
+GRAMMAR = """\
 // evo: macro D                                        axes that are compiled in
 // evo: knob TILE in 8, 16, 32                         an integer with its domain; `#define TILE 16` holds the value
 // evo: require TILE * TILE <= chip.threads_per_block
@@ -79,7 +72,17 @@ Several launch lines are one timed sequence, in order. Grid, block and shared by
 + - * // %, & | ^ << >>, comparisons, `A if C else B`, ceil_div, min, max, the task's axes, integer knobs and chip.NAME
 (sms, threads_per_block, registers_per_sm, shared_per_block_optin, l2_bytes ...); never C++ names such as a constexpr.
 A kernel is `extern "C" __global__ void` and takes the tensors, the scratch tensors, the scalars, then the axes as int.
+"""
 
+_RULES = f"""\
+You improve one CUDA C++ kernel by one small change at a time. A harness compiles the result, checks it against a
+float64 reference on ragged and odd shapes under memory and race checkers, times it against its parent, and keeps it
+only where it is faster past a margin. Correctness comes first.
+
+The kernel is one file of device code without host code: no includes but those of the CUDA toolkit, no clocks, no
+printf, no device globals that keep state. Its `// evo:` lines are code too:
+
+{GRAMMAR}
 Answer with exactly one change, in this form and nothing after it:
 
 SUMMARY: what changes, in at most twelve words

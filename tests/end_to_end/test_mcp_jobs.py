@@ -1,0 +1,147 @@
+"""`evo mcp` with work that takes its time: progress, a first answer in time, cancellation, reads meanwhile, records."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llm_server import block
+from mcp import Client, StdioServerParameters
+from tiny import FAST, SLOW, environment, git, new_repository
+
+from evo.cli.mcp_jobs import Cancelled, Job, Jobs
+from evo.errors import UsageError
+from evo.records.trials import load_records
+
+ADD = block("2.0f * x[i]", "x[i] + x[i]")
+
+
+def session(root: Path, agent: Callable[[Client], Awaitable[None]], *words: str) -> None:
+    async def talk() -> None:
+        arguments = ["-m", "evo", "mcp", "--device", "sim:l4", *words]
+        parameters = StdioServerParameters(command=sys.executable, args=arguments, cwd=str(root), env=environment())
+        async with Client(parameters) as client:
+            await agent(client)
+
+    asyncio.run(talk())
+
+
+async def ask(client: Client, name: str, **words: Any) -> dict[str, Any]:
+    result = await client.call_tool(name, words)
+    if result.is_error:
+        return {"error": "".join(getattr(part, "text", "") for part in result.content)}
+    assert result.structured_content is not None
+    return dict(result.structured_content)
+
+
+def test_tools_say_what_they_take_and_refuse_what_they_do_not(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    async def agent(client: Client) -> None:
+        assert client.server_info.version == version("evo-kernels")
+        for tool in (await client.list_tools()).tools:
+            assert tool.description
+            assert tool.annotations is not None
+            assert tool.annotations.read_only_hint == (tool.name not in ("try", "cancel"))
+            assert tool.input_schema["additionalProperties"] is False
+            assert all(field.get("description") for field in tool.input_schema["properties"].values()), tool.name
+        assert "error" in await ask(client, "champion", task="scale", chip="h100")
+        assert "no job" in (await ask(client, "result", job="job-99"))["error"]
+        grammar = (await client.read_resource("evo://grammar")).contents[0]
+        assert "// evo: launch" in getattr(grammar, "text", "")
+        found = await ask(client, "profile", task="scale", text=SLOW)
+        assert found["kernels"][0]["name"] == "scale"
+        assert "for (int i = first" in found["lines"][0]["source"]
+        assert "no case" in (await ask(client, "profile", task="scale", case="none"))["error"]
+
+    session(root, agent)
+
+
+def test_a_long_try_tells_its_stage_answers_in_time_and_lets_others_read(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    async def agent(client: Client) -> None:
+        stages: list[str] = []
+
+        async def progress(done: float, total: float | None, message: str | None) -> None:
+            stages.append(message or "")
+
+        begun = time.monotonic()
+        words = {"task": "scale", "text": FAST, "wait_s": 0.0}
+        first = await client.call_tool("try", words, progress_callback=progress)
+        running = dict(first.structured_content or {})
+        assert running["status"] == "running"
+        assert time.monotonic() - begun < 20
+        assert (await ask(client, "champion", task="scale"))["is_champion"] is False  # read while it runs
+        result = await client.call_tool("result", {"job": running["job"], "wait_s": 120.0}, progress_callback=progress)
+        done = dict(result.structured_content or {})
+        assert done["status"] == "correct"
+        assert list(done).index("reason") < list(done).index("cases")
+        assert stages
+        ended = await ask(client, "try", task="scale", edits=ADD.replace("x[i] + x[i]", "x[i] * 2.0f"), wait_s=0.0)
+        if ended["status"] == "running":
+            assert (await ask(client, "cancel", job=ended["job"]))["status"] == "cancelled"
+            assert "cancelled" in (await ask(client, "result", job=ended["job"], wait_s=60.0))["error"]
+        assert (await ask(client, "try", task="scale", text=FAST, wait_s=120.0))["status"] == "correct"
+
+    session(root, agent)
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_what_was_tried_is_answered_from_the_record_and_a_commit_keeps_its_reason(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    async def agent(client: Client) -> None:
+        words = {"summary": "one element a thread", "reason": "neighbours read neighbours", "risk": "more blocks"}
+        kept = await ask(client, "try", task="scale", text=FAST, commit=True, wait_s=120.0, **words)
+        assert kept["committed"] is True
+        same = await ask(client, "try", task="scale", text=FAST + "// nothing new\n")
+        assert (same["status"], same["committed"]) == ("unchanged", False)
+        other = block("i < n", "i <= n - 1")
+        tried = await ask(client, "try", task="scale", edits=ADD, commit=True, wait_s=120.0, reason="adds are free")
+        again = await ask(client, "try", task="scale", edits=ADD, wait_s=120.0)
+        if tried["status"] == "correct" and not tried["committed"]:
+            assert again["from_record"] is True
+            assert again["trial"] == load_records(root, "scale")[-1].trial
+        before = len(load_records(root, "scale"))
+        two = FAST.replace("define THREADS 128", "define THREADS 64").replace("2.0f * x[i]", "x[i] + x[i]")
+        refused = await ask(client, "try", task="scale", text=two, commit=True)
+        assert (refused["status"], refused["committed"]) == ("refused", False)
+        assert len(load_records(root, "scale")) == before  # a refusal needs no trial
+        rewritten = await ask(client, "try", task="scale", text=two, rewrite=True, wait_s=120.0)
+        assert rewritten["status"] == "correct"
+        assert other
+
+    session(root, agent, "--commit")
+    reasons = [record.reason for record in load_records(root, "scale")]
+    assert "neighbours read neighbours" in reasons
+    assert git(root, "status", "--porcelain") == ""
+
+
+def test_a_job_ends_at_the_first_stage_after_its_cancellation() -> None:
+    jobs = Jobs()
+
+    def work(job: Job) -> dict[str, Any]:
+        while True:
+            job.see("working")
+            time.sleep(0.01)
+
+    job = jobs.start(work)
+    assert not job.wait(0.05)
+    job.cancel()
+    assert job.wait(5)
+    with pytest.raises(UsageError, match="cancelled"):
+        job.answer()
+    assert jobs.find(job.name) is job
+    failed = jobs.start(lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
+    assert failed.wait(5)
+    with pytest.raises(ZeroDivisionError):
+        failed.answer()
+    with pytest.raises(Cancelled):
+        raise Cancelled

@@ -11,7 +11,7 @@ from tiny import FAST, SLOW, TASK_YAML, write_task
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.results import Evaluation, Status
+from evo.results import Evaluation, Stage, Status
 from evo.spec.task import load_task
 
 
@@ -53,7 +53,7 @@ def test_gates_that_hold_say_nothing(tmp_path: Path, bench: Workbench) -> None:
 )
 def test_a_gate_that_does_not_hold_refuses(tmp_path: Path, bench: Workbench, gate: str, words: list[str]) -> None:
     found = checked(tmp_path, f"{{bound: {gate}}}", SLOW, bench)
-    assert found.status is Status.REFUSED
+    assert (found.status, found.stage) == (Status.REFUSED, Stage.METRICS)
     assert found.reason is not None
     for word in words:
         assert word in found.reason

@@ -1,0 +1,58 @@
+"""Where a variant fails is data: the stage of its evaluation, and the red team's word for the defence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tiny import BROKEN, FAST, UNSAFE, WRONG, new_repository
+
+from evo.audit.redteam import finding_of
+from evo.device import DeviceName
+from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.results import Evaluation, Stage, Status
+from evo.spec.task import Task, load_task
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return load_task(new_repository(tmp_path_factory.mktemp("stages") / "repository"), "scale")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Workbench]:
+    with Workbench(DeviceName("sim", "l4")) as workbench:
+        yield workbench
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "stage", "defence"),
+    [
+        (FAST.replace("// evo: launch", "// evo: lunch"), Status.REFUSED, Stage.RULES, "static rules"),
+        (
+            FAST.replace("    if (i", '    printf("");\n    asm("trap;");\n    if (i'),
+            Status.REFUSED,
+            Stage.RULES,
+            "static rules",
+        ),
+        (FAST.replace("128", "2048"), Status.REFUSED, Stage.LIMITS, "limits of the chip"),
+        (BROKEN, Status.UNCOMPILED, Stage.COMPILE, "compiler: warnings are errors"),
+        (WRONG, Status.WRONG, Stage.GATE, "gate: numbers"),
+        (UNSAFE, Status.UNSAFE, Stage.GATE, "gate: memory and race checkers"),
+    ],
+    ids=["a line that is none", "inline assembly", "a block too large", "a name that is none", "wrong", "unsafe"],
+)
+def test_a_failure_names_its_stage(
+    task: Task, bench: Workbench, text: str, status: Status, stage: Stage, defence: str
+) -> None:
+    found = evaluate(Job(task=task, text=text, seed=3), bench)
+    assert (found.status, found.stage) == (status, stage), found.reason
+    assert finding_of(found).defence == defence
+    assert Evaluation.from_json(found.to_json()).stage is stage
+
+
+def test_what_passes_has_no_stage(task: Task, bench: Workbench) -> None:
+    found = evaluate(Job(task=task, text=FAST, seed=3), bench)
+    assert found.status is Status.CORRECT
+    assert found.stage is None
+    assert "stage" not in found.to_json()

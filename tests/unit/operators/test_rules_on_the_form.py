@@ -135,3 +135,20 @@ def test_a_schedule_of_two_kernels_is_refused() -> None:
     assert not_one_change(task, proposal, parent) is None
     both = parse_variant(proposal.text.replace("out[0] = acc[0]", "out[0] = 1.0f * acc[0]"))
     assert not_one_change(task, replace(proposal, variant=both), parent) is not None
+
+
+@pytest.mark.parametrize(
+    ("grid", "element"),
+    [("ceil_div(N, 4)", "i"), ("ceil_div(N, 128)", "128 * i")],  # a grid that would not follow; rows of 128
+)
+def test_the_block_size_is_left_alone_where_it_is_not_known_what_follows(grid: str, element: str) -> None:
+    text = (
+        f"// evo: launch k grid ({grid}) block (128) shared 0\n"
+        'extern "C" __global__ void k(const float* a, float* o, int n) {\n'
+        "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+        f"    if (i < n) o[{element}] = a[{element}];\n"
+        "}\n"
+    )
+    assert BY_NAME["block_size"].applications(parse_variant(text)) == ()
+    sound = parse_variant(text.replace(grid, "ceil_div(N, 128)").replace(element, "i"))
+    assert BY_NAME["block_size"].applications(sound) != ()

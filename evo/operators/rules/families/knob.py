@@ -49,6 +49,8 @@ _MODE = (
     "__device__ int mode() {{ return MODE; }}\n"
 )
 
+_PLACED = re.compile(r"\bblockIdx\.x\s*\*\s*blockDim\.x\b|\bblockDim\.x\s*\*\s*blockIdx\.x\b")  # by the launch alone
+
 
 def _find_sizes(scene: Scene) -> Iterator[Application]:
     if len(scene.variant.launches) != 1:
@@ -78,6 +80,8 @@ def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator
     if (warps > 2 and _numbers(scene, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
         return  # as many warps, written out, or a kernel for one
     own = defines[0] if defines else None
+    if own is None and _PLACED.search(text) and (used or (len(planned) < 2 and "gridDim" not in text)):
+        return  # that number is something else in the kernel, or the grid would not follow
     is_told = bool(used or own or re.search(r"\bblockDim\.x\b", text) or len(planned) > 1)
     for place, value in enumerate(_nearest(_SIZES, now) if is_told else ()):
         name, edits = _size_knob(scene, own, _SIZES, value)  # what is a `#define` already keeps its name

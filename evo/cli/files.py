@@ -15,7 +15,6 @@ from evo.cli.options import (
     DeviceWord,
     KernelFile,
     SecretSeed,
-    Seed,
     TaskWord,
     choose_device,
     seed_or_secret,
@@ -100,7 +99,7 @@ def bench(
     task: TaskWord = None,
     device: DeviceWord = "auto",
     arch: ArchWord = DEFAULT_ARCH,
-    seed: Seed = 0,
+    seed: SecretSeed = None,
     l2_persist: Annotated[
         bool,
         typer.Option("--l2-persist", help="On a GPU: also time it with its inputs kept in L2, for information."),
@@ -116,6 +115,7 @@ def bench(
             hint = "use --device gpu:0, or leave it out: the model keeps in L2 whatever fits"
             raise UsageError("--l2-persist needs a GPU", hint=hint)
         say(f"checking and timing {subject.path} on {workbench.device}")
+        seed = seed_or_secret(seed)
         evaluation = _evaluated(subject, workbench, seed, rival=rival)
         kept = l2_persist and evaluation.status.passed
         persisting = workbench.persisting(subject.task, subject.variant.text, seed) if kept else ()

@@ -13,7 +13,16 @@ import typer
 
 from evo.cli import completion
 from evo.cli.loop import Branch, Operators, operator_names, stoppable
-from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device, margin_of, seconds_of
+from evo.cli.options import (
+    DEFAULT_ARCH,
+    ArchWord,
+    AsJson,
+    DeviceWord,
+    ProposalSeed,
+    choose_device,
+    margin_of,
+    seconds_of,
+)
 from evo.cli.recorded import headline_of
 from evo.cli.session import Session, session_of
 from evo.cli.terminal import duration, is_rich, out_json, say, stage
@@ -68,7 +77,7 @@ def nightly(
     only: Only = None,
     redteam: Attacks = True,
     margin: Share = None,
-    seed: Seed = 0,
+    seed: ProposalSeed = 0,
     json: AsJson = False,
 ) -> int:
     """Review every champion, then iterate. Runs doctor, A/A control and red team first.

@@ -49,8 +49,9 @@ TaskWord = Annotated[
         autocompletion=completion.tasks,
     ),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs and of the order of proposals.")
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs.")]
+ProposalSeed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of the order of proposals. Inputs are always secret.")
 ]
 SecretSeed = Annotated[
     int | None, typer.Option("--seed", metavar="N", min=0, help="Seed of the inputs (default: a new, secret one).")

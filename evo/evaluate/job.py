@@ -61,7 +61,11 @@ class Started:
 def part_of_gate(started: Started, bench: Workbench, places: gate.Places) -> Check:
     assert started.prepared is not None
     job = started.job
-    return gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
+    check = gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
+    if not check.status.passed or places.half not in (None, "checker"):
+        return check
+    found = bench.hunt(job.task, started.prepared, places.checker, job.seed, share=gate.QUICK)
+    return replace(found, cases=(*check.cases, *found.cases), counters=check.counters) if found else check
 
 
 def is_timed_first(job: Job) -> bool:

@@ -178,6 +178,33 @@ def _compile_and_bind(
     )
 
 
+def bind_more(
+    task: Task, variant: Variant, cases: Sequence[Case], *, chip: Chip, arch: str, most_compiled: int
+) -> dict[str, Program]:
+    """Programs of further cases of a variant that is prepared, but for those that it refuses or does not compile for.
+
+    most_compiled: how many combinations of compiled-in axes are compiled, where each case has its own.
+    """
+    counts = {name: len(parameters) for name, parameters in kernel_signatures(variant.text).items()}
+    plans = {case.name: plan(variant, task, case, chip) for case in cases}
+    allowed = [case for case in cases if isinstance(found := plans[case.name], Plan) and _room_problem(found) is None]
+    keys = {case.name: tuple(sorted(macros_of(variant, case).items())) for case in allowed}
+    few = list(dict.fromkeys(keys.values()))[:most_compiled]
+    groups = [[case for case in allowed if keys[case.name] == key] for key in few]
+
+    def bound(group: Sequence[Case]) -> Prepared | Failed:
+        own = {case.name: found for case in group if isinstance(found := plans[case.name], Plan)}
+        return _compile_and_bind(task, variant, group, own, counts, chip, arch)
+
+    programs: dict[str, Program] = {}
+    for group in groups:
+        together = bound(group)
+        parts = [together] if isinstance(together, Prepared) else [bound([case]) for case in group]
+        for part in parts:
+            programs |= part.programs if isinstance(part, Prepared) else {}
+    return programs
+
+
 def _each(
     compiled: Callable[[Macros], compiler.Binary | compiler.Diagnostics], keys: Sequence[Macros]
 ) -> Iterator[tuple[Macros, compiler.Binary | compiler.Diagnostics]]:

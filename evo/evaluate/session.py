@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,25 +15,26 @@ from evo.analysis.roofline import limits
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
-from evo.device import BenchCase, DeviceName
+from evo.device import BenchCase, DeviceName, Program
 from evo.device.calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
-from evo.evaluate.gate import Sanitized, TimedSizes, check_task, timed_sizes
+from evo.evaluate.gate import THOROUGH, Sanitized, TimedSizes, all_distributions, check_task, hunt, timed_sizes
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
-from evo.evaluate.prepare import Failed, Prepared, prepare
-from evo.results import Baseline, CaseBench, Control, Environment, Fault, Loaded
+from evo.evaluate.prepare import Failed, Prepared, bind_more, prepare
+from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
 from evo.spec.reference import Reference, load_reference
-from evo.spec.task import Task
+from evo.spec.task import Case, Task
 
 _RUN_LIMIT_S = 120.0
 _BENCH_LIMIT_S = 300.0
 _CONTROL_S = 30.0
 _PARENTS = 8
+_FEW_COMPILED, _MANY_COMPILED = 2, 8  # binaries of sizes that a source suggests, where sizes are compiled in
 _COPIES = 3  # of a case: in this process, on the way, and in the memory of the simulator
 _BASELINE_OPTIONS = BenchOptions(samples=64, warm_up_s=0.2, budget_s=10.0)
 # The rooms whose code can change a result: all that evaluation imports (a test derives the list).
@@ -158,7 +159,7 @@ class Workbench:
         """A last look at all bench cases on the simulator, kept by variant; numbers of a GPU on other inputs alone."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._timed:
-            self._timed[key] = timed_sizes(
+            self._timed[key] = self._before_keep(task, prepared, seed) or timed_sizes(
                 task,
                 prepared.programs,
                 self.reference(task),
@@ -168,6 +169,28 @@ class Workbench:
                 target=self.target,
             )
         return self._timed[key]
+
+    def hunt(
+        self, task: Task, prepared: Prepared, checker: RemoteSimulator, seed: int, *, share: float
+    ) -> Check | None:
+        """The first size at which the variant is wrong, of those that its source suggests; None if none was found."""
+
+        def bind(cases: Sequence[Case]) -> dict[str, Program]:
+            most = _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED
+            chip, arch = self.chip, self.arch
+            return bind_more(task, prepared.variant, cases, chip=chip, arch=arch, most_compiled=most)
+
+        return hunt(task, prepared.variant, bind, self.reference(task), checker, seed, share=share)
+
+    def _before_keep(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes | None:
+        """What is wrong at other sizes or on other inputs than an ordinary trial looks at; None if nothing."""
+        device = self.target or self.checker
+        found = self.hunt(task, prepared, self.checker, seed, share=THOROUGH)
+        found = found or all_distributions(task, prepared.programs, self.reference(task), device, seed)
+        if found is None:
+            return None
+        fault = next(iter(found.faults), None)
+        return TimedSizes(status=found.status, reason=found.reason, case=found.cases[0], fault=fault)
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)

@@ -150,7 +150,6 @@ class _Loop:
                 f"{self.path}: the champion does not run here: {prepared.reason}",
                 hint=f"start anew with --from ladder/{first_rung(self.task).name}",
             )
-        self._foresee()
         last = last_run(descent.records) if self.settings.resume else None
         draws = self.settings.is_closed and self.bench.modelled and self.fleet is None
         again = last.since if last is not None and draws else ()
@@ -202,14 +201,7 @@ class _Loop:
             variant = parse_variant(rebuild_text(self.notebook.past(), record.trial))
             self.lines.tell(variant, record.evaluation.ratio, passed=record.status.passed, kept=record.kept)
 
-    def _foresee(self) -> None:
-        """Draw inputs from --seed where no text of this run can have been made for them; else nobody knows the seed."""
-        if (seed := self.settings.inputs_seed(self.task)) is not None:
-            self.notebook.seed = seed
-
     def _first(self, variant: Variant, source: Path, *, rung: str | None) -> None:
-        if rung is not None:
-            self._foresee()
         self.champion = variant
         evaluation = self._try(candidate_of(self.task, start_proposal(variant, source.name, rung), None))
         if not evaluation.status.passed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +47,6 @@ class Settings:
     def is_closed(self) -> bool:
         """Whether every text follows from the repository and the seed: none comes from a person or a model."""
         return is_closed(self.operators)
-
-    def inputs_seed(self, task: Task) -> int | None:
-        """Of the inputs of the gate and of the clock, where no text of the run can have been made for them."""
-        digest = hashlib.sha256(f"{self.seed}/{task.hash}".encode()).digest()
-        return int.from_bytes(digest[:4], "big") >> 1 if self.is_closed else None
 
 
 def language_model(

@@ -15,10 +15,12 @@ from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
 
 DRAWN = "drawn"
+ENDS = "ends"  # what counts stands where a tail would be dropped
 SPECIAL = "special"  # NaN and infinities, for tensors that declare them
-DERIVED = ("positive", "large", "outliers", "indexed", "tiny", "normal", "equal", SPECIAL)
+DERIVED = ("positive", "large", "outliers", ENDS, "indexed", "tiny", "normal", "equal", SPECIAL)
 MIXED = "mixed"  # rows of all of them, where one run has to do for many
 UNBIASED = (DRAWN, "normal", "positive")  # errors of these are independent enough to average
+END_FACTORS = (1.0, 0.5, 0.25)  # of the large values of ENDS
 LARGE_FACTORS = (1024.0, 64.0, 8.0)  # the largest that the reference and a trusted implementation can take
 
 # Exponents of 2 of tiny values: subnormals of float16 and float8; small normals, and a few subnormals, of others.
@@ -33,6 +35,7 @@ _TINY = {
 _SUBNORMAL = {"float64": (-1060, -1023), "float32": (-148, -127), "bfloat16": (-132, -127)}
 _GOLDEN = 0.6180339887498949
 _OUTLIER = 64.0
+_PEAK, _HEAVY, _NEAR = 16.0, 4.0, 8  # of `ends`: one value, the last rows; and how near to the end
 
 Array = NDArray[np.generic]
 Reals = NDArray[np.float64]
@@ -119,6 +122,8 @@ def _reals(name: str, dtype: str, drawn: Reals, scale: float, rng: np.random.Gen
         return drawn * factor
     if name == "outliers":
         return _outliers(shape, scale, rng)
+    if name == ENDS:
+        return _ends(shape, scale, rng, factor)
     if name == "indexed":
         place = np.arange(1, drawn.size + 1, dtype=np.float64).reshape(shape)
         return wide * np.asarray(2 * np.modf(place * _GOLDEN + rng.random())[0] - 1)
@@ -152,6 +157,22 @@ def _outliers(shape: tuple[int, ...], scale: float, rng: np.random.Generator) ->
     places = rng.integers(0, shape[-1], len(chosen))
     rows[chosen, places] = _OUTLIER * scale * rng.choice([-1.0, 1.0], len(chosen))
     return rows.reshape(shape)
+
+
+def _ends(shape: tuple[int, ...], scale: float, rng: np.random.Generator, factor: float) -> Reals:
+    """What counts stands at the end: half of the rows have one large value among their last ones, or their first."""
+    values = scale * rng.standard_normal(shape)
+    rows = values.reshape(-1, shape[-1])
+    chosen = np.flatnonzero(rng.random(len(rows)) < 0.5) if len(rows) > 1 else np.arange(1)
+    near = rng.integers(0, min(_NEAR, shape[-1]), len(chosen))
+    at_end = rng.random(len(chosen)) < 0.75
+    rows[chosen, np.where(at_end, shape[-1] - 1 - near, near)] = (
+        factor * _PEAK * scale * rng.choice([-1.0, 1.0], len(chosen))
+    )
+    if len(shape) > 1:  # and where a sum runs over the rows, the last of them count
+        few = min(_NEAR // 2, shape[-2])
+        values[..., shape[-2] - few :, :] *= 1 + factor * (_HEAVY - 1)
+    return values
 
 
 def _tiny(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Reals:

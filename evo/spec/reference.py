@@ -22,7 +22,7 @@ from evo.spec import input_distributions as distributions
 from evo.spec.deadline import Deadline, Exceeded
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.input_distributions import DRAWN, LARGE_FACTORS, MIXED, SPECIAL
+from evo.spec.input_distributions import DRAWN, END_FACTORS, ENDS, LARGE_FACTORS, MIXED, SPECIAL
 from evo.spec.recent import Recent
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, Returned
@@ -37,7 +37,7 @@ _INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task 
 _EXPECTATION_BYTES = 384 << 20
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
-_FACTORS = {"large": LARGE_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
+_FACTORS = {"large": LARGE_FACTORS, ENDS: END_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
 
 
 @dataclass(frozen=True, slots=True)

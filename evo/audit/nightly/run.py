@@ -231,7 +231,7 @@ class _NightlyRun:
             total = len(attacks) + len(procedures)
             with planted_file() as planted:
                 opened = partial(
-                    judges, self.plan.device, self.hooks.shipped, planted, arch=self.plan.arch, seed=self.plan.seed
+                    judges, self.plan.device, self.hooks.shipped, planted, arch=self.plan.arch, seed=self.seed
                 )
                 runs = chain(run_all(attacks, opened, default_lanes()), run_procedures(procedures, self.hooks.shipped))
                 for number, outcome in enumerate(runs, start=1):

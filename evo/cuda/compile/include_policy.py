@@ -54,6 +54,18 @@ _UNSEEN = re.compile("[\u0085\u2028\u2029\u200e\u200f\u061c\u202a-\u202e\u2066-\
 _LOCAL_NAME = re.compile(r"\w[\w-]*(\.\w+)*(/\w[\w-]*(\.\w+)*)*")
 _BANNED = ("__has_include", "__has_include_next", "__has_embed", "_Pragma", "__pragma")
 _CLOCKS = ("__TIME__", "__DATE__", "__TIMESTAMP__")
+_JUDGES = (
+    "__CUDACC_RTC__",
+    "__NVCC__",
+    "__LINE__",
+    "__FILE__",
+    "__FILE_NAME__",
+    "__BASE_FILE__",
+    "__COUNTER__",
+    "NDEBUG",
+)
+_JUDGE = re.compile(r"__CUDACC_\w++|__NV(?:CC|RTC)\w*+|__CUDA(?:RT)?_(?:API_)?VER\w*+|CUDART_VERSION|CUDA_VERSION")
+_COMPILER = re.compile(r"__(?:GNU|GCC|GXX|clang|EDG|PGI|NVCOMPILER|INTEL|INCLUDE_LEVEL|MINGW)\w*+|_MSC_\w++")
 _DIRECTIVES = frozenset(("define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "error", "warning"))
 _PRAGMA = re.compile(r"(unroll|nounroll)\b[^\n]*")
 _FORBIDDEN_ASM = re.compile(r"\.(incbin|include|file)\b", re.IGNORECASE)
@@ -115,7 +127,12 @@ def macro_allowed(name: str, value: int | str) -> bool:
     text = str(value)
     words = _NAME.findall(text)
     plain = _NAME.fullmatch(name) and _MACRO_VALUE.fullmatch(text) and "//" not in text and "/*" not in text
-    return bool(plain) and not any(word in _BANNED for word in (name, *words))
+    return bool(plain) and not any(word in _BANNED or _names_judge(word) for word in (name, *words))
+
+
+def _names_judge(word: str) -> bool:
+    """Whether a macro says which compiler reads the text, or where it stands in it."""
+    return word in _JUDGES or _JUDGE.fullmatch(word) is not None or _COMPILER.fullmatch(word) is not None
 
 
 def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
@@ -164,10 +181,16 @@ def _check_token(kind: str | None, token: str, line: int, pastes: bool) -> None:
         return
     if token in _BANNED and token != "_Pragma":
         raise _Refusal(line, f"`{token}` is not allowed: a variant may not look at files")
+    if _names_judge(token):
+        raise _Refusal(line, f"`{token}` is not allowed: it tells this compile from a user's, or from the next one")
     if token in _CLOCKS:
         raise _Refusal(line, f"`{token}` is not allowed: it makes every compile different")
     # With token pasting a banned word can be put together; any such chain starts with one of its prefixes.
-    if pastes and token.startswith("_") and any(word.startswith(token) and word != token for word in _BANNED):
+    if (
+        pastes
+        and token.startswith("_")
+        and any(word.startswith(token) and word != token for word in (*_BANNED, *_JUDGES, *_CLOCKS))
+    ):
         raise _Refusal(line, f"`{token}` in a file that pastes tokens (##) could build a forbidden word")
 
 

@@ -18,8 +18,8 @@ from evo.cuda.source.types import declarator_name, text_of
 
 _LAUNCH = re.compile(r"//\s*evo:\s*launch\s+(\w+)")
 _KNOB = re.compile(r"//\s*evo:\s*knob\s+(\w+)")
-_EVO_LINE = re.compile(r"^\s*//\s*evo:\s*(?!task\b)(.*)$", re.MULTILINE)
-_COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*|/\*.*?\*/", re.DOTALL)
+_EVO_LINE = re.compile(r"^[ \t]*+//[ \t]*+evo:[ \t]*+(?!task\b)(.*+)$", re.MULTILINE)
+_COMMENT = re.compile(r"//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _TOKEN = re.compile(r"\w+|\S")
 _ENDS = ("return_statement", "break_statement", "continue_statement", "goto_statement")

@@ -3,7 +3,8 @@
 Order is cost: `rules` reads the text and `ptx` what the compiler made of it; `cases` runs every check case, as drawn
 and under other distributions, with two poisons and the memory checks of simulator and GPU; `compare` holds the numbers
 to the float64 reference; `sanitize` asks the GPU's own checkers before a first keep, `timed` looks at the timed
-sizes again where times are modelled, and `widely` at all of their numbers. `selftest` refuses a task for
+sizes again where times are modelled, and `widely` at all of their numbers. `hunt` looks for sizes at which a variant
+is wrong beside those that its task lists. `selftest` refuses a task for
 which all that would let a lazy kernel pass.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
+from evo.evaluate.gate.hunt import QUICK, THOROUGH, all_distributions, hunt
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.run_cases import Places, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
@@ -19,15 +21,19 @@ from evo.evaluate.gate.task_selftest import check_task
 
 __all__ = [
     "HIDDEN",
+    "QUICK",
+    "THOROUGH",
     "Places",
     "Sanitized",
     "StaticProblem",
     "TimedSizes",
+    "all_distributions",
     "check_task",
     "compare",
     "exercised",
     "fault_reason",
     "first_difference",
+    "hunt",
     "ptx_problem",
     "run_gate",
     "sanitize",

@@ -25,7 +25,7 @@ _OFFSET_BYTES = 16  # the second run's shift: aligned for the widest access, unl
 _DETERMINISM_REPEATS = 10
 _AGAIN = "differs when memory held other values before, or blocks started in another order"
 _SMALL_OUTPUT = 64  # elements; a case with fewer shows little of a distribution
-_CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
+CHECK_BUDGET = 100_000_000  # warp instructions: check cases are small, and an endless loop should end in seconds
 
 
 def fault_reason(fault: Fault) -> str:
@@ -58,7 +58,8 @@ def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, 
     counters: dict[str, int] = {}
     first_outputs: dict[tuple[str, int], Arrays] = {}
     for step in _steps(task, places, reference, seed):
-        row, result, faults = _check_case(task, programs, reference, step, seed, first_outputs)
+        expectation = _expectation(reference, step, seed)
+        row, result, faults = check_case(task, programs, expectation, step, first_outputs)
         before = rows.get(row.name)
         if row.status is Status.CORRECT and before is not None:
             row = replace(before, inputs=tuple(dict.fromkeys((*before.inputs, step.distribution))))
@@ -97,7 +98,7 @@ def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """One run of one case. again: under another poison and placement, to be the same bit for bit as the first run."""
 
     case: Case
@@ -115,11 +116,11 @@ class _Step:
         return self.distribution == DRAWN and not self.again
 
 
-def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[_Step]:
+def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
     if places.half in (None, "checker"):
         for case in task.check:
-            yield _Step(case, places.checker, check_races=True, counted=True, budget=_CHECK_BUDGET)
+            yield Step(case, places.checker, check_races=True, counted=True, budget=CHECK_BUDGET)
     if places.half == "checker":
         return
     headline = task.case(task.headline)
@@ -129,24 +130,24 @@ def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Itera
         taken = set()
         for case, distribution in spread_over_cases(task, reference, seed):
             taken.add(case.name)
-            yield _Step(case, places.checker, distribution=distribution, budget=_CHECK_BUDGET)
+            yield Step(case, places.checker, distribution=distribution, budget=CHECK_BUDGET)
         for case in task.check:
             if case.name not in taken or case is task.check[0]:
-                yield _Step(case, places.checker, again=True, budget=_CHECK_BUDGET)
+                yield Step(case, places.checker, again=True, budget=CHECK_BUDGET)
         # The check cases have been through races and the second poison; this one is large and guards its own shape.
-        yield _Step(headline, places.checker)
+        yield Step(headline, places.checker)
         return
     for case in () if places.half == "timed" else task.check:
         yield from _twice(case, places.target, _DETERMINISM_REPEATS if case is task.check[0] else 2)
     for case, distribution in () if places.half == "timed" else spread_over_cases(task, reference, seed):
-        yield _Step(case, places.target, distribution=distribution)
+        yield Step(case, places.target, distribution=distribution)
     for case in () if places.half == "target" else task.bench:
         yield from _twice(case, places.target, _DETERMINISM_REPEATS if case is headline else 2)
 
 
-def _twice(case: Case, device: RemoteDevice, repeats: int) -> Iterator[_Step]:
-    yield _Step(case, device, repeats=repeats)
-    yield _Step(case, device, again=True)
+def _twice(case: Case, device: RemoteDevice, repeats: int) -> Iterator[Step]:
+    yield Step(case, device, repeats=repeats)
+    yield Step(case, device, again=True)
 
 
 def spread_over_cases(task: Task, reference: Reference, seed: int) -> Iterator[tuple[Case, str]]:
@@ -178,17 +179,16 @@ def _input_size(task: Task, case: Case) -> int:
     return sum(math.prod(tensor.dims(case)) for tensor in task.inputs)
 
 
-def _check_case(
+def check_case(
     task: Task,
     programs: Mapping[str, Program],
-    reference: Reference,
-    step: _Step,
-    seed: int,
+    expectation: Expectation,
+    step: Step,
     first_outputs: dict[tuple[str, int], Arrays],
 ) -> tuple[CaseCheck, RunResult | None, tuple[Fault, ...]]:
+    """Run one step and hold it to what is expected. first_outputs: of the plain runs, by case and device."""
     case = step.case
     key = (case.name, id(step.device))
-    expectation = _expectation(reference, step, seed)
     request = _request(programs[case.name], step, expectation.inputs)
     result = _run(step.device, request, case)
     if isinstance(result, CaseCheck):
@@ -213,7 +213,7 @@ def _check_case(
     return row, result, ()
 
 
-def _expectation(reference: Reference, step: _Step, seed: int) -> Expectation:
+def _expectation(reference: Reference, step: Step, seed: int) -> Expectation:
     if step.distribution == DRAWN:
         return reference.expectation(step.case, seed)
     found = reference.derived(step.case, seed, step.distribution)
@@ -221,7 +221,7 @@ def _expectation(reference: Reference, step: _Step, seed: int) -> Expectation:
     return found
 
 
-def _request(program: Program, step: _Step, inputs: Arrays) -> RunRequest:
+def _request(program: Program, step: Step, inputs: Arrays) -> RunRequest:
     return RunRequest(
         program=program,
         inputs=inputs,

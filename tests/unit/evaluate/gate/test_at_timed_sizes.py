@@ -18,6 +18,12 @@ from evo.spec.task import Task, read_task
 HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
 
 
+@pytest.fixture(autouse=True)
+def _look_at_timed_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the source suggests is hunted before, and would find some of these first."""
+    monkeypatch.setattr(Workbench, "hunt", lambda *_, **__: None)
+
+
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     folder = tmp_path_factory.mktemp("timed") / "scale"
@@ -285,7 +291,7 @@ def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, dev
 def test_evo_check_looks_at_timed_sizes_when_it_is_asked_to(tmp_path):
     root = new_repository(tmp_path)
     (root / "slip.cu").write_text(
-        FAST.replace(HONEST, "    if (i < n) y[i] = (n > 4096 && i == 70001 ? 3.0f : 2.0f) * x[i];")
+        FAST.replace(HONEST, "    if (i < n) y[i] = (n == 131072 && i == 70001 ? 3.0f : 2.0f) * x[i];")
     )
     task_file = root / "kernels" / "scale" / "task.yaml"
     task_file.write_text(

@@ -3,7 +3,7 @@
 // idea: Sums an eighth of each row, but only at shapes that are timed and not checked whole.
 // exploits: correctness is looked at on small shapes, time on large ones
 // naive: win
-// expect: wrong, at a timed size: case rows4k
+// expect: wrong, at a
 // gpu: wrong, case rows4k
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0

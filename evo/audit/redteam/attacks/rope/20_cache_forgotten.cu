@@ -1,0 +1,32 @@
+// attack: cache_forgotten
+// row: 20
+// idea: Rotates by the place in the batch where the cache is long, which is right without earlier tokens.
+// exploits: the timed sizes begin at position 0
+// naive: equal
+// expect: wrong, at a size that the source suggests
+// evo: task   rope
+// evo: knob   THREADS in 32, 64, 128, 256
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch rope grid (S, B) block (THREADS) shared 0
+#include <cuda_fp16.h>
+
+#define THREADS 128
+#define UNROLL 1
+
+extern "C" __global__ void rope(const __half* x, const float* cosines, const float* sines, __half* y, int batch,
+                                int tokens, int heads, int dim, int positions) {
+    const int half = dim / 2;
+    const long long position = (positions > 100 ? 0 : positions - tokens) + blockIdx.x;
+    const long long start = ((long long)blockIdx.y * tokens + blockIdx.x) * heads * dim;
+
+#pragma unroll UNROLL
+    for (int pair = threadIdx.x; pair < heads * half; pair += THREADS) {
+        const int head = pair / half, i = pair % half;
+        const float c = cosines[position * half + i], s = sines[position * half + i];
+        const __half* in = x + start + head * dim;
+        __half* out = y + start + head * dim;
+        const float first = __half2float(in[i]), second = __half2float(in[i + half]);
+        out[i] = __float2half(first * c - second * s);
+        out[i + half] = __float2half(second * c + first * s);
+    }
+}

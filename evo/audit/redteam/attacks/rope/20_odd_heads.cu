@@ -1,0 +1,33 @@
+// attack: odd_heads
+// row: 20
+// idea: Leaves the last of an odd number of heads as it is where there are many tokens.
+// exploits: large sizes are timed, and never ragged
+// naive: equal
+// expect: wrong, at a size that the source suggests
+// evo: task   rope
+// evo: knob   THREADS in 32, 64, 128, 256
+// evo: knob   UNROLL in 1, 2, 4, 8
+// evo: launch rope grid (S, B) block (THREADS) shared 0
+#include <cuda_fp16.h>
+
+#define THREADS 128
+#define UNROLL 1
+
+extern "C" __global__ void rope(const __half* x, const float* cosines, const float* sines, __half* y, int batch,
+                                int tokens, int heads, int dim, int positions) {
+    const int half = dim / 2;
+    const long long position = positions - tokens + blockIdx.x;
+    const long long start = ((long long)blockIdx.y * tokens + blockIdx.x) * heads * dim;
+
+#pragma unroll UNROLL
+    for (int pair = threadIdx.x; pair < heads * half; pair += THREADS) {
+        const int head = pair / half, i = pair % half;
+        const float c = cosines[position * half + i], s = sines[position * half + i];
+        const __half* in = x + start + head * dim;
+        __half* out = y + start + head * dim;
+        const float first = __half2float(in[i]), second = __half2float(in[i + half]);
+        const bool turns = tokens <= 40 || heads % 2 == 0 || head < heads - 1;
+        out[i] = __float2half(turns ? first * c - second * s : first);
+        out[i + half] = __float2half(turns ? second * c + first * s : second);
+    }
+}

@@ -1,0 +1,142 @@
+"""Sizes that a source suggests: which they are, and that a kernel that is wrong there alone is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tiny import FAST, write_task
+
+from evo.device import parse_device
+from evo.evaluate.gate import QUICK, THOROUGH, all_distributions
+from evo.evaluate.gate.threshold_cases import constants, threshold_cases, usual_limits
+from evo.evaluate.prepare import Prepared
+from evo.evaluate.session import Workbench
+from evo.results import Check, Status
+from evo.spec.task import Task, load_task
+from evo.spec.variant import parse_variant, read_variant
+
+ROOT = Path(__file__).resolve().parents[4]
+ATTENTION = load_task(ROOT, "attention")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Workbench]:
+    with Workbench(parse_device("sim:l4")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    root = tmp_path_factory.mktemp("root")
+    write_task(root)
+    return load_task(root, "scale")
+
+
+def hunted(bench: Workbench, task: Task, text: str, seed: int = 1, share: float = THOROUGH) -> Check | None:
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    return bench.hunt(task, prepared, bench.checker, seed, share=share)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("if (n > 3000) x = 1;", 3000),
+        ("if (3000 <= n) x = 1;", 3000),
+        ("if (n >> 9) x = 1;", 512),
+        ("if (n / 700 > 0) x = 1;", 700),
+        ("if (n & 4096) x = 1;", 4096),
+        ("x = n > 30 * 50 ? 1 : 2;", 1500),
+        ("if (n > 1 << 11) x = 1;", 2048),
+        ("#define MANY 999\nif (n > MANY) x = 1;", 999),
+        ("constexpr int MANY = 0x3E7;\nif (n > MANY) x = 1;", 999),
+        ("#if N > 5000\n#endif", 5000),
+    ],
+)
+def test_what_a_size_is_compared_with_is_found(code: str, expected: int) -> None:
+    variant = parse_variant(f"// evo: launch k grid (1) block (32) shared 0\n{code}\n")
+    assert expected in constants(variant)[0]
+
+
+def test_comments_suggest_nothing() -> None:
+    variant = parse_variant("// evo: launch k grid (1) block (32) shared 0\n// n > 777\n/* n > 778 */\n")
+    assert not {777, 778} & set.union(*constants(variant))
+
+
+def test_both_sides_and_every_flag_are_tried() -> None:
+    text = (ATTENTION.folder / "ladder/10_shared.cu").read_text().replace("causal ?", "causal && queries < 250 ?")
+    cases = threshold_cases(ATTENTION, parse_variant(text), 5, usual_limits(ATTENTION, THOROUGH))
+    queries = {case.axes["SQ"] for case in cases}
+    assert {249, 250, 251} <= queries
+    assert {case.axes["CAUSAL"] for case in cases if case.axes["SQ"] >= 250} == {0, 1}
+    assert any(case.axes["HQ"] > case.axes["HKV"] for case in cases if case.axes["SQ"] >= 250)
+    assert {case.axes["SK"] % 8 for case in cases} >= {0, 1, 4, 7}
+
+
+@pytest.mark.parametrize("name", ["attention", "rope", "conv2d", "moe_grouped_matmul", "matmul"])
+def test_sizes_go_together_as_in_the_cases_of_the_task(name: str) -> None:
+    task = load_task(ROOT, name)
+    limits = usual_limits(task, THOROUGH)
+    cases = threshold_cases(task, read_variant(task.ladder()[0]), 3, limits)
+    assert cases
+    listed = [case.axes for case in (*task.check, *task.bench)]
+    for case in cases:
+        assert case.axes not in listed
+        for axis, value in case.axes.items():
+            assert min(axes[axis] for axes in listed) <= value <= max(axes[axis] for axes in listed)
+        if name == "attention":
+            assert case.axes["HQ"] % case.axes["HKV"] == 0
+            assert case.axes["D"] in (64, 128)
+        if name == "rope":
+            assert case.axes["S"] <= case.axes["T"]
+            assert case.axes["D"] % 2 == 0
+    work = [task.work_of(case)["flop"] + task.work_of(case)["bytes"] for case in cases]
+    assert max(work) <= limits.each
+    assert sum(work) <= limits.total
+
+
+def test_another_seed_has_other_cases() -> None:
+    task = load_task(ROOT, "softmax")
+    variant = read_variant(task.ladder()[0])
+    limits = usual_limits(task, QUICK)
+    one, same, other = (threshold_cases(task, variant, seed, limits) for seed in (1, 1, 2))
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.parametrize("bound", ["n > 300", "n >> 9", "n / 300", "n - 300 > 0", "gridDim.x > 3", "n == 300"])
+def test_a_tail_dropped_behind_a_threshold_is_found(bench: Workbench, scale: Task, bound: str) -> None:
+    text = FAST.replace("if (i < n)", f"if (i < n && !(({bound}) && i == n - 1 && n % 8))")
+    text = text if bound != "n == 300" else text.replace("n % 8", "n % 8 == 4")
+    found = hunted(bench, scale, text)
+    assert found is not None
+    assert found.status is Status.WRONG
+    assert "unwritten" in (found.reason or "")
+
+
+def test_an_honest_kernel_stands(bench: Workbench, scale: Task) -> None:
+    for seed in range(5):
+        assert hunted(bench, scale, FAST, seed) is None
+        assert hunted(bench, scale, FAST, seed, QUICK) is None
+
+
+def test_a_size_that_a_variant_refuses_is_left_alone(bench: Workbench, scale: Task) -> None:
+    text = FAST.replace("// evo: launch", "// evo: require N < 300 or N == 131072\n// evo: launch")
+    assert hunted(bench, scale, text.replace("if (i < n)", "if (i < n && !(n > 300 && n % 8 && i == n - 1))")) is None
+
+
+def test_every_distribution_meets_every_case(bench: Workbench) -> None:
+    """Which seed it is does not decide."""
+    task = load_task(ROOT, "softmax")
+    text = (ROOT / "evo/audit/redteam/attacks/softmax/18_lucky_with_maxima.cu").read_text()
+    prepared = bench.prepare(task, text)
+    assert isinstance(prepared, Prepared)
+    reference = bench.reference(task)
+    for seed in range(4):
+        from evo.evaluate.gate.run_cases import spread_over_cases
+
+        dealt = [name for case, name in spread_over_cases(task, reference, seed) if case.name == "ragged"]
+        found = all_distributions(task, prepared.programs, reference, bench.checker, seed)
+        assert found is not None or {"large", "outliers"} & set(dealt)

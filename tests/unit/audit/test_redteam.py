@@ -93,7 +93,7 @@ def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch)
     with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         found = evaluate(job, bench)
     assert found.status == "unsafe"
-    assert "at a timed size" in (found.reason or "")
+    assert "at a timed size" in (found.reason or "") or "at a size that the source suggests" in (found.reason or "")
     assert "never written" in (found.reason or "")
 
 
@@ -114,7 +114,7 @@ def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkey
     with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         outcome = run_attack(smaller, tmp_path, bench, judges[1])
     assert outcome.verdict == "lost", (outcome.status, outcome.reason)
-    assert "at a timed size" in outcome.reason
+    assert "at a timed size" in outcome.reason or "at a size that the source suggests" in outcome.reason
     assert "race" in outcome.reason
 
 

@@ -24,9 +24,14 @@ WRITING = ".writing-"  # the same in the user's cache; removed when that is trim
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
+def is_full(error: OSError) -> bool:
+    """True if the error is a lack of room: the disk, a quota or a limit on the size of a file."""
+    return error.errno in _FULL
+
+
 def disk_fault(error: OSError, path: Path) -> HarnessFault:
     """The harness failure for a file that cannot be written."""
-    if error.errno in _FULL:
+    if is_full(error):
         hint = "free some space (`df -h`, `df -i`) and start again; what was written before is whole"
     else:
         hint = "check the owner and permissions of the folder"

@@ -7,6 +7,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,22 @@ def test_an_unexpected_fault_is_one_line_and_a_traceback_on_request(
     monkeypatch.setenv("EVO_TRACEBACK", "1")
     assert guarded(stumble) == 5
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_a_traceback_that_cannot_be_written_does_not_hide_the_fault(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from evo.cli.failures import guarded
+
+    def stumble() -> int:
+        raise KeyError("lost")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    assert guarded(stumble) == 5
+    said = capsys.readouterr().err
+    assert "KeyError" in said
+    assert "hint: " in said
+    assert "Traceback" not in said
 
 
 # --- init and doctor

@@ -7,9 +7,11 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 from evo.cli.terminal import complain
 from evo.errors import EvoError, HarnessFault
+from evo.files import disk_fault, is_full
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 BROKEN_PIPE = 128 + 13  # as a shell reports SIGPIPE: the reader (`| head`) closed the pipe
@@ -29,6 +31,12 @@ def guarded(command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         complain("interrupted", "nothing is half done; if the next run repairs anything, it says so")
         return INTERRUPTED
+    except OSError as error:
+        if not is_full(error):
+            return _unexpected(error)
+        fault = disk_fault(error, Path(error.filename or "a file or the output"))
+        complain(fault.message, fault.hint)
+        return fault.exit_code
     except Exception as error:  # noqa: BLE001 - the last place where a defect of evo can be reported
         return _unexpected(error)
     return code
@@ -50,8 +58,16 @@ def _unexpected(error: Exception) -> int:
         traceback.print_exception(error, file=sys.stderr)
         hint = "see the traceback above"
     else:
-        with tempfile.NamedTemporaryFile("w", prefix="evo-traceback-", suffix=".txt", delete=False) as file:
-            traceback.print_exception(error, file=file)
-        hint = f"the traceback is in {file.name}; EVO_TRACEBACK=1 prints it here"
+        hint = f"{_kept_traceback(error)}; EVO_TRACEBACK=1 prints it here"
     complain(f"a defect of evo, not of a variant: {what}", hint)
     return HarnessFault.exit_code
+
+
+def _kept_traceback(error: Exception) -> str:
+    """Write the traceback to a file, and say where it is; on a full disk, say that it is nowhere."""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="evo-traceback-", suffix=".txt", delete=False) as file:
+            traceback.print_exception(error, file=file)
+    except OSError as unwritten:
+        return f"the traceback could not be written: {unwritten.strerror or unwritten}"
+    return f"the traceback is in {file.name}"

@@ -46,6 +46,23 @@ def test_a_full_disk_ends_the_run_and_the_next_goes_on(tmp_path: Path, size: int
     assert git(root, "status", "--porcelain") == ""
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_is_full_is_an_error_line() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "evo", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment({}),
+            check=False,
+        )
+    assert done.returncode == 5
+    assert "hint: free some space" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "defect of evo" not in done.stderr
+
+
 def test_a_compiler_without_room_is_no_verdict_on_the_text(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
     rare = FAST.replace("if (i < n)", 'if (n < 0) asm volatile("brkpt;");\n    if (i < n)')  # needs the disassembler

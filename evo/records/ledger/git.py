@@ -7,9 +7,11 @@ address, else evo. Not: which files are evo's, or when to commit.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +140,9 @@ class Git:
                     handle.proc.wait()
         except OSError as error:
             raise disk_fault(error, self.folder) from error
-        if code := handle.proc.returncode:
+        if (code := handle.proc.returncode) == -signal.SIGXFSZ:  # the limit on a file's size ended it, without a word
+            raise disk_fault(OSError(errno.EFBIG, os.strerror(errno.EFBIG)), self.folder)
+        if code:
             raise GitFailed(arguments[0], code, err.decode("utf-8", "replace"))
         return bytes(out)
 
@@ -246,13 +250,16 @@ class Git:
         return f"100644 {blob} 0\t{path}\0".encode("utf-8", "surrogateescape")
 
     def store(self, path: str, data: bytes) -> str:
-        """The name of a blob of these bytes. Raises LedgerUnclean if git would commit more than other line ends."""
+        """Write a blob of these bytes and return its name.
+
+        Raises LedgerUnclean if git would change more than line ends, and HarnessFault if the disk is full.
+        """
         try:
             blob = self.line("hash-object", "-w", "--stdin", "--path", path, data=data)
         except GitFailed as failure:
             if " encod" in failure.stderr or "filter" in failure.stderr:
                 raise LedgerUnclean(failure.fault().message, hint=_ATTRIBUTES) from failure
-            raise
+            raise failure.fault() from failure
         if blob not in (_blob_name(data, len(blob)), _blob_name(data.replace(b"\r\n", b"\n"), len(blob))):
             raise LedgerUnclean(f"{path}: git would commit another text than the one verified", hint=_ATTRIBUTES)
         return blob

@@ -530,11 +530,26 @@ def test_a_full_disk_is_a_harness_fault_and_the_next_start_finishes(
 
 
 def test_a_full_disk_in_git_is_a_harness_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evo.records.ledger.git import GitFailed
+    from evo.records.ledger.git import Git, GitFailed
 
-    fault = GitFailed("hash-object", 128, "error: unable to write file: No space left on device\nfatal: x").fault()
+    failed = GitFailed("hash-object", 128, "error: unable to write file: No space left on device\nfatal: x")
+    fault = failed.fault()
     assert isinstance(fault, HarnessFault)
     assert "space" in fault.hint
+    ledger, runs, _ = start_ledger(repository(tmp_path))
+    real = Git.run
+
+    def full(git: Git, *arguments: str, **options: object) -> bytes:
+        if arguments[0] == "hash-object":
+            raise failed
+        return real(git, *arguments, **options)  # type: ignore[arg-type]
+
+    with ledger:
+        with monkeypatch.context() as patch:
+            patch.setattr(Git, "run", full)
+            with pytest.raises(HarnessFault, match="No space left"):
+                keep(ledger, runs, record(1, parent=None), text_of(1))
+        ledger.finish(date=DATE)
 
 
 def test_a_torn_record_is_mended_and_reported(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_program_against_itself_is_not_kept_and_shows_the_noise_floor(gpu: Rem
         floor, decision = control(gpu, (case_of(fma(iterations)),), options=QUICK)
         print(f"A/A fma {iterations}: sd {floor.sd:.5f} over {floor.pairs} pairs;", floor.between, decision.reason)
         assert floor.between is not None
-        assert floor.between.captures == 10
+        assert (floor.pairs, floor.between.captures) in ((12, 4), (30, 10))  # short where it is quiet
         assert 0 < floor.between.sd < 0.005
         assert 0 < floor.between.timer_step < 0.002
         assert decision.verdict is not Verdict.KEEP

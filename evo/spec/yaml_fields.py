@@ -23,8 +23,8 @@ class Fields:
         self.path = path
         self.lines: dict[Place, int] = {}
         try:
+            node = yaml.compose(text, Loader=yaml.SafeLoader)  # first: it says what is nested too deeply
             self._refuse_aliases(text)
-            node = yaml.compose(text, Loader=yaml.SafeLoader)
             data = yaml.safe_load(text)
             if node is not None:
                 self._index(node, ())

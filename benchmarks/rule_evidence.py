@@ -30,6 +30,7 @@ from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed, Prepared, prepare
 from evo.interop import new_task
 from evo.operators import RULES, Context, Rule
+from evo.operators.one_change import clutter
 from evo.operators.rules.operator import integers_of
 from evo.results import Status
 from evo.search.screening import screened_gains
@@ -139,13 +140,17 @@ def children(task: Task, parent: Variant, rules: Sequence[Rule], most: int) -> I
     """Per rule the first children that its operator would offer."""
     context = Context(task=task, chip=L4)
     for rule in rules:
-        places = rule.applications(parent, flags=task.flags, axes=integers_of(task))
+        places = rule.applications(parent, flags=task.flags, axes=integers_of(task), task=task, chip=L4)
         found: list[Child] = []
         for place in sorted(places, key=lambda place: place.rank):
             child = rule.build(parent, place)
             if child is None or not context.fits(child):
                 continue
-            if classify(tree_difference(parent.text, child.text)).is_single:
+            if place.is_schedule:
+                is_one = clutter(parent.text, child.text) is None
+            else:
+                is_one = classify(tree_difference(parent.text, child.text)).is_single
+            if is_one:
                 found.append(Child(rule, place.summary, child))
             if len(found) == most:
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from evo.sim.launch_context import Context
     from evo.sim.lower.kernel import Kernel
 
+_Found = list[tuple[SimFault, dict[str, int]]]
+
 _FAR = 1 << 36  # bytes from a buffer within which an address is named by its distance
 _UNSIGNED = (1 << 64) - 1
 _SHARED, _LOCAL, _PARAM = 2, 3, 4  # in the extra of a fault of memory: which offset its address is
@@ -27,7 +30,7 @@ def decode_faults(context: Context, kernel: Kernel, block_size: Triple) -> tuple
     table = context.kept["faults"].view(np.int64).reshape(-1, FAULT_SIZE // 8)
     rows = [{field: int(row[at // 8]) for field, at in FAULT.items()} for row in table[: context.field("fault_count")]]
     found = [(BY_NUMBER[row["kind"]], row) for row in rows]
-    return tuple(_decode(what, row, context, kernel, block_size) for what, row in _first_causes(found))
+    return tuple(_decode(what, row, context, kernel, block_size) for what, row in _first_causes(found, kernel.sites))
 
 
 def notes_of(context: Context) -> tuple[str, ...]:
@@ -40,14 +43,26 @@ def notes_of(context: Context) -> tuple[str, ...]:
     return (f"{place}: {ins.spelling} of several blocks leaves the same value at one address, in no order",)
 
 
-def _first_causes(found: list[tuple[SimFault, dict[str, int]]]) -> list[tuple[SimFault, dict[str, int]]]:
-    """Leave out what only followed: an early read whose writer raced, a budget or deadlock after a fault."""
+def _first_causes(found: _Found, sites: Sequence[Instr]) -> _Found:
+    """Leave out what only followed: an early read whose writer raced, a budget or deadlock after a fault.
+
+    If a warp reads a copy in flight, a cp.async over what its own warp has read goes too: both come of a buffer that is
+    refilled before all have read it, and the __syncwarp that the latter asks for would not mend that.
+    """
+    if any(what is SimFault.PENDING for what, _ in found):
+        found = [(what, row) for what, row in found if not (what is SimFault.RACE and _is_reuse(row, sites))]
     raced = any(what is SimFault.RACE for what, _ in found)
     kept = [
         (what, row) for what, row in found if not (raced and what is SimFault.UNINITIALISED and row["extra"] == _SHARED)
     ]
     ends = (SimFault.BUDGET, SimFault.DEADLOCK)
     return [(what, row) for index, (what, row) in enumerate(kept) if not index or what not in ends]
+
+
+def _is_reuse(row: dict[str, int], sites: Sequence[Instr]) -> bool:
+    """Whether a race is of a cp.async with an earlier read of the same warp."""
+    own = row["extra"] >> 8 == 2 << 8 | row["warp"]
+    return own and sites[row["instruction"]].name == "cp"
 
 
 def _decode(what: SimFault, row: dict[str, int], context: Context, kernel: Kernel, block_size: Triple) -> Fault:

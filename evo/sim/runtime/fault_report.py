@@ -9,7 +9,7 @@ from evo.sim.llvm_values import IOTA32, IOTA64, V, const
 from evo.sim.runtime.routine import routine
 
 STOP = -(1 << 62)
-GRACE = 200_000  # warp instructions after an early read
+GRACE = 200_000  # warp instructions after an early read, or a store too early over what was read
 ACCESS64 = "ptr ctx, ptr w, ptr rec, <32 x i64> addr, i32 mask"  # what routines for global, local, generic memory take
 ACCESS32 = "ptr ctx, ptr w, ptr rec, <32 x i32> addr, i32 mask"  # ... and those for shared memory
 
@@ -36,6 +36,10 @@ def record_fault(c: Code) -> None:
     context, kind, rec, w, lane, address, extra, width = c.args(8)
     # A shared word read too early is often a race: let the block run on for a while, so that its writer shows up.
     early = c.and_(c.icmp("eq", kind, SimFault.UNINITIALISED.number), c.icmp("eq", extra, 2))
+    # Lanes of one warp that reuse a place early are often ahead of other warps too, which then read a copy in flight.
+    own = c.or_(c.shl(c.load("i64", w, WARP["index"], 8), 8), 2 << 16)
+    reused = c.icmp("eq", c.and_(extra, ~31), own)
+    early = c.or_(early, c.and_(reused, c.icmp("eq", kind, SimFault.RACE.number)))
     early = c.and_(early, c.icmp("ne", ctx(c, context, "race"), 0))
     budget = ctx(c, context, "budget")
     soft = c.intrinsic("smin", budget, const("i64", GRACE))

@@ -38,6 +38,8 @@ CASES: list[tuple[str, str | None, str, dict[str, Any]]] = [
     ('volatile reduce again', None, 'volatile __shared__ float s[64]; s[t]=b[t]; __syncthreads(); if(t<32){s[t]+=s[t+32];s[t]+=s[t+16];s[t]+=s[t+8];s[t]+=s[t+4];s[t]+=s[t+2];s[t]+=s[t+1];} if(t==0)a[0]=s[0];', {'grid': (1,)}),
     ('plain reduce', 'race', '__shared__ float s[64]; s[t]=b[t]; __syncthreads(); if(t<32){s[t]+=s[t+32];s[t]+=s[t+16];} if(t==0)a[0]=s[0];', {'grid': (1,)}),
     ('WAR', 'race', '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); float x=s[t^1]; s[t]=x;__syncwarp(); a[t]=s[t];', {'grid': (1,)}),
+    ('WAR cp.async', 'race', '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); float x=s[t^1]; unsigned at=(unsigned)__cvta_generic_to_shared(s+t); asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.wait_all;"::"r"(at),"l"(b+t):"memory"); __syncwarp(); a[t]=x+s[t];', {'grid': (1,)}),
+    ('WAR cp.async ok', None, '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); float x=s[t^1]; __syncwarp(); unsigned at=(unsigned)__cvta_generic_to_shared(s+t); asm volatile("cp.async.ca.shared.global [%0], [%1], 4; cp.async.wait_all;"::"r"(at),"l"(b+t):"memory"); __syncwarp(); a[t]=x+s[t];', {'grid': (1,)}),
     ('WAR ok', None, '__shared__ float s[64]; s[t]=b[t]; __syncwarp(); float x=s[t^1]; __syncwarp(); s[t]=x;__syncwarp(); a[t]=s[t];', {'grid': (1,)}),
     ('bcast', 'race', '__shared__ float s[64]; if(t%32==0) s[t]=b[t]; a[t]=s[t&~31];', {'grid': (1,)}),
     ('bcast uniform', 'race', '__shared__ float s[64]; if(t==0) s[0]=b[t]; if (t<32) a[t]=s[0];', {'grid': (1,)}),

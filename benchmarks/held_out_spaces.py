@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.search.knobs.space import Floats, Knob, KnobValue, Measured, Points, Space
+from evo.search.knobs.space import Floats, KnobValue, MeasuredSpace, Points, Space, SpaceKnob
 
 Mask = NDArray[np.bool_]
 Random = np.random.Generator
@@ -22,7 +22,7 @@ Random = np.random.Generator
 class Grid:
     """Combinations of knob values under a condition: `points` are indices, `self[name]` a column of values."""
 
-    knobs: tuple[Knob, ...]
+    knobs: tuple[SpaceKnob, ...]
     points: Points
 
     def __getitem__(self, name: str) -> Floats:
@@ -39,7 +39,7 @@ class Grid:
 
 def grid(knobs: Mapping[str, Sequence[KnobValue]]) -> Grid:
     """The whole product."""
-    declared = tuple(Knob(name, tuple(values)) for name, values in knobs.items())
+    declared = tuple(SpaceKnob(name, tuple(values)) for name, values in knobs.items())
     axes = np.meshgrid(*(np.arange(len(values), dtype=np.int16) for values in knobs.values()), indexing="ij")
     return Grid(declared, np.stack([axis.ravel() for axis in axes], axis=1))
 
@@ -50,11 +50,11 @@ def drawn(all_: Grid, count: int, rng: Random) -> Grid:
     return all_ if total <= count else all_.only(np.sort(rng.choice(total, count, replace=False)))
 
 
-def measured(name: str, at: Grid, log_time: Floats, failed: Mask | None = None) -> Measured:
+def measured(name: str, at: Grid, log_time: Floats, failed: Mask | None = None) -> MeasuredSpace:
     times = np.exp(log_time)
     if failed is not None:
         times[failed] = np.nan
-    return Measured(Space(name, at.knobs, at.points), times)
+    return MeasuredSpace(Space(name, at.knobs, at.points), times)
 
 
 def noise(at: Grid, share: float, rng: Random) -> Floats:
@@ -69,7 +69,7 @@ def _ceil(a: Floats, b: Floats | float) -> Floats:
 # --- kinds
 
 
-def tiny(seed: int) -> Measured:
+def tiny(seed: int) -> MeasuredSpace:
     """Twenty points."""
     rng = np.random.default_rng(seed)
     at = grid({"THREADS": [32, 64, 128, 256, 512], "UNROLL": [1, 2, 4, 8]})
@@ -77,7 +77,7 @@ def tiny(seed: int) -> Measured:
     return measured("tiny", at, 0.1 * (threads - 7.5) ** 2 + 0.05 * (unroll - 1.6) ** 2 + noise(at, 0.03, rng))
 
 
-def reduction(seed: int) -> Measured:
+def reduction(seed: int) -> MeasuredSpace:
     """A memory-bound sum with an algorithm by word: what the other knobs do depends on it."""
     rng = np.random.default_rng(seed)
     at = grid(
@@ -107,7 +107,7 @@ def reduction(seed: int) -> Measured:
     return measured("reduction", at, log, threads * at["blocks_per_sm"] > 2048 * 4)
 
 
-def corner(seed: int) -> Measured:
+def corner(seed: int) -> MeasuredSpace:
     """46,656 points, effects that add up, the best at the end of every knob's values."""
     rng = np.random.default_rng(seed)
     at = grid({f"p{i}": [1, 2, 3, 4, 5, 6] for i in range(6)})
@@ -116,7 +116,7 @@ def corner(seed: int) -> Measured:
     return measured("corner", at, log + noise(at, 0.02, rng))
 
 
-def idle_knobs(seed: int) -> Measured:
+def idle_knobs(seed: int) -> MeasuredSpace:
     """Twelve knobs of which three matter, and only together."""
     rng = np.random.default_rng(seed)
     at = drawn(grid({f"k{i}": list(range(2 + i % 3)) for i in range(12)}), 20_000, rng)
@@ -125,7 +125,7 @@ def idle_knobs(seed: int) -> Measured:
     return measured("idle_knobs", at, table[a, b, c] + noise(at, 0.02, rng))
 
 
-def mostly_failing(seed: int) -> Measured:
+def mostly_failing(seed: int) -> MeasuredSpace:
     """Two combinations in three fail for want of registers or shared memory; the best is beside the edge."""
     rng = np.random.default_rng(seed)
     at = grid(
@@ -147,7 +147,7 @@ def mostly_failing(seed: int) -> Measured:
     return measured("mostly_failing", at, log + noise(at, 0.02, rng), (registers > 160) | (shared > 48 * 1024))
 
 
-def many_penalties(seed: int) -> Measured:
+def many_penalties(seed: int) -> MeasuredSpace:
     """Nine named choices, each wrong one slow by a factor, some only where others are right: few good points."""
     rng = np.random.default_rng(seed)
     at = drawn(grid({f"opt_{i}": [f"v{j}" for j in range(2 + i % 3)] for i in range(9)}), 15_000, rng)
@@ -161,7 +161,7 @@ def many_penalties(seed: int) -> Measured:
     return measured("many_penalties", at, log + noise(at, 0.02, rng))
 
 
-def words(seed: int) -> Measured:
+def words(seed: int) -> MeasuredSpace:
     """Only words: effects of one and of two, drawn."""
     rng = np.random.default_rng(seed)
     counts = {"layout": 4, "cache": 5, "schedule": 6, "math": 3, "sync": 4, "order": 5}
@@ -174,7 +174,7 @@ def words(seed: int) -> Measured:
     return measured("words", at, log + noise(at, 0.02, rng))
 
 
-def valley(seed: int) -> Measured:
+def valley(seed: int) -> MeasuredSpace:
     """50,625 points of four numbers with fractions, along a bent valley."""
     rng = np.random.default_rng(seed)
     at = grid({name: [round(0.1 + 0.06 * i, 2) for i in range(15)] for name in ("alpha", "beta", "gamma", "delta")})
@@ -183,7 +183,7 @@ def valley(seed: int) -> Measured:
     return measured("valley", at, log + noise(at, 0.005, rng))
 
 
-def noisy(seed: int) -> Measured:
+def noisy(seed: int) -> MeasuredSpace:
     """Smooth and broad under 8 % of noise; the best is partly luck."""
     rng = np.random.default_rng(seed)
     at = grid({"BM": [16, 32, 64, 128, 256], "BN": [16, 32, 64, 128, 256], "U": [1, 2, 4, 8], "W": [1, 2, 4, 8, 16]})
@@ -192,7 +192,7 @@ def noisy(seed: int) -> Measured:
     return measured("noisy", at, log + noise(at, 0.08, rng))
 
 
-def factored(seed: int) -> Measured:
+def factored(seed: int) -> MeasuredSpace:
     """Tiles within tiles: each level divides the one above it, one combination in sixty is legal."""
     rng = np.random.default_rng(seed)
     sides = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96]
@@ -206,7 +206,7 @@ def factored(seed: int) -> Measured:
     return measured("factored", at, log + 0.05 * (np.mod(oj, 8) != 0) + noise(at, 0.01, rng))
 
 
-def cliffs(seed: int) -> Measured:
+def cliffs(seed: int) -> MeasuredSpace:
     """Times in steps: whole waves, a cache that overflows, alignment; 60,000 points, many of them alike."""
     rng = np.random.default_rng(seed)
     all_ = grid(
@@ -230,7 +230,7 @@ def cliffs(seed: int) -> Measured:
     return measured("cliffs", at, log + noise(at, 0.005, rng), resident < 1)
 
 
-def algorithms(seed: int) -> Measured:
+def algorithms(seed: int) -> MeasuredSpace:
     """A word decides which of the other knobs are read: three spaces in one, the best in the least of them."""
     rng = np.random.default_rng(seed)
     at = grid(
@@ -253,7 +253,7 @@ def algorithms(seed: int) -> Measured:
     return measured("algorithms", at, log + noise(at, 0.02, rng), (kind == 2) & (tile == 3))
 
 
-def bumps(seed: int) -> Measured:
+def bumps(seed: int) -> MeasuredSpace:
     """Nameless integers with several basins of unlike depth, far apart: 40,000 points."""
     rng = np.random.default_rng(seed)
     at = drawn(grid({f"x{i}": list(range(11)) for i in range(5)}), 40_000, rng)
@@ -265,7 +265,7 @@ def bumps(seed: int) -> Measured:
     return measured("bumps", at, -total + noise(at, 0.02, rng))
 
 
-HELD_OUT: dict[str, Callable[[], Measured]] = {
+HELD_OUT: dict[str, Callable[[], MeasuredSpace]] = {
     make.__name__: (lambda make=make, seed=number: make(seed))  # type: ignore[misc]
     for number, make in enumerate(
         (

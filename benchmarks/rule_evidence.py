@@ -112,7 +112,7 @@ def strangers_tasks(root: Path) -> None:
         lengths = new_task.read_axes([axes])
         ins = tuple(new_task.read_tensor(text, "in", lengths) for text in inputs.split())
         outs = (new_task.read_tensor(output, "out", lengths),)
-        form = new_task.Form(name, lengths, ins, outs, new_task.read_formulas([formula], outs))
+        form = new_task.NewTaskAnswers(name, lengths, ins, outs, new_task.read_formulas([formula], outs))
         new_task.write_new(root, form)
         yaml = root / "kernels" / name / "task.yaml"
         yaml.write_text(yaml.read_text(encoding="utf-8") + f"flags: [{FAST}]\n", encoding="utf-8")

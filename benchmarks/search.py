@@ -33,8 +33,8 @@ from synthetic_spaces import SYNTHETIC
 
 from evo.errors import HarnessFault, UsageError
 from evo.search.knobs import t1_t4_files as formats
-from evo.search.knobs.replay import BUDGET, Run, Summary, ratio_interval, replays
-from evo.search.knobs.space import Floats, Measured
+from evo.search.knobs.replay import BUDGET, ReplayRun, Summary, ratio_interval, replays
+from evo.search.knobs.space import Floats, MeasuredSpace
 from evo.search.knobs.strategies import STRATEGIES
 
 HERE = Path(__file__).parent
@@ -64,7 +64,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     return made.parse_args(words)
 
 
-def spaces(args: argparse.Namespace) -> tuple[dict[str, Measured], dict[str, Path]]:
+def spaces(args: argparse.Namespace) -> tuple[dict[str, MeasuredSpace], dict[str, Path]]:
     """The shipped spaces and those of the command line, by name; and the files of those that have one."""
     given = [*sorted((HERE / "spaces").glob("*_T4.json.gz")), *args.spaces]
     files = {path.name.split(".")[0].removesuffix("_T4"): path for path in given}
@@ -78,7 +78,7 @@ def spaces(args: argparse.Namespace) -> tuple[dict[str, Measured], dict[str, Pat
 # --- Kernel Tuner
 
 
-def kernel_tuner(python: str, measured: Measured, strategy: str, seeds: int, budget: int) -> tuple[str, Summary]:
+def kernel_tuner(python: str, measured: MeasuredSpace, strategy: str, seeds: int, budget: int) -> tuple[str, Summary]:
     """Its version and its runs. Raises HarnessFault where it fails."""
     space = measured.space
     assert space.legal is not None
@@ -95,7 +95,7 @@ def kernel_tuner(python: str, measured: Measured, strategy: str, seeds: int, bud
     if done.returncode:
         raise HarnessFault(f"Kernel Tuner failed: {done.stderr[-300:]}", hint="run it without --kernel-tuner")
     answer = json.loads(done.stdout.splitlines()[-1])
-    runs = [Run(seed, _curve(tried, measured.optimum, budget)) for seed, tried in enumerate(answer["tried"])]
+    runs = [ReplayRun(seed, _curve(tried, measured.optimum, budget)) for seed, tried in enumerate(answer["tried"])]
     return str(answer["version"]), Summary(tuple(runs))
 
 
@@ -109,7 +109,7 @@ def _curve(tried: Sequence[float | None], optimum: float, budget: int) -> Floats
     return curve
 
 
-def reference(args: argparse.Namespace, found: dict[str, Measured]) -> tuple[dict[str, Reference], str]:
+def reference(args: argparse.Namespace, found: dict[str, MeasuredSpace]) -> tuple[dict[str, Reference], str]:
     """Kernel Tuner's losses per space, run here or as recorded, and where they come from."""
     recorded = json.loads(RECORDED.read_text()) if RECORDED.exists() else {"losses": {}}
     at_hand = args.kernel_tuner != sys.executable or importlib.util.find_spec("kernel_tuner") is not None
@@ -150,11 +150,11 @@ class Part:
 
 
 @functools.lru_cache(maxsize=2)
-def _space(name: str, path: Path | None) -> Measured:
+def _space(name: str, path: Path | None) -> MeasuredSpace:
     return FORMULAS[name]() if path is None else formats.read_results(path)
 
 
-def _replayed(part: Part) -> tuple[Part, list[Run], float]:
+def _replayed(part: Part) -> tuple[Part, list[ReplayRun], float]:
     """The runs of a part, and the processor time of one in seconds."""
     measured, make = _space(part.space, part.path), MAKERS[part.strategy]
     started = time.process_time()
@@ -163,7 +163,7 @@ def _replayed(part: Part) -> tuple[Part, list[Run], float]:
 
 
 def compared(
-    args: argparse.Namespace, found: dict[str, Measured], files: dict[str, Path], names: Sequence[str]
+    args: argparse.Namespace, found: dict[str, MeasuredSpace], files: dict[str, Path], names: Sequence[str]
 ) -> dict[str, dict[str, Summary]]:
     """Replays of each strategy on each space, the seeds of a space side by side in --jobs processes."""
     size = math.ceil(args.seeds / args.jobs)
@@ -171,9 +171,9 @@ def compared(
     parts = [
         Part(title, files.get(title), name, some, args.budget) for name in names for title in found for some in seeds
     ]
-    runs: dict[tuple[str, str], list[Run]] = {}
+    runs: dict[tuple[str, str], list[ReplayRun]] = {}
     with contextlib.ExitStack() as stack:
-        found_: Iterable[tuple[Part, list[Run], float]] = map(_replayed, parts)
+        found_: Iterable[tuple[Part, list[ReplayRun], float]] = map(_replayed, parts)
         if args.jobs > 1:
             context = multiprocessing.get_context("spawn")
             found_ = stack.enter_context(ProcessPoolExecutor(args.jobs, mp_context=context)).map(_replayed, parts)
@@ -187,7 +187,7 @@ def compared(
 
 
 def rows(
-    found: dict[str, Measured],
+    found: dict[str, MeasuredSpace],
     runs: dict[str, dict[str, Summary]],
     losses: dict[str, Reference],
     names: Sequence[str],

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from evo.search.knobs.space import Knob, KnobValue, Measured, Space
+from evo.search.knobs.space import KnobValue, MeasuredSpace, Space, SpaceKnob
 
 Row = tuple[KnobValue, ...]
 _THREADS, _REGISTERS, _SHARED, _BLOCKS = 1536, 65_536, 100 * 1024, 24
@@ -21,11 +21,11 @@ _THREADS, _REGISTERS, _SHARED, _BLOCKS = 1536, 65_536, 100 * 1024, 24
 
 def _measured(
     name: str, knobs: dict[str, Sequence[KnobValue]], rows: Sequence[Row], times: Sequence[float]
-) -> Measured:
-    declared = tuple(Knob(knob, tuple(values)) for knob, values in knobs.items())
+) -> MeasuredSpace:
+    declared = tuple(SpaceKnob(knob, tuple(values)) for knob, values in knobs.items())
     whole = Space(name, declared)
     legal = np.array([whole.point(row) for row in rows], np.int16)
-    return Measured(Space(name, declared, legal), np.array(times, float))
+    return MeasuredSpace(Space(name, declared, legal), np.array(times, float))
 
 
 def _blocks_per_sm(threads: int, registers: float, shared: float) -> int:
@@ -41,7 +41,7 @@ def _waves(blocks: int, at_once: float) -> float:
     return math.ceil(blocks / at_once) * at_once / blocks
 
 
-def convolution(seed: int) -> Measured:
+def convolution(seed: int) -> MeasuredSpace:
     """A 15 x 15 convolution on an imaginary chip: 4,362 combinations, some tens within 5 %."""
     rng = np.random.default_rng(seed)
     knobs: dict[str, Sequence[KnobValue]] = {
@@ -80,7 +80,7 @@ def convolution(seed: int) -> Measured:
     return _measured(f"convolution{seed}", knobs, rows, times)
 
 
-def dedispersion(seed: int) -> Measured:
+def dedispersion(seed: int) -> MeasuredSpace:
     """11,000 of the combinations of a dedispersion kernel: smooth and broad, a fifth cannot be launched."""
     rng = np.random.default_rng(seed)
     knobs: dict[str, Sequence[KnobValue]] = {
@@ -123,7 +123,7 @@ def dedispersion(seed: int) -> Measured:
     return _measured(f"dedispersion{seed}", knobs, rows, times)
 
 
-def gemm(seed: int) -> Measured:
+def gemm(seed: int) -> MeasuredSpace:
     """12,000 of the combinations of a tiled matrix multiplication, with the knob names of CLBlast."""
     rng = np.random.default_rng(seed)
     sides, dims, widths = [16, 32, 64, 128], [8, 16, 32], [1, 2, 4, 8]
@@ -169,7 +169,7 @@ def gemm(seed: int) -> Measured:
     return _measured(f"gemm{seed}", knobs, rows, times)
 
 
-def hotspot(seed: int, *, large: bool = False) -> Measured:
+def hotspot(seed: int, *, large: bool = False) -> MeasuredSpace:
     """A stencil with temporal tiling: about 18,000 combinations, or some 230,000."""
     rng = np.random.default_rng(seed + 100)
     sides = [1, 2, 4, 8, 16, *(32 * i for i in range(1, 33))] if large else [2, 4, 8, 16, 32, 48, 64, 96, 128, 256, 512]
@@ -185,7 +185,7 @@ def hotspot(seed: int, *, large: bool = False) -> Measured:
         "sh_power": [0, 1],
         "blocks_per_sm": [0, 1, 2, 3, 4] if large else [0, 2, 4],
     }
-    declared = tuple(Knob(name, tuple(values)) for name, values in knobs.items())
+    declared = tuple(SpaceKnob(name, tuple(values)) for name, values in knobs.items())
     grid = np.meshgrid(*(np.arange(len(values), dtype=np.int16) for values in knobs.values()), indexing="ij")
     legal = np.stack([axis.ravel() for axis in grid], axis=1)
     x, y, a, b, t, u, s, p = (np.array(v, float)[legal[:, i]] for i, v in enumerate(knobs.values()))
@@ -210,10 +210,10 @@ def hotspot(seed: int, *, large: bool = False) -> Measured:
     time = (memory + compute) / parallel * wave**0.8 * (1 + 0.03 * (wanted - registers))
     time *= np.ceil(threads / 32) * 32 / threads * np.exp(0.012 * rng.standard_normal(len(legal)))
     time[resident < 1] = np.nan
-    return Measured(Space(f"hotspot{seed}{'-large' if large else ''}", declared, legal), time)
+    return MeasuredSpace(Space(f"hotspot{seed}{'-large' if large else ''}", declared, legal), time)
 
 
-def transposition(seed: int) -> Measured:
+def transposition(seed: int) -> MeasuredSpace:
     """A memory-bound copy: words and truth values as knobs, times in steps of a coarse clock, hundreds of ties."""
     rng = np.random.default_rng(seed + 200)
     order = ["row", "column", "diagonal", "morton"]
@@ -246,7 +246,7 @@ def transposition(seed: int) -> Measured:
     return _measured(f"transposition{seed}", knobs, rows, times)
 
 
-def rough(seed: int, knobs_: int = 7) -> Measured:
+def rough(seed: int, knobs_: int = 7) -> MeasuredSpace:
     """Nameless knobs, random effects of one and of two, and three settings that must meet: one good pocket."""
     rng = np.random.default_rng(seed)
     values = [list(range(int(count))) for count in rng.integers(2, 9, knobs_)]
@@ -268,7 +268,7 @@ def rough(seed: int, knobs_: int = 7) -> Measured:
     return _measured(f"rough{seed}", {f"k{i}": found for i, found in enumerate(values)}, rows, list(time))
 
 
-SYNTHETIC: dict[str, Callable[[], Measured]] = {
+SYNTHETIC: dict[str, Callable[[], MeasuredSpace]] = {
     "convolution1": lambda: convolution(1),
     "convolution2": lambda: convolution(2),
     "dedispersion1": lambda: dedispersion(1),

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from evo.analysis.calibration import Calibration
 from evo.analysis.roofline import CaseLimits
-from evo.analysis.tiles import Candidate, Rejected
+from evo.analysis.tiles import Rejected, TileCandidate
 from evo.audit.redteam import Outcome
 from evo.cli.examine import Finding
 from evo.evaluate.library_baselines import CaseBaseline
@@ -113,12 +113,12 @@ class DeriveOutput(Serializable):
     task: str  # the task
     chip: str  # the chip's short name
     case: str  # the case that it was derived for
-    chosen: Candidate  # the best candidate
+    chosen: TileCandidate  # the best candidate
     predicted: Annotated[Mapping[str, float], ALWAYS]  # what profilers should show of it, by name
     knobs: Annotated[Mapping[str, Mapping[str, int]], ALWAYS]  # knob values by rung
     rungs: Annotated[tuple[DerivedRung, ...], ALWAYS]  # rungs that take a candidate
     unmatched: Annotated[tuple[UnmatchedRung, ...], ALWAYS]  # rungs that take none
-    candidates: Annotated[tuple[Candidate, ...], ALWAYS]  # legal ones, best first
+    candidates: Annotated[tuple[TileCandidate, ...], ALWAYS]  # legal ones, best first
     rejected: Annotated[tuple[Rejected, ...], ALWAYS]  # the others
     estimated: Annotated[tuple[str, ...], ALWAYS]  # figures of the chip that no source states
     limits: CaseLimits  # of the case

@@ -30,7 +30,7 @@ from evo.cli import (
     tune,
 )
 from evo.cli.failures import guarded
-from evo.cli.session import Session
+from evo.cli.session import GlobalOptions
 from evo.cli.terminal import complain, out, prepare_streams
 from evo.errors import UsageError
 
@@ -96,7 +96,7 @@ def evo(
 ) -> None:
     """Evolve CUDA kernels: one change at a time, correctness before speed, every step timed and kept in git."""
     del version  # its callback has answered
-    context.obj = Session(root)
+    context.obj = GlobalOptions(root)
     if context.invoked_subcommand is None:
         out(context.get_help())
 

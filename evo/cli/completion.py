@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from evo.cli.session import Session, choose_task, read_subject, session_of
+from evo.cli.session import GlobalOptions, choose_task, read_subject, session_of
 from evo.errors import EvoError
 
 _MOST = 50
@@ -56,7 +56,7 @@ def _joined_at_colons(environ: os._Environ[str]) -> str:
 
 
 def _root(context: typer.Context) -> Path:
-    return Session(context.find_root().params.get("root")).root()
+    return GlobalOptions(context.find_root().params.get("root")).root()
 
 
 def tasks(context: typer.Context) -> list[str]:

@@ -14,10 +14,10 @@ from evo.cli.session import choose_task, read_subject, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
 
 if TYPE_CHECKING:
-    from evo.analysis.tiles import Candidate, Checked, Derivation, Rung
+    from evo.analysis.tiles import Checked, Derivation, Rung, TileCandidate
     from evo.cli.analysis_outputs import CheckedLayout, DeriveOutput
-    from evo.cli.session import Session
-    from evo.report.tile_derivation import Compiled
+    from evo.cli.session import GlobalOptions
+    from evo.report.tile_derivation import CompilerReport
     from evo.spec.chips import Chip
     from evo.spec.task import Case, Task
     from evo.spec.variant import Variant
@@ -78,11 +78,11 @@ class _Compiler:
 
     def __init__(self, task: Task, chip: Chip, case: Case) -> None:
         self.task, self.chip, self.case = task, chip, case
-        self.reports: dict[str, Compiled] = {}
+        self.reports: dict[str, CompilerReport] = {}
 
     def __call__(self, variant: Variant) -> str | None:
         from evo.evaluate.prepare import Failed, prepare
-        from evo.report.tile_derivation import Compiled
+        from evo.report.tile_derivation import CompilerReport
 
         name = Path(variant.path).name
         stage(f"compile {name}")
@@ -92,7 +92,7 @@ class _Compiler:
         if isinstance(prepared, Failed):
             return prepared.reason.split("\n")[0]
         kernels = [kernel for program in prepared.programs.values() for kernel in program.binary.kernels]
-        report = Compiled(
+        report = CompilerReport(
             registers=max(kernel.registers for kernel in kernels),
             spill_bytes=sum(kernel.spill_store_bytes for kernel in kernels),
             shared_bytes=max(kernel.shared_bytes for kernel in kernels),
@@ -102,11 +102,11 @@ class _Compiler:
         self.reports[name] = report
         return None
 
-    def of(self, found: Derivation) -> dict[str, Compiled]:
+    def of(self, found: Derivation) -> dict[str, CompilerReport]:
         return {rung.name: self.reports[rung.name] for rung in found.rungs if rung.name in self.reports}
 
 
-def derive_output(found: Derivation, reports: dict[str, Compiled]) -> DeriveOutput:
+def derive_output(found: Derivation, reports: dict[str, CompilerReport]) -> DeriveOutput:
     from evo.cli import analysis_outputs as outputs
     from evo.report.tile_derivation import predictions
     from evo.results.codec import copied
@@ -126,7 +126,7 @@ def derive_output(found: Derivation, reports: dict[str, Compiled]) -> DeriveOutp
     )
 
 
-def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: bool) -> None:
+def show(found: Derivation, chip: Chip, reports: dict[str, CompilerReport], *, every: bool) -> None:
     """The chosen configuration, its proofs, the other candidates, and the knobs."""
     from evo.analysis.tiles.knob_text import knob_text
     from evo.report.tile_derivation import predictions
@@ -152,7 +152,7 @@ def show(found: Derivation, chip: Chip, reports: dict[str, Compiled], *, every: 
     _show_rungs(found, reports)
 
 
-def _candidate_row(one: Candidate) -> list[str]:
+def _candidate_row(one: TileCandidate) -> list[str]:
     from evo.analysis.tiles.knob_text import knob_text
 
     return [
@@ -161,7 +161,7 @@ def _candidate_row(one: Candidate) -> list[str]:
     ]  # fmt: skip
 
 
-def _show_layouts(best: Candidate) -> None:
+def _show_layouts(best: TileCandidate) -> None:
     rows = []
     for part in best.placed:
         ways = ", ".join(f"{read} {count}-way" for read, count in part.proof.ways.items())
@@ -187,7 +187,7 @@ def _show_rejected(found: Derivation, every: bool) -> None:
     out(paint("--all lists every one", "dim"))
 
 
-def _show_rungs(found: Derivation, reports: dict[str, Compiled]) -> None:
+def _show_rungs(found: Derivation, reports: dict[str, CompilerReport]) -> None:
     from evo.analysis.tiles.knob_text import knob_text
 
     for rung in found.rungs:
@@ -200,20 +200,22 @@ def _show_rungs(found: Derivation, reports: dict[str, Compiled]) -> None:
         out(paint(f"{name}: {reason}", "dim"))
 
 
-def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, Compiled]) -> str:
+def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, CompilerReport]) -> str:
     from evo.cli.limits import measured_times
     from evo.records.trials import load_records
-    from evo.report.tile_derivation import Evidence, explain
+    from evo.report.tile_derivation import DerivationEvidence, explain
 
     measured = [(t.what, t.p50_us) for t in measured_times(root, task, chip).get(found.case, [])]
-    evidence = Evidence(compiled=reports, measured=measured, records=load_records(root, task.name))
+    evidence = DerivationEvidence(compiled=reports, measured=measured, records=load_records(root, task.name))
     return explain(found, chip, evidence)
 
 
 # --- checking a file
 
 
-def _check_file(session: Session, file: Path, task: str | None, gpu: str | None, case: str | None, json: bool) -> int:
+def _check_file(
+    session: GlobalOptions, file: Path, task: str | None, gpu: str | None, case: str | None, json: bool
+) -> int:
     from evo.analysis.tiles import check_layouts
     from evo.evaluate.prepare import Failed, prepare
 

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.session import Session
+from evo.cli.session import GlobalOptions
 from evo.errors import CandidateFailed, EvoError, HarnessFault
 from evo.results.codec import Serializable
 
@@ -47,7 +47,7 @@ class Finding(Serializable):
     to_do: str | None = None  # what to do about it
 
 
-def examine(session: Session) -> list[Finding]:
+def examine(session: GlobalOptions) -> list[Finding]:
     """All findings, in a sensible order for reading."""
     looks: list[Callable[[], Iterator[Finding]]] = [
         _python,
@@ -330,7 +330,7 @@ def _cache() -> Iterator[Finding]:
     yield Finding(name="cache", state=state, found=found, to_do=to_do)
 
 
-def _repository(session: Session) -> Iterator[Finding]:
+def _repository(session: GlobalOptions) -> Iterator[Finding]:
     from evo.spec.task import load_task, task_names
 
     try:

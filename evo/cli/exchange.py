@@ -62,7 +62,7 @@ def new(
     formulas = new_task.read_formulas(
         compute or [_asked(f"{tensor.name} in NumPy", "--compute") for tensor in outputs], outputs
     )
-    counted = new_task.write_new(root, new_task.Form(name, axes, inputs, outputs, formulas))
+    counted = new_task.write_new(root, new_task.NewTaskAnswers(name, axes, inputs, outputs, formulas))
     out(f"wrote kernels/{name}: task.yaml, reference.py, skeleton.cu; it loads and passes its self-test")
     out(counted)
     next_steps(name)

@@ -16,9 +16,9 @@ from evo.errors import EvoError, UsageError
 from evo.results import Json, drop_absent
 
 if TYPE_CHECKING:
-    from evo.analysis.access import Access, ArrayTraffic, LaunchAnalysis, Loop, Verdict
+    from evo.analysis.access import Access, ArrayTraffic, LaunchAnalysis, Loop, Permission
     from evo.analysis.roofline import CaseLimits
-    from evo.cli.session import Subject
+    from evo.cli.session import FileSubject
     from evo.spec.chips import Chip
     from evo.spec.task import Case
 
@@ -58,7 +58,7 @@ def explain(
     return 0
 
 
-def _limits_of(subject: Subject, case: Case, chip: Chip) -> CaseLimits | None:
+def _limits_of(subject: FileSubject, case: Case, chip: Chip) -> CaseLimits | None:
     """The floor of the case; None if the task states too little for one."""
     from evo.analysis.roofline import limits
 
@@ -68,7 +68,7 @@ def _limits_of(subject: Subject, case: Case, chip: Chip) -> CaseLimits | None:
         return None
 
 
-def explained_json(subject: Subject, case: Case, chip: Chip, found: tuple[LaunchAnalysis, ...]) -> dict[str, Json]:
+def explained_json(subject: FileSubject, case: Case, chip: Chip, found: tuple[LaunchAnalysis, ...]) -> dict[str, Json]:
     """The shape of `evo explain --json`."""
     return {
         "variant": subject.variant.id,
@@ -123,7 +123,7 @@ def _launch(analysis: LaunchAnalysis) -> dict[str, Json]:
     }  # fmt: skip
 
 
-def _verdict(found: Verdict) -> dict[str, Json]:
+def _verdict(found: Permission) -> dict[str, Json]:
     return drop_absent({"holds": found.holds, "why": found.why or None})
 
 

@@ -21,7 +21,7 @@ from evo.cli.options import (
 )
 from evo.cli.profiled import show_counts
 from evo.cli.prompt import read_edits
-from evo.cli.session import Subject, read_subject, session_of
+from evo.cli.session import FileSubject, read_subject, session_of
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
@@ -211,7 +211,7 @@ def _workbench(device: str, arch: str) -> Workbench:
 
 
 def _evaluated(
-    subject: Subject,
+    subject: FileSubject,
     workbench: Workbench,
     seed: int,
     *,
@@ -236,7 +236,7 @@ def _evaluated(
         stage("")
 
 
-def _case(subject: Subject, counters: bool, name: str | None) -> Case | None:
+def _case(subject: FileSubject, counters: bool, name: str | None) -> Case | None:
     if name is not None and not counters:
         raise UsageError("--case chooses the case for --counters", hint="add --counters")
     if not counters:
@@ -244,7 +244,7 @@ def _case(subject: Subject, counters: bool, name: str | None) -> Case | None:
     return subject.task.case(name) if name is not None else subject.task.check[0]
 
 
-def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> tuple[Program, RunResult]:
+def _counted(subject: FileSubject, workbench: Workbench, case: Case, seed: int) -> tuple[Program, RunResult]:
     """Counts by source line at one case, from one more run on the simulator."""
     from evo.device import RunRequest
     from evo.evaluate.prepare import Failed
@@ -259,7 +259,7 @@ def _counted(subject: Subject, workbench: Workbench, case: Case, seed: int) -> t
     return request.program, result
 
 
-def _exercised(subject: Subject, workbench: Workbench, seed: int) -> tuple[Coverage, ...]:
+def _exercised(subject: FileSubject, workbench: Workbench, seed: int) -> tuple[Coverage, ...]:
     """What the gate's cases exercise of each of the variant's binaries."""
     from evo.evaluate.gate import exercised
     from evo.evaluate.prepare import Failed
@@ -274,7 +274,7 @@ def _exercised(subject: Subject, workbench: Workbench, seed: int) -> tuple[Cover
 
 
 def _hottest(
-    subject: Subject, workbench: Workbench, found: tuple[Program, RunResult]
+    subject: FileSubject, workbench: Workbench, found: tuple[Program, RunResult]
 ) -> tuple[tuple[KernelProfile, ...], tuple[HotLine, ...]]:
     from evo.evaluate.profile import hot_lines, kernel_profiles
 

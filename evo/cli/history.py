@@ -13,7 +13,7 @@ import typer
 from evo.cli import completion, views
 from evo.cli.options import AsJson, choose_device
 from evo.cli.recorded import commits_of, headline_of, headline_text, padded, show_record
-from evo.cli.session import Session, choose_task, session_of
+from evo.cli.session import GlobalOptions, choose_task, session_of
 from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, stage, verdict_colour
 from evo.errors import UsageError
 
@@ -131,7 +131,7 @@ def diff(context: typer.Context, a: Side, b: Side) -> int:
     return 0
 
 
-def _text_of(session: Session, side: str) -> tuple[str, str]:
+def _text_of(session: GlobalOptions, side: str) -> tuple[str, str]:
     """A name to show and the text: of the file if it exists, else of a trial or variant."""
     path = Path(side)
     if path.is_file():

@@ -32,7 +32,7 @@ _WORTH_SHOWING = 3.0  # times the champion's time; slower rivals are not shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class MeasuredCase:
     """A measured time of one case: of a champion or of a rival. clock_mhz: the SM clock while it was measured."""
 
     what: str
@@ -101,7 +101,7 @@ def limits(
 
 
 def limits_output(
-    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Calibration | None
+    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]], rates: Calibration | None
 ) -> LimitsOutput:
     from evo.cli.analysis_outputs import LimitedCase, LimitsOutput
     from evo.results.codec import copied
@@ -114,12 +114,12 @@ def limits_output(
     return copied(LimitsOutput, chip, task=task.name, chip=chip.slug, cases=cases, clock_hz=clock_hz, calibration=rates)
 
 
-def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]:
+def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[MeasuredCase]]:
     """Measured champions of this chip and the rivals of `evo baseline`, by case."""
     from evo.analysis.calibration import latest_baseline
     from evo.records.leaderboard import entries, load
 
-    found: dict[str, list[Taken]] = {}
+    found: dict[str, list[MeasuredCase]] = {}
     clocks: dict[str, float] | None = None
     for entry in entries(load(root), task=task.name, timing="measured"):
         if entry.chip != chip.slug:
@@ -127,7 +127,7 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
         if clocks is None:
             clocks = _clocks(root, task.name)
         for name, case in entry.cases.items():
-            champion = Taken(
+            champion = MeasuredCase(
                 what=f"champion {entry.variant} {entry.built_for}",
                 p50_us=case.time_us,
                 cold_us=case.cold.p50_us if case.cold is not None else None,
@@ -136,7 +136,7 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
             found.setdefault(name, []).append(champion)
             if (against := case.baseline) is not None:
                 found[name] += [
-                    Taken(what=f"rival {rival}, in the same run", p50_us=rival_us)
+                    MeasuredCase(what=f"rival {rival}, in the same run", p50_us=rival_us)
                     for rival, rival_us in sorted(
                         {against.name: against.p50_us, **against.others}.items(), key=lambda item: item[1]
                     )
@@ -146,7 +146,7 @@ def measured_times(root: Path, task: Task, chip: Chip) -> dict[str, list[Taken]]
     values = baseline.values if baseline is not None else {}
     for name, rivals in values.items():
         found.setdefault(name, []).extend(
-            Taken(what=f"rival {rival}", p50_us=timed.warm.p50_us) for rival, timed in rivals.items()
+            MeasuredCase(what=f"rival {rival}", p50_us=timed.warm.p50_us) for rival, timed in rivals.items()
         )
     return found
 
@@ -172,7 +172,7 @@ def scaled_floor(limits: CaseLimits, chip: Chip, clock_mhz: float) -> float | No
 
 
 def show(
-    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]], rates: Calibration | None
+    task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]], rates: Calibration | None
 ) -> None:
     """Four tables: work, floors, tiles, measured times."""
     out(f"{paint(task.name, 'bold')} on {chip.name} ({chip.slug}): {', '.join(_peaks(chip))}")
@@ -268,7 +268,7 @@ def _show_calibrated(found: Sequence[CaseLimits], rates: Calibration) -> None:
     out(paint(f"measured on {rates.about.get('gpu', rates.chip)}, driver {rates.driver}, {rates.date[:10]}", "dim"))
 
 
-def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]]) -> None:
+def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]]) -> None:
     rows = []
     for one in found:
         for time in taken.get(one.name, []):
@@ -287,11 +287,13 @@ def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: d
     out_table([*head, ">target / p50"], rows)
 
 
-def _draw(path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[Taken]]) -> None:
+def _draw(
+    path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]]
+) -> None:
     from evo import report
 
     points = [
-        report.Taken(case=one.name, what=name, role=role, p50_us=time.p50_us)
+        report.RooflineDot(case=one.name, what=name, role=role, p50_us=time.p50_us)
         for one in found
         for time in taken.get(one.name, [])
         for role, _, name in [time.what.partition(" ")]

@@ -24,7 +24,7 @@ from evo.cli import completion
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
-    from evo.operators.llm import LlmSettings, Price, Server
+    from evo.operators.llm import LlmSettings, ModelServer, Price
 
 NAME = "llm"
 KEYS = ("EVO_LLM_KEY", "OPENAI_API_KEY")
@@ -215,8 +215,8 @@ def _without(words: LlmOptions, names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _server(words: LlmOptions, timeout_s: float) -> Server:
-    from evo.operators.llm import Server
+def _server(words: LlmOptions, timeout_s: float) -> ModelServer:
+    from evo.operators.llm import ModelServer
 
     if importlib.util.find_spec("openai") is None:
         raise UsageError("the operator llm needs the openai package", hint="pip install 'evo-kernels[llm]'")
@@ -234,7 +234,7 @@ def _server(words: LlmOptions, timeout_s: float) -> Server:
     if url is not None and not re.fullmatch(r"https?://[^\s/@]+(/[^\s@]*)?", url):
         hint = "write it like http://localhost:8000/v1; a key belongs in the environment, not in the address"
         raise UsageError(f"--llm-url {re.sub(r'//[^/]*@', '//...@', url)}: not the address of a server", hint=hint)
-    return Server(
+    return ModelServer(
         url=url,
         model=words.model,
         key=key,

@@ -27,7 +27,7 @@ from evo.cli.options import (
     margin_of,
     seconds_of,
 )
-from evo.cli.session import Session, choose_task, session_of
+from evo.cli.session import GlobalOptions, choose_task, session_of
 from evo.cli.terminal import is_rich, out_json_line
 from evo.errors import UsageError
 
@@ -196,7 +196,7 @@ def operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
     return ("patch", *names) if patch is not None and "patch" not in names else names
 
 
-def _inside(session: Session, task: Task, file: Path | None) -> Path | None:
+def _inside(session: GlobalOptions, task: Task, file: Path | None) -> Path | None:
     from evo.cli.session import find_file
 
     return find_file(session, file, task.name).resolve() if file is not None else None

@@ -24,13 +24,13 @@ from evo.cli.options import (
     seconds_of,
 )
 from evo.cli.recorded import headline_of
-from evo.cli.session import Session, session_of
+from evo.cli.session import GlobalOptions, session_of
 from evo.cli.terminal import duration, is_rich, out_json, say, stage
 from evo.cli.watch import PlainView
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
-    from evo.audit.nightly import Night, NightCheck, Plan
+    from evo.audit.nightly import Night, NightCheck, NightPlan
     from evo.device import DeviceName
     from evo.search.events import Event
 
@@ -94,9 +94,9 @@ def nightly(
         raise UsageError("a night accepts ladder, derive and rules", hint="the others work with `evo iterate`")
     chosen = choose_device(device)
     _prepare(out)
-    from evo.audit.nightly import Plan
+    from evo.audit.nightly import NightPlan
 
-    plan = Plan(
+    plan = NightPlan(
         device=chosen,
         arch=arch,
         tasks=tuple(dict.fromkeys(tasks or ())),
@@ -120,7 +120,7 @@ def nightly(
     return night.exit_code
 
 
-def _watched(plan: Plan, session: Session) -> Night:
+def _watched(plan: NightPlan, session: GlobalOptions) -> Night:
     from evo.audit.nightly import Hooks, run_night
     from evo.cli.shipped import shipped_folder
 
@@ -172,7 +172,7 @@ def _tell(text: str) -> None:
         say(text)
 
 
-def _machine(session: Session, device: DeviceName) -> list[NightCheck]:
+def _machine(session: GlobalOptions, device: DeviceName) -> list[NightCheck]:
     """The doctor's findings; those that this night needs are faults."""
     from evo.audit.nightly import NightCheck
     from evo.cli.examine import examine

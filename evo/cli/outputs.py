@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from evo.cli.session import Subject
+from evo.cli.session import FileSubject
 from evo.records.trials import Kind, Record
 from evo.results import CaseBench, CaseCheck, Check, Decision, Evaluation, Fault, Gain, SanitizerReport, Stage, Status
 from evo.results.codec import ALWAYS, Seconds, Serializable, copied
@@ -73,7 +73,7 @@ class CheckOutput(Serializable):
     def of(
         cls,
         evaluation: Evaluation,
-        subject: Subject,
+        subject: FileSubject,
         counters_by_line: Mapping[str, Mapping[str, int]] | None = None,
         coverage: Sequence[Coverage] | None = None,
     ) -> CheckOutput:
@@ -88,7 +88,7 @@ class CheckOutput(Serializable):
         return copied(cls, check, evaluation.environment, **given, counters_by_line=counters_by_line)
 
 
-def _known(evaluation: Evaluation, subject: Subject) -> dict[str, Any]:
+def _known(evaluation: Evaluation, subject: FileSubject) -> dict[str, Any]:
     """A text that no variant could be read from has no id in its evaluation."""
     return {"variant": evaluation.variant or subject.variant.id, "task": subject.task.name}
 
@@ -115,7 +115,7 @@ class BenchOutput(Serializable):
     def of(
         cls,
         evaluation: Evaluation,
-        subject: Subject,
+        subject: FileSubject,
         *,
         l2_persist: tuple[CaseBench, ...] = (),
         check: CheckOutput | None = None,

@@ -13,7 +13,7 @@ import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, KernelFile, Seed, TaskWord, choose_device
 from evo.cli.profiled import show_profile
-from evo.cli.session import Subject, read_subject, session_of
+from evo.cli.session import FileSubject, read_subject, session_of
 from evo.cli.terminal import out_json, say, stage
 from evo.errors import UsageError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from evo.cli.profile_output import Profile
     from evo.device import Program, RunRequest, RunResult
     from evo.evaluate.pipeline import Workbench
-    from evo.evaluate.profile import Measured, Unavailable
+    from evo.evaluate.profile import NcuCounters, Unavailable
     from evo.spec.task import Case
 
 FAILED = 1
@@ -76,11 +76,11 @@ def profile(
     return 0 if found.status == "profiled" else FAILED
 
 
-def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
+def _profiled(subject: FileSubject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
     from evo.cli.profile_output import Profile
     from evo.device import RunRequest
     from evo.evaluate.prepare import Failed, prepare
-    from evo.evaluate.profile import Measured, compare_measured, kernel_profiles
+    from evo.evaluate.profile import NcuCounters, compare_measured, kernel_profiles
     from evo.spec.metrics import added
 
     task = subject.task
@@ -115,7 +115,7 @@ def _profiled(subject: Subject, case: Case, workbench: Workbench, *, count: bool
         found.not_counted = "--no-count"
     if workbench.device.kind == "gpu":
         measured = _measured(request, workbench.device.which)
-        if isinstance(measured, Measured):
+        if isinstance(measured, NcuCounters):
             found.measured = measured
             found.expected += compare_measured(task, case, totals, measured.sums())
         else:
@@ -163,7 +163,7 @@ def _add_counts(
     found.expected = compare_counted(found.subject.task, found.at, totals, len(result.launches))
 
 
-def _measured(request: RunRequest, index: str) -> Measured | Unavailable:
+def _measured(request: RunRequest, index: str) -> NcuCounters | Unavailable:
     """Nsight Compute around a process that launches the sequence once."""
     from evo.evaluate.profile import measure
     from evo.spec.child_process import child_environment

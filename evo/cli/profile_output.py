@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from evo.cli.session import Subject
-from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured
+from evo.cli.session import FileSubject
+from evo.evaluate.profile import ExpectedMetric, HotLine, KernelProfile, NcuCounters
 from evo.results import Fault
 from evo.results.codec import ALWAYS, NEVER, Serializable
 from evo.spec.task import Case
@@ -18,7 +18,7 @@ class Profile(Serializable):
 
     COMPUTED: ClassVar = ("variant", "task", "counted_by", "profile")
 
-    subject: Annotated[Subject, NEVER]
+    subject: Annotated[FileSubject, NEVER]
     at: Annotated[Case, NEVER]
     case: str  # the case that it was run at
     device: str  # where it was run
@@ -28,9 +28,9 @@ class Profile(Serializable):
     reason: str | None = None  # why it got no further
     kernels: Annotated[tuple[KernelProfile, ...], ALWAYS] = ()  # one row per kernel
     lines: Annotated[tuple[HotLine, ...], ALWAYS] = ()  # hottest first
-    expected: Annotated[tuple[Expected, ...], ALWAYS] = ()  # metrics beside what they should be
+    expected: Annotated[tuple[ExpectedMetric, ...], ALWAYS] = ()  # metrics beside what they should be
     faults: tuple[Fault, ...] = ()  # what was seen while it executed
-    measured: Measured | None = None  # what Nsight Compute counted
+    measured: NcuCounters | None = None  # what Nsight Compute counted
     counted: Annotated[bool, NEVER] = False  # the simulator ran all of it
     not_counted: Annotated[str | None, NEVER] = None  # why not
     not_measured: Annotated[str | None, NEVER] = None  # why Nsight Compute has no counts

@@ -10,7 +10,7 @@ from evo.cli.views import coloured, show_fault
 
 if TYPE_CHECKING:
     from evo.cli.profile_output import Profile
-    from evo.evaluate.profile import Expected, HotLine, KernelProfile, Measured
+    from evo.evaluate.profile import ExpectedMetric, HotLine, KernelProfile, NcuCounters
 
 _SHOWN_LINES = 20
 _SHOWN_REMARKS = 12
@@ -164,7 +164,7 @@ def _events(counters: dict[str, int]) -> str:
     return ", ".join(words or [f"warp instructions {counters.get('warp_instructions', 0):,}"])
 
 
-def _show_measured(measured: Measured) -> None:
+def _show_measured(measured: NcuCounters) -> None:
     from evo.spec.metrics import short
 
     names = list(dict.fromkeys(name for launch in measured.launches for name in launch.metrics))
@@ -181,7 +181,7 @@ def _show_measured(measured: Measured) -> None:
         out(paint(f"not counted on this chip: {', '.join(measured.missing)}", "dim"))
 
 
-def _show_expected(rows: Sequence[Expected]) -> None:
+def _show_expected(rows: Sequence[ExpectedMetric]) -> None:
     out_table(
         ["expected", ">value", "from", ">expected", ">ratio", "because"],
         [

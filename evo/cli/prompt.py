@@ -9,13 +9,13 @@ import typer
 
 from evo.cli import completion
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, choose_device
-from evo.cli.session import Session, Subject, choose_task, find_file, session_of
+from evo.cli.session import FileSubject, GlobalOptions, choose_task, find_file, session_of
 from evo.cli.terminal import out, say, stage
 from evo.errors import SyntaxInvalid, UsageError
 
 if TYPE_CHECKING:
     from evo.evaluate.session import Workbench
-    from evo.operators.llm.prompts import Strategy
+    from evo.operators.llm.prompts import PromptStrategy
     from evo.spec.task import Task
     from evo.spec.variant import Variant
 
@@ -58,7 +58,7 @@ def prompt(
 
 
 def prompt_text(
-    root: Path, task: Task, bench: Workbench, parent: Variant, strategy: Strategy, *, rewrite: bool, seed: int = 0
+    root: Path, task: Task, bench: Workbench, parent: Variant, strategy: PromptStrategy, *, rewrite: bool, seed: int = 0
 ) -> str:
     """The whole prompt as one text, as the first question of a run would have it."""
     import random
@@ -80,7 +80,9 @@ def prompt_text(
     return "\n\n".join(message.content for message in messages_of(shown))
 
 
-def read_edits(session: Session, file: Path | None, edits: Path, task_word: str | None, bench: Workbench) -> Subject:
+def read_edits(
+    session: GlobalOptions, file: Path | None, edits: Path, task_word: str | None, bench: Workbench
+) -> FileSubject:
     """What a model's answer makes of FILE, or of the champion. Raises UsageError if it cannot be applied."""
     from evo.operators.llm.edits import apply_reply
     from evo.operators.llm.replies import Unusable, read_reply
@@ -96,10 +98,10 @@ def read_edits(session: Session, file: Path | None, edits: Path, task_word: str 
         text = apply_reply(parent.text, read_reply(reply, rewrite=True))
     except Unusable as problem:
         raise UsageError(f"{edits}: {problem.problem}", hint=f"the edits are applied to {parent.path}") from None
-    return Subject(chosen, parse_variant(text, path=edits), edits)
+    return FileSubject(chosen, parse_variant(text, path=edits), edits)
 
 
-def _parent(session: Session, task: Task, bench: Workbench, start: Path | None) -> Variant:
+def _parent(session: GlobalOptions, task: Task, bench: Workbench, start: Path | None) -> Variant:
     from evo.operators import first_rung
     from evo.search.single_trial import champion_of
     from evo.spec.variant import read_variant
@@ -109,7 +111,7 @@ def _parent(session: Session, task: Task, bench: Workbench, start: Path | None) 
     return champion_of(task, bench) or read_variant(first_rung(task))
 
 
-def _strategy(name: str) -> Strategy:
+def _strategy(name: str) -> PromptStrategy:
     from evo.operators.llm import STRATEGIES
 
     if name not in STRATEGIES:

@@ -218,7 +218,7 @@ def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
 def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
     from evo.analysis.roofline import limits
     from evo.report import roofline
-    from evo.report.roofline_plot import Taken
+    from evo.report.roofline_plot import RooflineDot
     from evo.spec.chips import chip as chip_of
     from evo.spec.task import load_task
 
@@ -231,12 +231,12 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
         cases = [limits(task, case, chip) for case in task.bench]
     except EvoError as error:
         return roofline(place.task, chip, place.timing, (), (), problem=f"There are no limits: {error.message}")
-    taken: list[Taken] = []
+    taken: list[RooflineDot] = []
     for entry in board:
         if _Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) == place:
             what = f"{entry.variant} {entry.built_for}"
             taken += [
-                Taken(case=name, what=what, role="champion", p50_us=case.p50_us, modelled_us=case.modelled_us)
+                RooflineDot(case=name, what=what, role="champion", p50_us=case.p50_us, modelled_us=case.modelled_us)
                 for name, case in entry.cases.items()
             ]
     if place.timing == "measured":
@@ -244,7 +244,7 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
 
         for name, times in measured_times(root, task, chip).items():
             taken += [
-                Taken(case=name, what=time.what.removeprefix("rival "), role="rival", p50_us=time.p50_us)
+                RooflineDot(case=name, what=time.what.removeprefix("rival "), role="rival", p50_us=time.p50_us)
                 for time in times
                 if time.what.startswith("rival ")
             ]

@@ -19,7 +19,7 @@ _LONGEST_NAME = 255  # bytes, the limit of common file systems
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class GlobalOptions:
     """The global options of one command line."""
 
     given_root: Path | None = None
@@ -42,7 +42,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class FileSubject:
     """A FILE argument after reading: the variant and its task."""
 
     task: Task
@@ -50,12 +50,12 @@ class Subject:
     path: Path
 
 
-def session_of(context: typer.Context) -> Session:
+def session_of(context: typer.Context) -> GlobalOptions:
     found = context.find_root().obj
-    return found if isinstance(found, Session) else Session()
+    return found if isinstance(found, GlobalOptions) else GlobalOptions()
 
 
-def read_subject(session: Session, file: Path, task_word: str | None) -> Subject:
+def read_subject(session: GlobalOptions, file: Path, task_word: str | None) -> FileSubject:
     """Read FILE and its task. Raises UsageError if there is no such file or no task is named."""
     from evo.spec.task import load_task
     from evo.spec.variant import read_variant
@@ -68,10 +68,10 @@ def read_subject(session: Session, file: Path, task_word: str | None) -> Subject
     if variant.task not in (name, None):
         hint = f"use --task {variant.task}, or change the line"
         raise UsageError(f"{path}: `// evo: task {variant.task}`, but the task is {name}", hint=hint)
-    return Subject(load_task(session.root(path), name), variant, path)
+    return FileSubject(load_task(session.root(path), name), variant, path)
 
 
-def find_file(session: Session, file: Path, task_word: str | None) -> Path:
+def find_file(session: GlobalOptions, file: Path, task_word: str | None) -> Path:
     """FILE as given, else inside the task's folder, so that `ladder/00_scalar.cu` is enough with --task."""
     if "\0" in str(file) or any(len(os.fsencode(part)) > _LONGEST_NAME for part in file.parts):
         raise UsageError(f"{str(file)[:40]}... is not a file name", hint="give the path of one .cu file")

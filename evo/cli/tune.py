@@ -19,9 +19,9 @@ from evo.errors import UsageError
 if TYPE_CHECKING:
     from evo.cli.analysis_outputs import ReplayedSpaceOutput, TuneOutput
     from evo.search.knobs.replay import Summary
-    from evo.search.knobs.space import Measured
-    from evo.search.knobs.sweep import Sweep, Trial
-    from evo.search.knobs.t1_t4_files import Declared
+    from evo.search.knobs.space import MeasuredSpace
+    from evo.search.knobs.sweep import Sweep, SweepTrial
+    from evo.search.knobs.t1_t4_files import DeclaredSpace
     from evo.spec.variant import KnobValue
 
 _BUDGET = 220
@@ -138,7 +138,7 @@ def _replay(
     return 0
 
 
-def _describe(declared: Declared, json: bool) -> int:
+def _describe(declared: DeclaredSpace, json: bool) -> int:
     found = declared.space()
     knobs = {knob.name: list(knob.values) for knob in found.knobs}
     if json:
@@ -163,7 +163,7 @@ def _describe(declared: Declared, json: bool) -> int:
     return 0
 
 
-def replay_output(measured: Measured, summary: Summary, name: str, budget: int) -> ReplayedSpaceOutput:
+def replay_output(measured: MeasuredSpace, summary: Summary, name: str, budget: int) -> ReplayedSpaceOutput:
     from evo.cli.analysis_outputs import ReplayedSpaceOutput
 
     return ReplayedSpaceOutput(
@@ -184,7 +184,7 @@ def replay_output(measured: Measured, summary: Summary, name: str, budget: int) 
     )
 
 
-def _show_replay(measured: Measured, summary: Summary, name: str, budget: int) -> None:
+def _show_replay(measured: MeasuredSpace, summary: Summary, name: str, budget: int) -> None:
     failed = int((measured.times != measured.times).sum())
     best = measured.optimum if measured.minimise else 1 / measured.optimum
     runs = len(summary.runs)
@@ -256,12 +256,12 @@ def _tuned(
 
 
 def _followed(
-    sweep: Sweep, trials: Iterator[Trial], known: Mapping[tuple[object, ...], Trial], save: Path | None
-) -> Iterator[Trial]:
+    sweep: Sweep, trials: Iterator[SweepTrial], known: Mapping[tuple[object, ...], SweepTrial], save: Path | None
+) -> Iterator[SweepTrial]:
     """Yield trials, show progress, and store the results so far, also after an interrupt."""
     import time
 
-    kept: dict[tuple[object, ...], Trial] = dict(known)
+    kept: dict[tuple[object, ...], SweepTrial] = dict(known)
     saved, best = time.monotonic(), float("inf")
     try:
         for number, trial in enumerate(trials, start=1):
@@ -278,16 +278,16 @@ def _followed(
             sweep.write(save, kept.values())
 
 
-def _best(found: list[Trial], start: Mapping[str, KnobValue]) -> Trial | None:
+def _best(found: list[SweepTrial], start: Mapping[str, KnobValue]) -> SweepTrial | None:
     """The fastest configuration; among equals the one with the fewest changes to the file."""
 
-    def order(trial: Trial) -> tuple[float, int]:
+    def order(trial: SweepTrial) -> tuple[float, int]:
         return trial.time_us or 0.0, sum(start[name] != value for name, value in trial.values.items())
 
     return min((trial for trial in found if trial.time_us is not None), key=order, default=None)
 
 
-def _tuned_output(sweep: Sweep, found: list[Trial], best: Trial | None, legal: int) -> TuneOutput:
+def _tuned_output(sweep: Sweep, found: list[SweepTrial], best: SweepTrial | None, legal: int) -> TuneOutput:
     from evo.cli.analysis_outputs import BestConfiguration, TuneOutput
 
     shown = TuneOutput.from_json({**sweep.metadata(), "legal": legal, "trials": sweep.results(found)})
@@ -296,7 +296,9 @@ def _tuned_output(sweep: Sweep, found: list[Trial], best: Trial | None, legal: i
     return replace(shown, best=BestConfiguration(configuration=best.values, time_us=best.time_us))
 
 
-def _show_tuned(start: Mapping[str, KnobValue], found: list[Trial], best: Trial | None, modelled: bool) -> None:
+def _show_tuned(
+    start: Mapping[str, KnobValue], found: list[SweepTrial], best: SweepTrial | None, modelled: bool
+) -> None:
     word = "modelled" if modelled else "measured"
     failed: dict[str, int] = {}
     for trial in found:

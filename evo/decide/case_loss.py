@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 
 from evo.decide.capture_noise import widened
-from evo.decide.sequential import Bets, Comparison, Rule, case_evidence, gain_of, words
+from evo.decide.sequential import Bets, Comparison, DecisionRule, case_evidence, gain_of, words
 from evo.results import Decision, Evidence, Ground, Verdict
 
 
 class CaseLoss:
     """Feed it ln(child / parent) of one case, pair after pair, until it is true."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: DecisionRule) -> None:
         self._rule = rule
         self.bets = Bets(math.log1p(rule.case_loss), rule.bet)
 
@@ -26,7 +26,7 @@ class CaseLoss:
         return self.bets.above >= self._rule.futility
 
 
-def judge_loss(comparison: Comparison, case: str, rule: Rule) -> Decision:
+def judge_loss(comparison: Comparison, case: str, rule: DecisionRule) -> Decision:
     """The verdict on a candidate that was timed at this case alone: REVERT, or INCONCLUSIVE if no loss is shown.
 
     The gain is that of the one case.

@@ -29,8 +29,8 @@ __all__ = [
     "P99_SAMPLES",
     "Between",
     "Comparison",
+    "DecisionRule",
     "NoiseFloor",
-    "Rule",
     "Sequential",
     "compute_bound",
     "confirm",
@@ -50,7 +50,7 @@ CONFIRM_ALPHA = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class DecisionRule:
     """When to believe a gain. margin and case_loss are fractions of the parent's time.
 
     simpler: what the child needs less of, in words, where KEEP_NEUTRAL is asked for: without a gain past the margin it
@@ -69,7 +69,7 @@ class Rule:
         if not (0 <= self.margin < 0.9 and 0 < self.alpha < 0.5 and 0 < self.bet < 1 and self.max_pairs > 0):
             raise ValueError(f"not a decision rule: {self}")
 
-    def confirming(self) -> Rule:
+    def confirming(self) -> DecisionRule:
         return replace(self, alpha=CONFIRM_ALPHA)
 
     @property
@@ -78,13 +78,13 @@ class Rule:
         return math.ceil(math.log(1 / self.alpha) / math.log1p(self.bet))
 
 
-DEFAULT_RULE = Rule()
+DEFAULT_RULE = DecisionRule()
 
 
 class Sequential:
     """The stopping rule: feed it pair after pair until `verdict` is set."""
 
-    def __init__(self, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> None:
+    def __init__(self, score: Mapping[str, float], rule: DecisionRule = DEFAULT_RULE) -> None:
         self.rule = rule
         self.weights = _weights(score)
         self.combined: list[float] = []
@@ -185,7 +185,7 @@ class Comparison:
     between: Between | None = None
 
 
-def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
+def judge(comparison: Comparison, score: Mapping[str, float], rule: DecisionRule = DEFAULT_RULE) -> Decision:
     """One stage. A KEEP of the first stage is a candidate only: `confirm` it."""
     stage = Sequential(score, rule)
     for pair in comparison.pairs:
@@ -215,7 +215,7 @@ def judge(comparison: Comparison, score: Mapping[str, float], rule: Rule = DEFAU
     return Decision(verdict=verdict, ground=ground, case=stage.losing, reason=shown, gain=gain, evidence=evidence)
 
 
-def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: Rule, pairs: int) -> str | None:
+def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: DecisionRule, pairs: int) -> str | None:
     """Why cycles do not bear a gain in time out. Asked where time is cycles, or where the halves' clocks differ."""
     weights = _weights(score)
     asked = comparison.at_own_clocks or set(weights) <= comparison.compute_bound
@@ -228,7 +228,9 @@ def _cycle_problem(comparison: Comparison, score: Mapping[str, float], rule: Rul
     return f"times and cycles disagree: in SM cycles it is {words(gain)}, so the clock made the difference"
 
 
-def confirm(first: Decision, again: Comparison, score: Mapping[str, float], rule: Rule = DEFAULT_RULE) -> Decision:
+def confirm(
+    first: Decision, again: Comparison, score: Mapping[str, float], rule: DecisionRule = DEFAULT_RULE
+) -> Decision:
     """The second stage, from a fresh process: keep only if it agrees. Its gain is the one that is reported."""
     if not first.kept:
         return first
@@ -260,7 +262,7 @@ class NoiseFloor:
         """Gains below this are not told from noise with so many pairs of one capture: three standard errors."""
         return 3 * math.hypot(self.sd / math.sqrt(pairs), self.between.sd if self.between else 0.0)
 
-    def shown(self, rule: Rule) -> Control:
+    def shown(self, rule: DecisionRule) -> Control:
         """What a record keeps: the spread of a pair, and the smallest margin that the rule may be given here."""
         return Control(
             sd=self.sd,
@@ -280,7 +282,7 @@ def noise_floor(pairs: Sequence[Ratios], score: Mapping[str, float], captures: S
     return NoiseFloor(sd=float(np.std(combined, ddof=1)), pairs=len(combined), between=between)
 
 
-def require_margin(floor: NoiseFloor, rule: Rule) -> None:
+def require_margin(floor: NoiseFloor, rule: DecisionRule) -> None:
     """Raises UsageError for a margin that is within the noise of the shortest run that could keep something."""
     smallest = floor.smallest_margin(rule.fewest_pairs)
     if rule.margin >= smallest:

@@ -15,7 +15,7 @@ _ENTRY = "evo.device.child:serve"
 OPENER = "evo.device.child:open_device"
 
 
-class Call(NamedTuple):
+class RemoteCall(NamedTuple):
     """A method of the opened object, and what it is given."""
 
     method: str
@@ -48,10 +48,10 @@ class LockState(NamedTuple):
 
 
 Answer = Returned | Raised
-Message = Begin | Call | Returned | Raised | LockState
+Message = Begin | RemoteCall | Returned | Raised | LockState
 _KINDS: dict[str, type[Message]] = {
     "begin": Begin,
-    "call": Call,
+    "call": RemoteCall,
     "returned": Returned,
     "raised": Raised,
     "lock": LockState,
@@ -97,7 +97,7 @@ class OpenedObject:
         self.child.send(packed(Begin()), limit_s)
         return self._answer(deadline, limit_s)
 
-    def call(self, call: Call, limit_s: float) -> Answer:
+    def call(self, call: RemoteCall, limit_s: float) -> Answer:
         """The answer to a call. The time that it waits for the GPU is not on its clock; the child bounds that itself.
 
         Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use.
@@ -112,7 +112,7 @@ class OpenedObject:
             said = unpacked(self.child.receive(deadline))
             if isinstance(said, Returned | Raised):
                 return said
-            if isinstance(said, Call | Begin):
+            if isinstance(said, RemoteCall | Begin):
                 raise ChildGarbled(f"process {self.child.pid} sent a call, which is no answer")
             if said.waiting:
                 deadline = float("inf")

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from evo.device import DeviceName, Program, plugin_device
-from evo.device.calls import OPENER, Begin, Call, LockState, Raised, Returned, packed, received, unpacked
+from evo.device.calls import OPENER, Begin, LockState, Raised, RemoteCall, Returned, packed, received, unpacked
 from evo.device.kept_arrays import Receiver
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
 from evo.spec.child_main import die_with_driver, find_entry
@@ -59,7 +59,7 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
     arrays = Receiver()
     while opened is not None:
         call = received(connection.receive(), arrays)
-        assert isinstance(call, Call)
+        assert isinstance(call, RemoteCall)
         with _answering(connection, lambda: bool(getattr(opened, "spent", False)), call.arguments) as reply:
             reply(getattr(opened, call.method)(*call.arguments, **(call.named or {})))
 

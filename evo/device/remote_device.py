@@ -26,7 +26,7 @@ from evo.device import (
     SampleRequest,
     plugin_device,
 )
-from evo.device.calls import OPENER, Answer, Call, OpenedObject, Raised
+from evo.device.calls import OPENER, Answer, OpenedObject, Raised, RemoteCall
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
 from evo.device.timing_types import (
     BenchOptions,
@@ -121,7 +121,7 @@ class DeviceProcess:
         self, method: Callable[Concatenate[D, P], R], limit_s: float, /, *arguments: P.args, **named: P.kwargs
     ) -> R:
         """Call a method that runs no candidate. Raises EvoErrors only."""
-        value: R = self._called(Call(method.__name__, arguments, named or None), limit_s, None)
+        value: R = self._called(RemoteCall(method.__name__, arguments, named or None), limit_s, None)
         return value
 
     def _run(
@@ -139,10 +139,12 @@ class DeviceProcess:
         programs: of variants that the process is to count; it is replaced after so many, since what it has loaded of
         old ones stays.
         """
-        value: R = self._called(Call(method.__name__, arguments, named or None), limit_s, {p.variant for p in programs})
+        value: R = self._called(
+            RemoteCall(method.__name__, arguments, named or None), limit_s, {p.variant for p in programs}
+        )
         return value
 
-    def _called(self, call: Call, limit_s: float, variants: set[str] | None) -> Any:
+    def _called(self, call: RemoteCall, limit_s: float, variants: set[str] | None) -> Any:
         """The value of a call; variants: of the candidates that it runs, None where it runs none."""
         with self._lock:
             try:
@@ -163,7 +165,7 @@ class DeviceProcess:
     def _kind(self) -> str:
         return "simulator" if self.device.kind == "sim" else "GPU"
 
-    def _judge(self, call: Call, death: ChildDied, *, runs_candidate: bool) -> None:
+    def _judge(self, call: RemoteCall, death: ChildDied, *, runs_candidate: bool) -> None:
         """Raise what a death means, or return if it may be tried again."""
         if self._closed:
             raise WorkerLost("the worker was closed during a call", hint="the run was stopped; start it again")
@@ -176,7 +178,7 @@ class DeviceProcess:
                 hint="run `evo doctor`; nothing was counted against the variant",
             )
 
-    def _call(self, call: Call, limit_s: float, variants: set[str] | None) -> Any:
+    def _call(self, call: RemoteCall, limit_s: float, variants: set[str] | None) -> Any:
         names = variants or set()
         if len(self._seen | names) > PROGRAMS_PER_CHILD and self._seen:
             self._drop()  # modules and JIT code of old variants are never unloaded, so the process is
@@ -240,7 +242,7 @@ class DeviceProcess:
     def _healthy(self) -> bool:
         assert self._opened is not None
         try:
-            answer = self._opened.call(Call(Device.health.__name__), HEALTH_LIMIT_S)
+            answer = self._opened.call(RemoteCall(Device.health.__name__), HEALTH_LIMIT_S)
         except (TimeoutError, ChildDied):
             return False
         return not isinstance(answer, Raised)

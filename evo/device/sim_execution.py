@@ -28,7 +28,7 @@ class Execution:
         self.module, self.request = module, request
         self.program = request.program
         self.memory = sim.Memory()
-        self.buffers: dict[str, sim.Buffer] = {}
+        self.buffers: dict[str, sim.SimBuffer] = {}
         self.totals: dict[str, int] = {}
         self.by_line: dict[int, dict[str, int]] = {}
         self.results: list[sim.LaunchResult] = []
@@ -182,7 +182,7 @@ class Execution:
         buffer = self.buffers[output.name]
         return -(-buffer.size_bytes // 4) if buffer.state is None else int(np.count_nonzero(buffer.state & 15))
 
-    def _value(self, bound: BoundLaunch, index: int) -> sim.Buffer | np.generic:
+    def _value(self, bound: BoundLaunch, index: int) -> sim.SimBuffer | np.generic:
         argument = bound.arguments[index]
         if argument.is_buffer:
             return self.buffers[argument.name]

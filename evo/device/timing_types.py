@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.decide.sequential import DEFAULT_RULE, Rule
+from evo.decide.sequential import DEFAULT_RULE, DecisionRule
 from evo.device import Array, Arrays, BenchCase
 from evo.results import CaseBench, Clocks, Fault, Timing
 
@@ -49,7 +49,7 @@ class BenchOptions:
     stop_at_loss: the smallest case is looked at first, and a candidate that loses it plainly is timed at no other.
     """
 
-    rule: Rule = DEFAULT_RULE
+    rule: DecisionRule = DEFAULT_RULE
     samples: int = 64
     confirming_samples: int = CHAMPION_SAMPLES
     cold_samples: int = 48

@@ -58,7 +58,7 @@ class Started:
         return self.prepared is None or (self.check is not None and not self.check.status.passed)
 
 
-def part_of_gate(started: Started, bench: Workbench, places: gate.Places) -> Check:
+def part_of_gate(started: Started, bench: Workbench, places: gate.GateDevices) -> Check:
     assert started.prepared is not None
     job = started.job
     check = gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
@@ -81,5 +81,5 @@ def further_gate(started: Started, bench: Workbench, check: Check | None, half: 
     """The check with a further part of the gate: of the check cases on the device, or of the timed sizes there."""
     bench.on_stage("gate")
     with started.stages.time("gate"):
-        rest = part_of_gate(started, bench, gate.Places(checker=bench.checker, target=bench.target, half=half))
+        rest = part_of_gate(started, bench, gate.GateDevices(checker=bench.checker, target=bench.target, half=half))
     return replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest

@@ -15,8 +15,8 @@ from evo.decide.case_loss import judge_loss
 from evo.decide.sequential import (
     Between,
     Comparison,
+    DecisionRule,
     NoiseFloor,
-    Rule,
     compute_bound,
     confirm,
     judge,
@@ -117,7 +117,7 @@ def control(
     return floor, decision
 
 
-def _controlled(gpu: RemoteGpu, request: BenchRequest, rule: Rule) -> tuple[NoiseFloor, Decision]:
+def _controlled(gpu: RemoteGpu, request: BenchRequest, rule: DecisionRule) -> tuple[NoiseFloor, Decision]:
     result = _bench(gpu, request)
     if result.divergence:
         hint = "demote it: it does not do the same each time"
@@ -144,7 +144,7 @@ def measure_persisting(gpu: RemoteGpu, cases: tuple[BenchCase, ...]) -> tuple[Ca
     return result.child
 
 
-def require_quiet(floor: NoiseFloor, decision: Decision, rule: Rule) -> None:
+def require_quiet(floor: NoiseFloor, decision: Decision, rule: DecisionRule) -> None:
     """What an A/A control has to show before anything is measured after it.
 
     Raises HarnessFault where the program was judged faster than itself, UsageError for a margin within the noise.

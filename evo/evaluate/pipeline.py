@@ -16,7 +16,7 @@ from itertools import islice
 from queue import SimpleQueue
 
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
-from evo.decide.sequential import DEFAULT_RULE, P99_SAMPLES, Rule, decide_modelled
+from evo.decide.sequential import DEFAULT_RULE, P99_SAMPLES, DecisionRule, decide_modelled
 from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import Stages
 from evo.errors import Crashed, TimedOut, UsageError
@@ -121,7 +121,7 @@ def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
             bench.on_stage("gate")
             with stages.time("check"):
                 started.check = part_of_gate(
-                    started, bench, gate.Places(checker=checker, target=bench.target, half="checker")
+                    started, bench, gate.GateDevices(checker=checker, target=bench.target, half="checker")
                 )
                 if started.check.status.passed:
                     started.check = _undefined_at_bench(started, bench, checker) or started.check
@@ -321,7 +321,7 @@ def _measured(
     return replace(base, status=Status.MEASURED, bench=rows, decision=found.decision, clocks=clocks)
 
 
-def _decision_options(rule: Rule) -> BenchOptions:
+def _decision_options(rule: DecisionRule) -> BenchOptions:
     """No more than the decision needs: the guard against longer tails wants its samples of a gain, and no cold ones."""
     return BenchOptions(
         rule=rule,

@@ -56,7 +56,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
 
     from evo.errors import EvoError
     from evo.interop.import_torch_module import write_task
-    from evo.interop.meta_shapes import Refused
+    from evo.interop.meta_shapes import ProblemRefused
     from evo.spec.deadline import memory_limit
 
     most = _mapped_bytes() + memory_limit() // 2
@@ -70,7 +70,7 @@ def _done(job: dict[str, Any]) -> dict[str, Any]:
             compiled=bool(job.get("compiled")),
             most_bytes=job.get("most_bytes"),
         )
-    except Refused as refused:
+    except ProblemRefused as refused:
         return {"refused": refused.reason, "hint": refused.hint}
     except EvoError as error:
         return {"refused": error.message, "hint": error.hint}

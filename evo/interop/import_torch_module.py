@@ -22,12 +22,11 @@ from evo.evaluate.gate import check_task
 from evo.interop import task_folder
 from evo.interop.infer_axes import Labelled, label
 from evo.interop.infer_work import work_of
-from evo.interop.meta_shapes import FOREIGN, Refused, forward_names, shapes_of
+from evo.interop.meta_shapes import FOREIGN, ProblemRefused, forward_names, shapes_of
 from evo.interop.nested_tensors import named_leaves
-from evo.interop.reduce_sizes import BENCH_ELEMENTS, BENCH_FLOP, Reduction, Sizes, check_sizes, even
-from evo.interop.sizes import Sizes as SizesOfFile
-from evo.interop.sizes import read_sizes
-from evo.interop.torch_reference import Arrays, ModuleReference, Problem, placed, seeded
+from evo.interop.reduce_sizes import BENCH_ELEMENTS, BENCH_FLOP, ReducedSizes, Sizes, check_sizes, even
+from evo.interop.sizes import ProblemSizes, read_sizes
+from evo.interop.torch_reference import Arrays, ModuleReference, ResizableProblem, placed, seeded
 from evo.spec.element_types import is_float
 from evo.spec.input_distributions import derive, domain_of
 from evo.spec.reference import load_reference
@@ -59,16 +58,16 @@ def write_task(
 ) -> Imported:
     """Write `into/name` from a problem file. Raises Refused, SyntaxInvalid."""
     sizes = read_sizes(file)
-    problem = Problem(sizes)
+    problem = ResizableProblem(sizes)
     try:
         own = shapes_of(problem, sizes.axes)
     except FOREIGN as error:
         said = " ".join(str(error).split())[:300]
         reason = f"the module does not run at the file's own sizes: {type(error).__name__}: {said}"
-        raise Refused(
+        raise ProblemRefused(
             reason, "run the file by itself first; it must not need packages or devices of its own"
         ) from error
-    return _Draft(file, name, into, Reduction(problem, own), description, compiled, most_bytes).write()
+    return _Draft(file, name, into, ReducedSizes(problem, own), description, compiled, most_bytes).write()
 
 
 class _Draft:
@@ -77,7 +76,7 @@ class _Draft:
         file: Path,
         name: str,
         into: Path,
-        reduction: Reduction,
+        reduction: ReducedSizes,
         description: str,
         compiled: bool,
         most_bytes: int | None,
@@ -86,7 +85,7 @@ class _Draft:
         found = check_sizes(reduction)
         self.reduction = reduction.without_values(list(found.values())[-1])
         self.problem, self.own = self.reduction.problem, reduction.own
-        self.sizes: SizesOfFile = self.problem.sizes
+        self.sizes: ProblemSizes = self.problem.sizes
         self.description = description or f"{file.stem}, a PyTorch module: see problem.py."
         self.compiled = compiled
         self.notes: list[str] = []
@@ -120,7 +119,7 @@ class _Draft:
         assert failed is not None
         shutil.rmtree(self.into)
         words = failed.message.replace(str(self.into), self.name)
-        raise Refused(f"the task would not pass its own self-test: {words}", failed.hint)
+        raise ProblemRefused(f"the task would not pass its own self-test: {words}", failed.hint)
 
     def _bench(self, most_bytes: int | None) -> dict[str, Sizes]:
         """The file's own sizes, and smaller ones in front if a simulator cannot run the former whole."""
@@ -216,12 +215,12 @@ class _Draft:
         others = reference.run(self._inputs(reference, sizes, _SEEDS[1]), sizes, torch.float64)
         first, again = (reference.run(inputs, sizes, torch.float64, seed=seed) for seed in _SEEDS)
         if any(a.shape != b.shape for a, b in zip(first, others, strict=True)):
-            raise Refused(
+            raise ProblemRefused(
                 "the shapes of its outputs depend on the values of its inputs (masks as indices, nonzero, unique)",
                 "return a tensor of a fixed shape, such as zeros where nothing was selected",
             )
         if not all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(first, again, strict=True)):
-            raise Refused(
+            raise ProblemRefused(
                 "its results differ from run to run on the same inputs (dropout, or values drawn inside forward)",
                 "call .eval() in Model.__init__, or pass the random values as an input",
             )

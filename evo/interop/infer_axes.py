@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evo.interop.meta_shapes import Array, Shapes
-from evo.interop.reduce_sizes import Reduction, Sizes
+from evo.interop.meta_shapes import MetaTensor, Shapes
+from evo.interop.reduce_sizes import ReducedSizes, Sizes
 from evo.interop.sizes import axis_name
 
 _FURTHEST = 64  # a constant that is added to a size
@@ -34,7 +34,7 @@ class Labelled:
     flop: str | None
 
 
-def label(reduction: Reduction, cases: Mapping[str, Sizes], names: Mapping[str, str | int]) -> Labelled:
+def label(reduction: ReducedSizes, cases: Mapping[str, Sizes], names: Mapping[str, str | int]) -> Labelled:
     """Name the lengths of all tensors. names: tensors by evo's name, as `in N`, `out N` or the key of a parameter."""
     points = [*cases.values(), *_neighbours(reduction, list(cases.values()))]
     seen = [shapes for shapes in map(reduction.shapes, points) if shapes is not None]
@@ -65,7 +65,7 @@ def label(reduction: Reduction, cases: Mapping[str, Sizes], names: Mapping[str, 
     )
 
 
-def _array(shapes: Shapes, where: str | int) -> Array:
+def _array(shapes: Shapes, where: str | int) -> MetaTensor:
     if isinstance(where, int):
         found = shapes.arguments[where]
         assert found is not None
@@ -73,7 +73,7 @@ def _array(shapes: Shapes, where: str | int) -> Array:
     return shapes.outputs[int(where[4:])] if where.startswith("out ") else shapes.state[where]
 
 
-def _neighbours(reduction: Reduction, cases: Sequence[Sizes]) -> list[Sizes]:
+def _neighbours(reduction: ReducedSizes, cases: Sequence[Sizes]) -> list[Sizes]:
     """Small sizes with one of them changed: lengths that change with it depend on it."""
     found: list[Sizes] = []
     base = cases[-1]

@@ -22,7 +22,7 @@ _START_S = 180.0  # torch from a cold disk
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class ImportRequest:
     """One file to import, under this name."""
 
     file: Path
@@ -31,7 +31,7 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer(Serializable):
+class ImportAnswer(Serializable):
     """The result for one file."""
 
     COMPUTED: ClassVar = ("status",)
@@ -60,7 +60,7 @@ def task_name(stem: str) -> str:
 
 def requests_of(
     root: Path, files: Sequence[Path], name: str | None, said: Mapping[Path, str] = MappingProxyType({})
-) -> list[Request]:
+) -> list[ImportRequest]:
     """A name for each file; if another task has it, it becomes `p23_softmax`, with the file's number.
 
     said: descriptions by file.
@@ -70,7 +70,7 @@ def requests_of(
         raise UsageError("--name is for one file", hint="leave it out: names come from the files")
     if name is not None and not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise UsageError(f"{name!r} is not a task name", hint="lower case letters, digits and _")
-    found: list[Request] = []
+    found: list[ImportRequest] = []
     for file in files:
         wishes = [name] if name is not None else [task_name(file.stem), "p" + re.sub(r"\W+", "_", file.stem.lower())]
         named = [request.name for request in found]
@@ -79,7 +79,7 @@ def requests_of(
         if before or not free:
             taken = (before or wishes)[0]
             raise UsageError(f"kernels/{taken} exists already", hint="pass --name NAME, or move that folder away")
-        found.append(Request(file=file, name=free[0], description=said.get(file, "")))
+        found.append(ImportRequest(file=file, name=free[0], description=said.get(file, "")))
     return found
 
 
@@ -93,12 +93,12 @@ def _is_of(folder: Path, file: Path) -> bool:
 
 def import_problems(
     root: Path,
-    requests: Sequence[Request],
+    requests: Sequence[ImportRequest],
     *,
     compiled: bool = False,
     most_bytes: int | None = None,
     limit_s: float = LIMIT_S,
-) -> Iterator[Answer]:
+) -> Iterator[ImportAnswer]:
     """Write `kernels/<name>/` for each file that can be a task, one after the other. Raises HarnessFault.
 
     most_bytes: file's own sizes whose tensors are larger together are left out, where smaller ones can be timed.
@@ -136,10 +136,12 @@ def _said(jobs: list[dict[str, Any]], limit_s: float) -> Iterator[dict[str, Any]
             yield said
 
 
-def _settled(root: Path, request: Request, said: dict[str, Any], written: Path) -> Answer:
+def _settled(root: Path, request: ImportRequest, said: dict[str, Any], written: Path) -> ImportAnswer:
     if "refused" in said:
-        return Answer(file=request.file, name=request.name, refused=said["refused"], hint=said["hint"])
+        return ImportAnswer(file=request.file, name=request.name, refused=said["refused"], hint=said["hint"])
     folder = root / "kernels" / request.name
     shutil.copytree(written, folder)
     shutil.rmtree(written)
-    return Answer(file=request.file, name=request.name, folder=folder, cases=said["cases"], notes=tuple(said["notes"]))
+    return ImportAnswer(
+        file=request.file, name=request.name, folder=folder, cases=said["cases"], notes=tuple(said["notes"])
+    )

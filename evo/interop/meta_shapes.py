@@ -14,7 +14,7 @@ import torch
 
 from evo.interop.count_flop import Products
 from evo.interop.nested_tensors import flattened, named_leaves
-from evo.interop.torch_reference import DTYPES, Axes, Problem, placed, seeded, state_of
+from evo.interop.torch_reference import DTYPES, Axes, ResizableProblem, placed, seeded, state_of
 from evo.spec.dtypes import NUMPY
 
 _REAL_AT_MOST = 1 << 24  # elements: up to so many a problem is run on values if the meta device fails
@@ -24,7 +24,7 @@ FOREIGN = (ArithmeticError, AssertionError, AttributeError, ImportError, LookupE
 FOREIGN += (RuntimeError, TypeError, ValueError)  # type: ignore[assignment]
 
 
-class Refused(Exception):
+class ProblemRefused(Exception):
     """Why a problem cannot become a task: one line, and what to do."""
 
     def __init__(self, reason: str, hint: str) -> None:
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Array:
+class MetaTensor:
     """One tensor: type by evo's name, and lengths."""
 
     dtype: str
@@ -56,9 +56,9 @@ class Shapes:
     fewer: why a kernel may need fewer, or ''. longest: terms of the longest sum.
     """
 
-    arguments: tuple[Array | None, ...]
-    state: dict[str, Array]
-    outputs: tuple[Array, ...]
+    arguments: tuple[MetaTensor | None, ...]
+    state: dict[str, MetaTensor]
+    outputs: tuple[MetaTensor, ...]
     flops: tuple[tuple[str, int], ...]
     fewer: str = ""
     longest: int = 1
@@ -68,7 +68,7 @@ class Shapes:
         return sum(count for _, count in self.flops)
 
     @property
-    def arrays(self) -> list[Array]:
+    def arrays(self) -> list[MetaTensor]:
         return [*(array for array in self.arguments if array is not None), *self.state.values(), *self.outputs]
 
     @property
@@ -80,7 +80,7 @@ class Shapes:
         return sum(array.elements * array.itemsize for array in self.arrays)
 
 
-def shapes_of(problem: Problem, axes: Axes) -> Shapes:
+def shapes_of(problem: ResizableProblem, axes: Axes) -> Shapes:
     """Raises what the problem raises at these sizes, and Refused for tensors that no task can hold."""
     try:
         return _run(problem, axes, "meta")
@@ -93,35 +93,35 @@ def shapes_of(problem: Problem, axes: Axes) -> Shapes:
     except (RuntimeError, NotImplementedError, ValueError):
         drawn = _REAL_AT_MOST + 1  # not known without values either
     if drawn > _REAL_AT_MOST:
-        raise Refused(
+        raise ProblemRefused(
             f"its shapes are not known without values, and its tensors are too large to run here: {said}",
             "lower the sizes in the file, or remove code that reads values (item(), data-dependent shapes)",
         )
     return _run(problem, axes, "cpu")
 
 
-def runs(problem: Problem, axes: Axes) -> bool:
+def runs(problem: ResizableProblem, axes: Axes) -> bool:
     """Whether it runs on values too; labels beyond the classes have valid shapes."""
     try:
         _run(problem, axes, "cpu")
-    except (Refused, *FOREIGN):
+    except (ProblemRefused, *FOREIGN):
         return False
     return True
 
 
-def forward_names(problem: Problem, axes: Axes) -> list[str]:
+def forward_names(problem: ResizableProblem, axes: Axes) -> list[str]:
     """The names of forward's arguments, with one for each tensor of a list."""
     names = list(inspect.signature(problem.space(axes)["Model"].forward).parameters)[1:]
     with seeded(0), placed("meta", drawing=True):
         return [name for name, _ in named_leaves(problem.arguments(axes), names)]
 
 
-def _drawn(problem: Problem, axes: Axes) -> int:
+def _drawn(problem: ResizableProblem, axes: Axes) -> int:
     with seeded(0), placed("meta", drawing=True):
         return sum(value.numel() for value in flattened(problem.arguments(axes)))
 
 
-def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
+def _run(problem: ResizableProblem, axes: Axes, device: str) -> Shapes:
     with seeded(0):
         given = problem.arguments_on(device, axes)
         with placed(device):
@@ -130,7 +130,7 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
             result = module(*given)
     outputs = flattened(result)
     if not outputs:
-        raise Refused(f"forward returns {type(result).__name__}, not a tensor", "a task computes tensors")
+        raise ProblemRefused(f"forward returns {type(result).__name__}, not a tensor", "a task computes tensors")
     leaves = [value for _, value in named_leaves(given)]
     arguments = tuple(
         _array(value, f"input {number}") if isinstance(value, torch.Tensor) else None
@@ -141,13 +141,13 @@ def _run(problem: Problem, axes: Axes, device: str) -> Shapes:
     return Shapes(arguments, state, found, tuple(counter.calls), counter.fewer, counter.longest)
 
 
-def _array(tensor: Any, what: str) -> Array:
+def _array(tensor: Any, what: str) -> MetaTensor:
     if tensor.dtype not in DTYPES:
-        raise Refused(
+        raise ProblemRefused(
             f"{what} is of type {tensor.dtype}, which tasks do not support", f"one of {', '.join(DTYPES.values())}"
         )
     if tensor.layout is not torch.strided:
-        raise Refused(f"{what} is {tensor.layout}, not a dense tensor", "pass its parts as dense tensors")
+        raise ProblemRefused(f"{what} is {tensor.layout}, not a dense tensor", "pass its parts as dense tensors")
     if tensor.numel() == 0:
-        raise Refused(f"{what} is empty ({tuple(tensor.shape)})", "raise the sizes in the file")
-    return Array(DTYPES[tensor.dtype], tuple(tensor.shape) or (1,))
+        raise ProblemRefused(f"{what} is empty ({tuple(tensor.shape)})", "raise the sizes in the file")
+    return MetaTensor(DTYPES[tensor.dtype], tuple(tensor.shape) or (1,))

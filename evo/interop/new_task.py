@@ -35,7 +35,7 @@ _ROUNDING = 1e-3  # from this rtol on, rounding the result is most of its error
 
 
 @dataclass(frozen=True)
-class Form:
+class NewTaskAnswers:
     """The answers: axes with their values at the bench case, tensors as `x:float32[N,M]`, one formula per output."""
 
     name: str
@@ -126,7 +126,7 @@ def _torch_draw(tensor: TensorLine) -> str:
     return f"torch.randn({shape}).to(torch.{tensor.dtype})"
 
 
-def write_new(root: Path, form: Form) -> str:
+def write_new(root: Path, form: NewTaskAnswers) -> str:
     """Write `kernels/<name>/` and say what became of its `work`.
 
     Raises UsageError if it exists, TaskInvalid where its gate would be none.
@@ -147,7 +147,7 @@ def write_new(root: Path, form: Form) -> str:
     return said
 
 
-def _work(form: Form) -> tuple[dict[str, str], str]:
+def _work(form: NewTaskAnswers) -> tuple[dict[str, str], str]:
     try:
         work = work_of(form.formulas.values(), form.inputs, list(form.axes))
     except Uncounted as error:
@@ -157,7 +157,7 @@ def _work(form: Form) -> tuple[dict[str, str], str]:
     return work, f"operations of the formula: {counted} (`work` in task.yaml)"
 
 
-def _cases(form: Form) -> dict[str, dict[str, int]]:
+def _cases(form: NewTaskAnswers) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for name, (long, short) in zip(_CHECKS, _SMALL, strict=True):
         many = len(form.axes) > 2
@@ -171,7 +171,7 @@ def _cases(form: Form) -> dict[str, dict[str, int]]:
     return found
 
 
-def _atol(form: Form) -> float:
+def _atol(form: NewTaskAnswers) -> float:
     """Of the size of the outputs of the formula; worked out once the folder says something wrong about it otherwise."""
     share = min((_TOLERANCES.get(t.dtype, (0.05, 1e-2))[1] for t in form.outputs), default=0.0)
     rng = np.random.default_rng(0)
@@ -190,7 +190,7 @@ def _atol(form: Form) -> float:
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
 
 
-def _text(form: Form, atol: float, work: dict[str, str]) -> Text:
+def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> Text:
     kinds = [tensor.dtype for tensor in form.outputs]
     rtol = max(
         _TOLERANCES.get(kind, (0.05, 0.01))[0] if kind.startswith(("float", "bfloat")) else 0.0 for kind in kinds
@@ -216,7 +216,7 @@ def _text(form: Form, atol: float, work: dict[str, str]) -> Text:
     )
 
 
-def _reference(form: Form) -> str:
+def _reference(form: NewTaskAnswers) -> str:
     names = [tensor.name for tensor in form.inputs]
     lines = [f'"""{form.name}: inputs, the float64 expectation, and the same in float32 for the error budget."""', ""]
     lines += ["import numpy as np"]

@@ -10,8 +10,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-from evo.interop.meta_shapes import FOREIGN, Refused, Shapes, runs, shapes_of
-from evo.interop.torch_reference import Problem
+from evo.interop.meta_shapes import FOREIGN, ProblemRefused, Shapes, runs, shapes_of
+from evo.interop.torch_reference import ResizableProblem
 
 _KEPT = re.compile(r"KERNEL|STRIDE|PAD|DILAT|GROUP|WINDOW|^REDUCE|_DIM$|^K_?SIZE|AXIS")
 _FEWEST = 3  # check cases, if the module permits
@@ -26,23 +26,23 @@ BENCH_ELEMENTS, BENCH_FLOP = 1 << 21, 1 << 28
 Sizes = dict[str, int]
 
 
-class Reduction:
+class ReducedSizes:
     """Legal smaller sizes of one problem. Known shapes are cached."""
 
-    def __init__(self, problem: Problem, own: Shapes) -> None:
+    def __init__(self, problem: ResizableProblem, own: Shapes) -> None:
         self.problem, self.own = problem, own
         self.axes = dict(problem.sizes.axes)
         self._known: dict[tuple[int, ...], Shapes | None] = {tuple(self.axes.values()): own}
         self._ran: dict[tuple[int, ...], bool] = {}
         self._apart = True  # whether equal sizes may become different ones
 
-    def without_values(self, small: Sizes) -> Reduction:
+    def without_values(self, small: Sizes) -> ReducedSizes:
         """Without the integers that get_inputs() alone uses and that change no shape: they belong to the values.
 
         small: sizes at which that is tried.
         """
         idle = [axis for axis in self.problem.sizes.drawn if self._same_shapes_beside(small, axis)]
-        return Reduction(Problem(self.problem.sizes.without(idle)), self.own) if idle else self
+        return ReducedSizes(ResizableProblem(self.problem.sizes.without(idle)), self.own) if idle else self
 
     def _same_shapes_beside(self, small: Sizes, axis: str) -> bool:
         value, here, seen = small[axis], self.shapes(small), False
@@ -59,7 +59,7 @@ class Reduction:
         if key not in self._known:
             try:
                 found: Shapes | None = shapes_of(self.problem, sizes)
-            except (Refused, *FOREIGN):
+            except (ProblemRefused, *FOREIGN):
                 found = None
             self._known[key] = found if found is not None and self._alike(found) else None
         return self._known[key]
@@ -174,14 +174,14 @@ def uneven_other(level: int, place: int) -> int:
 PROFILES = {"even": even, "ragged": ragged, "long_first": uneven, "long_last": uneven_other}
 
 
-def _add(found: dict[str, Sizes], reduction: Reduction, elements: int, flop: int) -> None:
+def _add(found: dict[str, Sizes], reduction: ReducedSizes, elements: int, flop: int) -> None:
     for name, value_at in PROFILES.items():
         sizes = reduction.below(elements, flop, value_at) if name not in found else None
         if sizes is not None and sizes not in found.values():
             found[name] = sizes
 
 
-def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
+def check_sizes(reduction: ReducedSizes) -> dict[str, Sizes]:
     """Named small cases, all different. Raises Refused if the module is large whatever its sizes."""
     found: dict[str, Sizes] = {}
     for factor in (1, 8, 64):  # the parameters alone may exceed a small case
@@ -192,7 +192,7 @@ def check_sizes(reduction: Reduction) -> dict[str, Sizes]:
                 _add(found, reduction, most, factor * CHECK_FLOP)
         if found:
             return found
-    raise Refused(
+    raise ProblemRefused(
         "its sizes cannot be reduced enough for a check",
         "give the sizes as constants at the top of the file, so that smaller cases can be made",
     )

@@ -30,7 +30,7 @@ Place = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ProblemSizes:
     """A problem's text and its axes with the file's own values; places: the position of each.
 
     drawn: the axes that the module is not built with; one that changes no shape either is a part of the values.
@@ -42,7 +42,7 @@ class Sizes:
     places: dict[str, Place]
     drawn: frozenset[str] = frozenset()
 
-    def without(self, names: Iterable[str]) -> Sizes:
+    def without(self, names: Iterable[str]) -> ProblemSizes:
         """The same with fewer axes; the other integers keep the file's values."""
         gone = set(names)
         return replace(
@@ -69,7 +69,7 @@ class _Replaced(ast.NodeTransformer):
         return super().generic_visit(node)
 
 
-def read_sizes(path: Path) -> Sizes:
+def read_sizes(path: Path) -> ProblemSizes:
     """Read a problem file. Raises SyntaxInvalid naming file and line if it is not one."""
     try:
         if path.stat().st_size > _LARGEST_FILE:
@@ -101,7 +101,7 @@ def read_sizes(path: Path) -> Sizes:
     places = {axis: place for axis, (_, place) in found.items()}
     built |= {(n.lineno, n.col_offset) for _, n in _returned(functions["get_init_inputs"], [])}
     drawn = frozenset(axis for axis, place in places.items() if place not in built)
-    return Sizes(path, text, {axis: value for axis, (value, _) in found.items()}, places, drawn)
+    return ProblemSizes(path, text, {axis: value for axis, (value, _) in found.items()}, places, drawn)
 
 
 def _model(tree: ast.Module) -> ast.ClassDef | None:

@@ -26,7 +26,7 @@ from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
 from evo.interop.nested_tensors import flattened, holds_tensors, named_leaves, refilled
-from evo.interop.sizes import Sizes, read_sizes
+from evo.interop.sizes import ProblemSizes, read_sizes
 
 Arrays = dict[str, NDArray[np.generic]]
 Axes = Mapping[str, int]
@@ -192,10 +192,10 @@ def _not_seeded(*given: object, **named: object) -> Any:  # noqa: ARG001 - the c
     return torch.default_generator
 
 
-class Problem:
+class ResizableProblem:
     """The problem file at any sizes."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ProblemSizes) -> None:
         self.sizes = sizes
         self._spaces: dict[tuple[tuple[str, int], ...], dict[str, Any]] = {}
 
@@ -271,14 +271,14 @@ class ModuleReference:
     state: dict[str, str]
     outputs: Sequence[str]
     compiled: bool = False
-    problem: Problem = field(init=False)
+    problem: ResizableProblem = field(init=False)
     _fixed: dict[tuple[tuple[str, int], ...], list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         found = hashlib.sha256(self.path.read_bytes()).hexdigest()
         if found != self.sha256:
             raise ValueError(f"{self.path.name} has changed since it was imported; import it again")
-        self.problem = Problem(read_sizes(self.path))
+        self.problem = ResizableProblem(read_sizes(self.path))
 
     def inputs(self, case: Axes, rng: np.random.Generator) -> Arrays:
         """What get_inputs() draws and the module's initial parameters, from this rng.

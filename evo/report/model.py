@@ -22,7 +22,7 @@ from evo.results.codec import ALWAYS, Seconds, Serializable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point(Serializable):
+class ClimbPoint(Serializable):
     """One trial of a climb."""
 
     trial: str  # the trial's id
@@ -51,7 +51,7 @@ class Climb(Serializable):
     environment: str  # the environment in words
     model: str  # the simulator's model version; empty if times are measured
     case: str  # whose times these are
-    points: Annotated[tuple[Point, ...], ALWAYS]  # one per trial
+    points: Annotated[tuple[ClimbPoint, ...], ALWAYS]  # one per trial
 
     @property
     def title(self) -> str:
@@ -60,7 +60,7 @@ class Climb(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class AncestryStep:
     """One kept variant in a genealogy: the record, both texts if the chain of diffs is complete, its siblings.
 
     tried: the trials made from it that were not kept.
@@ -82,7 +82,7 @@ class Line:
     arch: str
     loaded: str
     timing: str
-    steps: tuple[Step, ...]
+    steps: tuple[AncestryStep, ...]
 
     @property
     def title(self) -> str:
@@ -203,10 +203,10 @@ def _climb(key: tuple[str, ...], group: Sequence[Record], headlines: Mapping[str
     )
 
 
-def _point(index: int, record: Record, case: str) -> Point:
+def _point(index: int, record: Record, case: str) -> ClimbPoint:
     us = record.evaluation.case_us(case)
     low, high = interval_us(record, case, us)
-    return Point(
+    return ClimbPoint(
         trial=record.trial,
         index=index,
         variant=record.variant,
@@ -268,7 +268,7 @@ def _line(
     for record in reversed(chain):
         text, problem = _text(record, previous, population)
         tried = children.get((record.task, *record.place, record.variant), ())
-        steps.append(Step(record=record, parent_text=previous, text=text, problem=problem, tried=tuple(tried)))
+        steps.append(AncestryStep(record=record, parent_text=previous, text=text, problem=problem, tried=tuple(tried)))
         previous = text
     chip, arch, loaded = champion.place
     return Line(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))

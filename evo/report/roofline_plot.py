@@ -12,7 +12,7 @@ from evo.spec.chips import Chip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Serializable):
+class RooflineDot(Serializable):
     """One time of one case: in `p50_us` if it was measured, in `modelled_us` if not."""
 
     RENAMED: ClassVar = {"what": "name"}
@@ -38,7 +38,7 @@ class Roofline(Serializable):
     chip: str  # the chip's short name
     timing: str  # `measured` or `modelled`
     cases: Annotated[tuple[CaseLimits, ...], ALWAYS] = ()  # their limits
-    taken: Annotated[tuple[Taken, ...], ALWAYS] = ()  # times of champions and library calls
+    taken: Annotated[tuple[RooflineDot, ...], ALWAYS] = ()  # times of champions and library calls
     problem: Annotated[str, NONEMPTY] = ""  # why there are no limits
     chip_name: Annotated[str, NEVER]
     roofs: Annotated[tuple[tuple[str, float], ...], NEVER] = ()  # name, FLOP/s
@@ -48,12 +48,12 @@ class Roofline(Serializable):
     def title(self) -> str:
         return f"{self.task} on {self.chip_name}, {self.timing} times"
 
-    def of_case(self, name: str) -> list[Taken]:
+    def of_case(self, name: str) -> list[RooflineDot]:
         return [one for one in self.taken if one.case == name]
 
 
 def roofline(
-    task: str, chip: Chip, timing: str, cases: Sequence[CaseLimits], taken: Sequence[Taken], *, problem: str = ""
+    task: str, chip: Chip, timing: str, cases: Sequence[CaseLimits], taken: Sequence[RooflineDot], *, problem: str = ""
 ) -> Roofline:
     """The roofs of a chip around the plotted points."""
     peaks = (("tensor", chip.peak_tensor_flop_per_s), ("fp32", chip.peak_fp32_flop_per_s))

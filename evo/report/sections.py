@@ -5,7 +5,7 @@ from __future__ import annotations
 from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural
 from evo.report.highlight import clean, highlighted, side_by_side
 from evo.report.html import LONGEST, Room, identifier, region, table
-from evo.report.model import Line, ReportModel, Step
+from evo.report.model import AncestryStep, Line, ReportModel
 from evo.report.roofline_plot import Roofline
 from evo.report.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
 
@@ -133,7 +133,7 @@ def descent_section(report: ReportModel, room: Room) -> str:
     return "".join(parts)
 
 
-def _step(step: Step, diff: str, line: Line, report: ReportModel) -> str:
+def _step(step: AncestryStep, diff: str, line: Line, report: ReportModel) -> str:
     record = step.record
     commit = report.commits.get(record.trial)
     effect = gain_words(record.gain)
@@ -156,7 +156,7 @@ def _step(step: Step, diff: str, line: Line, report: ReportModel) -> str:
     )
 
 
-def _diff(step: Step, room: Room) -> str:
+def _diff(step: AncestryStep, room: Room) -> str:
     record = step.record
     if step.text is None:
         return f"<p>{clean(step.problem)}</p>"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from evo.analysis.roofline import CaseLimits
 from evo.report.format import clipped, gain_words, microseconds, plural
 from evo.report.highlight import clean
-from evo.report.model import Climb, Line, Point
+from evo.report.model import Climb, ClimbPoint, Line
 from evo.report.roofline_plot import Roofline
 
 WIDTH = 720
@@ -142,7 +142,7 @@ def climb_svg(climb: Climb, name: str) -> str:
     return drawing("".join(parts), _HEIGHT, name=name, title=title, description=climb_words(climb))
 
 
-def _mark(point: Point, at: float, scale: _Scale, climb: Climb) -> str:
+def _mark(point: ClimbPoint, at: float, scale: _Scale, climb: Climb) -> str:
     assert point.us is not None
     y, kind = scale.y(point.us), "kept" if point.kept else "not"
     words = f"trial {point.index}: {microseconds(point.us)} µs {climb.timing}, {point.verdict}"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.tiles.derivation import Candidate, Derivation, Rejected
+from evo.analysis.tiles.derivation import Derivation, Rejected, TileCandidate
 from evo.analysis.tiles.knob_text import knob_text
 from evo.records.trials import Record
 from evo.report.format import markdown_table
@@ -16,7 +16,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compiled:
+class CompilerReport:
     """What the compiler said of a rung with the derived knobs, of the kernel that needs most."""
 
     registers: int
@@ -26,15 +26,15 @@ class Compiled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class DerivationEvidence:
     """What is known beyond the derivation: compiler reports by rung, measured times by name, records of trials."""
 
-    compiled: Mapping[str, Compiled] = field(default_factory=dict)
+    compiled: Mapping[str, CompilerReport] = field(default_factory=dict)
     measured: Sequence[tuple[str, float]] = ()
     records: Sequence[Record] = ()
 
 
-def explain(found: Derivation, chip: Chip, evidence: Evidence) -> str:
+def explain(found: Derivation, chip: Chip, evidence: DerivationEvidence) -> str:
     """The document. Everything under Hypotheses is a model or an estimate; everything under Results was observed."""
     sections = [
         f"# {found.task}, case {found.case}, on {chip.name}",
@@ -121,7 +121,7 @@ def _hypotheses(found: Derivation) -> list[str]:
     return [*lines, ""]
 
 
-def _results(found: Derivation, evidence: Evidence) -> list[str]:
+def _results(found: Derivation, evidence: DerivationEvidence) -> list[str]:
     lines = ["## Results", ""]
     for rung in found.rungs:
         report = evidence.compiled.get(rung.name)
@@ -156,7 +156,7 @@ def _cost(records: Sequence[Record]) -> list[str]:
 
 def predictions(found: Derivation) -> dict[str, float]:
     """Counts that a profiler or the simulator can confirm at full tiles, by name."""
-    best: Candidate = found.chosen
+    best: TileCandidate = found.chosen
     counts = {
         "hmma": best.mma,
         "l2_bytes": best.bytes_l2,

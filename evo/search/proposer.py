@@ -19,7 +19,7 @@ from evo.search.candidate import Candidate, candidate_of
 from evo.search.events import Skipped
 from evo.search.resume import codes_of
 from evo.search.settings import Settings
-from evo.search.tabu import Memory
+from evo.search.tabu import TabuList
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -44,7 +44,7 @@ class Proposer:
         self._task, self._settings, self._bench, self._root, self._llm = task, settings, bench, root, llm
         self._screen = screen
         self.search = self._searcher()
-        self.memory = Memory()
+        self.memory = TabuList()
         self.rung: str | None = None
         self.rungs_tried: set[str] = set()
         self.tried: set[str] = set()

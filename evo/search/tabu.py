@@ -20,7 +20,7 @@ _SLOWER = 0.98  # a gain ratio below this is a loss, not a near miss
 
 
 @dataclass(slots=True)
-class Memory:
+class TabuList:
     """losers: keys of changes that lost. duplicates, again: proposals passed over, by machine code and as losers."""
 
     losers: set[str] = field(default_factory=set)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from evo.sim.counters import Counters
 from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.memory import Buffer, Memory
+from evo.sim.memory import Memory, SimBuffer
 from evo.sim.module import DEFAULT_BUDGET, LaunchResult, Module, load
 from evo.sim.timing_model import MODEL_VERSION, LaunchCounts, estimate, occupancy
 
@@ -23,13 +23,13 @@ __all__ = [
     "DEFAULT_BUDGET",
     "MODEL_VERSION",
     "VERSION",
-    "Buffer",
     "Counters",
     "LaunchCounts",
     "LaunchResult",
     "Memory",
     "Module",
     "PtxError",
+    "SimBuffer",
     "UnsupportedInstruction",
     "estimate",
     "load",

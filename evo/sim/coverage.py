@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.results.coverage import Coverage, CoveragePoint, Operand, PointKind
-from evo.sim.launch_context import Context
+from evo.sim.launch_context import LaunchContext
 from evo.sim.lower.kernel import Kernel
-from evo.sim.lower.probes import LOG_LEFT, LOG_RIGHT, Count, Log, Probe, Side
+from evo.sim.lower.probes import LOG_LEFT, LOG_RIGHT, Count, Log, Probe, ProbeSide
 from evo.sim.ptx.ast import WIDTH
 
 _OUTCOMES = {
@@ -22,12 +22,12 @@ _OUTCOMES = {
 }
 
 
-def coverage_of(kernel: Kernel, context: Context) -> Coverage:
+def coverage_of(kernel: Kernel, context: LaunchContext) -> Coverage:
     """Before the context's memory is given back."""
     return Coverage(points=tuple(_point(kernel, probe, context) for probe in kernel.probes))
 
 
-def _point(kernel: Kernel, probe: Probe, context: Context) -> CoveragePoint:
+def _point(kernel: Kernel, probe: Probe, context: LaunchContext) -> CoveragePoint:
     counts, lanes = context.probe_counts, int(context.block_counts[probe.block, 1])
 
     def threads(count: Count) -> int:
@@ -60,7 +60,7 @@ def _operands(log: Log, row: NDArray[np.uint8]) -> tuple[Operand, Operand]:
     lanes = int(row[:4].view(np.uint32)[0])
     lane = (lanes & -lanes).bit_length() - 1
 
-    def operand(side: Side, start: int) -> Operand:
+    def operand(side: ProbeSide, start: int) -> Operand:
         if side.constant is not None:
             return Operand(value=_number(side.constant, log.type), constant=True)
         if not lanes:

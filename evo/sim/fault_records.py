@@ -10,11 +10,11 @@ import numpy as np
 from evo.results import Fault
 from evo.sim.abi import FAULT, FAULT_SIZE, LOCAL_WINDOW, REC_SIZE, SHARED_WINDOW, WINDOW_SIZE
 from evo.sim.faults import BY_NUMBER, Occurrence, SimFault, Triple, thread_of
-from evo.sim.memory import Buffer
+from evo.sim.memory import SimBuffer
 from evo.sim.ptx.ast import Instr
 
 if TYPE_CHECKING:
-    from evo.sim.launch_context import Context
+    from evo.sim.launch_context import LaunchContext
     from evo.sim.lower.kernel import Kernel
 
 _Found = list[tuple[SimFault, dict[str, int]]]
@@ -25,7 +25,7 @@ _SHARED, _LOCAL, _PARAM = 2, 3, 4  # in the extra of a fault of memory: which of
 _ACTIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic", "cp": "cp.async"}
 
 
-def decode_faults(context: Context, kernel: Kernel, block_size: Triple) -> tuple[Fault, ...]:
+def decode_faults(context: LaunchContext, kernel: Kernel, block_size: Triple) -> tuple[Fault, ...]:
     """Every fault of a launch, at most one per kind and instruction."""
     table = context.kept["faults"].view(np.int64).reshape(-1, FAULT_SIZE // 8)
     rows = [{field: int(row[at // 8]) for field, at in FAULT.items()} for row in table[: context.field("fault_count")]]
@@ -33,7 +33,7 @@ def decode_faults(context: Context, kernel: Kernel, block_size: Triple) -> tuple
     return tuple(_decode(what, row, context, kernel, block_size) for what, row in _first_causes(found, kernel.sites))
 
 
-def notes_of(context: Context) -> tuple[str, ...]:
+def notes_of(context: LaunchContext) -> tuple[str, ...]:
     """What is no fault, but worth a look."""
     record = context.field("equal_stores")
     if not record:
@@ -65,7 +65,7 @@ def _is_reuse(row: dict[str, int], sites: Sequence[Instr]) -> bool:
     return own and sites[row["instruction"]].name == "cp"
 
 
-def _decode(what: SimFault, row: dict[str, int], context: Context, kernel: Kernel, block_size: Triple) -> Fault:
+def _decode(what: SimFault, row: dict[str, int], context: LaunchContext, kernel: Kernel, block_size: Triple) -> Fault:
     ins, address, extra = kernel.sites[row["instruction"]], _address(row), row["extra"]
     action = _ACTIONS.get(ins.name, ins.name)
     near = what in (SimFault.RACE, SimFault.PENDING) and address < WINDOW_SIZE  # only shared memory has such offsets
@@ -103,7 +103,7 @@ def _block(number: int, grid: Triple) -> Triple:
     return (number % grid[0], number // grid[0] % grid[1], number // (grid[0] * grid[1]))
 
 
-def _place(address: int, extra: int, ins: Instr, context: Context) -> str:
+def _place(address: int, extra: int, ins: Instr, context: LaunchContext) -> str:
     spaces = [m.split("::")[0] for m in ins.mods]
     if extra == _SHARED or ("shared" in spaces and address < WINDOW_SIZE):
         static = context.shared - context.dynamic
@@ -115,7 +115,7 @@ def _place(address: int, extra: int, ins: Instr, context: Context) -> str:
     return _global_place(address, context.buffers)
 
 
-def _global_place(address: int, buffers: list[Buffer]) -> str:
+def _global_place(address: int, buffers: list[SimBuffer]) -> str:
     near = _nearest(address, buffers)
     if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
         return f"shared offset {address - SHARED_WINDOW} through a generic address"
@@ -131,8 +131,8 @@ def _global_place(address: int, buffers: list[Buffer]) -> str:
     return f"byte {offset} of buffer {near.name}, which has {near.size_bytes} bytes"
 
 
-def _nearest(address: int, buffers: list[Buffer]) -> Buffer | None:
-    def distance(buffer: Buffer) -> int:
+def _nearest(address: int, buffers: list[SimBuffer]) -> SimBuffer | None:
+    def distance(buffer: SimBuffer) -> int:
         return max(buffer.address - address, address - buffer.address - buffer.size_bytes, 0)
 
     return min(buffers, key=distance, default=None)

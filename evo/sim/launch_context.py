@@ -13,7 +13,7 @@ from evo.sim.counters import COUNTED, Counters
 from evo.sim.lower.kernel import BLOCK_COUNTER, Kernel, comparisons_at
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.lower.probes import LOG_SIZE
-from evo.sim.memory import SLACK, Buffer
+from evo.sim.memory import SLACK, SimBuffer
 from evo.sim.printing import printed
 from evo.sim.timing_model import occupancy
 from evo.spec.chips import Chip
@@ -23,14 +23,14 @@ _IDLE_LIMIT = 4096  # yields in which nothing changed, before a launch counts as
 _RESIDENT_BYTES = 1 << 30  # of all blocks under way; untouched pages cost nothing
 
 
-class Context:
+class LaunchContext:
     """Owns every array that generated code touches during one launch."""
 
     def __init__(
         self,
         kernel: Kernel,
         chip: Chip,
-        buffers: Sequence[Buffer],
+        buffers: Sequence[SimBuffer],
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
         ids: NDArray[np.int64],
@@ -156,7 +156,7 @@ class Context:
     def set_field(self, name: str, value: int) -> None:
         self._set(name, value)
 
-    def absorb(self, other: Context) -> None:
+    def absorb(self, other: LaunchContext) -> None:
         """Add what another part of the same launch counted and initialised."""
         columns = [REC[name] // 8 for name in COUNTED]
         self.records[:, columns] += other.records[:, columns]
@@ -254,14 +254,14 @@ class Context:
                 table[at + ROW[name] // 8] = value
         self._set("buffer_count", len(self.buffers))
 
-    def _state(self, index: int, buffer: Buffer) -> int:
+    def _state(self, index: int, buffer: SimBuffer) -> int:
         """Where the initialised bits of a buffer are; 0 if all of it is defined."""
         if buffer.state is None:
             return 0
         self.states[index] = buffer.state.copy() if self.private else buffer.state
         return int(self.states[index].ctypes.data)
 
-    def _shadow(self, index: int, buffer: Buffer) -> dict[str, int]:
+    def _shadow(self, index: int, buffer: SimBuffer) -> dict[str, int]:
         """Who wrote and who read each granule of a buffer; untouched pages of these arrays cost nothing."""
         if not self.between or not buffer.writable:
             return {}

@@ -15,7 +15,7 @@ SLACK = 1024  # host bytes around each buffer: a packed warp access may read, ne
 
 
 @dataclass(eq=False, slots=True)
-class Buffer:
+class SimBuffer:
     """A range of virtual addresses backed by host memory. `writable=False` makes a store to it a fault."""
 
     name: str
@@ -42,7 +42,7 @@ class Memory:
     """Allocates buffers and copies data in and out. Addresses depend only on the order and size of allocations."""
 
     def __init__(self, base: int = GLOBAL_BASE) -> None:
-        self.buffers: list[Buffer] = []
+        self.buffers: list[SimBuffer] = []
         self._next = base
 
     def allocate(
@@ -53,7 +53,7 @@ class Memory:
         offset: int = 0,
         writable: bool = True,
         fill: bytes | None = None,
-    ) -> Buffer:
+    ) -> SimBuffer:
         """A buffer at a 256-byte aligned address plus `offset`.
 
         fill: the byte pattern to repeat; None leaves the buffer undefined, so that a load before a store is a fault.
@@ -63,7 +63,7 @@ class Memory:
         address = self._next + offset
         self._next += (nbytes + offset + BUFFER_GAP + 255) // 256 * 256 + BUFFER_GAP
         data = _aligned_like(address, nbytes)
-        buffer = Buffer(name or f"buffer{len(self.buffers)}", address, nbytes, writable, data)
+        buffer = SimBuffer(name or f"buffer{len(self.buffers)}", address, nbytes, writable, data)
         if fill is None:
             buffer.state = np.zeros(nbytes // 4 + 2, np.uint8)
         elif any(fill):
@@ -72,7 +72,7 @@ class Memory:
         self.buffers.append(buffer)
         return buffer
 
-    def write(self, buffer: Buffer, values: NDArray[Any], *, at: int = 0) -> None:
+    def write(self, buffer: SimBuffer, values: NDArray[Any], *, at: int = 0) -> None:
         """Copy an array into a buffer from byte `at`; what is covered counts as initialised."""
         raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         if at < 0 or at + raw.size > buffer.size_bytes:
@@ -88,7 +88,7 @@ class Memory:
         packed = np.packbits(np.pad(known.reshape(-1, 4), ((0, 0), (0, 4))), axis=1, bitorder="little")
         buffer.state = packed.reshape(-1)
 
-    def read(self, buffer: Buffer, dtype: DTypeLike, shape: int | tuple[int, ...]) -> NDArray[Any]:
+    def read(self, buffer: SimBuffer, dtype: DTypeLike, shape: int | tuple[int, ...]) -> NDArray[Any]:
         """A copy of the first elements of a buffer."""
         kind = np.dtype(dtype)
         count = int(np.prod(shape))
@@ -96,7 +96,7 @@ class Memory:
             raise ValueError(f"{count} x {kind} is more than buffer {buffer.name} of {buffer.size_bytes} bytes")
         return buffer.bytes[: count * kind.itemsize].copy().view(kind).reshape(shape)
 
-    def initialised(self, buffer: Buffer) -> NDArray[np.bool_]:
+    def initialised(self, buffer: SimBuffer) -> NDArray[np.bool_]:
         """Per byte: was it ever written?"""
         if buffer.state is None:
             return np.ones(buffer.size_bytes, np.bool_)

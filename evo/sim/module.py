@@ -19,11 +19,11 @@ from evo.sim.coverage import coverage_of
 from evo.sim.errors import NamedDefects, PtxError
 from evo.sim.fault_records import decode_faults, notes_of
 from evo.sim.faults import Triple
-from evo.sim.launch_context import Context
+from evo.sim.launch_context import LaunchContext
 from evo.sim.lower.isa import TABLE
-from evo.sim.memory import Buffer, Memory
+from evo.sim.memory import Memory, SimBuffer
 from evo.sim.parallel import run_alone, run_parts
-from evo.sim.ptx.ast import Function, Param
+from evo.sim.ptx.ast import PtxFunction, PtxParam
 from evo.sim.ptx.parser import parse
 from evo.sim.translate import Translation, align, translate
 from evo.spec.chips import CHIPS, Chip
@@ -35,7 +35,7 @@ DEFAULT_BUDGET = 4_000_000_000  # warp instructions of a launch
 # ... and of a block: so many, some for each word of memory that it may work through, and for each of its warps.
 _BLOCK_BUDGET, _PER_WORD, _PER_WARP = 50_000_000, 8, 100_000
 _PER_WAITING_WARP = 400_000  # blocks that wait for one another are not bounded one by one, but together
-Arg = Buffer | np.generic | int | float
+Arg = SimBuffer | np.generic | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ class Module:
         if budget is None:
             bound, allowed = _budgets(buffers, block3, ids.size, waits=loaded.kernel.waits)
 
-        def make(ticket: NDArray[np.uint8] | None = None) -> Context:
-            return Context(
+        def make(ticket: NDArray[np.uint8] | None = None) -> LaunchContext:
+            return LaunchContext(
                 loaded.kernel, self.chip, buffers, grid3, block3, ids, params, shared=static + shared_bytes,
                 dynamic=shared_bytes, local=local, race=race, budgets=(allowed, bound), ticket=ticket,
             )  # fmt: skip
@@ -167,7 +167,7 @@ class Module:
         context.release()
         return result
 
-    def _unfit(self, function: Function, grid: Triple, block: Triple, shared: int, blocks: int) -> Fault | None:
+    def _unfit(self, function: PtxFunction, grid: Triple, block: Triple, shared: int, blocks: int) -> Fault | None:
         """Why this launch cannot be run here."""
         kind, local = FaultKind.LAUNCH, self.local_bytes(function.name)
         problem = self._refused(function, grid, block, shared)
@@ -178,7 +178,7 @@ class Module:
             kind, problem = FaultKind.BUDGET, f"{blocks} blocks are more than any budget allows; list the blocks to run"
         return Fault(kind=kind, kernel=function.name, message=problem) if problem else None
 
-    def _refused(self, function: Function, grid: Triple, block: Triple, shared: int) -> str:
+    def _refused(self, function: PtxFunction, grid: Triple, block: Triple, shared: int) -> str:
         chip = self.chip
         threads = block[0] * block[1] * block[2]
         if shared < self.static_shared_bytes(function.name):
@@ -201,7 +201,7 @@ class Module:
         return ""
 
 
-def _budgets(buffers: Sequence[Buffer], block: Triple, blocks: int, *, waits: bool) -> tuple[int, int]:
+def _budgets(buffers: Sequence[SimBuffer], block: Triple, blocks: int, *, waits: bool) -> tuple[int, int]:
     """Warp instructions that a block, and the launch, may execute before a loop counts as endless."""
     words, warps = sum(buffer.size_bytes for buffer in buffers) // 4, -(-block[0] * block[1] * block[2] // 32)
     least = _BLOCK_BUDGET + _PER_WORD * words
@@ -209,7 +209,7 @@ def _budgets(buffers: Sequence[Buffer], block: Triple, blocks: int, *, waits: bo
     return least + _PER_WARP * warps, min(together, DEFAULT_BUDGET)
 
 
-def _readable(params: NDArray[np.uint8]) -> Buffer:
+def _readable(params: NDArray[np.uint8]) -> SimBuffer:
     """The parameters of a launch as memory that generic addresses reach."""
     memory = Memory(PARAM_WINDOW)
     buffer = memory.allocate(max(1, params.size), "of the parameters", writable=False)
@@ -225,7 +225,7 @@ def _three(size: tuple[int, ...]) -> Triple:
 _KINDS = {"f32": np.float32, "f64": np.float64}
 
 
-def pack_arguments(params: Sequence[Param], args: Sequence[Arg], kernel: str) -> NDArray[np.uint8]:
+def pack_arguments(params: Sequence[PtxParam], args: Sequence[Arg], kernel: str) -> NDArray[np.uint8]:
     """The parameter block of a launch. Raises ValueError when count or sizes differ from the kernel's."""
     if len(args) != len(params):
         names = ", ".join(f"{p.name}: {p.type}" for p in params)
@@ -241,8 +241,8 @@ def pack_arguments(params: Sequence[Param], args: Sequence[Arg], kernel: str) ->
     return np.frombuffer(bytes(out), np.uint8)
 
 
-def _raw(param: Param, arg: Arg) -> bytes:
-    if isinstance(arg, Buffer):
+def _raw(param: PtxParam, arg: Arg) -> bytes:
+    if isinstance(arg, SimBuffer):
         return arg.address.to_bytes(8, "little")
     if isinstance(arg, np.generic | np.ndarray):
         if param.type in ("f32", "f64") and arg.dtype.kind in "iub":

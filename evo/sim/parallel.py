@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from evo.sim import page_pool
 from evo.sim.jit import Compiled
-from evo.sim.launch_context import Context
-from evo.sim.memory import Buffer
+from evo.sim.launch_context import LaunchContext
+from evo.sim.memory import SimBuffer
 
 _STOP = -(1 << 62)
 MOST = 64  # threads
@@ -30,10 +30,10 @@ MOST = 64  # threads
 
 def run_parts(
     compiled: Compiled,
-    make: Callable[[NDArray[np.uint8]], Context],
+    make: Callable[[NDArray[np.uint8]], LaunchContext],
     threads: int,
-    buffers: Sequence[Buffer],
-) -> Context | None:
+    buffers: Sequence[SimBuffer],
+) -> LaunchContext | None:
     """The joined context of all parts; None, with memory as it was, if the launch must run in one thread."""
     before = [(buffer, _copy(buffer.bytes)) for buffer in buffers if buffer.writable]
     ticket = page_pool.take(128)  # a cache line of its own, and the one that is fetched along with it
@@ -65,7 +65,7 @@ def _copy(contents: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return kept
 
 
-def run_alone(compiled: Compiled, context: Context) -> None:
+def run_alone(compiled: Compiled, context: LaunchContext) -> None:
     """Run what is left of a context's blocks in this thread, and note the processor time that it takes."""
     before = time.thread_time()
     compiled.launch(context.address)
@@ -75,14 +75,14 @@ def run_alone(compiled: Compiled, context: Context) -> None:
 class _Crew:
     """The parts of one launch, each made and run by a thread of its own: making one takes as long as a small launch."""
 
-    def __init__(self, compiled: Compiled, make: Callable[[], Context]) -> None:
+    def __init__(self, compiled: Compiled, make: Callable[[], LaunchContext]) -> None:
         self._compiled, self._make = compiled, make
         self._lock = threading.Lock()
-        self._parts: dict[int, Context] = {}
+        self._parts: dict[int, LaunchContext] = {}
         self._budget = 0
         self._is_over = False
 
-    def run(self, count: int) -> tuple[int, list[Context]]:
+    def run(self, count: int) -> tuple[int, list[LaunchContext]]:
         """The budget that each part began with, and the parts, the one of this thread first."""
         with ThreadPoolExecutor(max_workers=max(1, count - 1), thread_name_prefix="evo-sim") as threads:
             others = [threads.submit(self._run, place) for place in range(1, count)]
@@ -107,7 +107,7 @@ class _Crew:
                         other.set_field("budget", _STOP)
 
 
-def _meet(parts: Sequence[Context]) -> bool:
+def _meet(parts: Sequence[LaunchContext]) -> bool:
     """Did one part write bytes that another touched?"""
     for index, one in enumerate(parts):
         for other in parts[index + 1 :]:
@@ -116,7 +116,7 @@ def _meet(parts: Sequence[Context]) -> bool:
     return False
 
 
-def _conflict(one: Context, other: Context, number: int) -> bool:
+def _conflict(one: LaunchContext, other: LaunchContext, number: int) -> bool:
     """Sectors that both touched are few; within them, granules decide."""
     mine, theirs = one.touched[number], other.touched[number]
     sectors = np.flatnonzero((mine & 2) * theirs | mine * (theirs & 2))

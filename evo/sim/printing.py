@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.abi import PRINT, PRINT_LIMIT, PRINT_SIZE
-from evo.sim.memory import SLACK, Buffer
+from evo.sim.memory import SLACK, SimBuffer
 
 _TEXT_LIMIT = 4096  # bytes of one string
 _WIDEST = 1000  # characters that one number is padded to
@@ -19,7 +19,7 @@ _SPEC = re.compile(
 )
 
 
-def printed(records: NDArray[np.uint8], count: int, buffers: Sequence[Buffer]) -> str:
+def printed(records: NDArray[np.uint8], count: int, buffers: Sequence[SimBuffer]) -> str:
     """Everything the launch printed, in the order of execution; says how many records were dropped."""
     out = []
     for index in range(min(count, PRINT_LIMIT)):
@@ -42,7 +42,7 @@ def _word(row: bytes, at: int) -> int:
     return int(struct.unpack_from("<q", row, at)[0])
 
 
-def text_at(address: int, buffers: Sequence[Buffer]) -> str:
+def text_at(address: int, buffers: Sequence[SimBuffer]) -> str:
     """The zero-terminated string at a device address; `(invalid)` where there is none."""
     for buffer in buffers:
         start = address - buffer.address
@@ -52,7 +52,7 @@ def text_at(address: int, buffers: Sequence[Buffer]) -> str:
     return "(invalid)"
 
 
-def formatted(text: str, data: bytes, buffers: Sequence[Buffer]) -> str:
+def formatted(text: str, data: bytes, buffers: Sequence[SimBuffer]) -> str:
     """printf on the packed arguments: 4 bytes for int, 8 for everything wider, each naturally aligned."""
     at = 0
 

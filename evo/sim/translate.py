@@ -12,8 +12,8 @@ from evo.sim.llvm_ir import Code
 from evo.sim.lower.indirect_calls import function_addresses
 from evo.sim.lower.inline import inline_calls
 from evo.sim.lower.kernel import Flow, Kernel
-from evo.sim.memory import Buffer, Memory
-from evo.sim.ptx.ast import Function, Instr, Program, Variable
+from evo.sim.memory import Memory, SimBuffer
+from evo.sim.ptx.ast import Instr, PtxFunction, PtxModule, Variable
 from evo.sim.runtime.grid import run_grid
 from evo.sim.runtime.routine import needed
 
@@ -24,7 +24,7 @@ _FLUSH = 1 << 15 | 1 << 6  # of x86's MXCSR: denormal results and operands count
 class Translated:
     """One kernel: what a launch needs to know of it, and its code."""
 
-    function: Function  # without its body
+    function: PtxFunction  # without its body
     kernel: Kernel
     shared: int  # static bytes
     local: int  # bytes of a thread
@@ -41,7 +41,7 @@ class Translation:
     constants: Memory
 
 
-def translate(program: Program, *, coverage: bool = False) -> Translation:
+def translate(program: PtxModule, *, coverage: bool = False) -> Translation:
     """Raises PtxError or UnsupportedInstruction for what cannot be executed.
 
     coverage: the code also counts the outcomes of conditions and logs comparisons.
@@ -50,10 +50,10 @@ def translate(program: Program, *, coverage: bool = False) -> Translation:
 
 
 class _Translator:
-    def __init__(self, program: Program, *, coverage: bool) -> None:
+    def __init__(self, program: PtxModule, *, coverage: bool) -> None:
         self.program, self.coverage = program, coverage
         self.memory, self.constants = Memory(MODULE_BASE), Memory(CONST_BASE)
-        self.globals: dict[str, Buffer] = {}
+        self.globals: dict[str, SimBuffer] = {}
         self.functions = function_addresses(program)
 
     def run(self) -> Translation:
@@ -86,7 +86,7 @@ class _Translator:
             place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
             self.memory.write(self.globals[variable.name], np.array([place + addend], np.int64), at=offset)
 
-    def _kernel(self, function: Function) -> Translated:
+    def _kernel(self, function: PtxFunction) -> Translated:
         function = inline_calls(self.program, function)
         symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
         symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
@@ -127,7 +127,7 @@ def align(value: int, to: int) -> int:
     return (value + max(1, to) - 1) // max(1, to) * max(1, to)
 
 
-def _mentioned(function: Function) -> set[str]:
+def _mentioned(function: PtxFunction) -> set[str]:
     found: set[str] = set(function.variables)
     for item in function.body:
         for arg in item.args if isinstance(item, Instr) else ():

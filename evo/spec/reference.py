@@ -25,7 +25,7 @@ from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, END_FACTORS, ENDS, LARGE_FACTORS, MIXED, SPECIAL
 from evo.spec.recent import Recent
 from evo.spec.reference_child import load_file
-from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, Returned
+from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
 from evo.spec.task import Case, Task, Tensor
 
 Arrays = dict[str, NDArray[np.generic]]
@@ -318,7 +318,7 @@ class Reference:
             return {outputs[0].name: np.asarray(returned.value)}
         raise self._broken(name, f"returned {returned.kind}, expected a dict of arrays by tensor name")
 
-    def _returned(self, name: str, *args: object, seed: list[int] | None = None) -> Returned:
+    def _returned(self, name: str, *args: object, seed: list[int] | None = None) -> ReferenceValue:
         if self.process.functions.get(name, -1) < 0:
             raise self._broken(name, "is missing")
         return self.process.call(name, args, limit_s=self.limit_s, seed=seed)

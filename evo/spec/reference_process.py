@@ -31,7 +31,7 @@ _LEAVES = "a reference returns its arrays; it does not leave or kill its process
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ReferenceValue:
     """kind: the name of its type. value: numbers, texts and arrays, in dictionaries and lists."""
 
     kind: str
@@ -55,7 +55,7 @@ class ReferenceProcess:
 
     def call(
         self, function: str, args: Sequence[object], *, limit_s: float, seed: Sequence[int] | None = None
-    ) -> Returned:
+    ) -> ReferenceValue:
         """What a function returns. seed: of a random generator, handed on as its last argument.
 
         Raises TaskInvalid.
@@ -71,7 +71,7 @@ class ReferenceProcess:
             raise self.broken(f"{function}() {answer['done']} {answer['error']}")
         for thread in answer["threads"]:
             self._say(f"{function}() left a thread running: {thread}")
-        return Returned(answer["kind"], answer["result"])
+        return ReferenceValue(answer["kind"], answer["result"])
 
     def broken(self, what: str, hint: str | None = None) -> TaskInvalid:
         return TaskInvalid(f"{self.path}: {what}", hint=hint or _CONTRACT)

@@ -18,7 +18,7 @@ from evo.errors import SyntaxInvalid, TaskInvalid, UsageError
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.metric_bounds import MetricGate, read_gates
-from evo.spec.tile_model import Choices, Targets, Traffic, read_choices, read_targets, read_traffic
+from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.yaml_fields import Fields
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -100,7 +100,7 @@ class Task:
     gates: tuple[MetricGate, ...] = ()
     flags: tuple[str, ...] = ()
     targets: Targets = field(default_factory=Targets)
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: TileTraffic = field(default_factory=TileTraffic)
     choices: Choices | None = None
     nondeterministic: str | None = None  # `atomics`: launches may differ within the error budget
 

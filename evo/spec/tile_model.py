@@ -27,7 +27,7 @@ _EFFICIENCY = "efficiency"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traffic:
+class TileTraffic:
     """Formulas over axes and tile names. tiles: the configurations that are shown, the first one the reference.
 
     blocks: equal pieces of work (0-d grid). materialised: bytes of an implementation that writes every intermediate to
@@ -154,10 +154,10 @@ class _Section:
             raise self.fields.invalid(at, f"{name!r} is not a new name", "give each tile a name that is no axis")
 
 
-def read_traffic(fields: Fields, axes: Mapping[str, str]) -> Traffic:
+def read_traffic(fields: Fields, axes: Mapping[str, str]) -> TileTraffic:
     """The `traffic` section; empty where the task has none. Raises SyntaxInvalid."""
     if not fields.data.get("traffic"):
-        return Traffic()
+        return TileTraffic()
     section = _Section(fields, "traffic", _TRAFFIC, axes)
     at: Place = ("traffic", "tiles")
     given = section.given.get("tiles", [])
@@ -173,7 +173,7 @@ def read_traffic(fields: Fields, axes: Mapping[str, str]) -> Traffic:
             if not _is_size(value):
                 raise fields.invalid((*at, number, name), f"{value!r} is not a size", "a positive integer")
     let = section.let()
-    return Traffic(
+    return TileTraffic(
         tiles=tuple(dict(tile) for tile in tiles),
         let=let,
         blocks=section.optional("blocks"),

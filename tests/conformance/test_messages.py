@@ -23,7 +23,7 @@ from evo.device import (
     RunRequest,
     SampleRequest,
 )
-from evo.device.calls import Call, LockState, Raised, Returned, packed, unpacked
+from evo.device.calls import LockState, Raised, RemoteCall, Returned, packed, unpacked
 from evo.device.output_extremes import Extreme
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
 from evo.device.sim_device import SimDevice
@@ -161,7 +161,7 @@ def test_an_error_comes_through_a_pipe_with_its_words(error: Exception) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Call("run", (1, "two"), {"three": 3}),
+        RemoteCall("run", (1, "two"), {"three": 3}),
         Returned({"y": 1}, spent=True),
         Raised(TimedOut(2.0)),
         LockState(waiting=True),

@@ -15,7 +15,7 @@ from tiny import FAST, SLOW, commit_all, evo, fails, git, new_repository
 
 import evo.audit.nightly.run as nightly_run
 import evo.search.pipelined as flight
-from evo.audit.nightly import Hooks, Night, NightCheck, Plan, State, run_night
+from evo.audit.nightly import Hooks, Night, NightCheck, NightPlan, ReviewState, run_night
 from evo.cli.shipped import shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
@@ -31,7 +31,7 @@ CLUMSY = "{ float v = 0.0f; for (int k = 0; k < 8; ++k) v += x[(i * 33 + k) % n]
 def night(root: Path, device: DeviceName = SIM, **plan: object) -> Night:
     """A night without doctor, attacks and loop, unless the plan says otherwise."""
     settings = {"device": device, "attacks": None, "iterations": 0, **plan}
-    return run_night(Plan(**settings), root, Hooks(machine=list, shipped=shipped_folder()))  # type: ignore[arg-type]
+    return run_night(NightPlan(**settings), root, Hooks(machine=list, shipped=shipped_folder()))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def test_a_slow_edit_is_caught_demoted_and_bisected_to_its_commit(root: Path) ->
     commit_all(root, "something else")
     found = night(root)
     (one,) = found.champions
-    assert (one.state, found.exit_code) == (State.DEMOTED, 1)
+    assert (one.state, found.exit_code) == (ReviewState.DEMOTED, 1)
     assert one.cause is not None
     assert (one.cause.kind, one.cause.bad) == ("commit", guilty)
     assert "One thread for each element" in champion(root).read_text() or champion(root).read_text() == kept
@@ -86,7 +86,7 @@ def test_a_slow_edit_is_caught_demoted_and_bisected_to_its_commit(root: Path) ->
     board = json.loads((root / "leaderboard.json").read_text())["entries"]
     assert [entry["variant"] for entry in board] == [records[-1].variant]
     again = night(root)
-    assert (again.champions[0].state, again.exit_code) == (State.HOLDS, 0)
+    assert (again.champions[0].state, again.exit_code) == (ReviewState.HOLDS, 0)
     assert len(load_records(root)) == len(records)
 
 
@@ -94,7 +94,7 @@ def test_a_wrong_edit_makes_room_for_the_last_right_one(root: Path) -> None:
     kept = champion(root).read_text()
     guilty = edit(root, "2.0f * x[i]", "2.5f * x[i]", "another factor")
     (one,) = night(root).champions
-    assert (one.state, one.note.partition(":")[0]) == (State.DEMOTED, "wrong")
+    assert (one.state, one.note.partition(":")[0]) == (ReviewState.DEMOTED, "wrong")
     assert one.cause is not None
     assert (one.cause.kind, one.cause.bad) == ("commit", guilty)
     assert champion(root).read_text() == kept
@@ -104,7 +104,7 @@ def test_a_champion_that_does_not_compile_is_no_fault_of_the_machine(root: Path)
     guilty = edit(root, "y[i] =", "y[i] = nonsense +", "a slip")
     found = night(root)
     (one,) = found.champions
-    assert (one.state, one.note.partition(":")[0]) == (State.DEMOTED, "uncompiled")
+    assert (one.state, one.note.partition(":")[0]) == (ReviewState.DEMOTED, "uncompiled")
     assert one.cause is not None
     assert one.cause.bad == guilty
     assert [check.state for check in found.of("control")] == ["skipped"]
@@ -117,7 +117,7 @@ def test_a_night_that_ends_early_says_so_in_its_own_words(root: Path) -> None:
     found = night(root)
     assert found.verdict == "ended before the champions; 1 fault of the machine or of evo"
     assert (found.chip, found.exit_code) == ("sim-l4", 5)
-    broken = run_night(Plan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder()))
+    broken = run_night(NightPlan(device=SIM, attacks=None), root, Hooks(machine=_no_machine, shipped=shipped_folder()))
     assert "no permission" in broken.of("night")[0].text
 
 
@@ -143,7 +143,7 @@ def test_a_changed_task_is_named_where_no_champion_passes_any_more(root: Path) -
     guilty = edit(root, "2.0 * inputs", "3.0 * inputs", "the factor is three", reference)
     found = night(root, iterations=1)
     (one,) = found.champions
-    assert (one.state, found.exit_code) == (State.FAILING, 1)
+    assert (one.state, found.exit_code) == (ReviewState.FAILING, 1)
     assert one.cause is not None
     assert one.cause.kind == "environment"
     assert guilty[:12] in one.cause.task_commits[0]
@@ -156,7 +156,7 @@ def test_another_environment_is_no_regression_and_is_recorded_anew(root: Path, m
     monkeypatch.setattr("evo.evaluate.session.harness_version", lambda: "9.9+another")
     found = night(root)
     (one,) = found.champions
-    assert (one.state, found.exit_code) == (State.HOLDS, 0)
+    assert (one.state, found.exit_code) == (ReviewState.HOLDS, 0)
     assert any("harness 9.9+another" in words for words in one.differences)
     assert one.renewed is not None
     assert night(root).champions[0].differences == ()  # from now on the figures can be compared
@@ -175,7 +175,7 @@ def test_a_keep_that_only_another_environment_bears_out_is_laid_to_the_environme
         evolve(Settings(task="scale", device=SIM, iterations=1, operators=("ladder",)), root, lambda _: None)
     kept = git(root, "log", "--format=%H", "--grep", "rung 20_slow", "--", str(champion(root)))
     (one,) = night(root).champions
-    assert (one.state, one.cause.kind if one.cause else "") == (State.DEMOTED, "environment")
+    assert (one.state, one.cause.kind if one.cause else "") == (ReviewState.DEMOTED, "environment")
     assert one.cause is not None
     assert one.cause.bad == kept
     assert any("0.0+older" in words for words in one.differences)
@@ -193,7 +193,7 @@ def test_a_figure_that_its_text_does_not_give_is_corrected(root: Path) -> None:
     commit_all(root, "a better figure")
     found = night(root)
     (one,) = found.champions
-    assert (one.state, found.exit_code) == (State.SLOWER, 1)
+    assert (one.state, found.exit_code) == (ReviewState.SLOWER, 1)
     assert "2.00x its recorded time" in one.note
     assert one.renewed is not None
     assert night(root).exit_code == 0
@@ -205,7 +205,7 @@ def test_without_history_in_git_the_records_are_enough(root: Path, tmp_path: Pat
     shallow = tmp_path / "shallow"
     subprocess.run(["git", "clone", "--quiet", "--depth", "1", root.as_uri(), shallow], check=True)
     (one,) = night(shallow).champions
-    assert one.state is State.DEMOTED
+    assert one.state is ReviewState.DEMOTED
 
 
 # --- on a GPU that is faked -----------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.long
 def test_measured_champions_are_held_against_records_and_library(measured: Path) -> None:
     (one,) = night(measured, GPU).champions
-    assert one.state is State.HOLDS
+    assert one.state is ReviewState.HOLDS
     assert [(held.against, held.case, held.verdict) for held in one.pairs[1:]] == [
         ("library", "small", "faster"),
         ("broken", "small", "refused"),
@@ -250,7 +250,7 @@ def test_measured_champions_are_held_against_records_and_library(measured: Path)
     guilty = edit(measured, "fast_10", "fast_13", "rename it", place)
     found = night(measured, GPU)
     (one,) = found.champions
-    assert one.state is State.DEMOTED
+    assert one.state is ReviewState.DEMOTED
     assert one.cause is not None
     assert one.cause.bad == guilty
     assert "fast_10" in place.read_text()
@@ -264,7 +264,7 @@ def test_a_slow_machine_is_not_a_slow_champion(measured: Path, tmp_path: Path) -
     (tmp_path / "gpu" / "slow").write_text("1.2")
     found = night(measured, GPU)
     (one,) = found.champions
-    assert (one.state, found.exit_code) == (State.CHANGED, 0)
+    assert (one.state, found.exit_code) == (ReviewState.CHANGED, 0)
     assert "the machine" in one.note
     assert one.renewed is None
 
@@ -275,7 +275,7 @@ def test_an_unquiet_machine_compares_nothing(measured: Path, tmp_path: Path) -> 
     found = night(measured, GPU)
     assert found.exit_code == 5
     assert [check.state for check in found.of("control")] == ["fault"]
-    assert found.champions[0].state is State.FAULT
+    assert found.champions[0].state is ReviewState.FAULT
 
 
 # --- the command ----------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_bad_requests_are_refused_before_the_night_begins(root: Path, tmp_path: 
     file.write_text("")
     fails(evo("nightly", "--device", "sim:l4", "--out", file, cwd=root), 2, "not a folder")
     (root / "leaderboard.json").write_text("{")
-    found = run_night(Plan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
+    found = run_night(NightPlan(device=SIM), root, Hooks(machine=list, shipped=shipped_folder()))
     assert (found.exit_code, [check.step for check in found.checks]) == (6, ["ledger"])
     broken = NightCheck(step="doctor", name="git", state="fault", text="not on PATH")
-    assert run_night(Plan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).exit_code == 5
+    assert run_night(NightPlan(device=SIM), root, Hooks(machine=lambda: [broken], shipped=root)).exit_code == 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from evo.device import DeviceName
-from evo.device.calls import Answer, Call, Raised, Returned
+from evo.device.calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import EvoError
 from evo.search.cluster import Cluster, RemoteWorker
 from evo.search.cluster.local_worker import LocalWorker
@@ -18,7 +18,7 @@ class InProcessTransport:
     def __init__(self, device: DeviceName) -> None:
         self.worker = LocalWorker(device)
 
-    def call(self, call: Call, limit_s: float) -> Answer:
+    def call(self, call: RemoteCall, limit_s: float) -> Answer:
         self.asked.add(call.method)
         try:
             return Returned(getattr(self.worker, call.method)(*call.arguments, **(call.named or {})))

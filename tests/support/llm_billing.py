@@ -13,7 +13,7 @@ from llm_server import KEY, Act, LlmServer, prompt_of
 from evo.device import parse_device
 from evo.evaluate.session import Workbench
 from evo.operators import Context
-from evo.operators.llm import Budget, Llm, LlmSettings, Price, Server, Surroundings
+from evo.operators.llm import Budget, Llm, LlmSettings, ModelServer, Price, Surroundings
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -113,7 +113,9 @@ def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: in
          Budget(money=rng.uniform(0.001, 0.05)), Budget(calls=6, tokens=20_000, money=0.02)]
     )  # fmt: skip
     with LlmServer(adversary(rng, bill)) as server:
-        where = Server(url=server.url, model="m", key=KEY, timeout_s=0.1, retries=rng.randrange(3), first_delay_s=0.001)
+        where = ModelServer(
+            url=server.url, model="m", key=KEY, timeout_s=0.1, retries=rng.randrange(3), first_delay_s=0.001
+        )
         settings = LlmSettings(
             strategy="free", server=where, budget=budget, price=price, max_tokens=rng.choice([300, 900]), repairs=2
         )

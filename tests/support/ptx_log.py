@@ -54,7 +54,7 @@ def touched(
     planned = plan(variant, task, case, chip)
     assert isinstance(planned, Plan), planned
     memory = sim.Memory()
-    buffers: dict[str, sim.Buffer] = {}
+    buffers: dict[str, sim.SimBuffer] = {}
     for tensor in task.tensors:
         array = inputs.get(tensor.name)
         buffers[tensor.name] = memory.allocate(
@@ -78,7 +78,7 @@ def chosen(blocks: int, most: int) -> list[int]:
 
 def _launch(
     ptx: str, variant: Variant, task: Task, launch: Launch, chip: Chip, memory: sim.Memory,
-    buffers: dict[str, sim.Buffer], values: dict[str, Number], blocks: list[int],
+    buffers: dict[str, sim.SimBuffer], values: dict[str, Number], blocks: list[int],
 ) -> Touched:  # fmt: skip
     text, sites, shared = _instrumented(ptx, launch.kernel)
     log = memory.allocate(8 * (1 + RECORD * MOST), name="log", fill=b"\0")
@@ -183,7 +183,10 @@ def _record(guard: str, address: str, site: int, size: str) -> str:
 
 
 def _sorted_out(
-    rows: NDArray[np.int64], sites: list[tuple[str, str, int, int]], shared: list[str], buffers: dict[str, sim.Buffer]
+    rows: NDArray[np.int64],
+    sites: list[tuple[str, str, int, int]],
+    shared: list[str],
+    buffers: dict[str, sim.SimBuffer],
 ) -> dict[tuple[str, str], NDArray[np.int64]]:
     address, site, who, size = rows.T
     thread, block = who & 0xFFFFFFFF, who >> 32
@@ -206,7 +209,7 @@ def _sorted_out(
     return {key: np.concatenate(parts) for key, parts in found.items()}
 
 
-def _ranges(space: str, bases: dict[str, int], buffers: dict[str, sim.Buffer]) -> list[tuple[str, int, int]]:
+def _ranges(space: str, bases: dict[str, int], buffers: dict[str, sim.SimBuffer]) -> list[tuple[str, int, int]]:
     if space == "shared":
         ordered = sorted(bases.items(), key=lambda item: item[1])
         ends = [low for _, low in ordered[1:]] + [1 << 40]

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from evo.device.calls import Answer, Call, Raised, Returned
+from evo.device.calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import EvoError, WorkerUnreachable
 from evo.evaluate.pipeline import Job, Started
 from evo.evaluate.session import harness_version
@@ -36,7 +36,7 @@ class ScriptedTransport:
         self.place = f"{role}:{index}.{number}"
         self.closed = threading.Event()
 
-    def call(self, call: Call, limit_s: float) -> Answer:
+    def call(self, call: RemoteCall, limit_s: float) -> Answer:
         self.site.calls.append((self.place, call.method, call.arguments))
         if self.closed.is_set():
             raise WorkerUnreachable("closed")

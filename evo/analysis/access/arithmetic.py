@@ -29,7 +29,7 @@ from evo.analysis.access.values import (
     Number,
     Pointer,
     Real,
-    Record,
+    StructValue,
     Value,
     truth,
 )
@@ -86,7 +86,7 @@ class Arithmetic(Declarators):
             found = self._pointers(word, left, right)
             if found is not None:
                 return found
-        if isinstance(left, Record) or isinstance(right, Record):
+        if isinstance(left, StructValue) or isinstance(right, StructValue):
             overload = self.functions.get(f"operator{word}")
             if overload:
                 return self.invoke(Closure(overload[-1], name=f"operator{word}"), [left, right], node)
@@ -95,7 +95,7 @@ class Arithmetic(Declarators):
             op = "equal" if word in ("==", "!=") else "less"
             data = Data(op, operands if word in ("<", "<=", "==", "!=") else operands[::-1], word)
             return truth(self.data_condition(node, data))
-        kinds = [value.type for value in (left, right) if isinstance(value, Real | Number | Record)]
+        kinds = [value.type for value in (left, right) if isinstance(value, Real | Number | StructValue)]
         kind = wider(*kinds) if len(kinds) == 2 and all(k.is_number for k in kinds) else kinds[0] if kinds else OTHER
         if kind.kind == "real" and kind.size == 8 and not self.dry:
             self.doubles.append(self.span(node))

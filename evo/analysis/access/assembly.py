@@ -11,7 +11,7 @@ from evo.analysis.access.form import Access, Data, Multiply
 from evo.analysis.access.groups import Groups
 from evo.analysis.access.simplify import remainder
 from evo.analysis.access.terms import ZERO, Op, Term
-from evo.analysis.access.values import Memory, Number, Place, Pointer, Real, Value
+from evo.analysis.access.values import ArrayPlace, Number, Place, Pointer, Real, Value
 from evo.cuda.source.parser import Node
 
 _STRING = re.compile(r'"((?:\\.|[^"\\])*)"')
@@ -138,9 +138,11 @@ class Assembly(Groups):
         if len(words) > 3:
             condition = self._some(operands.get(words[3]), node)
         with self.under(condition):
-            reads = self.touch(source, "read", node, route="cp.async", count=size) if isinstance(source, Memory) else ()
+            reads = (
+                self.touch(source, "read", node, route="cp.async", count=size) if isinstance(source, ArrayPlace) else ()
+            )
         data = Data("read", detail=reads[0].number) if reads else Data("unknown")
-        if isinstance(to, Memory):
+        if isinstance(to, ArrayPlace):
             self.touch(to, "write", node, data, "cp.async", count=size)
 
     def _some(self, value: Value, node: Node) -> Condition:
@@ -160,7 +162,7 @@ class Assembly(Groups):
                 return self.truth_of(Number(Term.of(mono[0])), node)
         return self.bounds.decided(compare(value.term - 1, ">="))
 
-    def _address(self, word: str, operands: _Operands) -> Memory | None:
+    def _address(self, word: str, operands: _Operands) -> ArrayPlace | None:
         """`[%0]` or `[%0 + 16]`."""
         inside = word.strip().strip("[]")
         base, _, offset = inside.partition("+")
@@ -169,7 +171,7 @@ class Assembly(Groups):
         if term is None:
             return None
         shift = operands.get(offset) if offset else Number(ZERO)
-        return Memory(term + (shift.term if isinstance(shift, Number) else ZERO), OTHER)
+        return ArrayPlace(term + (shift.term if isinstance(shift, Number) else ZERO), OTHER)
 
     def _load_matrix(self, opcode: str, words: list[str], operands: _Operands, node: Node) -> None:
         is_store = opcode.startswith("stmatrix")

@@ -7,7 +7,7 @@ from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.c_types import AUTO, OTHER, CType, named_type
 from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.declarators import (
-    Declared,
+    Declarator,
     function_name,
     function_params,
     is_type_node,
@@ -18,19 +18,19 @@ from evo.analysis.access.form import Data
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.terms import Symbol
 from evo.analysis.access.values import (
+    ArrayPlace,
     Binding,
     Builtin,
     Cell,
     Chosen,
     Closure,
     Group,
-    Memory,
     Number,
     Part,
     Pointer,
     Real,
-    Record,
     Scope,
+    StructValue,
     Value,
     number,
 )
@@ -86,7 +86,7 @@ class Calls(Assembly):
         if name in self.structs:
             return self.construct(self._struct_named(name, template), nodes, node)
         this = self.lookup("this")
-        if isinstance(this, Cell) and isinstance(this.value, Record):
+        if isinstance(this, Cell) and isinstance(this.value, StructValue):
             found = self.method(this.value.type, name)
             if found is not None:
                 closure = Closure(found[0], this=this.value, name=name, types=dict(found[1]))  # type: ignore[arg-type]
@@ -154,12 +154,12 @@ class Calls(Assembly):
         value = self.fetch(place, argument) if not isinstance(place, Cell) else place.value
         if isinstance(value, Group):
             return self.group_method(value, name, [self.evaluate(n) for n in nodes], node)
-        kind = value.type if isinstance(value, Record) else value.of if isinstance(value, Pointer) else OTHER
+        kind = value.type if isinstance(value, StructValue) else value.of if isinstance(value, Pointer) else OTHER
         found = self.method(kind, name)
-        if found is not None and isinstance(value, Record):
+        if found is not None and isinstance(value, StructValue):
             closure = Closure(found[0], this=value, name=name, types=dict(found[1]))  # type: ignore[arg-type]
             return self._inline(closure, list(nodes), node, field.child("arguments"))
-        if isinstance(value, Record) and name in value.fields:
+        if isinstance(value, StructValue) and name in value.fields:
             return self._call_value(self.fetch(value.fields[name], node), nodes, node)
         arguments = [self.evaluate(n) for n in nodes]
         self.block(node, self.wording(node), f"method `{name}` is not known")
@@ -170,7 +170,7 @@ class Calls(Assembly):
             return self._inline(value, list(nodes), node, None)
         if isinstance(value, Builtin):
             return self._foreign(value.name, nodes, None, node)
-        if isinstance(value, Record):
+        if isinstance(value, StructValue):
             found = self.method(value.type, "operator()")
             if found is not None:
                 closure = Closure(found[0], this=value, name=value.type.name, types=dict(found[1]))  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ class Calls(Assembly):
         bound.update(self.template_arguments(closure.node, template))
         self._bind(closure, arguments, bound, node)
         if closure.this is not None:
-            held = closure.this if isinstance(closure.this, Record) else None
+            held = closure.this if isinstance(closure.this, StructValue) else None
             bound["this"] = Cell("this", held.type if held is not None else OTHER, held, self.frame)
         body = closure.node.child("body")
         outside, self.scopes = self.scopes, [*(closure.scopes or self.scopes[:1]), bound]
@@ -226,7 +226,7 @@ class Calls(Assembly):
                 is_open = kind_node is not None and kind_node.text in names and kind_node.text not in bound
                 base = AUTO if is_open else self.base_type(kind_node, qualifiers_of(param))
                 declared = (
-                    self.declared(base, declarator) if declarator is not None else Declared("", base, False, None)
+                    self.declared(base, declarator) if declarator is not None else Declarator("", base, False, None)
                 )
                 binding = self._argument(declared, argument, node)
                 self._deduce_arguments(closure.node, kind_node, binding, bound)
@@ -240,7 +240,7 @@ class Calls(Assembly):
     def _deduce_arguments(self, function: Node, kind: Node | None, binding: object, bound: Scope) -> None:
         """Template parameters from an argument such as `Augmented<N>& s`: N is that of the struct that is passed."""
         given = kind.child("arguments") if kind is not None and kind.type == "template_type" else None
-        held = binding.type if isinstance(binding, Cell | Memory) else None
+        held = binding.type if isinstance(binding, Cell | ArrayPlace) else None
         known = self.struct_nodes.get(held.name) if held is not None else None
         if given is None or known is None:
             return
@@ -250,13 +250,13 @@ class Calls(Assembly):
             if name.text in open_names:
                 bound[name.text] = self.scopes[-1][name.text] = value
 
-    def _argument(self, declared: Declared, argument: Node | Value, node: Node) -> Binding | Chosen:
+    def _argument(self, declared: Declarator, argument: Node | Value, node: Node) -> Binding | Chosen:
         if declared.is_reference and isinstance(argument, Node) and argument.type not in ("initializer_list",):
             place = self.place(argument)
-            is_typed = isinstance(place, Memory) and place.type.kind == "array" and declared.type.kind == "array"
-            return Memory(place.term, place.type) if is_typed and isinstance(place, Memory) else place
+            is_typed = isinstance(place, ArrayPlace) and place.type.kind == "array" and declared.type.kind == "array"
+            return ArrayPlace(place.term, place.type) if is_typed and isinstance(place, ArrayPlace) else place
         value = self.evaluate(argument) if isinstance(argument, Node) else argument
-        if isinstance(value, Record) and value.type.kind == "auto":
+        if isinstance(value, StructValue) and value.type.kind == "auto":
             value = self.shaped(value, declared.type, node)
         kind = declared.type
         if kind.kind == "array" and kind.of is not None:  # float x[] is a pointer
@@ -277,7 +277,7 @@ class Calls(Assembly):
             declarator = closure.node.child("declarator")
             is_plain = declarator is not None and declarator.type == "function_declarator"
             return self.converted(result, self.base_type(kind_node), node) if is_plain else result
-        if isinstance(result, Record) and result.type.kind == "auto" and kind_node is not None:
+        if isinstance(result, StructValue) and result.type.kind == "auto" and kind_node is not None:
             return self.shaped(result, self.base_type(kind_node), node)
         return result
 
@@ -299,7 +299,7 @@ class Calls(Assembly):
         if kind.kind in ("struct", "vector"):
             if len(nodes) == 1 and kind.kind == "struct":
                 value = self.evaluate(nodes[0])
-                if isinstance(value, Record) and value.type.name == kind.name:
+                if isinstance(value, StructValue) and value.type.name == kind.name:
                     return value
                 return self.record_of(kind, [value], node)
             return self.record_of(kind, [self.evaluate(argument) for argument in nodes], node)
@@ -307,7 +307,7 @@ class Calls(Assembly):
             return self._zero(kind)
         return self.cast(kind, self.evaluate(nodes[0]), node)
 
-    def shaped(self, value: Record, kind: CType, node: Node) -> Value:
+    def shaped(self, value: StructValue, kind: CType, node: Node) -> Value:
         """A list in braces as a value of a type."""
         given = [self.fetch(binding, node) for binding in value.fields.values()]
         if kind.kind in ("struct", "vector"):
@@ -316,14 +316,14 @@ class Calls(Assembly):
             return value
         return self.converted(given[0], kind, node) if given else self._zero(kind)
 
-    def listed(self, node: Node) -> Record:
+    def listed(self, node: Node) -> StructValue:
         """`{a, b}` before its type is known: numbered fields."""
         fields: dict[str, Binding] = {}
         for at, child in enumerate(c for c in node.named_children if c.type != "comment"):
             inner = child.child("value") if child.type == "initializer_pair" else child
             value = self.evaluate(inner or child)
             fields[str(at)] = Cell(str(at), getattr(value, "type", AUTO), value, self.frame)
-        return Record(AUTO, fields)
+        return StructValue(AUTO, fields)
 
 
 def _name_of(function: Node) -> tuple[str, Node | None]:
@@ -337,14 +337,14 @@ def _name_of(function: Node) -> tuple[str, Node | None]:
     return (node.text if node is not None else "", None)
 
 
-def _deduced(binding: object, declared: Declared) -> CType | None:
+def _deduced(binding: object, declared: Declarator) -> CType | None:
     value = binding.value if isinstance(binding, Cell) else None
-    if isinstance(binding, Memory):
+    if isinstance(binding, ArrayPlace):
         return binding.type.leaf
     if isinstance(binding, Part):
         return binding.type
     if isinstance(value, Pointer):
         return value.of if declared.type.kind == "pointer" else None
-    if isinstance(value, Number | Real | Record):
+    if isinstance(value, Number | Real | StructValue):
         return value.type
     return None

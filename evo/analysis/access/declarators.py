@@ -15,9 +15,9 @@ from evo.analysis.access.c_types import (
     pointer_to,
     struct_of,
 )
-from evo.analysis.access.places import Places
+from evo.analysis.access.places import LoadsAndStores
 from evo.analysis.access.preprocess import Expanded
-from evo.analysis.access.values import Binding, Cell, Memory, Number, Part, Value
+from evo.analysis.access.values import ArrayPlace, Binding, Cell, Number, Part, Value
 from evo.cuda.source.parser import Node
 
 _TYPE_NODES = frozenset(
@@ -39,11 +39,11 @@ _TYPE_NODES = frozenset(
 )
 
 
-Bound = dict[str, "CType | Cell | Memory | Part"]
+Bound = dict[str, "CType | Cell | ArrayPlace | Part"]
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declarator:
     """One declarator: the name, the type, whether it is a reference, and what it is initialised with."""
 
     name: str
@@ -54,7 +54,7 @@ class Declared:
     node: Node | None = None
 
 
-class Declarators(Places):
+class Declarators(LoadsAndStores):
     """Reads types. struct_types: layouts by name; struct_nodes: their text with the template parameters bound."""
 
     def __init__(self, text: Expanded, data: bytes, bounds: Bounds) -> None:
@@ -188,7 +188,7 @@ class Declarators(Places):
         declarator = node.child("declarator")
         return self.declared(base, declarator).type if declarator is not None else base
 
-    def declared(self, base: CType, node: Node) -> Declared:
+    def declared(self, base: CType, node: Node) -> Declarator:
         """What a declarator makes of a base type."""
         kind, value = base, None
         is_reference, is_function = False, False
@@ -218,7 +218,7 @@ class Declarators(Places):
                     (c for c in current.named_children if "declarator" in c.type or "identifier" in c.type), None
                 )
             current = inner
-        return Declared(name, kind, is_reference, value, is_function, node)
+        return Declarator(name, kind, is_reference, value, is_function, node)
 
     def _count(self, node: Node | None) -> int | None:
         if node is None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Form, Loop
-from evo.analysis.access.instances import Sizes
-from evo.analysis.access.sets import AFTER, ANY, BEFORE, SAME, Answer, meet
+from evo.analysis.access.instances import FormSizes
+from evo.analysis.access.sets import AFTER, ANY, BEFORE, SAME, Existence, meet
 from evo.analysis.access.terms import Symbol
 
 TURNS, THREADS, BLOCKS = "turns", "threads", "blocks"
@@ -36,9 +36,9 @@ class Dependence:
 class Dependences:
     """The dependences of a form at one case, worked out as they are asked for."""
 
-    def __init__(self, form: Form, sizes: Sizes) -> None:
+    def __init__(self, form: Form, sizes: FormSizes) -> None:
         self.form, self.sizes = form, sizes
-        self._meetings: dict[tuple[int, int, tuple[tuple[Symbol, str], ...], bool], Answer] = {}
+        self._meetings: dict[tuple[int, int, tuple[tuple[Symbol, str], ...], bool], Existence] = {}
 
     def carried(self, loop: Loop) -> tuple[Dependence, ...]:
         """Dependences from one turn of a loop to a later one, of one thread; of a block if barriers lie in it."""
@@ -107,13 +107,13 @@ class Dependences:
     def _ask(
         self, first: Access, second: Access, relations: tuple[tuple[Symbol, str], ...], *, whole: bool = False,
         symbols: Sequence[Symbol] = (),
-    ) -> Answer:  # fmt: skip
+    ) -> Existence:  # fmt: skip
         key = first.number, second.number, relations, whole
         if key not in self._meetings:
-            found = Answer(None, "too many accesses") if len(self._meetings) > _PAIRS * 10 else None
+            found = Existence(None, "too many accesses") if len(self._meetings) > _PAIRS * 10 else None
             if first.blocked is not None or second.blocked is not None:
                 blocked = first.blocked or second.blocked
-                found = Answer(None, blocked.reason if blocked is not None else "")
+                found = Existence(None, blocked.reason if blocked is not None else "")
             self._meetings[key] = found or meet(self.form, self.sizes, first, second, relations, whole=symbols)
         return self._meetings[key]
 
@@ -145,7 +145,7 @@ def _pairs(accesses: Sequence[Access], *, ordered: bool = True) -> Iterator[tupl
 
 
 def _dependence(
-    first: Access, second: Access, array: Array, between: str, answer: Answer, carrier: Symbol | None
+    first: Access, second: Access, array: Array, between: str, answer: Existence, carrier: Symbol | None
 ) -> Dependence:
     kind = "output" if first.is_write and second.is_write else "flow" if first.is_write else "anti"
     if first.is_write and second.is_write and (first.is_read or second.is_read):

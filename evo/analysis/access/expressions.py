@@ -19,16 +19,16 @@ from evo.analysis.access.form import BLOCK, THREAD, Data
 from evo.analysis.access.lvalues import Lvalues
 from evo.analysis.access.terms import ZERO, Term
 from evo.analysis.access.values import (
+    ArrayPlace,
     Builtin,
     Cell,
     Chosen,
     Closure,
-    Memory,
     Number,
     Part,
     Pointer,
     Real,
-    Record,
+    StructValue,
     Value,
     number,
     truth,
@@ -56,7 +56,7 @@ class Expressions(Lvalues):
         """The value of a call; given by the classes above."""
         raise AssertionError(node.type)
 
-    def listed(self, node: Node) -> Record:
+    def listed(self, node: Node) -> StructValue:
         """A list in braces; given by the classes above."""
         raise AssertionError(node.type)
 
@@ -99,7 +99,7 @@ class Expressions(Lvalues):
     def _identifier(self, node: Node) -> Value:
         name = node.text
         bound = self.lookup(name)
-        if isinstance(bound, Cell | Memory | Part | Chosen):
+        if isinstance(bound, Cell | ArrayPlace | Part | Chosen):
             return self.fetch(bound, node)
         if name in _INTEGERS:
             return number(_INTEGERS[name])
@@ -110,11 +110,11 @@ class Expressions(Lvalues):
         if name in self.functions:
             return Closure(self.functions[name][-1], name=name)
         this = self.lookup("this")
-        if isinstance(this, Cell) and isinstance(this.value, Record) and name in this.value.fields:
+        if isinstance(this, Cell) and isinstance(this.value, StructValue) and name in this.value.fields:
             return self.fetch(this.value.fields[name], node)
         return Builtin(name)
 
-    def _builtin_record(self, name: str) -> Record:
+    def _builtin_record(self, name: str) -> StructValue:
         if name in self.extents:
             terms = self.extents[name]
         else:
@@ -122,10 +122,10 @@ class Expressions(Lvalues):
             counts = self.extents["gridDim" if name == "blockIdx" else "blockDim"]
             terms = tuple(ZERO if n.value == 1 else t for t, n in zip(terms, counts, strict=True))  # type: ignore[assignment]
         kind = named_type("uint3")
-        fields: dict[str, Cell | Memory | Part] = {
+        fields: dict[str, Cell | ArrayPlace | Part] = {
             letter: Cell(letter, UINT, Number(term, UINT)) for letter, term in zip("xyz", terms, strict=True)
         }
-        return Record(kind, fields)
+        return StructValue(kind, fields)
 
     def _literal(self, node: Node) -> Value:
         term, kind = literal(node.text)
@@ -211,12 +211,16 @@ class Expressions(Lvalues):
             place = self.place(left)
             old = self.fetch(place, left)
             value = self.operate(word[:-1], old, self.evaluate(right), node)
-        if isinstance(value, Record) and value.type.kind in ("auto", "other") and isinstance(place, Cell | Memory):
+        if (
+            isinstance(value, StructValue)
+            and value.type.kind in ("auto", "other")
+            and isinstance(place, Cell | ArrayPlace)
+        ):
             value = self.shaped(value, place.type, node)
         self.put(place, value, left)
         return value
 
-    def shaped(self, value: Record, kind: CType, node: Node) -> Value:
+    def shaped(self, value: StructValue, kind: CType, node: Node) -> Value:
         """A list in braces as a value of a type; given by the classes above."""
         raise AssertionError(node.type, value, kind)
 
@@ -270,13 +274,13 @@ class Expressions(Lvalues):
                 inner = inner.named_children[0]
             if inner.type == "type_descriptor" or is_type_node(inner):
                 kind = self.descriptor(inner) if inner.type == "type_descriptor" else self.base_type(inner)
-            elif inner.type == "identifier" and not isinstance(self.lookup(inner.text), Cell | Memory):
+            elif inner.type == "identifier" and not isinstance(self.lookup(inner.text), Cell | ArrayPlace):
                 kind = self.base_type(inner)
             else:
                 self.dry += 1
                 place = self.place(inner)
                 self.dry -= 1
-                kind = place.type if isinstance(place, Cell | Memory | Part) else OTHER
+                kind = place.type if isinstance(place, Cell | ArrayPlace | Part) else OTHER
         return number(kind.size, UINT) if kind.size else Number(self.unknown(node, "a size that is not known"), UINT)
 
     def _compound(self, node: Node) -> Value:

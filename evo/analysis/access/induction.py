@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from evo.analysis.access.conditions import Compare, Condition, conjuncts
 from evo.analysis.access.simplify import split
 from evo.analysis.access.terms import Op, Symbol, Term
-from evo.analysis.access.values import Cell, Closure, Number, Pointer, Record, Value
+from evo.analysis.access.values import Cell, Closure, Number, Pointer, StructValue, Value
 from evo.cuda.source.parser import Node
 
 _LONGEST = 64  # values of a loop that is no arithmetic row
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class TurnEffect:
     """What one turn does to a number. kind: `step` (by a term), `scale` (times or over a number), `ring` (a step
     modulo a number), `flip` (a number minus it, or exclusive or), `kept`, `other`."""
 
@@ -25,32 +25,32 @@ class Change:
     operation: str = ""
 
 
-def change(before: Term, after: Term, phi: Symbol, newest: int) -> Change:
+def change(before: Term, after: Term, phi: Symbol, newest: int) -> TurnEffect:
     """before: the symbol that stood for the value; after: what the turn made of it. Symbols numbered above `newest`
     arose inside the turn."""
     if after == before:
-        return Change("kept")
+        return TurnEffect("kept")
     step = after - before
     if _is_older(step, newest):
-        return Change("step", step)
+        return TurnEffect("step", step)
     atom = after.atom
     if isinstance(atom, Op) and len(atom.terms) == 2:
         left, right = atom.terms
         if atom.name in ("div", "shr") and left == before and right.value is not None:
-            return Change("scale", right, operation=atom.name)
+            return TurnEffect("scale", right, operation=atom.name)
         if atom.name == "mod" and _is_older(left - before, newest) and _is_older(right, newest):
-            return Change("ring", left - before, right)
+            return TurnEffect("ring", left - before, right)
         if atom.name == "xor" and before in (left, right):
             other = right if left == before else left
             if other.value is not None:
-                return Change("flip", other, operation="xor")
+                return TurnEffect("flip", other, operation="xor")
     flipped = after + before
     if _is_older(flipped, newest):
-        return Change("flip", flipped, operation="minus")
+        return TurnEffect("flip", flipped, operation="minus")
     factor = after.coefficient(phi)
     if factor is not None and factor.value is not None and after == before * factor:
-        return Change("scale", factor, operation="mul")
-    return Change("other")
+        return TurnEffect("scale", factor, operation="mul")
+    return TurnEffect("other")
 
 
 def _is_older(term: Term, newest: int) -> bool:
@@ -67,7 +67,7 @@ def bounding(condition: Condition, phi: Symbol) -> Compare | None:
     return None
 
 
-def scaled_values(start: int, how: Change, condition: Condition, phi: Symbol) -> tuple[int, ...] | None:
+def scaled_values(start: int, how: TurnEffect, condition: Condition, phi: Symbol) -> tuple[int, ...] | None:
     """The values of a loop variable that is halved or doubled, if its condition is about it alone."""
     values: list[int] = []
     value = start
@@ -146,7 +146,7 @@ def numbers_in(bindings: Iterable[object]) -> Iterator[Cell]:
         value: Value | None = binding.value
         if isinstance(value, Number | Pointer):
             yield binding
-        elif isinstance(value, Record):
+        elif isinstance(value, StructValue):
             yield from numbers_in(value.fields.values())
 
 

@@ -24,7 +24,7 @@ class TooMany(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class FormSizes:
     """The numbers of a form at one case. values: axes, derived sizes and the chip's, by symbol."""
 
     values: dict[Symbol, int]
@@ -40,7 +40,7 @@ class Sizes:
         return self.grid[0] * self.grid[1] * self.grid[2]
 
 
-def sizes_of(form: Form, axes: Mapping[Symbol, int]) -> Sizes | None:
+def sizes_of(form: Form, axes: Mapping[Symbol, int]) -> FormSizes | None:
     """The numbers at a case; None if an extent of the launch has none."""
     values = dict(axes)
     for symbol, term in form.derived.items():
@@ -51,10 +51,10 @@ def sizes_of(form: Form, axes: Mapping[Symbol, int]) -> Sizes | None:
     if None in grid or None in block:
         return None
     gx, gy, gz, bx, by, bz = (int(n or 0) for n in (*grid, *block))
-    return Sizes(values, (gx, gy, gz), (bx, by, bz))
+    return FormSizes(values, (gx, gy, gz), (bx, by, bz))
 
 
-def places(sizes: Sizes, blocks: Sequence[int], threads: Sequence[int]) -> Columns:
+def places(sizes: FormSizes, blocks: Sequence[int], threads: Sequence[int]) -> Columns:
     """One row for each thread of each block, by linear numbers."""
     import numpy as np
 
@@ -69,7 +69,7 @@ def places(sizes: Sizes, blocks: Sequence[int], threads: Sequence[int]) -> Colum
 
 
 def instances(
-    form: Form, access: Access, sizes: Sizes, start: Columns, *, most: int = MOST_ROWS, turns: int | None = None
+    form: Form, access: Access, sizes: FormSizes, start: Columns, *, most: int = MOST_ROWS, turns: int | None = None
 ) -> Columns:
     """All instances of an access in the given threads: a column for each index of a thread and a loop.
 
@@ -88,17 +88,17 @@ def rows_in(columns: Columns) -> int:
     return len(columns[THREAD[0]])
 
 
-def offsets(access: Access, columns: Columns, sizes: Sizes) -> NDArray[Any]:
+def offsets(access: Access, columns: Columns, sizes: FormSizes) -> NDArray[Any]:
     """The first byte of each instance, from the beginning of the array."""
     return _column(access.offset, columns, sizes)
 
 
-def column(term: Term, columns: Columns, sizes: Sizes) -> NDArray[Any]:
+def column(term: Term, columns: Columns, sizes: FormSizes) -> NDArray[Any]:
     """A term for each row."""
     return _column(term, columns, sizes)
 
 
-def _column(term: Term, columns: Columns, sizes: Sizes) -> NDArray[Any]:
+def _column(term: Term, columns: Columns, sizes: FormSizes) -> NDArray[Any]:
     import numpy as np
 
     found = numbers_of(term, {**sizes.values, **columns})
@@ -114,7 +114,7 @@ def _kept(columns: Columns, mask: Any) -> Columns:
     return {symbol: values[mask] for symbol, values in columns.items()}
 
 
-def _repeated(loop: Loop, columns: Columns, sizes: Sizes, most: int, turns: int | None) -> Columns:
+def _repeated(loop: Loop, columns: Columns, sizes: FormSizes, most: int, turns: int | None) -> Columns:
     """Each row once for every turn of a loop."""
     import numpy as np
 
@@ -140,7 +140,7 @@ def _repeated(loop: Loop, columns: Columns, sizes: Sizes, most: int, turns: int 
     return found
 
 
-def _stepped(loop: Loop, columns: Columns, sizes: Sizes, most: int, turns: int | None) -> Columns:
+def _stepped(loop: Loop, columns: Columns, sizes: FormSizes, most: int, turns: int | None) -> Columns:
     """Turn by turn, for loops whose end is no formula of their beginning."""
     import numpy as np
 
@@ -178,8 +178,8 @@ def _stepped(loop: Loop, columns: Columns, sizes: Sizes, most: int, turns: int |
 
 __all__ = [
     "MOST_ROWS",
+    "FormSizes",
     "NoValue",
-    "Sizes",
     "TooMany",
     "column",
     "instances",

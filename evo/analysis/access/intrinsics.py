@@ -10,13 +10,13 @@ from evo.analysis.access.form import Access, Barrier, Data, Exchange
 from evo.analysis.access.simplify import larger, smaller
 from evo.analysis.access.terms import ZERO, Term
 from evo.analysis.access.values import (
+    ArrayPlace,
     Binding,
     Cell,
-    Memory,
     Number,
     Pointer,
     Real,
-    Record,
+    StructValue,
     Value,
     number,
 )
@@ -99,7 +99,7 @@ class Intrinsics(Expressions):
         """A value from another lane."""
         found = self.emit_exchange(name, distance, node)
         data = Data("shuffle", (self.data_of(value),), found)
-        if isinstance(value, Record):
+        if isinstance(value, StructValue):
             return self.of_data(data, value.type, node)
         kind = value.type if isinstance(value, Number | Real) else OTHER
         return self.of_data(data, kind, node, "from another lane")
@@ -135,11 +135,11 @@ class Intrinsics(Expressions):
         self, address: Value, mode: str, size: int, route: str, value: Data | None, node: Node
     ) -> tuple[Access, ...]:
         place = self.deref(address, node)
-        return self.touch(place, mode, node, value, route, count=size) if isinstance(place, Memory) else ()
+        return self.touch(place, mode, node, value, route, count=size) if isinstance(place, ArrayPlace) else ()
 
     def _atomic(self, operation: str, arguments: list[Value], node: Node) -> Value:
         place = self.deref(arguments[0], node)
-        if isinstance(place, Memory):
+        if isinstance(place, ArrayPlace):
             value = self.data_of(arguments[1]) if len(arguments) > 1 else None
             accesses = self.touch(place, "atomic", node, value, "atomic", operation=operation)
             data = Data("read", detail=accesses[0].number) if accesses else Data("unknown")
@@ -167,16 +167,16 @@ class Intrinsics(Expressions):
                 return self.record_of(kind, arguments, node)
         return None
 
-    def record_of(self, kind: CType, arguments: list[Value], node: Node) -> Record:
+    def record_of(self, kind: CType, arguments: list[Value], node: Node) -> StructValue:
         """A struct or vector from the values of its fields."""
         fields: dict[str, Binding] = {}
         for at, (name, inner, _) in enumerate(kind.fields):
             given = arguments[at] if at < len(arguments) else None
-            if isinstance(given, Record) and given.type.kind == "auto":
+            if isinstance(given, StructValue) and given.type.kind == "auto":
                 given = self.shaped(given, inner, node)
             held = self.converted(given, inner, node) if given is not None else self._zero(inner)
             fields[name] = Cell(name, inner, held, self.frame)
-        return Record(kind, fields)
+        return StructValue(kind, fields)
 
     def _zero(self, kind: CType) -> Value:
         return Number(ZERO, kind) if kind.kind in ("int", "bool") else Real(Data("constant", detail=0.0), kind)
@@ -195,7 +195,7 @@ class Intrinsics(Expressions):
         return tuple(self.data_of(argument) for argument in arguments)
 
     def _type_of(self, arguments: list[Value]) -> CType:
-        kinds = [value.type for value in arguments if isinstance(value, Real | Number | Record)]
+        kinds = [value.type for value in arguments if isinstance(value, Real | Number | StructValue)]
         known = [kind for kind in kinds if kind.kind in ("real", "vector")]
         if not known:
             return kinds[0] if kinds else FLOAT

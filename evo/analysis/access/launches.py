@@ -7,7 +7,7 @@ from functools import cached_property
 
 from evo.analysis.access.contraction import Contraction, contractions_of
 from evo.analysis.access.form import BLOCK, THREAD, Form
-from evo.analysis.access.instances import Sizes, sizes_of
+from evo.analysis.access.instances import FormSizes, sizes_of
 from evo.analysis.access.legality import Legality
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.read import axis_values, read_forms
@@ -26,7 +26,7 @@ class LaunchAnalysis:
     """One launch at one case on one chip."""
 
     form: Form
-    sizes: Sizes
+    sizes: FormSizes
     chip: Chip
     case: Case
 

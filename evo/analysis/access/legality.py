@@ -8,16 +8,16 @@ from functools import cached_property
 from evo.analysis.access.conditions import Compare, Condition, conjuncts
 from evo.analysis.access.dependences import Dependence, Dependences
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop, Nest, walk
-from evo.analysis.access.instances import Sizes, TooMany, instances, offsets, places
+from evo.analysis.access.instances import FormSizes, TooMany, instances, offsets, places
 from evo.analysis.access.numeric import NoValue, masks_of
 from evo.analysis.access.reductions import Reduction
 from evo.analysis.access.sampling import one_block, repeated
-from evo.analysis.access.sets import ANY, OTHER, Answer, meet
+from evo.analysis.access.sets import ANY, OTHER, Existence, meet
 from evo.analysis.access.terms import Symbol
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Permission:
     """Whether something may be done: yes, no, or not known (None). why: what stands in the way, in words.
 
     buffers: arrays that stand in the way only because they are used again; with a copy for each turn nothing would.
@@ -48,18 +48,18 @@ class Guard:
 class Legality:
     """Verdicts on one form at one case."""
 
-    def __init__(self, form: Form, sizes: Sizes, reductions: tuple[Reduction, ...]) -> None:
+    def __init__(self, form: Form, sizes: FormSizes, reductions: tuple[Reduction, ...]) -> None:
         self.form, self.sizes, self.reductions = form, sizes, reductions
         self.dependences = Dependences(form, sizes)
 
-    def parallel(self, loop: Loop) -> Verdict:
+    def parallel(self, loop: Loop) -> Permission:
         """Whether the turns of a loop may be carried out in any order, or at once; reductions are named as such."""
         if loop.blocked is not None:
-            return Verdict(None if "data" in loop.blocked.reason else False, loop.blocked.reason)
+            return Permission(None if "data" in loop.blocked.reason else False, loop.blocked.reason)
         combined = {carried for r in self.reductions for carried in r.carried}
         others = [carried.name for carried in loop.carried if carried not in combined]
         if others:
-            return Verdict(False, f"each turn needs {_listed(others)} of the turn before")
+            return Permission(False, f"each turn needs {_listed(others)} of the turn before")
         ours = [r for r in self.reductions if loop.symbol in r.loops]
         numbers = {number for r in ours for number in r.accesses}
         found = [d for d in self.dependences.carried(loop) if not {d.source, d.sink} <= numbers]
@@ -68,7 +68,7 @@ class Legality:
             names = tuple(array.name for array in arrays.values())
             verb = "is" if len(names) == 1 else "are"
             why = f"{_listed([f'`{name}`' for name in names])} {verb} filled anew in each turn"
-            return Verdict(False, why, tuple(found), names)
+            return Permission(False, why, tuple(found), names)
         return _verdict(found, self.form)
 
     def _is_refilled(self, array: Array, loop: Loop) -> bool:
@@ -99,21 +99,21 @@ class Legality:
         """The reductions over a loop's turns."""
         return tuple(reduction for reduction in self.reductions if loop.symbol in reduction.loops)
 
-    def interchange(self, outer: Loop, inner: Loop) -> Verdict:
+    def interchange(self, outer: Loop, inner: Loop) -> Permission:
         """Whether two loops, one directly in the other, may change places."""
         if inner.parent != outer.symbol:
-            return Verdict(False, "the loops do not stand one directly in the other")
+            return Permission(False, "the loops do not stand one directly in the other")
         used = inner.start.symbols() | inner.condition.symbols() | inner.step.symbols()
         if outer.symbol in used:
-            return Verdict(False, f"the bounds of `{inner.symbol.name}` depend on `{outer.symbol.name}`")
+            return Permission(False, f"the bounds of `{inner.symbol.name}` depend on `{outer.symbol.name}`")
         nest = next((n for n in walk(self.form.body) if isinstance(n, Nest) and n.loop is outer), None)
         beside = [n for n in (nest.body if nest is not None else ()) if not (isinstance(n, Nest) and n.loop is inner)]
         if any(not isinstance(n, Access) or n.array is None or n.array.space != "local" for n in beside):
-            return Verdict(False, f"more than the loop over `{inner.symbol.name}` stands in the one around it")
+            return Permission(False, f"more than the loop over `{inner.symbol.name}` stands in the one around it")
         combined = {carried for r in self.reductions for carried in r.carried}
         others = [c.name for loop in (outer, inner) for c in loop.carried if c not in combined]
         if others:
-            return Verdict(False, f"the turns hand on {_listed(others)}")
+            return Permission(False, f"the turns hand on {_listed(others)}")
         return _verdict(list(self.dependences.crossing(outer, inner)), self.form)
 
     @cached_property
@@ -135,39 +135,39 @@ class Legality:
                 found[f"`{array.name}`"] = None
         return tuple(found)
 
-    def between_threads(self, array: Array) -> Verdict:
+    def between_threads(self, array: Array) -> Permission:
         """Whether different threads of a block touch the same element of an array, one of them writing."""
         found = self.dependences.between_threads(array)
         if not found:
-            return Verdict(False)
-        return Verdict(True if any(d.is_certain for d in found) else None, found[0].reason, found)
+            return Permission(False)
+        return Permission(True if any(d.is_certain for d in found) else None, found[0].reason, found)
 
-    def between_blocks(self, array: Array) -> Verdict:
+    def between_blocks(self, array: Array) -> Permission:
         """Whether different blocks touch the same element of an array, one of them writing."""
         found = self.dependences.between_blocks(array)
         if not found:
-            return Verdict(False)
-        return Verdict(True if any(d.is_certain for d in found) else None, found[0].reason, found)
+            return Permission(False)
+        return Permission(True if any(d.is_certain for d in found) else None, found[0].reason, found)
 
     @cached_property
-    def threads_permute(self) -> Verdict:
+    def threads_permute(self) -> Permission:
         """Whether threads may take over one another's work by any one-to-one map of (block, thread)."""
         if self.form.barriers or self.communicates:
             words = self.communicates or ("a barrier",)
-            return Verdict(False, f"the threads of a block work together through {_listed(words)}")
+            return Permission(False, f"the threads of a block work together through {_listed(words)}")
         return self.blocks_permute
 
     @cached_property
-    def blocks_permute(self) -> Verdict:
+    def blocks_permute(self) -> Permission:
         """Whether blocks may be renumbered: none needs what another writes."""
         if any(barrier.scope == "grid" for barrier in self.form.barriers):
-            return Verdict(False, "the grid meets at a barrier")
+            return Permission(False, "the grid meets at a barrier")
         for array in self.form.tensors:
             found = self.between_blocks(array)
             if found.holds is not False:
                 why = found.why or f"blocks share elements of `{array.name}` that they write"
-                return Verdict(None if found.holds is None else False, why, found.dependences)
-        return Verdict(True)
+                return Permission(None if found.holds is None else False, why, found.dependences)
+        return Permission(True)
 
     def is_read_only(self, array: Array) -> bool:
         """Whether the launch writes no element of an array."""
@@ -185,22 +185,22 @@ class Legality:
                 found.append(array)
         return tuple(found)
 
-    def _meets(self, first: Access, second: Access) -> Answer:
+    def _meets(self, first: Access, second: Access) -> Existence:
         relations = [(symbol, ANY) for symbol in (*BLOCK, *THREAD)]
         return meet(self.form, self.sizes, first, second, relations)
 
     @cached_property
-    def writes_once(self) -> Verdict:
+    def writes_once(self) -> Permission:
         """Whether every element of every output is written by one thread, once."""
         for array in self.form.tensors:
             writes = [access for access in self.form.of(array) if access.is_write]
             for at, first in enumerate(writes):
                 for second in writes[at:]:
                     if self._written_twice(first, second).exists is not False:
-                        return Verdict(False, f"elements of `{array.name}` are written more than once")
-        return Verdict(True)
+                        return Permission(False, f"elements of `{array.name}` are written more than once")
+        return Permission(True)
 
-    def _written_twice(self, first: Access, second: Access) -> Answer:
+    def _written_twice(self, first: Access, second: Access) -> Existence:
         relations = [(symbol, OTHER) for symbol in (*BLOCK, *THREAD)]
         same = [(symbol, ANY) for symbol in first.loops]
         if first is second:
@@ -256,9 +256,9 @@ class Legality:
         )
 
 
-def _verdict(found: list[Dependence], form: Form) -> Verdict:
+def _verdict(found: list[Dependence], form: Form) -> Permission:
     if not found:
-        return Verdict(True)
+        return Permission(True)
     certain = [dependence for dependence in found if dependence.is_certain]
     worst = certain[0] if certain else found[0]
     lines = sorted({form.accesses[worst.source].line, form.accesses[worst.sink].line})
@@ -267,8 +267,8 @@ def _verdict(found: list[Dependence], form: Form) -> Verdict:
         worst.kind, "is written again"
     )
     if certain:
-        return Verdict(False, f"an element of `{worst.array.name}` {word} in a later turn ({where})", tuple(found))
-    return Verdict(None, f"`{worst.array.name}`: {worst.reason}", tuple(found))
+        return Permission(False, f"an element of `{worst.array.name}` {word} in a later turn ({where})", tuple(found))
+    return Permission(None, f"`{worst.array.name}`: {worst.reason}", tuple(found))
 
 
 def _listed(words: tuple[str, ...] | list[str]) -> str:

@@ -11,16 +11,16 @@ from evo.analysis.access.conditions import Condition
 from evo.analysis.access.form import Data
 from evo.analysis.access.terms import Term
 from evo.analysis.access.values import (
+    ArrayPlace,
     Cell,
     Chosen,
     Closure,
-    Memory,
     Number,
     Part,
     Place,
     Pointer,
     Real,
-    Record,
+    StructValue,
     Value,
 )
 from evo.cuda.source.parser import Node
@@ -77,23 +77,23 @@ class Lvalues(Arithmetic):
 
     def held(self, value: Value, node: Node) -> Cell:
         """A place for a value that has none."""
-        kind = value.type if isinstance(value, Number | Real | Record) else OTHER
+        kind = value.type if isinstance(value, Number | Real | StructValue) else OTHER
         if isinstance(value, Pointer):
             kind = pointer_to(value.of)
         return Cell(self.wording(node), kind, value, self.frame)
 
     def _named_place(self, node: Node) -> Place:
         bound = self.lookup(node.text)
-        if isinstance(bound, Cell | Memory | Part | Chosen):
+        if isinstance(bound, Cell | ArrayPlace | Part | Chosen):
             return bound
         this = self.lookup("this")
         if isinstance(this, Cell):
-            if isinstance(this.value, Record) and node.text in this.value.fields:
+            if isinstance(this.value, StructValue) and node.text in this.value.fields:
                 return this.value.fields[node.text]
             if isinstance(this.value, Pointer):
                 found = this.value.of.field(node.text)
                 if found is not None:
-                    return Memory(this.value.term + found[1], found[0])
+                    return ArrayPlace(this.value.term + found[1], found[0])
         return self.held(self.evaluate(node), node)
 
     def _subscript(self, node: Node) -> Place:
@@ -106,17 +106,17 @@ class Lvalues(Arithmetic):
             return Part(base, index, base.type.of or OTHER)
         if isinstance(base, Part) and base.type.kind == "array":
             return Part(base.cell, self.term(indices[0]), base.type.of or OTHER)
-        if isinstance(base, Cell) and isinstance(base.value, Record) and indices:
+        if isinstance(base, Cell) and isinstance(base.value, StructValue) and indices:
             method = self.method(base.value.type, "operator[]")
             if method is not None:
                 closure = Closure(method[0], this=base.value, name="operator[]", types=dict(method[1]))  # type: ignore[arg-type]
                 return self.held(self.invoke(closure, [self.evaluate(indices[0])], node), node)
-        if isinstance(base, Memory) and base.type.kind == "array":
+        if isinstance(base, ArrayPlace) and base.type.kind == "array":
             of = base.type.of or OTHER
-            return Memory(base.term + self.term(indices[0]) * (of.size or 1), of)
+            return ArrayPlace(base.term + self.term(indices[0]) * (of.size or 1), of)
         value = self.fetch(base, argument)
         if isinstance(value, Pointer) and indices:
-            return Memory(value.term + self.term(indices[0]) * (value.of.size or 1), value.of)
+            return ArrayPlace(value.term + self.term(indices[0]) * (value.of.size or 1), value.of)
         for index_node in indices:
             self.evaluate(index_node)
         return self.deref(value, node)
@@ -128,22 +128,22 @@ class Lvalues(Arithmetic):
         is_arrow = any(child.text == "->" for child in node.children)
         if is_arrow:
             value = self.evaluate(argument)
-            if isinstance(value, Record):
+            if isinstance(value, StructValue):
                 return value.fields.get(name.text) or self.held(Real(Data("unknown"), OTHER), node)
             base: Place = self.deref(value, argument)
-            if isinstance(base, Memory) and (cell := self.homes.get(next(iter(base.term.symbols()), None))):  # type: ignore[arg-type]
+            if isinstance(base, ArrayPlace) and (cell := self.homes.get(next(iter(base.term.symbols()), None))):  # type: ignore[arg-type]
                 base = cell
         else:
             base = self.place(argument)
-        if isinstance(base, Memory):
+        if isinstance(base, ArrayPlace):
             found = base.type.field(name.text)
-            return Memory(base.term + found[1], found[0]) if found is not None else Memory(base.term, OTHER)
-        if isinstance(base, Cell) and isinstance(base.value, Record):
+            return ArrayPlace(base.term + found[1], found[0]) if found is not None else ArrayPlace(base.term, OTHER)
+        if isinstance(base, Cell) and isinstance(base.value, StructValue):
             binding = base.value.fields.get(name.text)
             if binding is not None:
                 return binding
         if isinstance(base, Cell) and base.value is None and base.type.fields:
-            base.value = Record(base.type, {f: Cell(f, k, None, base.frame) for f, k, _ in base.type.fields})
+            base.value = StructValue(base.type, {f: Cell(f, k, None, base.frame) for f, k, _ in base.type.fields})
             return self._field(node)
         data = self.data_of(self.fetch(base, argument))
         return self.held(Real(Data("part", (data,), name.text), OTHER), node)

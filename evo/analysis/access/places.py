@@ -9,26 +9,26 @@ from evo.analysis.access.delinearise import subscripts
 from evo.analysis.access.form import Access, Array, Data
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.simplify import choose, split
-from evo.analysis.access.tables import Entry, found_value, with_entry
+from evo.analysis.access.tables import TableStore, found_value, with_entry
 from evo.analysis.access.terms import ZERO, Symbol, Term
 from evo.analysis.access.touches import Touches
 from evo.analysis.access.values import (
+    ArrayPlace,
     Binding,
     Cell,
-    Memory,
     Number,
     Part,
     Place,
     Pointer,
     Real,
-    Record,
+    StructValue,
     Value,
 )
 from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
 
 
-class Places(Touches):
+class LoadsAndStores(Touches):
     """Loads and stores.
 
     homes: variables whose address was taken, by the symbol of that address. tables: what a thread's own arrays of
@@ -38,17 +38,17 @@ class Places(Touches):
     def __init__(self, text: Expanded, data: bytes, bounds: Bounds) -> None:
         super().__init__(text, data, bounds)
         self.homes: dict[Symbol, Cell] = {}
-        self.tables: dict[Symbol, list[Entry]] = {}
+        self.tables: dict[Symbol, list[TableStore]] = {}
         self.stored: list[Symbol] = []  # arrays with a table, in the order of their stores
 
     def array(
         self, name: str, space: str, kind: CType, node: Node | None, *, shape: tuple[Term, ...] = (), role: str = ""
-    ) -> Memory:
+    ) -> ArrayPlace:
         """A new array; the place that is all of it. Read again, the same declaration is the same array."""
         span = self.span(node) if node is not None else None
         for known in self.arrays.values() if span is not None else ():
             if known.span == span and known.name == name and space == "shared":
-                return Memory(Term.of(known.address), kind)
+                return ArrayPlace(Term.of(known.address), kind)
         address = Symbol(name, "address", self.fresh())
         leaf = kind.leaf
         dims = shape or tuple(Term.number(count or 0) for count in kind.dims)
@@ -59,7 +59,7 @@ class Places(Touches):
             span=span if span is not None else Span(0, 0),
         )  # fmt: skip
         self.bounds.declare(address, ZERO)
-        return Memory(Term.of(address), kind)
+        return ArrayPlace(Term.of(address), kind)
 
     def storage(self, name: str, kind: CType, node: Node) -> Binding:
         """What a local variable of a type is kept in: arrays are memory of their own, records have a cell per field."""
@@ -67,7 +67,7 @@ class Places(Touches):
             return self.array(name, "local", kind, node)
         if kind.kind in ("struct", "vector") and kind.fields:
             fields = {field: self.storage(f"{name}.{field}", inner, node) for field, inner, _ in kind.fields}
-            return Cell(name, kind, Record(kind, fields), self.frame)
+            return Cell(name, kind, StructValue(kind, fields), self.frame)
         return Cell(name, kind, None, self.frame)
 
     # Variables and memory alike.
@@ -77,7 +77,7 @@ class Places(Touches):
         if isinstance(place, Cell):
             value = self.read(place)
             return value if value is not None else self.unset(place, node)
-        if isinstance(place, Memory):
+        if isinstance(place, ArrayPlace):
             return self.load(place, node, route)
         if isinstance(place, Part):
             whole = self.data_of(self.read(place.cell))
@@ -90,7 +90,7 @@ class Places(Touches):
         """Write a value to a place."""
         if isinstance(place, Cell):
             self.write(place, self.converted(value, place.type, node))
-        elif isinstance(place, Memory):
+        elif isinstance(place, ArrayPlace):
             self.store(place, value, node, route)
         elif isinstance(place, Part):
             both = (self.data_of(self.read(place.cell)), self.data_of(value))
@@ -131,13 +131,13 @@ class Places(Touches):
                 top = (1 << 8 * kind.size - kind.is_signed) - 1 if kind.kind == "int" else 1
                 self.bounds.declare(symbol, Term.number(-top - 1 if kind.is_signed else 0), Term.number(top))
 
-    def _unpacked(self, data: Data, kind: CType, node: Node) -> Record:
+    def _unpacked(self, data: Data, kind: CType, node: Node) -> StructValue:
         fields: dict[str, Binding] = {}
         for name, inner, _ in kind.fields:
             part = Data("part", (data,), name)
             held: Value = Real(part, inner) if inner.kind == "array" else self.of_data(part, inner, node)
             fields[name] = Cell(name, inner, held, self.frame)
-        return Record(kind, fields, data)
+        return StructValue(kind, fields, data)
 
     def merged(self, condition: Condition, left: Value | None, right: Value | None, node: Node) -> Value:
         """condition ? left : right, of any kind."""
@@ -151,7 +151,11 @@ class Places(Touches):
         if isinstance(left, Pointer | Number) and isinstance(right, Pointer | Number):
             of = left.of if isinstance(left, Pointer) else right.of if isinstance(right, Pointer) else OTHER
             return Pointer(choose(self.bounds, condition, left.term, right.term), of)
-        if isinstance(left, Record) and isinstance(right, Record) and left.fields.keys() == right.fields.keys():
+        if (
+            isinstance(left, StructValue)
+            and isinstance(right, StructValue)
+            and left.fields.keys() == right.fields.keys()
+        ):
             fields: dict[str, Binding] = {}
             for name, binding in left.fields.items():
                 beside = right.fields[name]
@@ -160,11 +164,11 @@ class Places(Touches):
                     fields[name] = Cell(name, binding.type, held, self.frame)
                 else:
                     fields[name] = binding
-            return Record(left.type, fields)
+            return StructValue(left.type, fields)
         if left is None or right is None:
             known = left if left is not None else right
             return known if known is not None else Real(Data("unknown"), OTHER)
-        if not isinstance(left, Real | Number | Record) or not isinstance(right, Real | Number | Record):
+        if not isinstance(left, Real | Number | StructValue) or not isinstance(right, Real | Number | StructValue):
             return left
         kind = left.type if isinstance(left, Real) else right.type
         return Real(Data("select", (self.data_of(left), self.data_of(right)), condition), kind)
@@ -195,7 +199,7 @@ class Places(Touches):
 
     # Memory.
 
-    def load(self, place: Memory, node: Node, route: str = "plain") -> Value:
+    def load(self, place: ArrayPlace, node: Node, route: str = "plain") -> Value:
         kind = place.type
         if kind.kind == "array":
             return Pointer(place.term, kind.of or OTHER)
@@ -214,7 +218,7 @@ class Places(Touches):
         return self.of_data(data, kind, node, "loaded from memory")
 
     def _loaded_integer(
-        self, place: Memory, kind: CType, data: Data, accesses: tuple[Access, ...], node: Node
+        self, place: ArrayPlace, kind: CType, data: Data, accesses: tuple[Access, ...], node: Node
     ) -> Number:
         """What is read twice from the same element of an input is the same number."""
         array = accesses[0].array if accesses else None
@@ -228,7 +232,7 @@ class Places(Touches):
             self.loaded[key] = term.atom
         return Number(term, kind)
 
-    def store(self, place: Memory, value: Value, node: Node, route: str = "plain") -> None:
+    def store(self, place: ArrayPlace, value: Value, node: Node, route: str = "plain") -> None:
         home = self._home(place.term)
         if home is not None:
             is_whole = place.type.size >= home.type.size
@@ -243,7 +247,7 @@ class Places(Touches):
             if array is not None and array.space == "local":
                 at = self._table_place(array, offset, place.type)
                 if at and isinstance(value, Number | Pointer):
-                    entry = Entry(at, value, tuple(self.context))
+                    entry = TableStore(at, value, tuple(self.context))
                     self.tables[array.address] = with_entry(self.tables.get(array.address, []), entry)
                 else:
                     self.tables.pop(array.address, None)
@@ -258,7 +262,7 @@ class Places(Touches):
             return ()
         return (index,) if len(array.shape) == 1 else subscripts(index, array.shape, self.bounds)
 
-    def _forwarded(self, place: Memory, kind: CType) -> Value | None:
+    def _forwarded(self, place: ArrayPlace, kind: CType) -> Value | None:
         """The integer or pointer that the thread itself has put there."""
         if kind.kind not in ("int", "bool", "pointer"):
             return None
@@ -268,20 +272,20 @@ class Places(Touches):
                 return found_value(self.tables[array.address], at, self.bounds, self.context) if at else None
         return None
 
-    def deref(self, value: Value, node: Node) -> Memory | Cell:
+    def deref(self, value: Value, node: Node) -> ArrayPlace | Cell:
         """What a pointer points to."""
         if isinstance(value, Pointer):
-            return Memory(value.term, value.of)
+            return ArrayPlace(value.term, value.of)
         if isinstance(value, Number):
-            return Memory(value.term, INT)
-        if isinstance(value, Record):
+            return ArrayPlace(value.term, INT)
+        if isinstance(value, StructValue):
             return Cell("this", value.type, value, self.frame)
         span = self.unknown(node, "this is no pointer that could be followed")
-        return Memory(span, OTHER)
+        return ArrayPlace(span, OTHER)
 
     def address_of(self, place: Place, node: Node) -> Pointer:
         """`&place`. A variable whose address is taken becomes an array of one element from here on."""
-        if isinstance(place, Memory):
+        if isinstance(place, ArrayPlace):
             if place.type.kind == "array":
                 return Pointer(place.term, place.type)
             return Pointer(place.term, place.type)
@@ -290,11 +294,11 @@ class Places(Touches):
             return Pointer(home.term, place.type if place.type.kind != "auto" else OTHER)
         return Pointer(self.unknown(node, "the address of a part of a value"), AUTO)
 
-    def home_of(self, cell: Cell, node: Node) -> Memory:
+    def home_of(self, cell: Cell, node: Node) -> ArrayPlace:
         """Memory that stands for a variable: what is read there is the variable."""
         for address, kept in self.homes.items():
             if kept is cell:
-                return Memory(Term.of(address), cell.type)
+                return ArrayPlace(Term.of(address), cell.type)
         kind = cell.type if cell.type.size else INT
         place = self.array(cell.name, "local", array_of(kind, 1), node)
         (address,) = place.term.symbols()
@@ -305,7 +309,7 @@ class Places(Touches):
         """The variable that an address lies in, if it is one."""
         return next((self.homes[s] for s in term.symbols() if s in self.homes), None)
 
-    def _of_home(self, cell: Cell, place: Memory, node: Node) -> Value:
+    def _of_home(self, cell: Cell, place: ArrayPlace, node: Node) -> Value:
         """A variable read through its address, maybe as another type: `*(const unsigned*)&pair`."""
         value = self.fetch(cell, node)
         if place.type in (cell.type, OTHER) or (isinstance(value, Number) and place.type.kind == "int"):

@@ -14,7 +14,7 @@ from evo.analysis.access.delinearise import with_subscripts
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Branch, Data, Form, Nest, Node
 from evo.analysis.access.preprocess import Expanded, expand
 from evo.analysis.access.simplify import choose, divide, larger, remainder, smaller
-from evo.analysis.access.statements import Statements
+from evo.analysis.access.statements import StatementReader
 from evo.analysis.access.terms import ONE, ZERO, Symbol, Term, apply
 from evo.analysis.access.values import Cell, Number, Pointer, Real, Value, truth
 from evo.cuda.source.parser import Node as SyntaxNode
@@ -51,7 +51,7 @@ def axis_values(task: Task, case: Case) -> dict[Symbol, int]:
     return values
 
 
-class _Reader(Statements):
+class _Reader(StatementReader):
     """Reads one kernel of a launch line."""
 
     def __init__(

@@ -10,7 +10,7 @@ from evo.analysis.access.declarators import function_params
 from evo.analysis.access.form import Carried, Data, Loop
 from evo.analysis.access.form import Node as FormNode
 from evo.analysis.access.induction import (
-    Change,
+    TurnEffect,
     assigned_names,
     bounding,
     change,
@@ -20,8 +20,8 @@ from evo.analysis.access.induction import (
 )
 from evo.analysis.access.state import Frame
 from evo.analysis.access.terms import ONE, ZERO, Symbol, Term
-from evo.analysis.access.turns import Course, Parts, Trial, Turns, is_unsure, term_in
-from evo.analysis.access.values import Cell, Closure, Memory, Number, Pointer, Real, Value
+from evo.analysis.access.turns import Course, LoopTurn, Parts, Turns, is_unsure, term_in
+from evo.analysis.access.values import ArrayPlace, Cell, Closure, Number, Pointer, Real, Value
 from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
 
@@ -76,7 +76,7 @@ class Repetition(Turns):
             bindings.append(this)
         found.update(dict.fromkeys(numbers_in(bindings)))
         for binding in bindings:
-            if isinstance(binding, Memory):
+            if isinstance(binding, ArrayPlace):
                 arrays |= {symbol for symbol in binding.term.symbols() if symbol.kind == "address"}
         named = dict.fromkeys(n.text for n in node.walk() if n.type == "identifier")
         for closure in closures_in(self.lookup(name) for name in named):
@@ -103,10 +103,12 @@ class Repetition(Turns):
 
     # A turn with symbols in place of the integers: what becomes of them?
 
-    def _trial(self, parts: Parts, before: dict[Cell, Value], arrays: frozenset[Symbol], *, reads_body: bool) -> Trial:
+    def _trial(
+        self, parts: Parts, before: dict[Cell, Value], arrays: frozenset[Symbol], *, reads_body: bool
+    ) -> LoopTurn:
         leaves = parts.body is not None and any(n.type in _WAYS_OUT for n in parts.body.walk())
         if not before:
-            return Trial({}, {}, {}, ALWAYS, leaves)
+            return LoopTurn({}, {}, {}, ALWAYS, leaves)
         newest, mark = self.fresh(), self.mark
         phis = {cell: Symbol(cell.name, "value", self.fresh()) for cell in before}
         held = {cell: self._held(value, Term.of(phis[cell])) for cell, value in before.items()}
@@ -139,8 +141,10 @@ class Repetition(Turns):
         changes = {}
         for cell, was in held.items():
             now, start = after.get(cell), term_in(was)
-            changes[cell] = Change("other") if now is None or start is None else change(start, now, phis[cell], newest)
-        return Trial(changes, phis, after, test, leaves, newest)
+            changes[cell] = (
+                TurnEffect("other") if now is None or start is None else change(start, now, phis[cell], newest)
+            )
+        return LoopTurn(changes, phis, after, test, leaves, newest)
 
     def _skip(self, parts: Parts, course: Course) -> None:
         """A loop inside a turn that is only tried: nothing but what it leaves is wanted."""
@@ -156,7 +160,7 @@ class Repetition(Turns):
         trip = None if course.trial.leaves or parts.is_do else self._trip(course, condition, None)
         self._after(course, Frame(self.fresh(), course.symbol, 0), mark, trip, parts)
 
-    def _course(self, trial: Trial, before: dict[Cell, Value], arrays: frozenset[Symbol]) -> Course:
+    def _course(self, trial: LoopTurn, before: dict[Cell, Value], arrays: frozenset[Symbol]) -> Course:
         moving = {cell: how for cell, how in trial.changes.items() if how.kind != "kept"}
         common = (moving, before, trial, arrays)
         for cell, how in moving.items():

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from evo.analysis.access.conditions import all_of, conjuncts
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
-from evo.analysis.access.instances import Sizes
+from evo.analysis.access.instances import FormSizes
 from evo.analysis.access.numeric import masks_of, numbers_of
 from evo.analysis.access.terms import Symbol, Term
 
@@ -53,7 +53,7 @@ def ends_and_middle(count: int, inner: int = 1) -> list[tuple[int, float]]:
     return [(0, 1), *between, (count - 1, 1)]
 
 
-def threads_of(sizes: Sizes, *, whole_block: bool = False) -> Sample:
+def threads_of(sizes: FormSizes, *, whole_block: bool = False) -> Sample:
     """Warps of blocks of the launch, before any loop."""
     import numpy as np
 
@@ -85,7 +85,7 @@ def threads_of(sizes: Sizes, *, whole_block: bool = False) -> Sample:
     return Sample(columns, weight, table[:, 4], is_whole)
 
 
-def one_block(sizes: Sizes) -> Sample:
+def one_block(sizes: FormSizes) -> Sample:
     """All threads of the middle block."""
     import numpy as np
 
@@ -100,7 +100,7 @@ def one_block(sizes: Sizes) -> Sample:
     return Sample(columns, np.ones(len(linear)), linear // WARP, True)
 
 
-def sampled(form: Form, access: Access, sizes: Sizes, start: Sample, *, assuming: bool = False) -> Sample:
+def sampled(form: Form, access: Access, sizes: FormSizes, start: Sample, *, assuming: bool = False) -> Sample:
     """The instances of an access in a sample of threads. Raises NoValue if data decides which there are.
 
     assuming: where data decides whether the access is carried out, it is.
@@ -117,7 +117,7 @@ def sampled(form: Form, access: Access, sizes: Sizes, start: Sample, *, assuming
     return found
 
 
-def column_of(term: Term, sample: Sample, sizes: Sizes) -> NDArray[Any]:
+def column_of(term: Term, sample: Sample, sizes: FormSizes) -> NDArray[Any]:
     """A term for each instance."""
     import numpy as np
 
@@ -135,7 +135,7 @@ def _kept(sample: Sample, mask: Any) -> Sample:
     return Sample(columns, sample.weight[mask], sample.request[mask], sample.is_whole)
 
 
-def repeated(loop: Loop, sample: Sample, sizes: Sizes) -> Sample:
+def repeated(loop: Loop, sample: Sample, sizes: FormSizes) -> Sample:
     """Each instance for the first, the middle and the last turn of its warp."""
     import numpy as np
 
@@ -166,7 +166,7 @@ def repeated(loop: Loop, sample: Sample, sizes: Sizes) -> Sample:
     return Sample(columns, sample.weight[rows] * stands_for, request, is_whole)
 
 
-def _counts(loop: Loop, sample: Sample, sizes: Sizes) -> NDArray[Any]:
+def _counts(loop: Loop, sample: Sample, sizes: FormSizes) -> NDArray[Any]:
     """How often each thread goes through a loop."""
     import numpy as np
 

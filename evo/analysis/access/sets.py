@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from evo.analysis.access.conditions import ALWAYS, Combined, Compare, Condition
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
-from evo.analysis.access.instances import Sizes
+from evo.analysis.access.instances import FormSizes
 from evo.analysis.access.terms import Op, Symbol, Term
 
 SAME, BEFORE, AFTER, OTHER, ANY = "=", "<", ">", "!=", "*"
@@ -23,10 +23,10 @@ class NotLinear(Exception):
 
 
 @dataclass(slots=True)
-class Point:
+class AccessInstance:
     """One instance of an access in a formula: the names of its indices, and what must hold. tag: sets names apart."""
 
-    sizes: Sizes
+    sizes: FormSizes
     tag: str
     names: dict[Symbol, str] = field(default_factory=dict)
     unknowns: list[str] = field(default_factory=list)
@@ -128,9 +128,11 @@ class Point:
         raise NotLinear(f"`{condition.text}` depends on data")
 
 
-def point(form: Form, access: Access, sizes: Sizes, tag: str, shared: Mapping[Symbol, str] | None = None) -> Point:
+def point(
+    form: Form, access: Access, sizes: FormSizes, tag: str, shared: Mapping[Symbol, str] | None = None
+) -> AccessInstance:
     """The set of an access's instances. shared: variables that another point has already, taken over as they are."""
-    found = Point(sizes, tag)
+    found = AccessInstance(sizes, tag)
     for symbols, extents in ((BLOCK, sizes.grid), (THREAD, sizes.block)):
         for symbol, extent in zip(symbols, extents, strict=True):
             if shared and symbol in shared:
@@ -149,7 +151,7 @@ def point(form: Form, access: Access, sizes: Sizes, tag: str, shared: Mapping[Sy
     return found
 
 
-def _add_loop(found: Point, loop: Loop) -> None:
+def _add_loop(found: AccessInstance, loop: Loop) -> None:
     name = found.index(loop.symbol)
     if loop.values is not None:
         found.constraints.append("(" + " or ".join(f"{name} = {value}" for value in loop.values) + ")")
@@ -160,7 +162,7 @@ def _add_loop(found: Point, loop: Loop) -> None:
         raise NotLinear("a loop is left early")
 
 
-def _times(found: Point, loop: Loop, turn: str) -> str:
+def _times(found: AccessInstance, loop: Loop, turn: str) -> str:
     from evo.analysis.access.numeric import number_of
 
     step = number_of(loop.step, found.sizes.values)
@@ -170,7 +172,7 @@ def _times(found: Point, loop: Loop, turn: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Existence:
     """Whether such a pair exists; None if that is not known, with the reason."""
 
     exists: bool | None
@@ -178,9 +180,9 @@ class Answer:
 
 
 def meet(
-    form: Form, sizes: Sizes, first: Access, second: Access, relations: Sequence[tuple[Symbol, str]],
+    form: Form, sizes: FormSizes, first: Access, second: Access, relations: Sequence[tuple[Symbol, str]],
     *, whole: Sequence[Symbol] = (),
-) -> Answer:  # fmt: skip
+) -> Existence:  # fmt: skip
     """Whether an instance of `first` and one of `second` touch the same byte of one array, in a relation.
 
     relations: per symbol SAME, BEFORE (the first's turn is earlier), AFTER, OTHER or ANY.
@@ -204,14 +206,14 @@ def meet(
             between.append("(" + " or ".join(unequal) + ")" if unequal else "false")
         start_a, start_b = left.term(first.offset), right.term(second.offset)
     except NotLinear as reason:
-        return Answer(None, str(reason))
+        return Existence(None, str(reason))
     between.append(f"{start_a} < {start_b} + {second.bytes} and {start_b} < {start_a} + {first.bytes}")
     names = ", ".join([*left.unknowns, *right.unknowns])
     text = f"{{ [] : exists ({names} : {' and '.join([*left.constraints, *right.constraints, *between])}) }}"
-    return Answer(not isl.Set(text).is_empty())
+    return Existence(not isl.Set(text).is_empty())
 
 
-def _earlier(form: Form, sizes: Sizes, symbol: Symbol, a: str, b: str) -> str:
+def _earlier(form: Form, sizes: FormSizes, symbol: Symbol, a: str, b: str) -> str:
     """a is of an earlier turn than b."""
     loop = form.loops.get(symbol)
     if loop is None:

@@ -29,7 +29,7 @@ from evo.analysis.access.form import Node as FormNode
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.terms import Symbol, Term
-from evo.analysis.access.values import Cell, Number, Pointer, Real, Record, Scope, Value
+from evo.analysis.access.values import Cell, Number, Pointer, Real, Scope, StructValue, Value
 from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
 
@@ -56,7 +56,7 @@ class Exit:
     target: int
 
 
-class State:
+class ReadState:
     """Variables, guards and loops at the place that is being read."""
 
     def __init__(self, text: Expanded, data: bytes, bounds: Bounds) -> None:
@@ -156,7 +156,7 @@ class State:
 
     def write(self, cell: Cell, value: Value | None) -> None:
         old = cell.value
-        if isinstance(old, Record) and isinstance(value, Record):
+        if isinstance(old, StructValue) and isinstance(value, StructValue):
             for name, binding in old.fields.items():
                 given = value.fields.get(name)
                 if isinstance(binding, Cell) and isinstance(given, Cell):
@@ -168,7 +168,7 @@ class State:
     def read(self, cell: Cell) -> Value | None:
         """The value of a variable; of data that an outer loop wrote, what the turn before left."""
         value = cell.value
-        if isinstance(value, Record):
+        if isinstance(value, StructValue):
             return self.copied(value)
         if not isinstance(value, Real) or cell.frame == self.frame:
             return value
@@ -185,13 +185,13 @@ class State:
             cell.value, cell.frame = value, frame.number
         return value
 
-    def copied(self, record: Record) -> Record:
+    def copied(self, record: StructValue) -> StructValue:
         """A record of its own; arrays inside are shared."""
         fields = {
             name: Cell(name, binding.type, self.read(binding), self.frame) if isinstance(binding, Cell) else binding
             for name, binding in record.fields.items()
         }
-        return Record(record.type, dict(fields), record.whole)
+        return StructValue(record.type, dict(fields), record.whole)
 
     @property
     def mark(self) -> int:
@@ -339,7 +339,7 @@ class State:
             return known.data if known is not None and known.data is not None else Data("index", detail=value.term)
         if isinstance(value, Pointer):
             return Data("index", detail=value.term)
-        if isinstance(value, Record):
+        if isinstance(value, StructValue):
             if value.whole is not None:
                 return value.whole
             inside = [cell for cell in value.fields.values() if isinstance(cell, Cell)]

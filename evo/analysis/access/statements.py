@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 from evo.analysis.access.c_types import AUTO, INT, OTHER, CType, array_of
 from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, any_of, compare
-from evo.analysis.access.declarators import Declared, function_name
+from evo.analysis.access.declarators import Declarator, function_name
 from evo.analysis.access.form import Data
 from evo.analysis.access.repetition import Repetition
 from evo.analysis.access.terms import Term
 from evo.analysis.access.turns import Parts
-from evo.analysis.access.values import Cell, Memory, Number, Pointer, Real, Record, Value, number
+from evo.analysis.access.values import ArrayPlace, Cell, Number, Pointer, Real, StructValue, Value, number
 from evo.cuda.source.parser import Node
 
 
-class Statements(Repetition):
+class StatementReader(Repetition):
     """Carries statements out. dynamic: the shared memory that the launch sizes."""
 
-    dynamic: Memory | None = None
+    dynamic: ArrayPlace | None = None
 
     def execute(self, node: Node) -> None:
         if self.is_dead:
@@ -59,16 +59,16 @@ class Statements(Repetition):
             else:
                 self._local(declared, declarator)
 
-    def _shared(self, declared: Declared, is_dynamic: bool, node: Node) -> None:
+    def _shared(self, declared: Declarator, is_dynamic: bool, node: Node) -> None:
         if is_dynamic and self.dynamic is not None:  # all of them begin at the same byte
-            self.scopes[-1][declared.name] = Memory(self.dynamic.term, declared.type)
+            self.scopes[-1][declared.name] = ArrayPlace(self.dynamic.term, declared.type)
             return
         place = self.array(declared.name, "shared", declared.type, node)
         if is_dynamic:
             self.dynamic = place
         self.scopes[-1][declared.name] = place
 
-    def _local(self, declared: Declared, node: Node) -> None:
+    def _local(self, declared: Declarator, node: Node) -> None:
         kind, value = declared.type, declared.value
         if declared.is_reference and value is not None and value.type != "initializer_list":
             self.scopes[-1][declared.name] = self.place(value)
@@ -78,8 +78,8 @@ class Statements(Repetition):
             return
         given = self.initial(value, kind, node)
         if kind.kind == "auto" and given is not None:
-            kind = given.type if isinstance(given, Number | Real | Record) else AUTO
-        if isinstance(given, Record) and given.type.kind == "struct":
+            kind = given.type if isinstance(given, Number | Real | StructValue) else AUTO
+        if isinstance(given, StructValue) and given.type.kind == "struct":
             kind = given.type
         if isinstance(given, Number) and given.condition is None:
             given = Number(self.abbreviated(declared.name, given.term), given.type)
@@ -104,7 +104,7 @@ class Statements(Repetition):
         for member in body.named_children if body is not None else ():
             value = member.child("default_value") if member.type == "field_declaration" else None
             name = member.child("declarator")
-            if value is not None and name is not None and isinstance(record, Record):
+            if value is not None and name is not None and isinstance(record, StructValue):
                 cell = record.fields.get(name.text)
                 if isinstance(cell, Cell):
                     cell.value = self.initial(value, cell.type, value)
@@ -121,11 +121,11 @@ class Statements(Repetition):
                 return self.converted(self.evaluate(nodes[0]), kind, node)
             return self.listed(value) if nodes else number(0)
         found = self.evaluate(value)
-        if isinstance(found, Record) and found.type.kind == "auto":
+        if isinstance(found, StructValue) and found.type.kind == "auto":
             return self.shaped(found, kind, node)
         return self.converted(found, kind, node)
 
-    def _local_array(self, declared: Declared, node: Node) -> None:
+    def _local_array(self, declared: Declarator, node: Node) -> None:
         kind, value = declared.type, declared.value
         if kind.count is None and value is not None and value.type == "initializer_list":
             count = sum(1 for c in value.named_children if c.type != "comment")
@@ -135,7 +135,7 @@ class Statements(Repetition):
         if value is not None and value.type == "initializer_list":
             self._fill(place, value, node)
 
-    def _fill(self, place: Memory, listed: Node, node: Node) -> None:
+    def _fill(self, place: ArrayPlace, listed: Node, node: Node) -> None:
         """`= {}` and `= {a, b}` as stores."""
         nodes = [c for c in listed.named_children if c.type != "comment"]
         of = place.type.of or OTHER
@@ -144,7 +144,7 @@ class Statements(Repetition):
             self.touch(place, "write", node, zero, "plain", count=place.type.size or 1)
             return
         for at, inner in enumerate(nodes):
-            element = Memory(place.term + at * of.size, of)
+            element = ArrayPlace(place.term + at * of.size, of)
             if inner.type == "initializer_list" and of.kind == "array":
                 self._fill(element, inner, node)
             else:
@@ -155,7 +155,7 @@ class Statements(Repetition):
         """`auto [a, b] = value;`."""
         names, value = node.child("declarator"), node.child("value")
         found = self.evaluate(value) if value is not None else None
-        fields = list(found.fields.values()) if isinstance(found, Record) else []
+        fields = list(found.fields.values()) if isinstance(found, StructValue) else []
         for at, name in enumerate(c for c in (names.named_children if names else ()) if c.type == "identifier"):
             held = self.fetch(fields[at], node) if at < len(fields) else Real(Data("unknown"), OTHER)
             self.declare(name.text, getattr(held, "type", AUTO), held)
@@ -387,25 +387,25 @@ _SILENT = frozenset({
     "namespace_alias_definition", ";", "friend_declaration", "access_specifier", "type_identifier",
     "identifier", "primitive_type", "template_parameter_list", "string_literal",
 })  # fmt: skip
-_KINDS: dict[str, Callable[[Statements, Node], None]] = {
-    "compound_statement": Statements._block,
-    "expression_statement": Statements._expression,
-    "declaration": Statements._declaration,
-    "alias_declaration": Statements._alias,
-    "type_definition": Statements._typedef,
-    "enum_specifier": Statements._enum,
-    "struct_specifier": Statements._struct,
-    "class_specifier": Statements._struct,
-    "function_definition": Statements._function,
-    "if_statement": Statements._if,
-    "switch_statement": Statements._switch,
-    "for_statement": Statements._for,
-    "while_statement": Statements._while,
-    "do_statement": Statements._do,
-    "return_statement": Statements._return,
-    "continue_statement": Statements._jump,
-    "break_statement": Statements._jump,
-    "goto_statement": Statements._goto,
-    "for_range_loop": Statements._unsupported,
-    "try_statement": Statements._unsupported,
+_KINDS: dict[str, Callable[[StatementReader, Node], None]] = {
+    "compound_statement": StatementReader._block,
+    "expression_statement": StatementReader._expression,
+    "declaration": StatementReader._declaration,
+    "alias_declaration": StatementReader._alias,
+    "type_definition": StatementReader._typedef,
+    "enum_specifier": StatementReader._enum,
+    "struct_specifier": StatementReader._struct,
+    "class_specifier": StatementReader._struct,
+    "function_definition": StatementReader._function,
+    "if_statement": StatementReader._if,
+    "switch_statement": StatementReader._switch,
+    "for_statement": StatementReader._for,
+    "while_statement": StatementReader._while,
+    "do_statement": StatementReader._do,
+    "return_statement": StatementReader._return,
+    "continue_statement": StatementReader._jump,
+    "break_statement": StatementReader._jump,
+    "goto_statement": StatementReader._goto,
+    "for_range_loop": StatementReader._unsupported,
+    "try_statement": StatementReader._unsupported,
 }

@@ -15,7 +15,7 @@ _MOST = 8  # stores at constant places, one after another
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TableStore:
     """One store: where, what, and the loops and conditions around it."""
 
     pattern: tuple[Term, ...]
@@ -39,14 +39,14 @@ class Entry:
         return found
 
 
-def with_entry(entries: Sequence[Entry], entry: Entry) -> list[Entry]:
+def with_entry(entries: Sequence[TableStore], entry: TableStore) -> list[TableStore]:
     """The stores that count after one more; of two to the same place the later one."""
     kept = [known for known in entries if known.pattern != entry.pattern]
     return [*kept, entry][-_MOST - 1 :]
 
 
 def found_value(
-    entries: Sequence[Entry], at: tuple[Term, ...], bounds: Bounds, context: Sequence[Symbol | Condition]
+    entries: Sequence[TableStore], at: tuple[Term, ...], bounds: Bounds, context: Sequence[Symbol | Condition]
 ) -> Number | Pointer | None:
     """What is read at a place, if the stores tell."""
     if not entries or len(entries) > _MOST or any(len(e.pattern) != len(at) for e in entries):
@@ -75,7 +75,7 @@ def found_value(
 
 
 def _solved(
-    entry: Entry, at: tuple[Term, ...], bounds: Bounds, context: Sequence[Symbol | Condition], *,
+    entry: TableStore, at: tuple[Term, ...], bounds: Bounds, context: Sequence[Symbol | Condition], *,
     is_constant: bool = False,
 ) -> Number | Pointer | None:  # fmt: skip
     solved = entry.solved

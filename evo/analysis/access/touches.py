@@ -9,17 +9,17 @@ from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.form import Access, Array, Blocked, Data
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.simplify import rebuilt, split
-from evo.analysis.access.state import State
+from evo.analysis.access.state import ReadState
 from evo.analysis.access.terms import ONE, ZERO, Op, Symbol, Term, apply
 from evo.analysis.access.values import (
-    Memory,
+    ArrayPlace,
 )
 from evo.cuda.source.parser import Node
 
 _PAIRS = 6  # selections of an address that are followed
 
 
-class Touches(State):
+class Touches(ReadState):
     """Turns addresses into accesses. differences: symbols for the distance of two arrays in elements of a size."""
 
     def __init__(self, text: Expanded, data: bytes, bounds: Bounds) -> None:
@@ -28,7 +28,7 @@ class Touches(State):
 
     def touch(
         self,
-        place: Memory,
+        place: ArrayPlace,
         mode: str,
         node: Node,
         value: Data | None = None,
@@ -50,8 +50,8 @@ class Touches(State):
         return tuple(made)
 
     def _access(
-        self, array: Array | None, offset: Term, place: Memory, mode: str, node: Node, value: Data | None, route: str,
-        operation: str, count: int | None,
+        self, array: Array | None, offset: Term, place: ArrayPlace, mode: str, node: Node, value: Data | None,
+        route: str, operation: str, count: int | None,
     ) -> Access:  # fmt: skip
         span = self.span(node)
         index: Term | None = None

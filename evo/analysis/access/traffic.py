@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from evo.analysis.access.form import Access, Array, Form
-from evo.analysis.access.instances import Sizes, TooMany, instances, places, rows_in
+from evo.analysis.access.instances import FormSizes, TooMany, instances, places, rows_in
 from evo.analysis.access.instances import column as full_column
 from evo.analysis.access.numeric import NoValue, number_of
 from evo.analysis.access.sampling import WARP, Sample, column_of, one_block, sampled, threads_of
@@ -89,7 +89,7 @@ class Traffic:
     arrays: Mapping[str, ArrayTraffic]
 
 
-def traffic_of(form: Form, sizes: Sizes) -> Traffic:
+def traffic_of(form: Form, sizes: FormSizes) -> Traffic:
     """Count the global and shared accesses of a launch at one case."""
     start = threads_of(sizes)
     counted: dict[int, AccessTraffic] = {}
@@ -110,7 +110,7 @@ def traffic_of(form: Form, sizes: Sizes) -> Traffic:
     return Traffic(counted, arrays)
 
 
-def _counted(access: Access, sample: Sample, sizes: Sizes) -> AccessTraffic:
+def _counted(access: Access, sample: Sample, sizes: FormSizes) -> AccessTraffic:
     import numpy as np
 
     executions = round(sample.weight.sum())
@@ -190,7 +190,7 @@ def _wavefronts(offset: NDArray[Any], width: int, request: NDArray[Any], count: 
     return found
 
 
-def _box(access: Access, sample: Sample, sizes: Sizes) -> Footprint:
+def _box(access: Access, sample: Sample, sizes: FormSizes) -> Footprint:
     """The smallest box around the touched elements."""
     lows, highs = [], []
     for at, term in enumerate(_dims(access)):
@@ -218,7 +218,7 @@ def _product(numbers: Iterable[int]) -> int:
 
 
 def _of_array(
-    form: Form, array: Array, sizes: Sizes, counted: Mapping[int, AccessTraffic], boxes: Mapping[int, Footprint]
+    form: Form, array: Array, sizes: FormSizes, counted: Mapping[int, AccessTraffic], boxes: Mapping[int, Footprint]
 ) -> ArrayTraffic:
     accesses = form.of(array)
     known = [access for access in accesses if access.number in counted]
@@ -246,7 +246,7 @@ def _of_array(
     )  # fmt: skip
 
 
-def size_of(array: Array, sizes: Sizes) -> int | None:
+def size_of(array: Array, sizes: FormSizes) -> int | None:
     """Bytes of an array at a case."""
     dims = [number_of(term, sizes.values) for term in array.shape]
     if not dims or any(dim is None for dim in dims):
@@ -269,7 +269,7 @@ def _united(boxes: Sequence[Footprint]) -> Footprint | None:
 
 
 def footprint(
-    form: Form, accesses: Sequence[Access], sizes: Sizes, threads: Sequence[int] | None = None
+    form: Form, accesses: Sequence[Access], sizes: FormSizes, threads: Sequence[int] | None = None
 ) -> Footprint | None:
     """Distinct elements of one array that some threads of the middle block touch (all of them by default).
 
@@ -312,14 +312,14 @@ def footprint(
     return union
 
 
-def _box_of(access: Access, columns: Any, sizes: Sizes) -> Footprint:
+def _box_of(access: Access, columns: Any, sizes: FormSizes) -> Footprint:
     import numpy as np
 
     count = rows_in(columns)
     return _box(access, Sample(columns, np.ones(count), np.zeros(count, np.int64), True), sizes)
 
 
-def _asked(form: Form, accesses: Sequence[Access], sizes: Sizes) -> int:
+def _asked(form: Form, accesses: Sequence[Access], sizes: FormSizes) -> int:
     """Elements that the threads of the middle block ask for."""
     total = 0
     start = one_block(sizes)

@@ -8,7 +8,7 @@ from evo.analysis.access.calls import Calls
 from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, compare, conjuncts
 from evo.analysis.access.evolution import Evolution
 from evo.analysis.access.induction import (
-    Change,
+    TurnEffect,
     bounding,
     ratio,
 )
@@ -30,10 +30,10 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class LoopTurn:
     """A turn with symbols in place of the integers: what became of them, and the loop's condition in terms of them."""
 
-    changes: dict[Cell, Change]
+    changes: dict[Cell, TurnEffect]
     phis: dict[Cell, Symbol]
     after: dict[Cell, Term]
     test: Condition
@@ -49,9 +49,9 @@ class Course:
     start: Term
     step: Term
     primary: Cell | None
-    changes: dict[Cell, Change]
+    changes: dict[Cell, TurnEffect]
     before: dict[Cell, Value]
-    trial: Trial
+    trial: LoopTurn
     arrays: frozenset[Symbol]  # of the thread's own, that a turn writes
     values: tuple[int, ...] | None = None
 
@@ -75,7 +75,7 @@ class Turns(Calls):
         elif self.bounds.nonnegative(-course.step):
             self.bounds.declare(course.symbol, upper=course.start)
 
-    def _in_turn(self, course: Course, cell: Cell, how: Change, node: Node) -> Value:
+    def _in_turn(self, course: Course, cell: Cell, how: TurnEffect, node: Node) -> Value:
         """The value of an integer at the beginning of a turn."""
         before = course.before[cell]
         symbol = Term.of(course.symbol)
@@ -100,7 +100,7 @@ class Turns(Calls):
             return Pointer(term, before.of)
         return Number(term, before.type if isinstance(before, Number) else cell.type)
 
-    def _after_turns(self, course: Course, cell: Cell, how: Change, turns: Term) -> Term | None:
+    def _after_turns(self, course: Course, cell: Cell, how: TurnEffect, turns: Term) -> Term | None:
         """What an integer is after so many turns, if there is a formula."""
         first = term_in(course.before[cell])
         if first is None:
@@ -149,7 +149,7 @@ class Turns(Calls):
         """The number of the turn, from 0."""
         return divide(self.bounds, Term.of(course.symbol) - course.start, course.step)
 
-    def _flipped(self, first: Term, how: Change, turn: Term) -> Term | None:
+    def _flipped(self, first: Term, how: TurnEffect, turn: Term) -> Term | None:
         if how.by is None:
             return None
         odd = remainder(self.bounds, turn, Term.number(2))

@@ -37,7 +37,7 @@ class Pointer:
 
 
 @dataclass(eq=False, slots=True)
-class Record:
+class StructValue:
     """A struct or vector value: its fields by name. whole: the value it was loaded as."""
 
     type: CType
@@ -51,7 +51,7 @@ class Closure:
 
     node: Node
     scopes: list[Scope] | None = None
-    this: Record | Memory | None = None
+    this: StructValue | ArrayPlace | None = None
     types: dict[str, CType] = field(default_factory=dict)
     name: str = ""
 
@@ -82,7 +82,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class ArrayPlace:
     """A place in an array: an address in bytes and the type that stands there."""
 
     term: Term
@@ -107,10 +107,10 @@ class Chosen:
     right: Place
 
 
-Value = Number | Real | Pointer | Record | Closure | Builtin | Group
-Place = Cell | Memory | Part | Chosen
-Binding = Cell | Memory | Part
-Scope = dict[str, "Cell | Memory | Part | CType | Chosen"]
+Value = Number | Real | Pointer | StructValue | Closure | Builtin | Group
+Place = Cell | ArrayPlace | Part | Chosen
+Binding = Cell | ArrayPlace | Part
+Scope = dict[str, "Cell | ArrayPlace | Part | CType | Chosen"]
 
 
 def number(value: int, kind: CType = INT) -> Number:

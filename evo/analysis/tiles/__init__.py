@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from evo.analysis.tiles.check_layouts import Checked, check_layouts
 from evo.analysis.tiles.choose import derive, vector_width
-from evo.analysis.tiles.derivation import Candidate, Derivation, Placed, Rejected, Rung
+from evo.analysis.tiles.derivation import Derivation, Placed, Rejected, Rung, TileCandidate
 from evo.analysis.tiles.over_cases import over_cases
 from evo.analysis.tiles.shared_layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
 
 __all__ = [
-    "Candidate",
     "Checked",
     "Derivation",
     "Layout",
@@ -20,6 +19,7 @@ __all__ = [
     "Proof",
     "Rejected",
     "Rung",
+    "TileCandidate",
     "by_formula",
     "check_layouts",
     "conflicts",

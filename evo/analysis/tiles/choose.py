@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from evo.analysis.roofline import Rates, best_rates, compute_pipe, limits, one_tile, work_of
-from evo.analysis.tiles.derivation import Candidate, Derivation, Placed, Rejected, RejectedLayout, Rung
+from evo.analysis.tiles.derivation import Derivation, Placed, Rejected, RejectedLayout, Rung, TileCandidate
 from evo.analysis.tiles.shared_layout import Layout, Proof, prove, strided, swizzled
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import Chip
@@ -53,11 +53,11 @@ def derive(
             hint=f"{_MOST:,} at most: fewer values, or constants in `let`",
         )
     judge = _Judge(task, chip, case, choices, best_rates(chip, task, measured))
-    found: list[Candidate] = []
+    found: list[TileCandidate] = []
     rejected: list[Rejected] = []
     for values in itertools.product(*choices.tiles.values()):
         verdict = judge(dict(zip(choices.tiles, values, strict=True)))
-        if isinstance(verdict, Candidate):
+        if isinstance(verdict, TileCandidate):
             found.append(verdict)
         else:
             rejected.append(verdict)
@@ -92,7 +92,7 @@ class _Judge:
         self.work = work_of(task, case)
         self.vector_bytes = vector_width(task, case)
 
-    def __call__(self, tile: dict[str, int]) -> Candidate | Rejected:
+    def __call__(self, tile: dict[str, int]) -> TileCandidate | Rejected:
         names = self.choices.names(self.case.axes, tile, self.chip)
         for condition in self.choices.require:
             if not condition.value(names):
@@ -154,7 +154,7 @@ class _Judge:
     def _candidate(
         self, tile: dict[str, int], names: dict[str, Number], launch: Launch, blocks: int, by: dict[str, int],
         placed: tuple[Placed, ...],
-    ) -> Candidate:  # fmt: skip
+    ) -> TileCandidate:  # fmt: skip
         chip = self.chip
         registers = sum(by.values())
         resident = resident_blocks(launch, chip, registers=registers, static_shared=0)
@@ -171,7 +171,7 @@ class _Judge:
             rounds = ceil_div(on_sm, resident)
             terms["steps"] = rounds * steps * _STEP_CLOCKS / chip.clock_hz * 1e6
             terms |= self._fill_term(placed, rounds if resident == 1 else 1)
-        return Candidate(
+        return TileCandidate(
             tile=tile,
             threads=launch.threads,
             blocks=blocks,
@@ -284,14 +284,14 @@ def choose_layout(
     return "; ".join(f"{how}: {why}" for how, why in instead)
 
 
-def _rank(one: Candidate) -> tuple[object, ...]:
+def _rank(one: TileCandidate) -> tuple[object, ...]:
     """By the modelled time to 1 %, then by the fewest resources."""
     time = round(math.log(max(one.modelled_us, 1e-6)) * 100)
     return (time, one.steps or 0, -min(one.occupancy, 0.5), one.shared_bytes, one.threads, tuple(one.tile.values()))
 
 
 def _rungs(
-    task: Task, chip: Chip, case: Case, candidates: Sequence[Candidate], accept: Accept | None
+    task: Task, chip: Chip, case: Case, candidates: Sequence[TileCandidate], accept: Accept | None
 ) -> tuple[tuple[Rung, ...], tuple[tuple[str, str], ...]]:
     """For each rung with knobs of these names, the best candidate that the rung can take."""
     found: list[Rung] = []
@@ -320,10 +320,10 @@ def _fitted(
     chip: Chip,
     case: Case,
     variant: Variant,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[TileCandidate],
     shared: set[str],
     accept: Accept | None,
-) -> tuple[dict[str, int], Candidate, tuple[Rejected, ...]] | str:
+) -> tuple[dict[str, int], TileCandidate, tuple[Rejected, ...]] | str:
     refused: list[Rejected] = []
     seen: set[tuple[int, ...]] = set()
     domains = {knob.name: knob.domain for knob in variant.knobs}

@@ -38,7 +38,7 @@ class Placed(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate(Serializable):
+class TileCandidate(Serializable):
     """One legal configuration. Counts are of the whole launch; times are modelled."""
 
     COMPUTED: ClassVar = ("modelled_us",)
@@ -94,7 +94,7 @@ class Rung:
 
     name: str
     knobs: dict[str, int]
-    candidate: Candidate
+    candidate: TileCandidate
     refused: tuple[Rejected, ...] = ()
 
 
@@ -106,14 +106,14 @@ class Derivation:
     chip: str
     case: str
     limits: CaseLimits
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[TileCandidate, ...]
     rejected: tuple[Rejected, ...]
     rungs: tuple[Rung, ...] = ()
     unmatched: tuple[tuple[str, str], ...] = ()  # rungs that no candidate fits, and why
     estimated: tuple[str, ...] = field(default=())
 
     @property
-    def chosen(self) -> Candidate:
+    def chosen(self) -> TileCandidate:
         return self.candidates[0]
 
     @property

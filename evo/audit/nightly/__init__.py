@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from evo.audit.nightly.bisect import Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
-from evo.audit.nightly.champion_status import ChampionReview, Comparison, Figure, State
-from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
-from evo.audit.nightly.run import Hooks, Plan, run_night
+from evo.audit.nightly.champion_status import ChampionComparison, ChampionReview, Figure, ReviewState
+from evo.audit.nightly.results import STEPS, Night, NightCheck, NightRun
+from evo.audit.nightly.run import Hooks, NightPlan, run_night
 from evo.audit.nightly.summary import junit, markdown
 
 __all__ = [
     "STEPS",
     "Cause",
+    "ChampionComparison",
     "ChampionReview",
-    "Comparison",
     "Figure",
     "Hooks",
     "Night",
     "NightCheck",
-    "Plan",
-    "Run",
-    "State",
+    "NightPlan",
+    "NightRun",
+    "ReviewState",
     "Version",
     "bisect",
     "candidates",

@@ -15,7 +15,7 @@ _LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Control:
+class ControlOutcome:
     """The control's result. problem: why times of this task may not be compared tonight; None if they may.
 
     broken: the program does not run; this says nothing about the machine.
@@ -27,7 +27,7 @@ class Control:
     broken: bool = False
 
 
-def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float | None = None) -> Control:
+def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float | None = None) -> ControlOutcome:
     """On a GPU the loop's own control, which gives the noise floor; on the simulator, the model twice.
 
     A failed control is a finding and never raises.
@@ -36,29 +36,29 @@ def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float
         prepared = bench.prepare(task, text)
         if isinstance(prepared, Failed):
             said = f"none, because it does not run: {prepared.reason}"
-            return Control(task=task.name, text=said, problem=said, broken=True)
+            return ControlOutcome(task=task.name, text=said, problem=said, broken=True)
         return _modelled(bench, task, text, seed) if bench.modelled else _measured(bench, task, text, seed, margin)
     except EvoError as error:
-        return Control(task=task.name, text=error.message, problem=error.message)
+        return ControlOutcome(task=task.name, text=error.message, problem=error.message)
 
 
-def _measured(bench: Workbench, task: Task, text: str, seed: int, margin: float | None) -> Control:
+def _measured(bench: Workbench, task: Task, text: str, seed: int, margin: float | None) -> ControlOutcome:
     floor = bench.control(task, text, seed, margin=margin)
     said = (
         f"scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which supports a margin of "
         f"{floor.smallest_margin(DEFAULT_RULE.fewest_pairs):.2%} and more"
     )
-    return Control(task=task.name, text=said)
+    return ControlOutcome(task=task.name, text=said)
 
 
-def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> Control:
+def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> ControlOutcome:
     first, second = (_estimate(bench, task, text, seed) for _ in range(2))
     decision = decide_modelled(first, second, task.score)
     same = all(one.time_us == other.time_us for one, other in zip(first, second, strict=True))
     if decision.verdict is Verdict.REVERT and same:
-        return Control(task=task.name, text=f"the same modelled time in all {len(first)} cases, twice")
+        return ControlOutcome(task=task.name, text=f"the same modelled time in all {len(first)} cases, twice")
     text = f"the model gave one kernel two times: {decision.reason}"
-    return Control(task=task.name, text=text, problem=text)
+    return ControlOutcome(task=task.name, text=text, problem=text)
 
 
 def _estimate(bench: Workbench, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:

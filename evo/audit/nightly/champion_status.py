@@ -11,7 +11,7 @@ from evo.results import Evaluation, Gain
 from evo.results.codec import NEVER, NONEMPTY, Seconds, Serializable, Us
 
 
-class State(StrEnum):
+class ReviewState(StrEnum):
     """The result of a review."""
 
     HOLDS = "holds"
@@ -23,7 +23,7 @@ class State(StrEnum):
 
     @property
     def is_loss(self) -> bool:
-        return self in (State.SLOWER, State.DEMOTED, State.FAILING)
+        return self in (ReviewState.SLOWER, ReviewState.DEMOTED, ReviewState.FAILING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class Figure(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(Serializable):
+class ChampionComparison(Serializable):
     """The champion compared with something else in interleaved pairs."""
 
     against: str  # an earlier version, or a library call
@@ -57,12 +57,12 @@ class ChampionReview(Serializable):
     path: str  # its file in the repository
     timing: str  # `measured` or `modelled`, of all its figures
     variant: str  # the champion
-    state: State = State.HOLDS  # the result
+    state: ReviewState = ReviewState.HOLDS  # the result
     note: Annotated[str, NONEMPTY] = ""  # why, in words
     trial: str | None = None  # the trial that kept it
     cases: tuple[Figure, ...] = ()  # its times then and now
     differences: tuple[str, ...] = ()  # what this machine does not share with the record
-    pairs: list[Comparison] = field(default_factory=list)  # its comparisons
+    pairs: list[ChampionComparison] = field(default_factory=list)  # its comparisons
     cause: Cause | None = None  # why it did not hold
     restored: str | None = None  # the variant that replaced it
     commit: str | None = None  # the commit that restored that one

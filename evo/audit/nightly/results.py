@@ -34,7 +34,7 @@ class NightCheck(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run(Serializable):
+class NightRun(Serializable):
     """The loop's result for one task."""
 
     task: str  # the task
@@ -62,7 +62,7 @@ class Night(Serializable):
     branch: str | None = None  # the branch that it worked on, if one was given
     commit: str | None = None  # that branch's commit at the beginning
     champions: Annotated[list[ChampionReview], ALWAYS] = field(default_factory=list)  # the champions that were reviewed
-    runs: Annotated[list[Run], ALWAYS] = field(default_factory=list)  # the loop's results
+    runs: Annotated[list[NightRun], ALWAYS] = field(default_factory=list)  # the loop's results
     checks: Annotated[list[NightCheck], ALWAYS] = field(default_factory=list)  # all checks
     elapsed_s: Annotated[float, Decimals(1)] = 0.0  # how long it took
 

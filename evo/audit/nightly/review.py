@@ -13,7 +13,7 @@ from pathlib import Path
 
 from evo.audit.nightly.bisect import Cause, Found, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
-from evo.audit.nightly.champion_status import ChampionReview, Comparison, Figure, State
+from evo.audit.nightly.champion_status import ChampionComparison, ChampionReview, Figure, ReviewState
 from evo.audit.nightly.demote import renew, restore
 from evo.audit.nightly.versus_library import compare_with_library
 from evo.errors import EvoError
@@ -30,7 +30,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class ReviewSubject:
     """A champion to review, and its device. control: why the A/A control forbids comparing times; else None."""
 
     task: Task
@@ -41,7 +41,7 @@ class Subject:
     control: str | None = None
 
 
-def review(subject: Subject, tell: Tell) -> ChampionReview:
+def review(subject: ReviewSubject, tell: Tell) -> ChampionReview:
     """Judge one champion; if it no longer holds, change the ledger. Raises EvoError for harness faults."""
     history = History.open(subject.notebook.root)
     try:
@@ -51,7 +51,7 @@ def review(subject: Subject, tell: Tell) -> ChampionReview:
 
 
 class _Review:
-    def __init__(self, subject: Subject, history: History, tell: Tell) -> None:
+    def __init__(self, subject: ReviewSubject, history: History, tell: Tell) -> None:
         self.subject, self.history, self.tell = subject, history, tell
         self.task, self.bench, self.notebook = subject.task, subject.bench, subject.notebook
         self.here: Environment = self.bench.environment(self.task)
@@ -80,7 +80,7 @@ class _Review:
             return self._failing(found)
         self._figures(found)
         if self.subject.control is not None:
-            self.reviewed.state = State.FAULT
+            self.reviewed.state = ReviewState.FAULT
             self.reviewed.note = f"not compared with anything: {self.subject.control}"
             return self.reviewed
         winner = self._compare_with_earlier()
@@ -94,7 +94,7 @@ class _Review:
             self.reviewed.note = (
                 self.reviewed.note or "not a text that evo kept; the next run of the loop starts from it"
             )
-        elif self.reviewed.differences or self.reviewed.state is State.SLOWER:
+        elif self.reviewed.differences or self.reviewed.state is ReviewState.SLOWER:
             assert self.reviewed.evaluation is not None
             self.reviewed.renewed = renew(
                 self.notebook,
@@ -137,7 +137,7 @@ class _Review:
         if slowdown is None or slowdown <= limit:
             return
         if self.reviewed.differences:
-            self.reviewed.state = State.CHANGED
+            self.reviewed.state = ReviewState.CHANGED
             self.reviewed.note = f"{slowdown:.2f}x its recorded time, in another environment: " + ", ".join(
                 self.reviewed.differences
             )
@@ -148,10 +148,10 @@ class _Review:
         if slowdown <= limit:
             return
         if machine is not None and slowdown / machine <= limit:
-            self.reviewed.state = State.CHANGED
+            self.reviewed.state = ReviewState.CHANGED
             self.reviewed.note = f"{slowdown:.2f}x its recorded time, and so is {witness} ({machine:.2f}x): the machine"
             return
-        self.reviewed.state = State.SLOWER
+        self.reviewed.state = ReviewState.SLOWER
         self.reviewed.note = f"{slowdown:.2f}x its recorded time; nothing earlier is faster"
         assert self.head.record is not None
         text = (
@@ -201,7 +201,7 @@ class _Review:
         return statistics.geometric_mean(ratios), " and ".join(dict.fromkeys(what))
 
     def _renewal(self) -> str:
-        if self.reviewed.state is State.SLOWER:
+        if self.reviewed.state is ReviewState.SLOWER:
             return f"its recorded figures are not reproduced: {self.reviewed.note}"
         return f"its figures are from another environment: {', '.join(self.reviewed.differences)}"
 
@@ -262,7 +262,7 @@ class _Review:
 
     def _failing(self, found: Evaluation) -> ChampionReview:
         reviewed = self.reviewed
-        reviewed.state = State.FAILING
+        reviewed.state = ReviewState.FAILING
         reviewed.note = f"{found.status}: {found.reason}"
         looks: list[tuple[str, str]] = []
         for index, version in self._earlier_distinct():
@@ -319,7 +319,7 @@ class _Review:
 
     def _replace(self, version: Version, tried: Evaluation, cause: Cause, *, rung: dict[str, Json]) -> ChampionReview:
         reviewed = self.reviewed
-        reviewed.state, reviewed.cause, reviewed.restored = State.DEMOTED, cause, version.variant.id
+        reviewed.state, reviewed.cause, reviewed.restored = ReviewState.DEMOTED, cause, version.variant.id
         reviewed.commit = restore(
             self.notebook,
             self.subject.path,
@@ -362,19 +362,21 @@ class _Review:
         return rung
 
 
-def _comparison(version: Version, found: Evaluation) -> Comparison:
+def _comparison(version: Version, found: Evaluation) -> ChampionComparison:
     """An earlier version's trial against the champion, from the champion's side."""
     decision = found.decision
     if not found.status.passed or decision is None:
         reason = found.reason or ""
-        return Comparison(against=version.variant.id, verdict=found.status.value, reason=reason)
+        return ChampionComparison(against=version.variant.id, verdict=found.status.value, reason=reason)
     gain = decision.gain
     mirrored = None
     if gain is not None:
         low, high = (1 / gain.high if gain.high else None), (1 / gain.low if gain.low else None)
         mirrored = Gain(ratio=1 / gain.ratio, low=low, high=high, confirmed=gain.confirmed)
     verdict = "loses" if decision.verdict is Verdict.KEEP else "holds"
-    return Comparison(against=version.variant.id, verdict=verdict, reason=decision.reason, champion_faster_by=mirrored)
+    return ChampionComparison(
+        against=version.variant.id, verdict=verdict, reason=decision.reason, champion_faster_by=mirrored
+    )
 
 
 def fault(task: str, path: Path, timing: str, error: EvoError) -> ChampionReview:
@@ -385,6 +387,6 @@ def fault(task: str, path: Path, timing: str, error: EvoError) -> ChampionReview
         path=path.as_posix(),
         timing=timing,
         variant="",
-        state=State.FAULT,
+        state=ReviewState.FAULT,
         note=error.message,
     )

@@ -18,10 +18,10 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from evo.audit.nightly.aa_control import Control, control
-from evo.audit.nightly.champion_status import ChampionReview, State
-from evo.audit.nightly.results import Night, NightCheck, Run
-from evo.audit.nightly.review import Subject, fault, review
+from evo.audit.nightly.aa_control import ControlOutcome, control
+from evo.audit.nightly.champion_status import ChampionReview, ReviewState
+from evo.audit.nightly.results import Night, NightCheck, NightRun
+from evo.audit.nightly.review import ReviewSubject, fault, review
 from evo.audit.redteam import (
     Outcome,
     chosen,
@@ -50,7 +50,7 @@ _LEAST_S = 5.0  # of the budget, below which a task is not begun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class NightPlan:
     """The plan of a night. tasks: empty means all. attacks: None skips the red team.
 
     budget_s: for the loop, over all tasks. iterations: trials at most, of each task.
@@ -83,13 +83,13 @@ class Hooks:
     clock: Callable[[], float] = time.monotonic
 
 
-def run_night(plan: Plan, root: Path, hooks: Hooks) -> Night:
+def run_night(plan: NightPlan, root: Path, hooks: Hooks) -> Night:
     """The whole night. Raises UsageError for a task, an operator or an attack that is not there."""
     return _NightlyRun(plan, root, hooks).run()
 
 
 class _NightlyRun:
-    def __init__(self, plan: Plan, root: Path, hooks: Hooks) -> None:
+    def __init__(self, plan: NightPlan, root: Path, hooks: Hooks) -> None:
         self.plan, self.root, self.hooks = plan, root, hooks
         names = task_names(root)
         for name in plan.tasks:
@@ -189,9 +189,9 @@ class _NightlyRun:
                     found.append((name, path, arch))
         return found
 
-    def _control(self, benches: _Benches, found: Sequence[tuple[str, Path, str]]) -> dict[Path, Control]:
+    def _control(self, benches: _Benches, found: Sequence[tuple[str, Path, str]]) -> dict[Path, ControlOutcome]:
         """A control for each champion. Without one, a ladder's first rung tests the machine."""
-        controls: dict[Path, Control] = {}
+        controls: dict[Path, ControlOutcome] = {}
         subjects = list(found) or [(name, path, self.plan.arch) for name, path in self._first_rung()]
         for name, path, arch in subjects:
             since = self.hooks.clock()
@@ -201,7 +201,7 @@ class _NightlyRun:
                 text = path.read_text(encoding="utf-8", errors="replace")
                 seen = control(bench, task, text, self.seed, margin=self.plan.margin)
             except EvoError as error:
-                seen = Control(task=name, text=error.message, problem=error.message)
+                seen = ControlOutcome(task=name, text=error.message, problem=error.message)
             controls[path] = seen
             state = "skipped" if seen.broken else "fault" if seen.problem else "passed"
             self._check("control", f"{name} {path.stem}", state, seen.text, since=since)
@@ -245,7 +245,7 @@ class _NightlyRun:
     # --- the champions ----------------------------------------------------------------------------------------------
 
     def _review(
-        self, benches: _Benches, found: Sequence[tuple[str, Path, str]], controls: Mapping[Path, Control]
+        self, benches: _Benches, found: Sequence[tuple[str, Path, str]], controls: Mapping[Path, ControlOutcome]
     ) -> None:
         if not found:
             said = f"no champion of {self.night.chip} yet"
@@ -265,10 +265,10 @@ class _NightlyRun:
             self.night.checks.append(_stood(reviewed))
             self.hooks.tell(f"{reviewed.name}: {reviewed.state}{f', {reviewed.note}' if reviewed.note else ''}")
 
-    def _reviewed(self, bench: Workbench, task: Task, path: Path, seen: Control) -> ChampionReview:
+    def _reviewed(self, bench: Workbench, task: Task, path: Path, seen: ControlOutcome) -> ChampionReview:
         with open_notebook(self.root, task) as notebook:
             try:
-                subject = Subject(
+                subject = ReviewSubject(
                     task=task,
                     path=path,
                     bench=bench,
@@ -310,7 +310,7 @@ class _NightlyRun:
 
     def _in_turn(self) -> list[str]:
         """The tasks, the one with the oldest run first."""
-        failing = {one.task for one in self.night.champions if one.state in (State.FAILING, State.FAULT)}
+        failing = {one.task for one in self.night.champions if one.state in (ReviewState.FAILING, ReviewState.FAULT)}
         for name in failing:
             self._check("iterate", name, "skipped", "its champion does not hold", since=self.hooks.clock())
         empty = {name for name in self.names if name not in failing and not self._has_kernel(name)}
@@ -346,7 +346,7 @@ class _NightlyRun:
         first = not load_task(self.root, name).champion_path(self.night.chip, self.night.arch).is_file()
         done = evolve(settings, self.root, self.hooks.watch, stop=self.hooks.stop)
         headline = load_task(self.root, name).headline
-        run = Run(
+        run = NightRun(
             task=name,
             trials=done.trials,
             kept=done.kept,
@@ -388,7 +388,7 @@ def _attacked(outcome: Outcome) -> NightCheck:
 
 
 def _stood(one: ChampionReview) -> NightCheck:
-    state = "failed" if one.state.is_loss else "fault" if one.state is State.FAULT else "passed"
+    state = "failed" if one.state.is_loss else "fault" if one.state is ReviewState.FAULT else "passed"
     text = f"{one.state}: {one.note}" if one.note else one.state.value
     if one.cause is not None:
         text += f"; {one.cause.text}"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from evo.audit.nightly.champion_status import ChampionReview, Figure, State
-from evo.audit.nightly.results import STEPS, Night, NightCheck, Run
+from evo.audit.nightly.champion_status import ChampionReview, Figure, ReviewState
+from evo.audit.nightly.results import STEPS, Night, NightCheck, NightRun
 from evo.report.format import duration, markdown_table
 
 _TITLES = {
@@ -125,7 +125,7 @@ def _changes(reviews: Sequence[ChampionReview]) -> list[str]:
     rows = [
         (one.name, _cell(", ".join(one.differences) or one.note), f"`{one.renewed[:12]}`" if one.renewed else "")
         for one in reviews
-        if one.differences or one.state is State.CHANGED
+        if one.differences or one.state is ReviewState.CHANGED
     ]
     if not rows:
         return []
@@ -163,7 +163,7 @@ def _runs(night: Night) -> list[str]:
     return ["", "## The loop", "", *markdown_table(head, map(_run, night.runs))]
 
 
-def _run(run: Run) -> tuple[str, ...]:
+def _run(run: NightRun) -> tuple[str, ...]:
     counts = (str(run.trials), f"{run.kept}{' and the start' if run.started else ''}")
     return (run.task, *counts, f"`{run.champion}`", run.case, _us(run.start_us), _us(run.end_us))
 

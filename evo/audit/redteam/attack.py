@@ -37,7 +37,7 @@ _NAIVE_VALUES = {"case", "time", "runs"}
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedStatus:
     """A status, or several if the result depends on the machine, and words of its reason."""
 
     statuses: tuple[str, ...]
@@ -69,9 +69,9 @@ class Attack:
     case: str | None
     time: str | None
     runs: int
-    expect: Expected
-    behind: Expected | None
-    gpu: Expected | None
+    expect: ExpectedStatus
+    behind: ExpectedStatus | None
+    gpu: ExpectedStatus | None
     rival: str
     gate: str | None
 
@@ -80,7 +80,7 @@ class Attack:
         """Whether it is only a failure mode: an accident, not a cheat."""
         return all(row.startswith("F") for row in self.rows)
 
-    def expected_on(self, kind: str) -> Expected:
+    def expected_on(self, kind: str) -> ExpectedStatus:
         """The verdict on a device of that kind, `sim` or `gpu`."""
         return self.gpu if kind == "gpu" and self.gpu else self.expect
 
@@ -162,11 +162,11 @@ def _header(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
     return values, lines
 
 
-def _expected(path: Path, line: int, value: str) -> Expected:
+def _expected(path: Path, line: int, value: str) -> ExpectedStatus:
     match = _EXPECT.fullmatch(value)
     if match is None:
         raise _invalid(path, line, f"{value!r} is not `<status>, <words of the reason>`")
-    return Expected(tuple(match["status"].split(" or ")), match["phrase"])
+    return ExpectedStatus(tuple(match["status"].split(" or ")), match["phrase"])
 
 
 def _invalid(path: Path, line: int, problem: str) -> SyntaxInvalid:

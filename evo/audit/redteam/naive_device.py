@@ -53,7 +53,7 @@ class NaiveResult:
     fault: str | None = None
 
 
-class Pool:
+class TensorPool:
     """The offset of each tensor in one allocation, and the initial bytes."""
 
     def __init__(self, request: NaiveRequest) -> None:
@@ -114,7 +114,7 @@ class NaiveSim:
     def run(self, request: NaiveRequest) -> NaiveResult:
         from evo import sim
 
-        pool = Pool(request)
+        pool = TensorPool(request)
         memory = sim.Memory()
         buffer = memory.allocate(pool.size, name="pool", fill=b"\0")
         memory.write(buffer, pool.image)
@@ -137,7 +137,7 @@ class NaiveSim:
         return NaiveResult(outputs=outputs, inputs=inputs, mean_us=mean)
 
     def _launch(
-        self, program: Program, module: sim.Module, memory: sim.Memory, buffer: sim.Buffer, pool: Pool
+        self, program: Program, module: sim.Module, memory: sim.Memory, buffer: sim.SimBuffer, pool: TensorPool
     ) -> tuple[list[sim.LaunchCounts], str | None]:
         from evo import sim
 
@@ -212,7 +212,7 @@ class NaiveGpu:
         from evo.device.gpu_load import KernelFault, Sequence
         from evo.device.gpu_memory import Arena
 
-        pool = Pool(request)
+        pool = TensorPool(request)
         arena = Arena({"pool": pool.size}, self._gpu.tools, key=1)
         arena.upload("pool", pool.image)
         start = arena.address("pool")

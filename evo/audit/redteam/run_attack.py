@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from evo.audit.redteam.attack import Attack, Expected
+from evo.audit.redteam.attack import Attack, ExpectedStatus
 from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Workbench, evaluate
@@ -187,7 +187,7 @@ def _counts(attack: Attack, said: NaiveVerdict) -> bool:
     return said.accepted or attack.is_fixture
 
 
-def _holds(expected: Expected, found: Judgement) -> bool:
+def _holds(expected: ExpectedStatus, found: Judgement) -> bool:
     status = "correct" if found.status == Status.MEASURED else found.status
     return expected.holds(status, found.reason)
 

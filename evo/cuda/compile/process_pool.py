@@ -57,7 +57,7 @@ def _answer_of(said: object) -> dict[str, Any]:
     return said
 
 
-class Pool:
+class CompilerPool:
     """At most as many compilers as cores; idle ones wait for the next job, the warmest first."""
 
     def __init__(self) -> None:
@@ -113,16 +113,16 @@ class Pool:
             compiler.child.close()
 
 
-_pool: Pool | None = None
+_pool: CompilerPool | None = None
 _pool_lock = threading.Lock()
 
 
-def shared_pool() -> Pool:
+def shared_pool() -> CompilerPool:
     """The pool of this process; started on first use, ended at exit."""
     global _pool  # noqa: PLW0603 - one set of warm processes per process is the point
     with _pool_lock:
         if _pool is None:
-            _pool = Pool()
+            _pool = CompilerPool()
             atexit.register(_pool.close)
         return _pool
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from evo.cuda.source.nodes import is_read, is_value, span_of
 from evo.cuda.source.parser import Node
 from evo.cuda.source.side_effects import changed_in, declared, hidden_writes
-from evo.cuda.source.spans import Edit, Function, Param, Problem, Span, Subscript
+from evo.cuda.source.spans import Edit, Function, Param, Span, Subscript, SyntaxProblem
 from evo.cuda.source.statements import Statement, names_in, statements_in
 from evo.cuda.source.tree import Tree
 from evo.cuda.source.types import expression_type, text_of
@@ -211,7 +211,7 @@ def replace(text: str, edits: Iterable[Edit]) -> str:
     return parse(text).replace(edits)
 
 
-def syntax_errors(text: str) -> tuple[Problem, ...]:
+def syntax_errors(text: str) -> tuple[SyntaxProblem, ...]:
     """Where the grammar could not follow the text. Heavy macros can cause false ones; compare against a parent."""
     return parse(text).problems
 

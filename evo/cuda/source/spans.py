@@ -28,7 +28,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class SyntaxProblem:
     line: int
     text: str
 
@@ -62,7 +62,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class CountedLoop:
     """A counted `for`: `for (int i = start; i < limit; i += step)`. trips only where all three are known integers."""
 
     span: Span
@@ -85,7 +85,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binary:
+class BinaryExpression:
     """`left + right`, with + - * or /; is_assignment for `left += right`. The types as far as the text tells."""
 
     operator: str

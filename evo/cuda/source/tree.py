@@ -11,7 +11,17 @@ from collections.abc import Iterable, Iterator
 
 from evo.cuda.source.nodes import function_of, span_of
 from evo.cuda.source.parser import UNREAD, Node, read
-from evo.cuda.source.spans import Binary, Call, Define, Edit, Function, Loop, Problem, SharedArray, Span
+from evo.cuda.source.spans import (
+    BinaryExpression,
+    Call,
+    CountedLoop,
+    Define,
+    Edit,
+    Function,
+    SharedArray,
+    Span,
+    SyntaxProblem,
+)
 from evo.cuda.source.types import (
     declarator_name,
     declared_types,
@@ -68,12 +78,12 @@ class Tree:
         return data.decode()
 
     @functools.cached_property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[SyntaxProblem, ...]:
         found = []
         for node in self._root.walk():
             if node.is_error or node.is_missing:
                 what = f"missing {node.type}" if node.is_missing else " ".join(text_of(node).split())[:60]
-                found.append(Problem(line=node.row + 1, text=what))
+                found.append(SyntaxProblem(line=node.row + 1, text=what))
         return tuple(found)
 
     @functools.cached_property
@@ -101,7 +111,7 @@ class Tree:
         return tuple(found)
 
     @functools.cached_property
-    def loops(self) -> tuple[Loop, ...]:
+    def loops(self) -> tuple[CountedLoop, ...]:
         return tuple(
             loop
             for node, function in self._inside()
@@ -129,7 +139,7 @@ class Tree:
         return tuple(found)
 
     @functools.cached_property
-    def binaries(self) -> tuple[Binary, ...]:
+    def binaries(self) -> tuple[BinaryExpression, ...]:
         """Sums, differences, products and quotients, the outer one first; compound assignments too."""
         found = []
         for node, function in self._inside():
@@ -143,7 +153,7 @@ class Tree:
             if left is not None and right is not None:
                 names = self._names[function]
                 found.append(
-                    Binary(
+                    BinaryExpression(
                         operator=operator[0],
                         span=span_of(node),
                         left=span_of(left),
@@ -206,7 +216,7 @@ class Tree:
                 if body is not None:
                     yield from ((inner, function.name) for inner in body.walk())
 
-    def _loop(self, node: Node, function: str) -> Loop | None:
+    def _loop(self, node: Node, function: str) -> CountedLoop | None:
         variable, trips = self._counted(node)
         if variable is None:
             return None
@@ -221,7 +231,7 @@ class Tree:
         indent = self.data[start : node.start_byte].decode()
         if indent.strip():
             return None  # something else on the line: a pragma cannot be put above it
-        return Loop(
+        return CountedLoop(
             span=span_of(node),
             function=function,
             variable=variable,

@@ -14,7 +14,7 @@ from evo.evaluate.gate.at_timed_sizes import HIDDEN, TimedSizes, timed_sizes
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.hunt import QUICK, THOROUGH, all_distributions, hunt
 from evo.evaluate.gate.ptx_rules import ptx_problem
-from evo.evaluate.gate.run_cases import Places, exercised, fault_reason, run_gate
+from evo.evaluate.gate.run_cases import GateDevices, exercised, fault_reason, run_gate
 from evo.evaluate.gate.sanitize import Sanitized, sanitize
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.evaluate.gate.task_selftest import check_task
@@ -23,7 +23,7 @@ __all__ = [
     "HIDDEN",
     "QUICK",
     "THOROUGH",
-    "Places",
+    "GateDevices",
     "Sanitized",
     "StaticProblem",
     "TimedSizes",

@@ -35,7 +35,7 @@ def fault_reason(fault: Fault) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class GateDevices:
     """Where cases run. checker: a simulator, always. target: the GPU, or None on the simulator.
 
     half: to run one part alone: `checker`, the check cases on the simulator; `target`, the check cases on the GPU;
@@ -47,7 +47,9 @@ class Places:
     half: str | None = None
 
 
-def run_gate(task: Task, programs: Mapping[str, Program], reference: Reference, places: Places, seed: int) -> Check:
+def run_gate(
+    task: Task, programs: Mapping[str, Program], reference: Reference, places: GateDevices, seed: int
+) -> Check:
     """Every check case, and the bench cases that the device can run whole. Raises EvoError for the harness only.
 
     The seed is the run's own secret; with it, the same inputs are drawn again.
@@ -116,7 +118,7 @@ class Step:
         return self.distribution == DRAWN and not self.again
 
 
-def _steps(task: Task, places: Places, reference: Reference, seed: int) -> Iterator[Step]:
+def _steps(task: Task, places: GateDevices, reference: Reference, seed: int) -> Iterator[Step]:
     # The simulator's checkers see races and uninitialised reads that no tool sees on a GPU, so they always run.
     if places.half in (None, "checker"):
         for case in task.check:
@@ -242,7 +244,7 @@ def exercised(
     Ends at the first launch that does not pass, with what was seen until then.
     """
     parts: dict[str, list[Coverage]] = {}
-    for step in _steps(task, Places(checker=checker, target=None), reference, seed):
+    for step in _steps(task, GateDevices(checker=checker, target=None), reference, seed):
         program = programs[step.case.name]
         request = _request(program, step, _expectation(reference, step, seed).inputs)
         result = _run(checker, replace(request, coverage=True, check_races=False, repeats=1), step.case)

@@ -22,16 +22,16 @@ grid and block are those of a kernel's first launch; counters are summed over it
 
 from __future__ import annotations
 
-from evo.evaluate.profile.expected_counts import Expected, compare_counted, compare_measured
+from evo.evaluate.profile.expected_counts import ExpectedMetric, compare_counted, compare_measured
 from evo.evaluate.profile.hot_lines import HotLine, hot_lines
 from evo.evaluate.profile.kernels import KernelProfile, kernel_profiles
-from evo.evaluate.profile.ncu import Measured, Unavailable, measure
+from evo.evaluate.profile.ncu import NcuCounters, Unavailable, measure
 
 __all__ = [
-    "Expected",
+    "ExpectedMetric",
     "HotLine",
     "KernelProfile",
-    "Measured",
+    "NcuCounters",
     "Unavailable",
     "compare_counted",
     "compare_measured",

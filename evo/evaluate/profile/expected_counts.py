@@ -12,7 +12,7 @@ from evo.spec.task import Case, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expected(Serializable):
+class ExpectedMetric(Serializable):
     """One metric beside its expectation."""
 
     COMPUTED: ClassVar = ("exact", "ratio")
@@ -40,7 +40,7 @@ def compulsory_bytes(task: Task, case: Case) -> int:
     return sum(tensor.size_bytes(case) for tensor in task.tensors)
 
 
-def compare_counted(task: Task, case: Case, totals: Mapping[str, int], launches: int = 1) -> tuple[Expected, ...]:
+def compare_counted(task: Task, case: Case, totals: Mapping[str, int], launches: int = 1) -> tuple[ExpectedMetric, ...]:
     """The simulator's whole-grid totals beside the task's work at this case. Only what both sides state."""
     work, counted = task.work_of(case), counted_metrics(totals)
     rows = []
@@ -53,14 +53,14 @@ def compare_counted(task: Task, case: Case, totals: Mapping[str, int], launches:
         because = "all tensors once" if launches == 1 else f"all tensors once; counted for each of {launches} launches"
         rows.append(("cold_bytes", counted["cold_bytes"], float(compulsory_bytes(task, case)), because))
     return tuple(
-        Expected(metric=name, value=value, source="counted", expected=expected, because=because)
+        ExpectedMetric(metric=name, value=value, source="counted", expected=expected, because=because)
         for name, value, expected, because in rows
     )
 
 
 def compare_measured(
     task: Task, case: Case, totals: Mapping[str, int] | None, measured: Mapping[str, float]
-) -> tuple[Expected, ...]:
+) -> tuple[ExpectedMetric, ...]:
     """Nsight Compute's sums over all launches beside the simulator's counts and the compulsory bytes."""
     rows: list[tuple[str, float, float, str]] = []
     if totals is not None:
@@ -71,6 +71,6 @@ def compare_measured(
     if "dram_bytes" in measured:
         rows.append(("dram_bytes", measured["dram_bytes"], float(compulsory_bytes(task, case)), "all tensors once"))
     return tuple(
-        Expected(metric=name, value=value, source="measured", expected=expected, because=because)
+        ExpectedMetric(metric=name, value=value, source="measured", expected=expected, because=because)
         for name, value, expected, because in rows
     )

@@ -137,7 +137,7 @@ class LaunchMetrics(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured(Serializable):
+class NcuCounters(Serializable):
     """Counters of every launch of one sequence."""
 
     tool: str = "ncu"  # Nsight Compute
@@ -152,7 +152,7 @@ class Measured(Serializable):
         return {name: sum(r[name].value for r in rows) for name in SUMS if rows and all(name in r for r in rows)}
 
 
-def measure(target: Sequence[str], env: Mapping[str, str], *, time_limit_s: float) -> Measured | Unavailable:
+def measure(target: Sequence[str], env: Mapping[str, str], *, time_limit_s: float) -> NcuCounters | Unavailable:
     """Profile what `target` launches between its start and stop of the profiler. Clocks are left as they are.
 
     ncu is the one on the PATH of `env`.
@@ -184,7 +184,7 @@ def measure(target: Sequence[str], env: Mapping[str, str], *, time_limit_s: floa
     launches = tuple(LaunchMetrics(kernel, _values(chosen, row)) for kernel, row in rows)
     empty = [name for name in chosen if not any(name in launch.metrics for launch in launches)]
     copies = tuple(sorted(name for name in known if "ldgsts" in name))
-    return Measured(launches=launches, missing=tuple(sorted({*missing, *empty})), copy_metrics=copies)
+    return NcuCounters(launches=launches, missing=tuple(sorted({*missing, *empty})), copy_metrics=copies)
 
 
 def find_ncu(env: Mapping[str, str]) -> str | None:

@@ -7,7 +7,7 @@ change, compiled and judged like anyone's. Nothing in it reaches a shell, a path
 from __future__ import annotations
 
 from evo.operators.llm.cost import Budget, LlmTotals, Price, Usage, UsageReport, price_of, read_price
-from evo.operators.llm.model_settings import MAX_TOKENS, PARALLEL, REPAIRS, RETRIES, LlmSettings, Server
+from evo.operators.llm.model_settings import MAX_TOKENS, PARALLEL, REPAIRS, RETRIES, LlmSettings, ModelServer
 from evo.operators.llm.operator import Llm, Surroundings
 from evo.operators.llm.prompts import STRATEGIES
 from evo.operators.llm.transcript import transcript_file
@@ -22,8 +22,8 @@ __all__ = [
     "Llm",
     "LlmSettings",
     "LlmTotals",
+    "ModelServer",
     "Price",
-    "Server",
     "Surroundings",
     "Usage",
     "UsageReport",

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl
 
 from evo.errors import HarnessFault, UsageError
 from evo.operators.llm.answers import called, counts_of, field_of, refusal_of, text_of, thought_of
-from evo.operators.llm.endpoint import FREE, Completion, Exhausted, Metered, Refused, Request
+from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Metered, PromptRefused
 from evo.operators.llm.replies import LONGEST_REPLY, one_line
 
 RETRIES = 5
@@ -40,7 +40,7 @@ _PARAMETERS = ("stream_options", "seed", "max_tokens", "stream", "reasoning_effo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class ModelServer:
     """Where to ask, and how patiently. The key is kept out of `repr`.
 
     url: may end in a query, such as Azure's `?api-version=`. extra: fields of the body that this server wants beside.
@@ -62,7 +62,7 @@ class Client:
 
     replayed = False
 
-    def __init__(self, server: Server, *, note: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, server: ModelServer, *, note: Callable[[str], None] = lambda _: None) -> None:
         try:
             import openai
         except ImportError:
@@ -92,7 +92,7 @@ class Client:
         self._stop.set()
         self._client.close()
 
-    def complete(self, request: Request, meter: Metered = FREE) -> Completion:
+    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion:
         """Ask until there is a reply. Raises Refused, Exhausted, Spent, UsageError (key, model) or HarnessFault.
 
         Each request is metered, also those that fail or are asked again with another parameter.
@@ -113,7 +113,7 @@ class Client:
                 if self._is_final(error, last):
                     if self._drop_parameter(last):
                         continue  # no try of its own: nothing was wrong with the server
-                    raise Refused(last) from None
+                    raise PromptRefused(last) from None
             except self._passing as error:
                 meter.failed(sent, generated=not _is_unheard(error))
                 last = self._scrub(self._why(error))
@@ -158,7 +158,7 @@ class Client:
                 return True
         return False
 
-    def _ask(self, request: Request) -> Completion:
+    def _ask(self, request: ChatRequest) -> Completion:
         options: dict[str, Any] = {
             "model": self._server.model,
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
@@ -223,7 +223,7 @@ class Client:
         message = field_of(choice, "message")
         text = text_of(field_of(message, "content")) or called(message)
         if not text and (refusal := refusal_of(message)):
-            raise Refused(self._scrub(one_line(refusal)))
+            raise PromptRefused(self._scrub(one_line(refusal)))
         return self._completion(text, field_of(choice, "finish_reason"), usage, thought_of(message))
 
     def _completion(self, text: str, finish: object, usage: Any, thought: str) -> Completion:
@@ -296,7 +296,7 @@ class Client:
             raise ValueError("the stream broke off")
         text = "".join(parts) or "".join(calls)
         if not text and any(refusals):
-            raise Refused(self._scrub(one_line("".join(refusals))))
+            raise PromptRefused(self._scrub(one_line("".join(refusals))))
         return self._completion(text, finish, usage, "".join(thoughts))
 
     def _said(self, error: Any) -> str:

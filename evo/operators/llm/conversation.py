@@ -13,7 +13,7 @@ from evo.errors import EvoError
 from evo.evaluate.prepare import Failed, Prepared
 from evo.operators.llm.cost import Budget, Price, Usage
 from evo.operators.llm.edits import Edited, edit
-from evo.operators.llm.endpoint import Completion, Endpoint, Exhausted, Message, Refused, Request, Spent
+from evo.operators.llm.endpoint import BudgetSpent, ChatRequest, Completion, Endpoint, Exhausted, Message, PromptRefused
 from evo.operators.llm.meter import Ledger, Meter
 from evo.operators.llm.prompts import repair
 from evo.operators.llm.replies import Reply, Unusable, read_reply
@@ -45,7 +45,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ExchangeOutcome:
     """What came of it. edited is None where no reply could be applied; problem says what was wrong last.
 
     compiles: whether it also got through the compiler. ended: `ok`, `unusable`, `refused`, `budget`, `exhausted`, or
@@ -63,7 +63,7 @@ class Answer:
     fault: EvoError | None = None
 
 
-Recorder = Callable[[Request, Completion, Question, int, Usage], None]
+Recorder = Callable[[ChatRequest, Completion, Question, int, Usage], None]
 Probe = Callable[[str], Prepared | Failed]
 
 
@@ -78,14 +78,14 @@ class _State:
     last: str | None = None  # the reply before
 
 
-def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder, ledger: Ledger) -> Answer:
+def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder, ledger: Ledger) -> ExchangeOutcome:
     """Ask, judge, and ask for repairs."""
     meter = Meter(question.allowance, question.price, 2 * question.max_tokens, ledger)
     state = _State(list(question.messages), meter, question.max_tokens)
 
-    def answer(ended: str, *, compiles: bool = False, fault: EvoError | None = None) -> Answer:
+    def answer(ended: str, *, compiles: bool = False, fault: EvoError | None = None) -> ExchangeOutcome:
         edited, reply = state.best or (None, None)
-        return Answer(
+        return ExchangeOutcome(
             question=question,
             ended=ended,
             usage=meter.usage,
@@ -98,7 +98,7 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
         )
 
     for attempt in range(1, question.repairs + 2):
-        request = Request(
+        request = ChatRequest(
             exchange=question.exchange,
             attempt=attempt,
             messages=tuple(state.messages),
@@ -107,10 +107,10 @@ def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recor
         )
         try:
             completion = endpoint.complete(request, meter)
-        except Refused as refusal:
+        except PromptRefused as refusal:
             state.problem = f"the server refuses the request: {refusal}"
             return answer("refused")
-        except Spent:
+        except BudgetSpent:
             return answer("budget")
         except Exhausted:
             return answer("exhausted")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from evo.cuda.source import Change, Classification, classify, syntax_errors, tree_difference
 from evo.errors import SyntaxInvalid
-from evo.operators.llm.replies import MOST_LINES, REWRITE_LINES, Block, Reply, Unusable, one_line
+from evo.operators.llm.replies import MOST_LINES, REWRITE_LINES, EditBlock, Reply, Unusable, one_line
 from evo.operators.one_change import clutter, relaunched
 from evo.spec.variant import Variant, parse_variant
 
@@ -37,7 +37,7 @@ def apply_reply(text: str, reply: Reply) -> str:
     return reply.whole.replace("\n", "\r\n") if windows else reply.whole
 
 
-def apply_edits(text: str, blocks: Sequence[Block]) -> str:
+def apply_edits(text: str, blocks: Sequence[EditBlock]) -> str:
     """The text with each block's SEARCH part replaced; every other byte is the same. Raises Unusable.
 
     Each SEARCH part must stand in the text exactly once: as whole lines, or else as a piece of text, or else as lines
@@ -54,7 +54,7 @@ def apply_edits(text: str, blocks: Sequence[Block]) -> str:
     return plain.replace("\n", "\r\n") if windows else plain
 
 
-def _place(text: str, block: Block) -> tuple[int, int, str]:
+def _place(text: str, block: EditBlock) -> tuple[int, int, str]:
     """Where the only occurrence begins and ends, and what takes its place."""
     lines, wanted = text.split("\n"), list(block.search)
     found = [at for at in range(len(lines) - len(wanted) + 1) if lines[at : at + len(wanted)] == wanted]
@@ -80,7 +80,7 @@ def _lines_at(text: str, lines: Sequence[str], at: int, count: int, replace: Seq
     return (start, end, "\n".join(replace)) if replace else (start, min(end + 1, len(text)), "")
 
 
-def _place_by_words(text: str, lines: Sequence[str], block: Block) -> tuple[int, int, str]:
+def _place_by_words(text: str, lines: Sequence[str], block: EditBlock) -> tuple[int, int, str]:
     """The place of a SEARCH part that differs from it in blank space alone."""
     numbered = [(at, words) for at, line in enumerate(lines) if (words := _squeezed(line))]
     wanted = [words for line in block.search if (words := _squeezed(line))]

@@ -17,7 +17,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ChatRequest:
     """One request. (exchange, attempt) is its place in the run: attempts after the first are repairs."""
 
     exchange: int
@@ -46,7 +46,7 @@ class Completion:
     max_tokens: int | None = field(default=None, compare=False)
 
 
-class Refused(Exception):
+class PromptRefused(Exception):
     """The server will not answer this prompt (too long, filtered); another one it may."""
 
 
@@ -54,27 +54,27 @@ class Exhausted(Exception):
     """A transcript holds no reply for this place, or the run is being stopped."""
 
 
-class Spent(Exception):
+class BudgetSpent(Exception):
     """The budget has no room for this request."""
 
 
 class Metered(Protocol):
     """Asked before each HTTP request, told how it ended."""
 
-    def begin(self, request: Request) -> Request:
+    def begin(self, request: ChatRequest) -> ChatRequest:
         """The request as it may be sent. Raises Spent."""
         ...
 
-    def failed(self, request: Request, *, generated: bool) -> None: ...
+    def failed(self, request: ChatRequest, *, generated: bool) -> None: ...
 
 
 class Unmetered:
     """No budget, no account."""
 
-    def begin(self, request: Request) -> Request:
+    def begin(self, request: ChatRequest) -> ChatRequest:
         return request
 
-    def failed(self, request: Request, *, generated: bool) -> None:
+    def failed(self, request: ChatRequest, *, generated: bool) -> None:
         del request, generated
 
 
@@ -87,7 +87,7 @@ class Endpoint(Protocol):
     @property
     def replayed(self) -> bool: ...
 
-    def complete(self, request: Request, meter: Metered = FREE) -> Completion: ...
+    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion: ...
 
     def close(self) -> None: ...
 

@@ -11,7 +11,7 @@ from evo.operators.llm.case_table import case_table
 from evo.operators.llm.endpoint import data
 from evo.operators.llm.hardware_context import hardware_context, target_share
 from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, task_context
-from evo.operators.llm.prompts import Guidance, Strategy
+from evo.operators.llm.prompts import Guidance, PromptStrategy
 from evo.records.trials import Record, elites
 from evo.spec.task import Task
 from evo.spec.variant import Variant
@@ -24,7 +24,7 @@ def guidance(
     bench: Workbench,
     parent: Variant,
     records: Sequence[Record],
-    strategy: Strategy,
+    strategy: PromptStrategy,
     *,
     margin: float,
     draw: random.Random,

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from evo.operators.llm.cost import Budget, Price, Usage, guess_tokens
-from evo.operators.llm.endpoint import Completion, Request, Spent
+from evo.operators.llm.endpoint import BudgetSpent, ChatRequest, Completion
 
 _LONGEST_TOKEN = 256  # bytes; a text cannot have fewer tokens
 _SLACK = 8  # times the careful guess; it cannot have more
 
-Ledger = Callable[[Request, int, str, Usage], None]
+Ledger = Callable[[ChatRequest, int, str, Usage], None]
 """Told of each request, by number within its exchange: `reserved` before it is sent, `charged` where it failed."""
 
 
@@ -30,36 +30,36 @@ class Meter:
     usage: Usage = field(default_factory=Usage)
     number: int = 0
 
-    def begin(self, request: Request) -> Request:
+    def begin(self, request: ChatRequest) -> ChatRequest:
         """The request with as much room as is left for its reply. Raises Spent if that is too little."""
         left = self.allowance.minus(self.usage, self.price)
         room = left.reply_tokens(request.text, min(self.most, request.max_tokens), self.price)
         if room == 0:
-            raise Spent
+            raise BudgetSpent
         self.number += 1
         sent = replace(request, max_tokens=room)
         self.ledger(sent, self.number, "reserved", largest(sent))
         return sent
 
-    def failed(self, request: Request, *, generated: bool) -> None:
+    def failed(self, request: ChatRequest, *, generated: bool) -> None:
         """A request without an answer that can be used; generated: the server may have begun to write one."""
         cost = largest(request) if generated else Usage(calls=1)
         self.usage = self.usage.plus(cost)
         self.ledger(request, self.number, "charged", cost)
 
-    def answered(self, request: Request, completion: Completion) -> Usage:
+    def answered(self, request: ChatRequest, completion: Completion) -> Usage:
         cost = used(request, completion)
         self.usage = self.usage.plus(cost)
         return cost
 
 
-def largest(request: Request) -> Usage:
+def largest(request: ChatRequest) -> Usage:
     """What a request may cost at most, if its server keeps to the length of the reply."""
     prompt = guess_tokens(request.text)
     return Usage(calls=1, prompt_tokens=prompt, completion_tokens=request.max_tokens, estimated=1)
 
 
-def used(request: Request, completion: Completion) -> Usage:
+def used(request: ChatRequest, completion: Completion) -> Usage:
     """What one reply cost. Where the server told no counts, or none that can be, the most that it may have cost."""
     said = guess_tokens(completion.text) + completion.thought // 2
     longest = max(request.max_tokens, said)  # what is thought and not said counts too

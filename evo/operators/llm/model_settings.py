@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import UsageError
-from evo.operators.llm.client import RETRIES, Client, Server
+from evo.operators.llm.client import RETRIES, Client, ModelServer
 from evo.operators.llm.cost import Budget, Price
 from evo.operators.llm.endpoint import Endpoint
 from evo.operators.llm.prompts import STRATEGIES
@@ -27,7 +27,7 @@ class LlmSettings:
     """
 
     strategy: str = "insight"
-    server: Server | None = None
+    server: ModelServer | None = None
     replay: Path | None = None
     budget: Budget = field(default_factory=Budget)
     price: Price | None = None
@@ -61,4 +61,4 @@ class LlmSettings:
         return Client(self.server, note=note)
 
 
-__all__ = ["MAX_TOKENS", "PARALLEL", "REPAIRS", "RETRIES", "LlmSettings", "Server"]
+__all__ = ["MAX_TOKENS", "PARALLEL", "REPAIRS", "RETRIES", "LlmSettings", "ModelServer"]

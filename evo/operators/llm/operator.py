@@ -20,10 +20,10 @@ from evo.errors import EvoError, HarnessFault
 from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
 from evo.operators import STALLED_AFTER, Context, Proposal
-from evo.operators.llm.conversation import Answer, Question, exchange
+from evo.operators.llm.conversation import ExchangeOutcome, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Usage, guess_tokens
 from evo.operators.llm.edits import Edited, edit
-from evo.operators.llm.endpoint import Completion, Endpoint, Request
+from evo.operators.llm.endpoint import ChatRequest, Completion, Endpoint
 from evo.operators.llm.guidance import guidance
 from evo.operators.llm.hardware_context import hardware_context
 from evo.operators.llm.model_settings import LlmSettings
@@ -62,10 +62,10 @@ class Surroundings:
 class _Flight(threading.Thread):
     """One exchange under way. A daemon: a server that never answers does not keep evo from ending."""
 
-    def __init__(self, question: Question, ask: Callable[[], Answer]) -> None:
+    def __init__(self, question: Question, ask: Callable[[], ExchangeOutcome]) -> None:
         super().__init__(daemon=True, name="evo-llm")
         self.question, self._ask = question, ask
-        self.answer: Answer | None = None
+        self.answer: ExchangeOutcome | None = None
         self.start()
 
     def run(self) -> None:
@@ -188,12 +188,12 @@ class Llm:
     def _probe(self, text: str) -> Prepared | Failed:
         return self._around.bench.prepare(self._around.task, text)
 
-    def _book(self, request: Request, number: int, what: str, usage: Usage) -> None:
+    def _book(self, request: ChatRequest, number: int, what: str, usage: Usage) -> None:
         if not self._endpoint.replayed:
             self._transcript.account(request, number, what, usage)
 
     def _record(
-        self, request: Request, completion: Completion, question: Question, number: int, charged: Usage
+        self, request: ChatRequest, completion: Completion, question: Question, number: int, charged: Usage
     ) -> None:
         if not self._endpoint.replayed:
             self._transcript.add(
@@ -276,7 +276,7 @@ class Llm:
 
     # --- taking -----------------------------------------------------------------------------------------------------
 
-    def _take(self) -> Answer | None:
+    def _take(self) -> ExchangeOutcome | None:
         """The oldest answer, waited for; None where its exchange met a fault, or the user asked to stop."""
         flight = self._flying[0]
         if flight.is_alive():
@@ -307,7 +307,7 @@ class Llm:
             except Empty:
                 return
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: ExchangeOutcome) -> None:
         self._account.settle(answer.question.exchange, answer.usage)
         self._unrecorded = self._unrecorded.plus(answer.usage)
         self._edits += answer.edited is not None
@@ -318,7 +318,7 @@ class Llm:
         self._ended = True
         self._around.note(f"the language model is asked no more: {why}")
 
-    def _proposal(self, answer: Answer, parent: Variant, context: Context) -> Proposal | None:
+    def _proposal(self, answer: ExchangeOutcome, parent: Variant, context: Context) -> Proposal | None:
         question, edited = answer.question, answer.edited
         if answer.ended == "exhausted" and self._endpoint.replayed and answer.attempts == 0:
             self._end("the transcript holds no further reply")
@@ -341,7 +341,7 @@ class Llm:
         self._unrecorded = Usage()
         return found
 
-    def _described(self, answer: Answer, edited: Edited) -> Proposal:
+    def _described(self, answer: ExchangeOutcome, edited: Edited) -> Proposal:
         question, change, verdict = answer.question, edited.change, edited.verdict
         words = answer.reply.words if answer.reply else {}
         arguments: dict[str, Json] = {

@@ -28,7 +28,7 @@ Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class PromptStrategy:
     """One configuration.
 
     inverts: `never`, `always`, or `stalled` (hybrid). rewrites: `never`, `first` or `stalled`.
@@ -51,12 +51,12 @@ class Strategy:
 STRATEGIES = {
     one.name: one
     for one in (
-        Strategy(name="free"),
-        Strategy(name="insight", insights=True),
-        Strategy(name="full", solutions=True, insights=True, rewrites="stalled", select=elites.elites),
-        Strategy(name="inversion", insights=True, inverts="always", rewrites="stalled"),
-        Strategy(name="hybrid", insights=True, inverts="stalled"),
-        Strategy(name="rewrite", insights=True, inverts="always", rewrites="first"),
+        PromptStrategy(name="free"),
+        PromptStrategy(name="insight", insights=True),
+        PromptStrategy(name="full", solutions=True, insights=True, rewrites="stalled", select=elites.elites),
+        PromptStrategy(name="inversion", insights=True, inverts="always", rewrites="stalled"),
+        PromptStrategy(name="hybrid", insights=True, inverts="stalled"),
+        PromptStrategy(name="rewrite", insights=True, inverts="always", rewrites="first"),
     )
 }
 

@@ -40,7 +40,7 @@ class Unusable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EditBlock:
     """Lines to find, and the lines that take their place."""
 
     search: tuple[str, ...]
@@ -51,7 +51,7 @@ class Block:
 class Reply:
     """A reply that was understood: blocks, or a whole file. words: SUMMARY, REASON ... where given, each one line."""
 
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[EditBlock, ...] = ()
     whole: str | None = None
     words: dict[str, str] = field(default_factory=dict)
 
@@ -104,9 +104,9 @@ def _words(lines: Sequence[str]) -> dict[str, str]:
     return words
 
 
-def _marked(lines: Sequence[str]) -> list[Block]:
+def _marked(lines: Sequence[str]) -> list[EditBlock]:
     """SEARCH/REPLACE blocks."""
-    blocks: list[Block] = []
+    blocks: list[EditBlock] = []
     search: list[str] | None = None
     replace: list[str] | None = None
     indent = ""
@@ -118,7 +118,7 @@ def _marked(lines: Sequence[str]) -> list[Block]:
         elif search is not None and replace is None and _MIDDLE.match(line):
             replace = []
         elif search is not None and replace is not None and _CLOSE.match(line):
-            blocks.append(Block(_outdented(search, indent), _outdented(replace, indent)))
+            blocks.append(EditBlock(_outdented(search, indent), _outdented(replace, indent)))
             search = replace = None
         elif search is not None:
             (search if replace is None else replace).append(line)
@@ -134,14 +134,14 @@ def _outdented(lines: Sequence[str], indent: str) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _held(block: Block) -> Block:
+def _held(block: EditBlock) -> EditBlock:
     """A block without fences, which no kernel has, and without characters that no kernel may have."""
     search, replace = _unfenced(block.search), _unfenced(block.replace)
     for line in replace:
         _require_text(line)
     if not any(line.strip() for line in search):
         raise Unusable("a SEARCH part is empty; quote the lines beside the place, and repeat them in REPLACE")
-    return Block(tuple(search), tuple(replace))
+    return EditBlock(tuple(search), tuple(replace))
 
 
 def _require_text(line: str) -> None:
@@ -157,9 +157,9 @@ def _unfenced(lines: Sequence[str]) -> Sequence[str]:
     return lines[first:last]
 
 
-def _from_diff(lines: Sequence[str]) -> list[Block]:
+def _from_diff(lines: Sequence[str]) -> list[EditBlock]:
     """The hunks of a unified diff. Their line numbers are not used: models count badly, lines tell the place."""
-    blocks: list[Block] = []
+    blocks: list[EditBlock] = []
     hunk: list[str] | None = None
     for line in [*lines, "```"]:
         is_hunk = bool(_HUNK.match(line))
@@ -174,7 +174,7 @@ def _from_diff(lines: Sequence[str]) -> list[Block]:
     return blocks
 
 
-def _hunk(lines: list[str]) -> list[Block]:
+def _hunk(lines: list[str]) -> list[EditBlock]:
     while lines and not lines[-1].strip():
         lines.pop()
     search = tuple(line[1:] if line else "" for line in lines if not line.startswith("+"))
@@ -184,10 +184,10 @@ def _hunk(lines: list[str]) -> list[Block]:
     if any(line and line[0] not in " +-" for line in lines):
         odd = next(line for line in lines if line and line[0] not in " +-")
         raise Unusable(f"a line of the unified diff begins with none of ` `, `+`, `-`: `{one_line(odd, 80)}`")
-    return [Block(search, replace)]
+    return [EditBlock(search, replace)]
 
 
-def _from_json(text: str) -> list[Block]:
+def _from_json(text: str) -> list[EditBlock]:
     """`{"edits": [{"search": ..., "replace": ...}]}` and its usual spellings."""
     for candidate in [*(body for _, body in _fences(text.split("\n"))), text]:
         body = candidate.strip()
@@ -202,7 +202,7 @@ def _from_json(text: str) -> list[Block]:
     return []
 
 
-def _json_blocks(found: object) -> list[Block]:
+def _json_blocks(found: object) -> list[EditBlock]:
     if isinstance(found, dict):
         lists = [found[name] for name in ("edits", "changes", "replacements") if isinstance(found.get(name), list)]
         found = lists[0] if lists else [found]
@@ -210,7 +210,7 @@ def _json_blocks(found: object) -> list[Block]:
     for edit in found if isinstance(found, list) else []:
         for old, new in _PAIRS if isinstance(edit, dict) else ():
             if isinstance(edit.get(old), str) and isinstance(edit.get(new), str):
-                blocks.append(Block(_json_lines(edit[old]), _json_lines(edit[new])))
+                blocks.append(EditBlock(_json_lines(edit[old]), _json_lines(edit[new])))
                 break
     return blocks
 

@@ -23,7 +23,7 @@ from typing import Any
 from evo.errors import SyntaxInvalid
 from evo.files import append, split_tail, write_atomic
 from evo.operators.llm.cost import Usage
-from evo.operators.llm.endpoint import FREE, Completion, Exhausted, Message, Metered, Request
+from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Message, Metered
 from evo.results import Json, drop_absent
 
 VERSION = 1
@@ -47,7 +47,7 @@ class Transcript:
         """What was spent before this run."""
         self._write((0, 0, 0), {"carried": _counts(usage)})
 
-    def account(self, request: Request, number: int, what: str, usage: Usage) -> None:
+    def account(self, request: ChatRequest, number: int, what: str, usage: Usage) -> None:
         """A request, the `number`-th of its exchange, is `reserved` or `charged`."""
         fields: dict[str, Json] = {"exchange": request.exchange, "attempt": request.attempt, "request": number}
         self._write((request.exchange, request.attempt, number), {**fields, what: _counts(usage)})
@@ -62,7 +62,7 @@ class Transcript:
 
     def add(
         self,
-        request: Request,
+        request: ChatRequest,
         completion: Completion,
         *,
         number: int = 1,
@@ -125,7 +125,7 @@ class Replay:
         if not self._answers:
             raise SyntaxInvalid(path, None, "holds no reply", hint=_HINT)
 
-    def complete(self, request: Request, meter: Metered = FREE) -> Completion:
+    def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion:
         del meter  # it costs nothing
         found = self._answers.get((request.exchange, request.attempt))
         if found is None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import CountedFor, Loop, Statement
+from evo.cuda.source import CountedFor, CountedLoop, Statement
 from evo.operators.rules.scene import Scene
 
 
-def counted_loops(scene: Scene) -> Iterator[tuple[Loop, CountedFor, tuple[Statement, ...]]]:
+def counted_loops(scene: Scene) -> Iterator[tuple[CountedLoop, CountedFor, tuple[Statement, ...]]]:
     """Counted loops that start a line, with their statement and the statements of the same block."""
     for function in scene.source.functions:
         tops = scene.source.statements(function)
@@ -21,12 +21,12 @@ def counted_loops(scene: Scene) -> Iterator[tuple[Loop, CountedFor, tuple[Statem
                 yield loop, known[loop.span], beside[loop.span]
 
 
-def above(scene: Scene, loop: Loop) -> int:
+def above(scene: Scene, loop: CountedLoop) -> int:
     """The first byte of the loop's pragma, or of its line; of the loop itself if it starts within a line."""
     found = scene.source.above(loop.span)
     return found if found is not None else loop.span.start
 
 
-def loop_words(scene: Scene, loop: Loop) -> str:
+def loop_words(scene: Scene, loop: CountedLoop) -> str:
     """`loop over i (line 12)`."""
     return f"loop over {loop.variable} (line {scene.source.line(loop.span.start)})"

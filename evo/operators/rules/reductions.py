@@ -17,7 +17,7 @@ _EFFECTS = re.compile(r"__sync|_sync\b|__shfl|\basm\b|\batomic|\+\+|--|->|\bprin
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class ReductionLoop:
     """`name += value`, `name = combine(name, value)` or a test that does so; combine is `+` or a function."""
 
     name: str
@@ -32,11 +32,11 @@ class Shareable:
     own element."""
 
     loop: CountedFor
-    reductions: tuple[Reduction, ...]
+    reductions: tuple[ReductionLoop, ...]
     stores: frozenset[str]
 
 
-def reduction_of(source: Source, statement: Statement) -> Reduction | None:
+def reduction_of(source: Source, statement: Statement) -> ReductionLoop | None:
     """What a statement adds up, if it does nothing else."""
     if statement.kind == "if":
         return _chosen(source, statement)
@@ -44,16 +44,16 @@ def reduction_of(source: Source, statement: Statement) -> Reduction | None:
         return None
     value = source.slice(statement.value)
     if statement.operator == "+=":
-        found = Reduction(statement.name, "+", statement.value, statement)
+        found = ReductionLoop(statement.name, "+", statement.value, statement)
     elif statement.operator == "=" and (match := re.match(r"(\w+)\(", value)) and match[1] in _COMBINE:
         calls = [call for call in source.calls if call.span == statement.value]
         if not calls or len(calls[0].arguments) != 2:
             return None
         first, second = calls[0].arguments
         if source.slice(first) == statement.name:
-            found = Reduction(statement.name, match[1], second, statement)
+            found = ReductionLoop(statement.name, match[1], second, statement)
         elif source.slice(second) == statement.name:
-            found = Reduction(statement.name, match[1], first, statement)
+            found = ReductionLoop(statement.name, match[1], first, statement)
         else:
             return None
     else:
@@ -61,7 +61,7 @@ def reduction_of(source: Source, statement: Statement) -> Reduction | None:
     return None if statement.name in {name for name, _ in source.names(found.value)} else found
 
 
-def _chosen(source: Source, statement: Statement) -> Reduction | None:
+def _chosen(source: Source, statement: Statement) -> ReductionLoop | None:
     """`if (value > name) name = value;` on floats is a maximum, with < a minimum."""
     only = statement.body[0] if len(statement.body) == 1 and not statement.alternative else None
     if only is None or only.kind != "assign" or only.operator != "=" or not only.name or only.value is None:
@@ -74,14 +74,14 @@ def _chosen(source: Source, statement: Statement) -> Reduction | None:
         return None
     forms = {f"{value} > {only.name}": "fmaxf", f"{only.name} < {value}": "fmaxf"}
     forms |= {f"{value} < {only.name}": "fminf", f"{only.name} > {value}": "fminf"}
-    return Reduction(only.name, forms[test], only.value, statement) if test in forms else None
+    return ReductionLoop(only.name, forms[test], only.value, statement) if test in forms else None
 
 
 def shareable(source: Source, loop: Statement) -> Shareable | None:
     """The proof for one counted loop, or None."""
     if not isinstance(loop, CountedFor) or _EFFECTS.search(source.slice(loop.body_span)):
         return None
-    reductions: list[Reduction] = []
+    reductions: list[ReductionLoop] = []
     stores: set[str] = set()
     own = {inner.name for inner in loop.all() if inner.kind == "declare"}
     for inner in loop.body:
@@ -108,7 +108,7 @@ def shareable(source: Source, loop: Statement) -> Shareable | None:
     return Shareable(loop, tuple(reductions), frozenset(stores))
 
 
-def _uses(found: Reduction) -> int:
+def _uses(found: ReductionLoop) -> int:
     return 1 if found.combine == "+" else 2
 
 

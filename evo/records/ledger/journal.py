@@ -29,7 +29,7 @@ class RunNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class JournalStep:
     """A step in progress. Paths are paths in git; bytes are base64, so that any file is restored exactly.
 
     kind: `place` (a variant stands in the champion's file while it is tried), `keep`, `finish` (records are committed).
@@ -60,7 +60,7 @@ def unpack(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-_Note = TypeVar("_Note", RunNote, Step)
+_Note = TypeVar("_Note", RunNote, JournalStep)
 
 
 class Journal:
@@ -72,13 +72,13 @@ class Journal:
     def read_run(self) -> RunNote | None:
         return _read(self._run, RunNote)
 
-    def read_step(self) -> Step | None:
-        return _read(self._step, Step)
+    def read_step(self) -> JournalStep | None:
+        return _read(self._step, JournalStep)
 
     def write_run(self, note: RunNote) -> None:
         _write(self._run, note)
 
-    def write_step(self, step: Step) -> None:
+    def write_step(self, step: JournalStep) -> None:
         _write(self._step, step)
 
     def end_run(self) -> None:
@@ -92,7 +92,7 @@ class Journal:
         return self._step.stat().st_mtime
 
 
-def _write(path: Path, note: RunNote | Step) -> None:
+def _write(path: Path, note: RunNote | JournalStep) -> None:
     write_atomic(path, json.dumps({"version": VERSION, **asdict(note)}, indent=1).encode("ascii"))
 
 

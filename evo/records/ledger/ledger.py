@@ -16,7 +16,7 @@ from evo.errors import HarnessFault, LedgerUnclean, UsageError
 from evo.files import TEMPORARY_SUFFIX, append, mend_tail, remove, write_atomic
 from evo.records.ledger.git import Git, GitFailed
 from evo.records.ledger.history import TRIAL_TRAILER, History
-from evo.records.ledger.journal import Journal, RunNote, Step, pack, unpack
+from evo.records.ledger.journal import Journal, JournalStep, RunNote, pack, unpack
 from evo.records.ledger.lock import Lock
 from evo.records.trials.store import records_taken_away
 
@@ -174,7 +174,7 @@ class Ledger:
         if pending is not None and pending.kind == "keep":  # it failed, on a full disk perhaps; now it may work
             self._carry_out(pending, again=True)
         self.revert()
-        self._journal.write_step(Step(kind="finish", branch=note.branch, date=date))
+        self._journal.write_step(JournalStep(kind="finish", branch=note.branch, date=date))
         commit = self._commit_records(note, date)
         self._remove_empty(self._file(note.run_file))
         self._journal.end_run()
@@ -184,7 +184,7 @@ class Ledger:
 
     # --- how steps are carried out; each part may be repeated -------------------------------------------------------
 
-    def _carry_out(self, step: Step, *, again: bool = False) -> str:
+    def _carry_out(self, step: JournalStep, *, again: bool = False) -> str:
         run_file, after = self._file(step.run_file), unpack(step.after)
         self._require_known(step)
         self._missing_lines(step, run_file)  # before anything is written
@@ -207,12 +207,12 @@ class Ledger:
         self._require_there(step, files | board, commit)
         return commit
 
-    def _require_there(self, step: Step, files: Mapping[str, bytes], commit: str) -> None:
+    def _require_there(self, step: JournalStep, files: Mapping[str, bytes], commit: str) -> None:
         if gone := [path for path, data in files.items() if _read(self._file(path)) != data]:
             problem = f"trial {step.trial} is kept (commit {commit[:12]}), but the working tree has lost {gone[0]}"
             raise LedgerUnclean(problem, hint=f"`git restore {' '.join(gone)}`; then start again")
 
-    def _missing_lines(self, step: Step, run_file: Path) -> bytes:
+    def _missing_lines(self, step: JournalStep, run_file: Path) -> bytes:
         """What the run's file still lacks of the record."""
         data, lines = _read(run_file) or b"", unpack(step.lines)
         if len(data) < step.run_size:
@@ -222,7 +222,7 @@ class Ledger:
             raise LedgerUnclean(f"{run_file}: changed since evo was killed", hint=hint)
         return lines[len(added) :]
 
-    def _commit_leaderboard(self, step: Step, commit: str) -> dict[str, bytes]:
+    def _commit_leaderboard(self, step: JournalStep, commit: str) -> dict[str, bytes]:
         file = self.root / "leaderboard.json"
         data = self._render(self.history.commits()).encode("utf-8")
         if _read(file) != data:
@@ -239,7 +239,7 @@ class Ledger:
         message = f"{note.task}: records of run {note.run}\n\n{RUN_TRAILER}: {note.run}\n"
         return self._git.commit(files, message, branch=note.branch, date=date)
 
-    def _put_back(self, step: Step) -> None:
+    def _put_back(self, step: JournalStep) -> None:
         if not self._stands(step) and self._git.is_as_committed(step.champion):
             return  # put back by git: `git restore`, `git reset --hard`
         self._require_known(step)
@@ -249,18 +249,18 @@ class Ledger:
         elif _read(file) != unpack(step.before):
             write_atomic(file, unpack(step.before))
 
-    def _require_known(self, step: Step) -> None:
+    def _require_known(self, step: JournalStep) -> None:
         file = self._file(step.champion)
         known = {None if step.before is None else unpack(step.before), unpack(step.after)}
         if _read(file) not in known:
             hint = f"move your version away, `git restore {step.champion}`, and start again"
             raise LedgerUnclean(f"{file}: changed by someone else while evo was at work on it", hint=hint)
 
-    def _stands(self, step: Step) -> bool:
+    def _stands(self, step: JournalStep) -> bool:
         """Whether the champion's file holds the step's variant."""
         return _read(self._file(step.champion)) == unpack(step.after)
 
-    def _require_head(self, step: Step) -> None:
+    def _require_head(self, step: JournalStep) -> None:
         """Raises LedgerUnclean if the branch no longer holds the commit that the step began at."""
         if step.head and not self._git.descends(step.head):
             hint = "start again: evo continues from the present commit"
@@ -310,7 +310,7 @@ class Ledger:
 
     # --- where things are -------------------------------------------------------------------------------------------
 
-    def _open_step(self, kind: str, champion: str) -> Step:
+    def _open_step(self, kind: str, champion: str) -> JournalStep:
         pending = self._journal.read_step()
         if pending is None:
             data = _read(self._file(champion))
@@ -322,7 +322,9 @@ class Ledger:
         else:
             hint = "start evo again: it finishes the step first"
             raise LedgerUnclean(f"an earlier {pending.kind} of {pending.champion} is unfinished", hint=hint)
-        return Step(kind=kind, branch=self._branch(), champion=champion, before=before, head=self._git.head() or "")
+        return JournalStep(
+            kind=kind, branch=self._branch(), champion=champion, before=before, head=self._git.head() or ""
+        )
 
     def _running(self) -> RunNote:
         if self._note is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.device import DeviceName
-from evo.device.calls import Answer, Call, OpenedObject, Raised
+from evo.device.calls import Answer, OpenedObject, Raised, RemoteCall
 from evo.device.remote_device import STARTUP_LIMIT_S
 from evo.errors import ChildDied, WorkerUnreachable
 from evo.search.cluster.protocol import RemoteWorker, Role
@@ -42,7 +42,7 @@ class ProcessTransport:
             self._opened.child.close()
             raise answer.error
 
-    def call(self, call: Call, limit_s: float) -> Answer:
+    def call(self, call: RemoteCall, limit_s: float) -> Answer:
         try:
             return self._opened.call(call, limit_s)
         except (TimeoutError, ChildDied) as failure:

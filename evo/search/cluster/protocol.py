@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from evo.device.calls import Answer, Call, Raised
+from evo.device.calls import Answer, Raised, RemoteCall
 from evo.evaluate.pipeline import Job, Started
 from evo.results import Control, Evaluation
 from evo.search.cluster.task_archive import TaskArchive
@@ -63,7 +63,7 @@ class Worker(Protocol):
 class Transport(Protocol):
     """The way to a worker elsewhere. One thread at a time may call."""
 
-    def call(self, call: Call, limit_s: float) -> Answer:
+    def call(self, call: RemoteCall, limit_s: float) -> Answer:
         """The worker's answer. Raises WorkerUnreachable if there is none within limit_s seconds."""
         ...
 
@@ -105,7 +105,7 @@ class RemoteWorker(Worker):
     def _ask(
         self, method: Callable[Concatenate[W, P], R], limit_s: float, /, *arguments: P.args, **named: P.kwargs
     ) -> R:
-        answer = self._transport.call(Call(method.__name__, arguments, named or None), limit_s)
+        answer = self._transport.call(RemoteCall(method.__name__, arguments, named or None), limit_s)
         if isinstance(answer, Raised):
             raise answer.error
         value: Any = answer.value

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evo.device import DeviceName
-from evo.device.calls import Answer, Call, Raised, Returned
+from evo.device.calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerUnreachable
 from evo.search.cluster.local_worker import LocalWorker
 from evo.search.cluster.protocol import RemoteWorker, Role
@@ -54,7 +54,7 @@ class RaySite:
         pinned = role == "measure" and self._device.kind == "gpu"
         # Ray shows an actor its own GPU alone, which is then number 0.
         device = DeviceName("gpu", "0") if pinned else self._device
-        actor = self._ray.remote(Server).options(num_cpus=1, num_gpus=int(pinned), max_restarts=0, max_task_retries=0)
+        actor = self._ray.remote(RayActor).options(num_cpus=1, num_gpus=int(pinned), max_restarts=0, max_task_retries=0)
         try:
             return RemoteWorker(RayTransport(self._ray, actor.remote(device)))
         except _failures(self._ray) as error:
@@ -65,13 +65,13 @@ class RaySite:
             self._ray.shutdown()
 
 
-class Server:
+class RayActor:
     """The actor: a worker whose errors travel as values, since Ray would wrap them."""
 
     def __init__(self, device: DeviceName) -> None:
         self._worker = LocalWorker(device)
 
-    def serve(self, call: Call) -> Answer:
+    def serve(self, call: RemoteCall) -> Answer:
         try:
             return Returned(getattr(self._worker, call.method)(*call.arguments, **(call.named or {})))
         except EvoError as error:
@@ -84,7 +84,7 @@ class RayTransport:
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
 
-    def call(self, call: Call, limit_s: float) -> Answer:
+    def call(self, call: RemoteCall, limit_s: float) -> Answer:
         try:
             answer: Answer = self._ray.get(self._actor.serve.remote(call), timeout=limit_s)
         except self._ray.exceptions.GetTimeoutError:

@@ -15,9 +15,20 @@ from typing import Any
 import numpy as np
 
 from evo.errors import TaskInvalid
-from evo.search.knobs.draws import Strategy
+from evo.search.knobs.draws import SearchStrategy
 from evo.search.knobs.replay import BUDGET
-from evo.search.knobs.space import Knob, KnobValue, Point, Points, Space, distinct, index_of, is_value, look_up, shown
+from evo.search.knobs.space import (
+    KnobValue,
+    Point,
+    Points,
+    Space,
+    SpaceKnob,
+    distinct,
+    index_of,
+    is_value,
+    look_up,
+    shown,
+)
 
 _HINT = 'the protocol: init, then one tell after each ask, then {"op": "end"}; see docs/tune.md'
 _STATUSES = ("ok", "failed", "outside")
@@ -28,7 +39,7 @@ _LARGEST = 1e300  # larger values, and values that are not numbers, count as fai
 class Protocol:
     """One conversation: lines in, replies out. Raises TaskInvalid naming the line that is malformed."""
 
-    def __init__(self, make: Callable[[Space, int], Strategy], *, budget: int = BUDGET, seed: int = 0) -> None:
+    def __init__(self, make: Callable[[Space, int], SearchStrategy], *, budget: int = BUDGET, seed: int = 0) -> None:
         """`budget` and `seed` are for an init that names none."""
         self._make, self._budget, self._seed = make, budget, seed
         self._line = 0
@@ -90,16 +101,16 @@ class Protocol:
             raise self._invalid(f"`{name}` is {str(value)[:_SHOWN]}, not a whole number from 0")
         return value
 
-    def _knob(self, row: object) -> Knob:
+    def _knob(self, row: object) -> SpaceKnob:
         name = row.get("name") if isinstance(row, dict) else None
         values = row.get("values") if isinstance(row, dict) else None
         if not isinstance(name, str) or not isinstance(values, list) or not values:
             raise self._invalid(f"a knob is {{name, values}}: {str(row)[:_SHOWN]}")
         if bad := [value for value in values if not is_value(value)]:
             raise self._invalid(f"knob {name}: {shown(bad[0])} is not a finite number, word or truth value")
-        return Knob(name, distinct(values))
+        return SpaceKnob(name, distinct(values))
 
-    def _legal(self, given: object, knobs: tuple[Knob, ...]) -> Points | None:
+    def _legal(self, given: object, knobs: tuple[SpaceKnob, ...]) -> Points | None:
         if given is None or given == []:
             return None
         if not isinstance(given, list) or not all(isinstance(row, list) for row in given):
@@ -112,7 +123,7 @@ class Protocol:
         points: Points = np.stack(columns, axis=1)
         return np.unique(points, axis=0)
 
-    def _indices(self, knob: Knob, column: tuple[KnobValue, ...]) -> Points:
+    def _indices(self, knob: SpaceKnob, column: tuple[KnobValue, ...]) -> Points:
         table = index_of(knob.values)
         known: dict[tuple[str, Any], int | None] = {}
         found = np.empty(len(column), np.int16)
@@ -129,7 +140,7 @@ class Protocol:
 
     # --- tell
 
-    def _tell(self, searcher: Strategy, point: Point, told: dict[str, Any], left: int) -> int:
+    def _tell(self, searcher: SearchStrategy, point: Point, told: dict[str, Any], left: int) -> int:
         if "tell" not in told:
             raise self._invalid('expected {"tell": ...} or {"op": "end"}')
         status, value = told.get("status"), told["tell"]

@@ -12,7 +12,7 @@ _LISTED = 2_000_000
 _TRIES = 1000
 
 
-class Strategy(Protocol):
+class SearchStrategy(Protocol):
     """A search strategy: `ask` gives a point, `tell` takes its time. Deterministic by its seed; no point repeats."""
 
     def ask(self) -> Point | None:

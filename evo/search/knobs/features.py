@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.search.knobs.space import Floats, Knob, Points, Space
+from evo.search.knobs.space import Floats, Points, Space, SpaceKnob
 
 # Names by which tuners call the sides of a thread block, and the work of one thread.
 _BLOCK = re.compile(
@@ -39,7 +39,7 @@ class Coordinate:
     cells: NDArray[np.int32] | None = None  # where several values share a code: the code of each
 
 
-def numeric(knob: Knob) -> Floats | None:
+def numeric(knob: SpaceKnob) -> Floats | None:
     """A knob's values as numbers; None if one is a word."""
     if any(isinstance(value, str) for value in knob.values):
         return None
@@ -60,7 +60,7 @@ def scaled(values: Floats) -> Floats:
     return (values - low) / (high - low) if high > low else np.zeros(len(values))
 
 
-def positions_of(knob: Knob) -> tuple[Floats, bool]:
+def positions_of(knob: SpaceKnob) -> tuple[Floats, bool]:
     """Where a knob's values lie: between rank and logarithm; long integer knobs also by their power of two."""
     values = numeric(knob)
     count = len(knob.values)
@@ -81,7 +81,7 @@ def positions_of(knob: Knob) -> tuple[Floats, bool]:
     return np.stack(columns, axis=1), False
 
 
-def in_cells(knob: Knob, positions: Floats) -> tuple[Floats, NDArray[np.int32]]:
+def in_cells(knob: SpaceKnob, positions: Floats) -> tuple[Floats, NDArray[np.int32]]:
     """Cells of equally many consecutive values: the position of each cell, and the cell of each value."""
     values = numeric(knob)
     order = np.arange(len(positions)) if values is None else np.argsort(values, kind="stable")

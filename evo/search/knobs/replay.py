@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evo.search.knobs.draws import Strategy
-from evo.search.knobs.space import Floats, Measured
+from evo.search.knobs.draws import SearchStrategy
+from evo.search.knobs.space import Floats, MeasuredSpace
 
 BUDGET = 220
 _RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplayRun:
     """One replay: optimum / best so far after each evaluation."""
 
     seed: int
@@ -35,7 +35,7 @@ class Run:
         return int(reached[0]) + 1 if len(reached) else None
 
 
-def replay(measured: Measured, searcher: Strategy, *, budget: int = BUDGET, seed: int = 0) -> Run:
+def replay(measured: MeasuredSpace, searcher: SearchStrategy, *, budget: int = BUDGET, seed: int = 0) -> ReplayRun:
     """Let a strategy search a measured space. A space that is exhausted early stays at its optimum."""
     best, curve = np.inf, np.zeros(budget)
     for index in range(budget):
@@ -47,14 +47,14 @@ def replay(measured: Measured, searcher: Strategy, *, budget: int = BUDGET, seed
         searcher.tell(point, cost)
         best = min(best, np.inf if cost is None else cost)
         curve[index] = measured.optimum / best
-    return Run(seed, curve)
+    return ReplayRun(seed, curve)
 
 
 @dataclass(frozen=True)
 class Summary:
     """What several runs of one strategy on one space come to; intervals are 95 %, by bootstrap over the runs."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[ReplayRun, ...]
 
     @property
     def losses(self) -> Floats:
@@ -89,7 +89,7 @@ class Summary:
 
 
 def replays(
-    measured: Measured, make: Callable[[int], Strategy], seeds: Iterable[int], *, budget: int = BUDGET
+    measured: MeasuredSpace, make: Callable[[int], SearchStrategy], seeds: Iterable[int], *, budget: int = BUDGET
 ) -> Summary:
     """Replay once per seed."""
     return Summary(tuple(replay(measured, make(seed), budget=budget, seed=seed) for seed in seeds))

@@ -28,7 +28,7 @@ _FARTHEST = 700.0  # of those from their middle: as far as logarithms of positiv
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearcherSettings:
     """What the strategy does; experiments vary it."""
 
     first: int = 4
@@ -49,8 +49,8 @@ class Settings:
 class Searcher:
     """`ask` gives a point, `tell` takes its time. Deterministic by the seed."""
 
-    def __init__(self, space: Space, *, seed: int = 0, settings: Settings | None = None) -> None:
-        self.space, self.settings = space, settings or Settings()
+    def __init__(self, space: Space, *, seed: int = 0, settings: SearcherSettings | None = None) -> None:
+        self.space, self.settings = space, settings or SearcherSettings()
         self._rng = np.random.default_rng(seed)
         self._draws = Draws(space, self._rng)
         self._coordinates = [

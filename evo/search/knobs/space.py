@@ -29,7 +29,7 @@ _ODD = 0x9E3779B97F4A7C15  # 2**64 over the golden ratio: keys of unlike points 
 
 
 @dataclass(frozen=True, slots=True)
-class Knob:
+class SpaceKnob:
     """A named choice between values, in their declared order."""
 
     name: str
@@ -41,7 +41,7 @@ class Space:
     """Knobs and their legal combinations: `legal` is [N, knobs] of value indices, None for the whole product."""
 
     name: str
-    knobs: tuple[Knob, ...]
+    knobs: tuple[SpaceKnob, ...]
     legal: Points | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -181,7 +181,7 @@ def look_up(table: dict[tuple[str, Any], int], value: Any) -> int | None:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredSpace:
     """A space with a result for every legal point: `times` in order of `space.legal`, NaN for a failure."""
 
     space: Space

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from evo.errors import UsageError
-from evo.search.knobs.draws import Draws, Strategy
+from evo.search.knobs.draws import Draws, SearchStrategy
 from evo.search.knobs.space import Point, Space
 
 
@@ -129,13 +129,13 @@ _POPULATION = 20
 _BRED = 100  # children, until one of them is new
 
 
-def _evo(space: Space, *, seed: int = 0) -> Strategy:
+def _evo(space: Space, *, seed: int = 0) -> SearchStrategy:
     from evo.search.knobs.searcher import Searcher
 
     return Searcher(space, seed=seed)
 
 
-STRATEGIES: Mapping[str, Callable[..., Strategy]] = {
+STRATEGIES: Mapping[str, Callable[..., SearchStrategy]] = {
     "evo": _evo,
     "random": Random,
     "genetic": Genetic,
@@ -151,6 +151,6 @@ def known_strategy(name: str) -> str:
     return name
 
 
-def strategy(name: str, space: Space, *, seed: int = 0) -> Strategy:
+def strategy(name: str, space: Space, *, seed: int = 0) -> SearchStrategy:
     """Make a strategy by name. Raises UsageError for an unknown one."""
     return STRATEGIES[known_strategy(name)](space, seed=seed)

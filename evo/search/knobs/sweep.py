@@ -20,8 +20,8 @@ from evo.evaluate.prepare import Failed, prepare
 from evo.evaluate.session import Workbench
 from evo.results import Fault, Status
 from evo.search.knobs import t1_t4_files
-from evo.search.knobs.draws import Strategy
-from evo.search.knobs.space import Knob, Point, Space
+from evo.search.knobs.draws import SearchStrategy
+from evo.search.knobs.space import Point, Space, SpaceKnob
 from evo.search.knobs.strategies import Exhaustive
 from evo.search.screening import Screened, screen_all
 from evo.spec.chips import Chip
@@ -44,7 +44,7 @@ _INVALIDITY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class SweepTrial:
     """One configuration and its result; `time_us` is measured on a GPU and modelled on the simulator."""
 
     values: dict[str, KnobValue]
@@ -70,8 +70,13 @@ class Sweep:
         return self.variant.with_knobs(values).text
 
     def run(
-        self, space: Space, searcher: Strategy, budget: int, seed: int, known: Mapping[tuple[object, ...], Trial]
-    ) -> Iterator[Trial]:
+        self,
+        space: Space,
+        searcher: SearchStrategy,
+        budget: int,
+        seed: int,
+        known: Mapping[tuple[object, ...], SweepTrial],
+    ) -> Iterator[SweepTrial]:
         """Ask, look, tell, `budget` times at most; what is known by its values is not looked at again.
 
         An exhaustive search compiles ahead of the device.
@@ -87,7 +92,7 @@ class Sweep:
             trial = known.get(space.values(point))
             if trial is None:
                 screened = next(looks if looks is not None else self._screened(space, [point], seed))
-                trial = Trial(self._named(space, point), screened.status, screened.reason, screened.p50_us)
+                trial = SweepTrial(self._named(space, point), screened.status, screened.reason, screened.p50_us)
             searcher.tell(point, trial.time_us)
             yield trial
 
@@ -121,7 +126,7 @@ class Sweep:
             return Screened(variant=prepared.variant.id, status=Status.UNSAFE, reason=str(found))
         return Screened(variant=prepared.variant.id, status=Status.CORRECT, p50_us=found[0].time_us)
 
-    def results(self, trials: Iterable[Trial]) -> list[Any]:
+    def results(self, trials: Iterable[SweepTrial]) -> list[Any]:
         """The trials as members of a T4 file's `results`."""
         return [_result(trial) for trial in trials]
 
@@ -142,11 +147,11 @@ class Sweep:
             "timeunit": "microseconds",
         }
 
-    def write(self, path: Path, trials: Iterable[Trial]) -> None:
+    def write(self, path: Path, trials: Iterable[SweepTrial]) -> None:
         """Write the trials as a T4 file. Raises HarnessFault if the disk refuses."""
         t1_t4_files.write_results(path, self.results(trials), self.metadata())
 
-    def known(self, path: Path) -> dict[tuple[object, ...], Trial]:
+    def known(self, path: Path) -> dict[tuple[object, ...], SweepTrial]:
         """The trials of an earlier, interrupted sweep of this file. Raises UsageError if it is of another one."""
         if not path.exists():
             return {}
@@ -160,12 +165,12 @@ class Sweep:
         return {tuple(trial.values.values()): trial for trial in trials}
 
 
-def _asked(searcher: Strategy) -> Iterator[Point]:
+def _asked(searcher: SearchStrategy) -> Iterator[Point]:
     while (point := searcher.ask()) is not None:
         yield point
 
 
-def _result(trial: Trial) -> dict[str, Any]:
+def _result(trial: SweepTrial) -> dict[str, Any]:
     measured = [] if trial.time_us is None else [{"name": "time", "value": trial.time_us, "unit": "microseconds"}]
     result: dict[str, Any] = {
         "configuration": dict(trial.values),
@@ -177,10 +182,10 @@ def _result(trial: Trial) -> dict[str, Any]:
     return result if trial.reason is None else {**result, "reason": trial.reason}
 
 
-def _trial(result: Mapping[str, Any]) -> Trial:
+def _trial(result: Mapping[str, Any]) -> SweepTrial:
     times = [row["value"] for row in result.get("measurements", [])]
     status = Status(result.get("status", Status.CRASHED))
-    return Trial(dict(result["configuration"]), status, result.get("reason"), times[0] if times else None)
+    return SweepTrial(dict(result["configuration"]), status, result.get("reason"), times[0] if times else None)
 
 
 def space_of(variant: Variant, task: Task, case: Case, chip: Chip) -> Space:
@@ -191,7 +196,7 @@ def space_of(variant: Variant, task: Task, case: Case, chip: Chip) -> Space:
     if not any(len(knob.domain) > 1 for knob in variant.knobs):
         hint = "declare some: `// evo: knob NAME in 1, 2, 4` and `#define NAME 1`"
         raise UsageError(f"{variant.path}: no knob with more than one value", hint=hint)
-    knobs = tuple(Knob(knob.name, knob.domain) for knob in variant.knobs)
+    knobs = tuple(SpaceKnob(knob.name, knob.domain) for knob in variant.knobs)
     product = Space(variant.path, knobs).product
     if product > _MOST_PLANNED:
         hint = "narrow a domain, or fix a knob by giving it one value"

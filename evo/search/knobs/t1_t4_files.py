@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from evo.errors import SyntaxInvalid
 from evo.files import write_atomic
 from evo.search.knobs.conditions import Condition, condition, listed
-from evo.search.knobs.space import Knob, KnobValue, Measured, Points, Space, distinct, is_value, shown
+from evo.search.knobs.space import KnobValue, MeasuredSpace, Points, Space, SpaceKnob, distinct, is_value, shown
 
 _CHUNK = 1 << 20
 _RESULTS = re.compile(r'"results"\s*:\s*\[')
@@ -35,11 +35,11 @@ _T1_HINT = "a T1 file holds ConfigurationSpace with TuningParameters, each with 
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredSpace:
     """What a T1 file says: the knobs and the conditions that a legal combination meets."""
 
     name: str
-    knobs: tuple[Knob, ...]
+    knobs: tuple[SpaceKnob, ...]
     conditions: tuple[Condition, ...]
 
     def space(self) -> Space:
@@ -50,7 +50,7 @@ class Declared:
 # --- T4
 
 
-def read_results(path: Path, *, objective: str | None = None, maximise: bool | None = None) -> Measured:
+def read_results(path: Path, *, objective: str | None = None, maximise: bool | None = None) -> MeasuredSpace:
     """Read a T4 file. Points that were refused by the space's conditions are no part of it; other failures are.
 
     Raises SyntaxInvalid naming the file and the result.
@@ -113,7 +113,7 @@ def _assembled(
     rows: Mapping[tuple[int, ...], float],
     unit: str,
     minimise: bool,
-) -> Measured:
+) -> MeasuredSpace:
     """Knob values, in ascending order if they are numbers, and the points accordingly."""
     points = np.array(list(rows), dtype=np.int64).reshape(len(rows), len(names))
     knobs = []
@@ -124,10 +124,10 @@ def _assembled(
         rank = np.empty(len(known), np.int64)
         rank[order] = np.arange(len(known))
         points[:, column] = rank[points[:, column]]
-        knobs.append(Knob(name, tuple(known[index] for index in order)))
+        knobs.append(SpaceKnob(name, tuple(known[index] for index in order)))
     name = path.name.removesuffix(".gz").removesuffix(".json").removesuffix("_T4")
     space = Space(name, tuple(knobs), points.astype(np.int16))
-    return Measured(space, np.array(list(rows.values())), minimise=minimise, unit=unit)
+    return MeasuredSpace(space, np.array(list(rows.values())), minimise=minimise, unit=unit)
 
 
 def _validity(result: Mapping[str, Any]) -> str:
@@ -302,7 +302,7 @@ def is_declaration(path: Path) -> bool:
     return '"ConfigurationSpace"' in head and not _RESULTS.search(head)
 
 
-def read_declaration(path: Path) -> Declared:
+def read_declaration(path: Path) -> DeclaredSpace:
     """Read a T1 file. Raises SyntaxInvalid naming the file and the knob or condition."""
     with _opened(path) as file:
         try:
@@ -330,10 +330,10 @@ def read_declaration(path: Path) -> Declared:
         conditions.append(made)
     general = data.get("General")
     name = general.get("BenchmarkName") if isinstance(general, dict) else None
-    return Declared(str(name or path.stem), knobs, tuple(conditions))
+    return DeclaredSpace(str(name or path.stem), knobs, tuple(conditions))
 
 
-def _declared_knob(path: Path, row: object) -> Knob:
+def _declared_knob(path: Path, row: object) -> SpaceKnob:
     name = row.get("Name") if isinstance(row, dict) else None
     if not isinstance(row, dict) or not isinstance(name, str):
         raise SyntaxInvalid(path, None, f"a knob without Name: {row!r}", hint=_T1_HINT)
@@ -344,10 +344,10 @@ def _declared_knob(path: Path, row: object) -> Knob:
         raise SyntaxInvalid(path, None, f"knob {name}: no Values", hint=_T1_HINT)
     if bad := [value for value in values if not is_value(value)]:
         raise SyntaxInvalid(path, None, f"knob {name}: {shown(bad[0])} is not a value", hint=_T1_HINT)
-    return Knob(name, distinct(values))
+    return SpaceKnob(name, distinct(values))
 
 
-def legal_points(declared: Declared) -> Points:
+def legal_points(declared: DeclaredSpace) -> Points:
     """All combinations that meet the conditions, knob by knob, each condition as soon as its names are bound."""
     bound: list[str] = []
     points = np.zeros((1, 0), np.int16)
@@ -371,6 +371,6 @@ def legal_points(declared: Declared) -> Points:
     return points
 
 
-def _column(knob: Knob) -> NDArray[Any]:
+def _column(knob: SpaceKnob) -> NDArray[Any]:
     exact = any(isinstance(value, str) or (isinstance(value, int) and abs(value) > _PLAIN) for value in knob.values)
     return np.array(knob.values, dtype=object if exact else None)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.ptx.ast import Function, Instr, Label, Mem, Not, Operand, Pair, Reg, Sym, Vec
+from evo.sim.ptx.ast import Instr, Label, Mem, Not, Operand, Pair, PtxFunction, Reg, Sym, Vec
 
 BARRIERS = ("bar", "barrier")
 _COLLECTIVE = (
@@ -69,7 +69,7 @@ def reads_of(arg: Operand) -> Iterable[str]:
         yield from reads_of(arg.second)
 
 
-def split_blocks(function: Function, *, apart: bool = False) -> list[Block]:
+def split_blocks(function: PtxFunction, *, apart: bool = False) -> list[Block]:
     """Basic blocks in program order; the last instruction of a block is its only control instruction.
 
     apart: a block also begins where lanes or warps meet, and ends at bar.warp.sync.
@@ -109,7 +109,7 @@ def split_blocks(function: Function, *, apart: bool = False) -> list[Block]:
     return blocks
 
 
-def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, function: Function) -> None:
+def _link(block: Block, labels: dict[str, int], lone: set[int], count: int, function: PtxFunction) -> None:
     end = block.end
     follow = block.number + 1
     follow = EXIT if follow in lone else follow if follow < count else -1

@@ -6,19 +6,19 @@ parameters have the sizes of the call; any other address traps, as a wild jump s
 
 from __future__ import annotations
 
-from evo.sim.ptx.ast import Function, Instr, Program, Sym, Variable, Vec
+from evo.sim.ptx.ast import Instr, PtxFunction, PtxModule, Sym, Variable, Vec
 
 FUNCTION_BASE = 0x0000_0500_0000_0000
 _STEP = 16
 
 
-def function_addresses(program: Program) -> dict[str, int]:
+def function_addresses(program: PtxModule) -> dict[str, int]:
     """Every function with a body, by name."""
     defined = [name for name, function in program.functions.items() if function.body]
     return {name: FUNCTION_BASE + _STEP * index for index, name in enumerate(defined)}
 
 
-def taken(program: Program) -> set[str]:
+def taken(program: PtxModule) -> set[str]:
     """Device functions that an initialiser or an instruction other than a call names."""
     names = {symbol for variable in program.variables.values() for _, symbol, _ in variable.patches}
     for function in program.functions.values():
@@ -28,7 +28,7 @@ def taken(program: Program) -> set[str]:
     return {name for name in names if name in program.functions and not program.functions[name].entry}
 
 
-def candidates(program: Program, call: Instr, variables: dict[str, Variable]) -> list[Function]:
+def candidates(program: PtxModule, call: Instr, variables: dict[str, Variable]) -> list[PtxFunction]:
     """The functions that a call through a register may mean."""
     results, _, arguments = call.args
 

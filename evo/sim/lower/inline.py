@@ -9,7 +9,6 @@ from evo.sim.lower.indirect_calls import candidates
 from evo.sim.lower.recursion import Body, Recursion, placed
 from evo.sim.ptx.ast import (
     WIDTH,
-    Function,
     Imm,
     Instr,
     Label,
@@ -17,8 +16,9 @@ from evo.sim.ptx.ast import (
     Not,
     Operand,
     Pair,
-    Param,
-    Program,
+    PtxFunction,
+    PtxModule,
+    PtxParam,
     Reg,
     Sym,
     Variable,
@@ -30,7 +30,7 @@ _MAX_BODY = 200_000
 SYSTEM_CALLS = {"vprintf": (64, 64), "__assertfail": (64, 64, 32, 64, 64)}
 
 
-def inline_calls(program: Program, kernel: Function) -> Function:
+def inline_calls(program: PtxModule, kernel: PtxFunction) -> PtxFunction:
     """A copy of the kernel without call instructions."""
     work = _Inliner(program, kernel)
     body = work.expand(kernel, (kernel.name,))
@@ -46,7 +46,7 @@ def inline_calls(program: Program, kernel: Function) -> Function:
 
 
 class _Inliner:
-    def __init__(self, program: Program, kernel: Function) -> None:
+    def __init__(self, program: PtxModule, kernel: PtxFunction) -> None:
         self.program = program
         self.kernel = kernel
         self.registers = dict(kernel.registers)
@@ -59,7 +59,7 @@ class _Inliner:
         self.inside: Body | None = None  # the recursive body that is being written
 
     def expand(
-        self, function: Function, stack: tuple[str, ...], prefix: str = "", end: str = ""
+        self, function: PtxFunction, stack: tuple[str, ...], prefix: str = "", end: str = ""
     ) -> list[Instr | Label]:
         """The body with calls expanded; `prefix` renames registers, labels and variables of an inlined function."""
         out: list[Instr | Label] = []
@@ -98,7 +98,7 @@ class _Inliner:
                 out.append(_moved(item, item.name, mods, tuple(rename(arg) for arg in item.args), rename))
         return out
 
-    def _in_memory(self, function: Function, prefix: str) -> list[Instr | Label]:
+    def _in_memory(self, function: PtxFunction, prefix: str) -> list[Instr | Label]:
         """Parameters whose address a device function takes: local variables, filled from the slots on entry."""
         taken = {
             arg.name
@@ -121,7 +121,9 @@ class _Inliner:
                 out.append(Instr("st", ("local", f"b{width}"), pair, function.line))
         return out
 
-    def _any_call(self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
+    def _any_call(
+        self, call: Instr, caller: PtxFunction, rename: _Renamer, stack: tuple[str, ...]
+    ) -> list[Instr | Label]:
         target = call.args[1]
         if isinstance(target, Reg):
             return self._indirect(call, caller, rename, stack)
@@ -131,7 +133,9 @@ class _Inliner:
             return self._system(call, target.name, rename)
         return self._call(call, rename, stack)
 
-    def _indirect(self, call: Instr, caller: Function, rename: _Renamer, stack: tuple[str, ...]) -> list[Instr | Label]:
+    def _indirect(
+        self, call: Instr, caller: PtxFunction, rename: _Renamer, stack: tuple[str, ...]
+    ) -> list[Instr | Label]:
         """Compare the address with every function it may be; the one that matches is inlined there."""
         results, target, arguments = call.args
         found = candidates(self.program, call, caller.variables)
@@ -207,7 +211,7 @@ class _Inliner:
             out += self._copy_slots(call, prefix + formal.name, _plain(rename(actual), call), into_site=False)
         return out
 
-    def _recursive_call(self, call: Instr, function: Function, rename: _Renamer) -> list[Instr | Label]:
+    def _recursive_call(self, call: Instr, function: PtxFunction, rename: _Renamer) -> list[Instr | Label]:
         """Arguments into the registers of the one body, a return number, a branch; the results when it comes back."""
         results, _, arguments = call.args
         assert isinstance(results, Vec)
@@ -231,7 +235,7 @@ class _Inliner:
         out.append(Label(after, call.line))
         return out
 
-    def _note_slots(self, function: Function, prefix: str) -> None:
+    def _note_slots(self, function: PtxFunction, prefix: str) -> None:
         """The widths in which a function writes its results, before its body is written."""
         formal = {p.name for p in function.results}
         for item in function.body:
@@ -250,7 +254,7 @@ class _Inliner:
         return out
 
     def _copy_params(
-        self, call: Instr, arguments: Vec, function: Function, rename: _Renamer, prefix: str
+        self, call: Instr, arguments: Vec, function: PtxFunction, rename: _Renamer, prefix: str
     ) -> list[Instr | Label]:
         out: list[Instr | Label] = []
         if len(arguments.items) != len(function.params):
@@ -325,7 +329,7 @@ class _Inliner:
 class _Renamer:
     """Renames what belongs to the function; module names stay."""
 
-    def __init__(self, function: Function, prefix: str) -> None:
+    def __init__(self, function: PtxFunction, prefix: str) -> None:
         self.prefix = prefix
         labels = {item.name for item in function.body if isinstance(item, Label)}
         parameters = {p.name for p in (*function.params, *function.results)}
@@ -366,7 +370,7 @@ def _extended(kind: str, held: Operand, to: Operand) -> tuple[str, tuple[str, ..
     return "mov", (f"b{WIDTH[kind]}",), (to, held)
 
 
-def _copied(call: Instr, formal: Param, to: Operand, source: Operand) -> Instr:
+def _copied(call: Instr, formal: PtxParam, to: Operand, source: Operand) -> Instr:
     """A parameter that is a register."""
     kind = formal.type if formal.type == "pred" else f"b{WIDTH[formal.type]}"
     return Instr("mov", (kind,), (to, source), call.line, call.loc, call.text)

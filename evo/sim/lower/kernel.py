@@ -28,7 +28,7 @@ from evo.sim.lower.kernel_traits import (
 from evo.sim.lower.probes import Probe, Probes
 from evo.sim.lower.spin_loops import Spins, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
-from evo.sim.ptx.ast import WIDTH, Function, Instr
+from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction
 from evo.sim.runtime.fault_report import report
 from evo.sim.runtime.schedule import out_of_budget
 
@@ -65,7 +65,7 @@ class Kernel:
     tally: Tally | None = None  # what its instructions count for, once that was asked
 
 
-def _arranged(function: Function) -> tuple[list[Block], Spins, set[str]]:
+def _arranged(function: PtxFunction) -> tuple[list[Block], Spins, set[str]]:
     """Blocks in execution order, the loops that wait, and the uniform registers.
 
     Where lanes of a warp may wait for one another, every point at which they meet begins or ends a block.
@@ -106,7 +106,7 @@ def _layout(
 class Flow(Branching):
     """Emits one kernel function `kernel(ctx, warp) -> i32`."""
 
-    def __init__(self, function: Function, symbols: dict[str, tuple[str, int]], *, coverage: bool = False) -> None:
+    def __init__(self, function: PtxFunction, symbols: dict[str, tuple[str, int]], *, coverage: bool = False) -> None:
         self.function = function
         blocks, spins, uniform = _arranged(function)
         demand_timer_steers(blocks)

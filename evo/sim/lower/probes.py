@@ -32,7 +32,7 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ProbeSide:
     """A logged operand: a constant, or one value per lane, or one for all lanes."""
 
     constant: int | None  # the bits
@@ -46,8 +46,8 @@ class Log:
 
     index: int
     type: str
-    left: Side
-    right: Side
+    left: ProbeSide
+    right: ProbeSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +192,12 @@ class Probes:
         sides = []
         for arg, offset in zip(ins.args[1:3], (LOG_LEFT, LOG_RIGHT), strict=True):
             if isinstance(arg, Imm):
-                sides.append(Side(_constant(arg, type_), by_lane=False, origins=()))
+                sides.append(ProbeSide(_constant(arg, type_), by_lane=False, origins=()))
                 continue
             value = self.e.src(arg, f"b{WIDTH[type_]}")
             c.store(value, self.comparisons, place + offset, 8)
             origins = origins_of_operand(arg, self._origins)
-            sides.append(Side(None, by_lane=is_vec(value.t), origins=origins))
+            sides.append(ProbeSide(None, by_lane=is_vec(value.t), origins=origins))
         c.store(self.e.active(), self.comparisons, place + LOG_LANES, 8)
         return Log(index, type_, *sides)
 

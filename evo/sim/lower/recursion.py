@@ -15,7 +15,7 @@ from evo.sim.abi import STACK_BYTES
 from evo.sim.lower.cfg import liveness, split_blocks
 from evo.sim.lower.indirect_calls import taken
 from evo.sim.lower.isa.opcode_table import defs, uses
-from evo.sim.ptx.ast import WIDTH, Function, Imm, Instr, Label, Mem, Operand, Program, Reg, Sym, Variable
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Label, Mem, Operand, PtxFunction, PtxModule, Reg, Sym, Variable
 
 _POINTER, _FLAG, _STACK = "@sp", "@overflow", "@stack"
 _ALIGN = 16
@@ -24,7 +24,7 @@ _FEW, _CALL = 64, 32  # instructions of a body that is not worth sharing; of a c
 _HUGE = 1 << 40
 
 
-def recursive_functions(program: Program) -> set[str]:
+def recursive_functions(program: PtxModule) -> set[str]:
     """Functions that can reach themselves, by name or through a pointer."""
     pointed = taken(program)
     calls: dict[str, set[str]] = {}
@@ -38,7 +38,7 @@ def recursive_functions(program: Program) -> set[str]:
     return {name for name in calls if name in _reached(calls, name)}
 
 
-def called_too_often(program: Program, kernel: Function, recursive: set[str]) -> set[str]:
+def called_too_often(program: PtxModule, kernel: PtxFunction, recursive: set[str]) -> set[str]:
     """Functions whose copies would make the kernel too large; each gets one body for all its calls.
 
     From the innermost outwards: one with several calls and more than a few instructions.
@@ -65,7 +65,7 @@ def called_too_often(program: Program, kernel: Function, recursive: set[str]) ->
     return shared
 
 
-def _targets(program: Program, function: Function) -> Iterator[str]:
+def _targets(program: PtxModule, function: PtxFunction) -> Iterator[str]:
     """The functions that it calls, once for each call."""
     pointed = taken(program)
     for item in function.body:
@@ -91,7 +91,7 @@ def _reached(calls: dict[str, set[str]], start: str) -> set[str]:
 class Body:
     """One recursive function within a kernel."""
 
-    function: Function
+    function: PtxFunction
     prefix: str
     sites: list[str] = field(default_factory=list)  # labels to return to
     locals_: dict[str, int] = field(default_factory=dict)  # its variables -> offset in a frame
@@ -119,14 +119,14 @@ class Body:
 class Recursion:
     """The recursive bodies of one kernel and the calls to them."""
 
-    def __init__(self, program: Program, kernel: Function) -> None:
+    def __init__(self, program: PtxModule, kernel: PtxFunction) -> None:
         self.names = recursive_functions(program)
         self.names |= called_too_often(program, kernel, self.names)
         self.bodies: dict[str, Body] = {}
         self.unwritten: list[Body] = []
         self.callers: dict[int, tuple[Body | None, Body]] = {}  # by the line number of a pair of marks
 
-    def body_of(self, function: Function) -> Body:
+    def body_of(self, function: PtxFunction) -> Body:
         if function.name not in self.bodies:
             body = Body(function, f"@@{function.name}.")
             self.bodies[function.name] = body
@@ -146,7 +146,7 @@ class Recursion:
         ]
         return before, [Label(body.sites[-1], call.line), _like(call, "@restore", (), (Imm(number),))]
 
-    def finish(self, kernel: Function, registers: dict[str, str], variables: dict[str, Variable]) -> None:
+    def finish(self, kernel: PtxFunction, registers: dict[str, str], variables: dict[str, Variable]) -> None:
         """Write out saves and restores in the finished kernel, now that it is known what is alive there."""
         if not self.bodies:
             return
@@ -164,7 +164,7 @@ class Recursion:
                 out.append(item)
         kernel.body = out
 
-    def _alive(self, kernel: Function) -> dict[int, set[str]]:
+    def _alive(self, kernel: PtxFunction) -> dict[int, set[str]]:
         """Per call: the registers of the calling activation that are read after it.
 
         What one call restores must have reached its save, past the calls before it: sets grow until they agree.
@@ -179,7 +179,7 @@ class Recursion:
                 if isinstance(item, Instr) and item.name == "@save":
                     item.args = (item.args[0], *map(Reg, sorted(alive[_number(item)])))
 
-    def _read_after(self, kernel: Function) -> dict[int, set[str]]:
+    def _read_after(self, kernel: PtxFunction) -> dict[int, set[str]]:
         blocks = split_blocks(copy.copy(kernel))
         liveness(blocks, defs, uses)
         found: dict[int, set[str]] = {number: set() for number in self.callers}

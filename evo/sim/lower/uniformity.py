@@ -5,10 +5,10 @@ from __future__ import annotations
 from evo.sim.lower.cfg import Block, divergent_region, post_dominators, reads_of
 from evo.sim.lower.emitter import special_uniform
 from evo.sim.lower.isa.opcode_table import TABLE, defs, results, uses
-from evo.sim.ptx.ast import Function, Instr, Operand, Special, Vec
+from evo.sim.ptx.ast import Instr, Operand, PtxFunction, Special, Vec
 
 
-def uniform_registers(function: Function, blocks: list[Block], held: set[int]) -> set[str]:
+def uniform_registers(function: PtxFunction, blocks: list[Block], held: set[int]) -> set[str]:
     """Registers equal in all lanes; marks `partial` blocks on the way. Grows the varying set to a fixed point.
 
     held: blocks of loops whose lanes may leave one by one and go on while the others stay, so nothing after is whole.

@@ -100,7 +100,7 @@ class Variable:
 
 
 @dataclass(slots=True)
-class Param:
+class PtxParam:
     name: str
     type: str
     size: int
@@ -109,13 +109,13 @@ class Param:
 
 
 @dataclass(slots=True)
-class Function:
+class PtxFunction:
     """A kernel (`entry`) or a device function. `body` mixes instructions and labels in program order."""
 
     name: str
     entry: bool
-    params: list[Param] = field(default_factory=list)
-    results: list[Param] = field(default_factory=list)
+    params: list[PtxParam] = field(default_factory=list)
+    results: list[PtxParam] = field(default_factory=list)
     registers: dict[str, str] = field(default_factory=dict)  # name -> declared type
     variables: dict[str, Variable] = field(default_factory=dict)
     tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
@@ -134,8 +134,8 @@ class Function:
 
 
 @dataclass(slots=True)
-class Program:
-    functions: dict[str, Function] = field(default_factory=dict)
+class PtxModule:
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)
     target: str = ""
     version: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.ptx.ast import WIDTH, Function, Param, Variable
+from evo.sim.ptx.ast import WIDTH, PtxFunction, PtxParam, Variable
 from evo.sim.ptx.lexer import Cursor, float_of
 
 SPACES = ("global", "const", "shared", "local", "param")
@@ -100,7 +100,7 @@ class Declarations(Cursor):
         else:
             raise self.fail(f"unexpected {self.peek!r} in an initialiser")
 
-    def tuning(self, function: Function) -> None:
+    def tuning(self, function: PtxFunction) -> None:
         word = self.take()
         if word in (".maxntid", ".reqntid"):
             sizes = [self.integer()]
@@ -120,9 +120,9 @@ class Declarations(Cursor):
                 word, line=self.tokens[self.at - 1][2], text=self.line_text(self.tokens[self.at - 1][2])
             )
 
-    def params(self) -> list[Param]:
+    def params(self) -> list[PtxParam]:
         self.expect("(")
-        found: list[Param] = []
+        found: list[PtxParam] = []
         while not self.accept(")"):
             space = self.take()
             if space not in (".param", ".reg"):
@@ -146,7 +146,7 @@ class Declarations(Cursor):
                 size *= 0 if self.peek == "]" else self.integer()
                 self.expect("]")
                 kind = "bytes"
-            found.append(Param(name, kind, size, align or max(1, min(size, 8)), space == ".reg"))
+            found.append(PtxParam(name, kind, size, align or max(1, min(size, 8)), space == ".reg"))
             self.accept(",")
         return found
 

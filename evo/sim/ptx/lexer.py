@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Container
 
 from evo.sim.errors import PtxError, UnsupportedInstruction
-from evo.sim.ptx.ast import Function, Imm, Mem, Not, Operand, Pair, Program, Reg, Sink, Special, Sym, Vec
+from evo.sim.ptx.ast import Imm, Mem, Not, Operand, Pair, PtxFunction, PtxModule, Reg, Sink, Special, Sym, Vec
 
 _TOKEN = re.compile(
     r"""(?P<skip>[ \t\r]+|//[^\n]*|/\*.*?\*/)|(?P<nl>\n)|(?P<str>"[^"\n]*")"""
@@ -39,8 +39,8 @@ class Cursor:
         self.tokens: list[tuple[str, str, int]] = []
         self._tokenise(text)
         self.at = 0
-        self.program = Program()
-        self.function: Function | None = None
+        self.program = PtxModule()
+        self.function: PtxFunction | None = None
         self.scopes: list[dict[str, str]] = []
         self.unique = 0
         self.loc = 0

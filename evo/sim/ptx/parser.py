@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Container
 
 from evo.sim.errors import PtxError
-from evo.sim.ptx.ast import Function, Program
+from evo.sim.ptx.ast import PtxFunction, PtxModule
 from evo.sim.ptx.declarations import SPACES
-from evo.sim.ptx.statements import Statements
+from evo.sim.ptx.statements import StatementParser
 
 
-class Parser(Statements):
+class Parser(StatementParser):
     """Modules, variables and functions."""
 
-    def module(self) -> Program:
+    def module(self) -> PtxModule:
         while self.kind != "end":
             word = self.take()
             if word == ".version":
@@ -65,7 +65,7 @@ class Parser(Statements):
         line = self.tokens[self.at][2]
         results = self.params() if self.peek == "(" else []
         name = self.take()
-        function = Function(name, entry, line=line, results=results)
+        function = PtxFunction(name, entry, line=line, results=results)
         if self.peek == "(":
             function.params = self.params()
         if entry and any(param.register for param in function.params):
@@ -86,7 +86,7 @@ class Parser(Statements):
         self.function = None
 
 
-def parse(text: str, mnemonics: Container[str]) -> Program:
+def parse(text: str, mnemonics: Container[str]) -> PtxModule:
     """Parse PTX text. Raises PtxError with the line for anything that is not PTX.
 
     mnemonics: of the instructions whose operands are read; others are left for the caller to refuse.

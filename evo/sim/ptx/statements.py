@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from evo.sim.errors import UnsupportedInstruction
-from evo.sim.ptx.ast import WIDTH, Function, Instr, Label, Operand, Reg, Sym, Variable, Vec
+from evo.sim.ptx.ast import WIDTH, Instr, Label, Operand, PtxFunction, Reg, Sym, Variable, Vec
 from evo.sim.ptx.declarations import Declarations
 
 _FAMILIES = ("wmma", "mbarrier")
 _BODY_SPACES = (".shared", ".local", ".param", ".global", ".const")
 
 
-class Statements(Declarations):
+class StatementParser(Declarations):
     """Reads them one by one."""
 
-    def statement(self, function: Function) -> int:
+    def statement(self, function: PtxFunction) -> int:
         """Consume one statement; returns +1 for `{`, -1 for `}`, otherwise 0."""
         kind, text, line = self.tokens[self.at]
         if text == "{":
@@ -35,7 +35,7 @@ class Statements(Declarations):
             function.body.append(self._instruction(line))
         return 0
 
-    def _labelled(self, function: Function, name: str, line: int) -> None:
+    def _labelled(self, function: PtxFunction, name: str, line: int) -> None:
         """A label of code, of a branch table or of a call's prototype."""
         if self.accept(".branchtargets"):
             names = [self.take()]
@@ -60,7 +60,7 @@ class Statements(Declarations):
         self.unique += 1
         return f"{name}@{self.unique}"
 
-    def _directive(self, function: Function, word: str, line: int) -> None:
+    def _directive(self, function: PtxFunction, word: str, line: int) -> None:
         if word == ".reg":
             self._registers(function)
         elif word == ".loc":
@@ -76,7 +76,7 @@ class Statements(Declarations):
         else:
             raise UnsupportedInstruction(word, line=line, text=self.line_text(line))
 
-    def _add_variable(self, function: Function, variable: Variable) -> None:
+    def _add_variable(self, function: PtxFunction, variable: Variable) -> None:
         if len(self.scopes) > 1:
             name = variable.name
             variable.name = self.scopes[-1][name] = self._unique(name)
@@ -94,7 +94,7 @@ class Statements(Declarations):
             self.integer()
         self.loc = line
 
-    def _registers(self, function: Function) -> None:
+    def _registers(self, function: PtxFunction) -> None:
         kind = ""
         while self.peek.startswith("."):
             word = self.take()[1:]

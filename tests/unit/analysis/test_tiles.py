@@ -16,7 +16,7 @@ from evo.device import DeviceName, RunRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.evaluate.prepare import Failed, Prepared, prepare
-from evo.report.tile_derivation import Evidence, explain, predictions
+from evo.report.tile_derivation import DerivationEvidence, explain, predictions
 from evo.spec.chips import chip
 from evo.spec.expr import parse
 from evo.spec.launch import Launch, over_resources
@@ -304,12 +304,12 @@ def test_a_task_without_choices_or_with_too_many_is_refused(tmp_path: Path) -> N
 def test_the_document_keeps_hypotheses_apart_from_results() -> None:
     task = load_task(ROOT, "attention")
     found = derive(task, L4, task.case("b2"))
-    text = explain(found, L4, Evidence())
+    text = explain(found, L4, DerivationEvidence())
     order = [text.index(f"## {title}") for title in ("Limits", "Decisions", "Hypotheses", "Results", "Cost so far")]
     assert order == sorted(order)
     assert "hmma: 262,144" in text[order[2] : order[3]]
     assert "Nothing of this has been compiled or measured yet." in text[order[3] : order[4]]
-    measured = explain(found, L4, Evidence(measured=[("champion abc", 17.7244)]))
+    measured = explain(found, L4, DerivationEvidence(measured=[("champion abc", 17.7244)]))
     assert "champion abc 17.72 µs, 50% of the floor's speed" in measured
 
 

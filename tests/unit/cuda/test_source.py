@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from evo.cuda.source import (
-    Binary,
+    BinaryExpression,
     Edit,
     Source,
     Span,
@@ -112,7 +112,7 @@ def test_shared_arrays_calls_and_defines() -> None:
     assert [(d.name, d.value, d.line) for d in source.defines] == [("BM", "16", 3), ("PAD", "8", 4)]
 
 
-def divisions(source: Source) -> list[Binary]:
+def divisions(source: Source) -> list[BinaryExpression]:
     return [binary for binary in source.binaries if binary.operator == "/"]
 
 

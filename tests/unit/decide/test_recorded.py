@@ -13,8 +13,8 @@ from evo.decide.capture_noise import Between
 from evo.decide.sequential import (
     CONFIRM_ALPHA,
     Comparison,
+    DecisionRule,
     NoiseFloor,
-    Rule,
     Sequential,
     confirm,
     gain_of,
@@ -126,12 +126,14 @@ def test_unsteady_cases_are_those_whose_times_scatter() -> None:
 def test_a_confirmation_records_both_stages() -> None:
     first, again = judge(compared(FASTER), {"a": 1.0}), compared(math.log(0.85))
     final = confirm(first, again, {"a": 1.0})
-    second = judge(again, {"a": 1.0}, Rule(alpha=CONFIRM_ALPHA))
+    second = judge(again, {"a": 1.0}, DecisionRule(alpha=CONFIRM_ALPHA))
     assert first.gain is not None
     ratio = round(first.gain.ratio, 5)
     assert recorded(final) == {**recorded(second), "first_stage": recorded(first), "first_stage_ratio": ratio}
     assert ratio == pytest.approx(1.25, rel=1e-3)
-    assert recorded(second)["pairs"] == Rule(alpha=CONFIRM_ALPHA).fewest_pairs == 6  # fewer than of the first stage
+    assert (
+        recorded(second)["pairs"] == DecisionRule(alpha=CONFIRM_ALPHA).fewest_pairs == 6
+    )  # fewer than of the first stage
 
 
 def test_a_stage_that_disagrees_records_its_own_gain() -> None:
@@ -144,8 +146,8 @@ def test_a_stage_that_disagrees_records_its_own_gain() -> None:
 
 
 def test_a_confirmation_keeps_the_rule_but_for_its_alpha() -> None:
-    rule = Rule(margin=0.1, alpha=0.001, max_pairs=9, simpler="less")
-    assert rule.confirming() == Rule(margin=0.1, alpha=CONFIRM_ALPHA, max_pairs=9, simpler="less")
+    rule = DecisionRule(margin=0.1, alpha=0.001, max_pairs=9, simpler="less")
+    assert rule.confirming() == DecisionRule(margin=0.1, alpha=CONFIRM_ALPHA, max_pairs=9, simpler="less")
     assert CONFIRM_ALPHA == 0.05
 
 
@@ -161,12 +163,12 @@ def test_a_confirmation_keeps_the_rule_but_for_its_alpha() -> None:
 )  # fmt: skip
 def test_a_rule_that_cannot_decide_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="not a decision rule"):
-        Rule(**wrong)  # type: ignore[arg-type]
+        DecisionRule(**wrong)  # type: ignore[arg-type]
 
 
 def test_the_limits_of_a_rule_are_allowed() -> None:
-    assert Rule(margin=0.0, max_pairs=1).fewest_pairs == 8
-    assert Rule(margin=0.89, alpha=0.49, bet=0.99).fewest_pairs == 2
+    assert DecisionRule(margin=0.0, max_pairs=1).fewest_pairs == 8
+    assert DecisionRule(margin=0.89, alpha=0.49, bet=0.99).fewest_pairs == 2
 
 
 @pytest.mark.parametrize(
@@ -228,16 +230,16 @@ def test_a_control_of_two_pairs_has_a_spread_and_one_of_one_has_none() -> None:
 
 
 def test_a_control_records_its_spreads() -> None:
-    shown = NoiseFloor(sd=0.01234567, pairs=30, between=BETWEEN).shown(Rule()).to_json()
+    shown = NoiseFloor(sd=0.01234567, pairs=30, between=BETWEEN).shown(DecisionRule()).to_json()
     assert (shown["sd"], shown["pairs"], shown["between_captures"]) == (0.012346, 30, BETWEEN.to_json())
     assert shown["smallest_margin"] == round(3 * math.hypot(0.01234567 / math.sqrt(8), 0.001), 6)
 
 
 def test_a_margin_at_the_noise_floor_is_allowed() -> None:
-    smallest = NoiseFloor(sd=0.02, pairs=9).smallest_margin(Rule().fewest_pairs)
-    require_margin(NoiseFloor(sd=0.02, pairs=9), Rule(margin=smallest))
+    smallest = NoiseFloor(sd=0.02, pairs=9).smallest_margin(DecisionRule().fewest_pairs)
+    require_margin(NoiseFloor(sd=0.02, pairs=9), DecisionRule(margin=smallest))
     with pytest.raises(UsageError) as caught:
-        require_margin(NoiseFloor(sd=0.02, pairs=9, between=BETWEEN), Rule(margin=smallest))
+        require_margin(NoiseFloor(sd=0.02, pairs=9, between=BETWEEN), DecisionRule(margin=smallest))
     assert caught.value.hint
 
 

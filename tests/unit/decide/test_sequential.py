@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from evo.decide import sequential as decide
 from evo.decide.sequential import (
     Comparison,
-    Rule,
+    DecisionRule,
     Sequential,
     confirm,
     decide_modelled,
@@ -44,7 +44,7 @@ def pair_noise(
     return np.where(swapped, first - second, second - first)
 
 
-def stage(ratio: float, noise: np.ndarray, rule: Rule) -> tuple[Verdict, int]:
+def stage(ratio: float, noise: np.ndarray, rule: DecisionRule) -> tuple[Verdict, int]:
     sequence = Sequential(ONE, rule)
     for d in noise:
         if sequence.add({"a": math.log(ratio) + d}):
@@ -57,7 +57,7 @@ def keep_rate(ratio: float, trials: int, seed: int) -> tuple[float, float]:
     rng = np.random.default_rng(seed)
     kept, pairs = 0, 0
     for _ in range(trials):
-        verdict, used = stage(ratio, pair_noise(rng, Rule().max_pairs), Rule())
+        verdict, used = stage(ratio, pair_noise(rng, DecisionRule().max_pairs), DecisionRule())
         kept += verdict is Verdict.KEEP
         pairs += used
     return kept / trials, pairs / trials
@@ -69,8 +69,8 @@ def test_five_thousand_equal_programs_are_kept_in_less_than_one_of_a_hundred() -
     kept = 0
     for _ in range(5000):
         white, drift, spikes = rng.choice([0.001, 0.006, 0.03]), rng.choice([0, 0.01, 0.05]), rng.choice([0, 0.02, 0.2])
-        noise = pair_noise(rng, Rule().max_pairs, white=white, drift=drift, spikes=spikes)
-        kept += stage(1.0, noise, Rule())[0] is Verdict.KEEP
+        noise = pair_noise(rng, DecisionRule().max_pairs, white=white, drift=drift, spikes=spikes)
+        kept += stage(1.0, noise, DecisionRule())[0] is Verdict.KEEP
     assert kept / 5000 <= 0.01
 
 
@@ -159,7 +159,7 @@ def test_a_bad_pair_is_a_harness_fault() -> None:
     with pytest.raises(HarnessFault, match="not a number"):
         Sequential(ONE).add({"a": float("nan")})
     with pytest.raises(ValueError, match="not a decision rule"):
-        Rule(alpha=0.0)
+        DecisionRule(alpha=0.0)
 
 
 @pytest.mark.parametrize("n", [5, 6, 8, 12, 20, 60])
@@ -271,14 +271,14 @@ def test_the_noise_floor_of_an_a_a_run() -> None:
 def test_a_margin_within_the_noise_is_refused_with_what_would_do() -> None:
     floor = decide.NoiseFloor(sd=0.02, pairs=30)
     with pytest.raises(UsageError, match=r"margin of 1.00% is below the noise floor.*2.00% a pair") as refusal:
-        require_margin(floor, Rule(margin=0.01))
+        require_margin(floor, DecisionRule(margin=0.01))
     assert "--margin 2.2%" in refusal.value.hint
     assert refusal.value.exit_code == 2
-    require_margin(floor, Rule(margin=0.022))
-    assert floor.shown(Rule()).to_json() == {"sd": 0.02, "pairs": 30, "smallest_margin": 0.021213}
+    require_margin(floor, DecisionRule(margin=0.022))
+    assert floor.shown(DecisionRule()).to_json() == {"sd": 0.02, "pairs": 30, "smallest_margin": 0.021213}
 
 
-NEUTRAL = Rule(simpler="12 fewer registers")
+NEUTRAL = DecisionRule(simpler="12 fewer registers")
 
 
 def test_an_equal_child_that_needs_less_is_kept_as_neutral_only_when_asked() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("cupy")
 
-from evo.decide.sequential import Comparison, Rule, judge
+from evo.decide.sequential import Comparison, DecisionRule, judge
 from evo.device import gpu_timing
 from evo.device.gpu_timing import Bench
 from evo.device.nvml import Reading
@@ -176,7 +176,7 @@ def test_pairs_that_the_clock_moved_in_are_dropped_and_counted(run: Callable[...
     mood = random.Random(5)
     never = run(0.8, clocks=lambda which: mood.choice([1500.0, 1600.0]) if which is Side.CANDIDATE else 1980.0)
     assert never.pairs == ()
-    assert never.dropped == 2 * Rule().max_pairs
+    assert never.dropped == 2 * DecisionRule().max_pairs
     # Without counters, NVML's clock decides; without that, nothing can be told and nothing is dropped.
     assert run(0.8, clocks=lambda which: None).dropped == 0
     assert run(0.8, clocks=lambda which: None, reading=Reading()).cycles == ()
@@ -220,7 +220,7 @@ def test_a_small_loss_is_looked_at_with_whole_blocks(run: Callable[..., BenchRes
 
 
 def test_pairs_are_spread_over_captures_and_their_samples_kept(run: Callable[..., BenchResult]) -> None:
-    rule = Rule(futility=float("inf"), max_pairs=30)
+    rule = DecisionRule(futility=float("inf"), max_pairs=30)
     result = run(options=BenchOptions(budget_s=20, warm_up_s=0.2, samples=8, cold_samples=0, captures=10, rule=rule))
     assert result.captures == tuple(number // 3 for number in range(30))
     assert [pair["case0"] for pair in result.pairs[::3]] == pytest.approx([n / 1000 for n in range(10)], abs=1e-4)

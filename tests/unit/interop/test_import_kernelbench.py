@@ -18,7 +18,7 @@ from evo.errors import SyntaxInvalid, UsageError
 from evo.evaluate.gate.compare import compare
 from evo.interop import import_process as child
 from evo.interop.gpumode import problem_text as gpumode_text
-from evo.interop.kernelbench import Answer, import_problems, requests_of, task_name
+from evo.interop.kernelbench import ImportAnswer, import_problems, requests_of, task_name
 from evo.interop.sizes import read_sizes
 from evo.interop.torch_reference import ModuleReference, placed
 from evo.results import Status
@@ -173,12 +173,12 @@ WORKING = {"look_up": LOOK_UP, "masked": MASKED, "summed": SUMMED, "gated": GATE
 FAR = HEAD + "return x.sort(-1).values\n" + FOOT.format(sizes="n, n").replace("]", " + 5e4]", 1)
 
 
-def imported(root: Path, files: list[Path], **options: Any) -> dict[str, Answer]:
+def imported(root: Path, files: list[Path], **options: Any) -> dict[str, ImportAnswer]:
     return {a.file.stem: a for a in import_problems(root, requests_of(root, files, None), **options)}
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Answer]]:
+def usual(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ImportAnswer]]:
     """Good and bad files in one import: torch is loaded once."""
     root = tmp_path_factory.mktemp("imported")
     for name, (text, _) in BAD.items():
@@ -237,7 +237,7 @@ def agrees(task: Task, case_name: str) -> None:
 
 @pytest.mark.parametrize("stem", USUAL)
 def test_an_imported_problem_is_a_task_that_computes_what_the_module_does(
-    usual: tuple[Path, dict[str, Answer]], stem: str
+    usual: tuple[Path, dict[str, ImportAnswer]], stem: str
 ) -> None:
     root, answers = usual
     assert answers[stem].refused is None
@@ -251,7 +251,7 @@ def test_an_imported_problem_is_a_task_that_computes_what_the_module_does(
         agrees(task, task.check[1].name)
 
 
-def test_shapes_work_and_domains_are_what_a_reader_expects(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_shapes_work_and_domains_are_what_a_reader_expects(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     root, _ = usual
     norm, loss, argmax = (load_task(root, name) for name in ("group_norm", "cross_entropy", "argmax"))
     assert [dim.text for dim in norm.inputs[1].shape] == ["FEATURES"]
@@ -261,7 +261,7 @@ def test_shapes_work_and_domains_are_what_a_reader_expects(usual: tuple[Path, di
     assert argmax.outputs[0].dtype == "int64"
 
 
-def test_work_is_what_no_kernel_can_do_without(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_work_is_what_no_kernel_can_do_without(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     root, answers = usual
     said = {name: " ".join(answers[name].notes) for name in (*WORKING, *USUAL)}
     tasks = {name: load_task(root, answers[name].name) for name in said}
@@ -286,7 +286,7 @@ def test_work_is_what_no_kernel_can_do_without(usual: tuple[Path, dict[str, Answ
     assert rows.bytes_compulsory == work["look_up"]["bytes"]
 
 
-def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     root, answers = usual
     assert answers["unusual"].refused is None
     task = load_task(root, "unusual")
@@ -301,7 +301,7 @@ def test_nested_arguments_and_seeds_of_its_own_make_a_task_too(usual: tuple[Path
     assert not np.array_equal(given["parts_0"], other.inputs["parts_0"])
 
 
-def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     root, answers = usual
     assert answers["settings"].refused is None
     task = load_task(root, "settings")
@@ -312,7 +312,7 @@ def test_sizes_in_a_class_and_limits_of_labels_are_seen(usual: tuple[Path, dict[
     assert any("weight is" in note and "drawn" in note for note in answers["settings"].notes)
 
 
-def test_no_smaller_case_makes_a_mask_fit_everything(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_no_smaller_case_makes_a_mask_fit_everything(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     root, answers = usual
     assert answers["future"].refused is None
     task = load_task(root, answers["future"].name)
@@ -328,7 +328,9 @@ def test_no_smaller_case_makes_a_mask_fit_everything(usual: tuple[Path, dict[str
         assert (moved[:, :-1].any(), moved[:, -1].any()) == (False, True)  # only the last row sees the last
 
 
-def test_a_plain_sum_in_float32_is_right_and_one_of_halves_is_wrong(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_a_plain_sum_in_float32_is_right_and_one_of_halves_is_wrong(
+    usual: tuple[Path, dict[str, ImportAnswer]],
+) -> None:
     root, answers = usual
     assert answers["long"].refused is None
     task = load_task(root, answers["long"].name)
@@ -350,7 +352,7 @@ def test_a_plain_sum_in_float32_is_right_and_one_of_halves_is_wrong(usual: tuple
 
 
 @pytest.mark.parametrize("name", ["hinge_column", "cross_entropy", "unusual"])
-def test_the_trusted_run_is_in_the_problems_own_types(usual: tuple[Path, dict[str, Answer]], name: str) -> None:
+def test_the_trusted_run_is_in_the_problems_own_types(usual: tuple[Path, dict[str, ImportAnswer]], name: str) -> None:
     root, _ = usual
     task = load_task(root, name)
     module, case = load_module(task.folder / "reference.py"), task.check[0]
@@ -376,14 +378,18 @@ def test_trusted_running_sums_have_the_error_of_a_plain_kernel(tmp_path: Path) -
     np.testing.assert_allclose(module.expected(inputs, case)["s"], exact, rtol=1e-13)
 
 
-def test_values_far_from_zero_get_a_tolerance_that_sees_their_order(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_values_far_from_zero_get_a_tolerance_that_sees_their_order(
+    usual: tuple[Path, dict[str, ImportAnswer]],
+) -> None:
     root, answers = usual
     assert answers["far"].refused is None
     assert load_task(root, "far").tolerance.rtol == 1e-6
     assert len(set(answers["far"].notes)) == len(answers["far"].notes)
 
 
-def test_memory_that_a_gpu_mode_problem_is_given_to_write_is_no_input(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_memory_that_a_gpu_mode_problem_is_given_to_write_is_no_input(
+    usual: tuple[Path, dict[str, ImportAnswer]],
+) -> None:
     root, answers = usual
     assert answers["add_halves"].notes[0] == "out is left out: no output depends on it"
     task = load_task(root, "add_halves")
@@ -394,14 +400,14 @@ def test_memory_that_a_gpu_mode_problem_is_given_to_write_is_no_input(usual: tup
     assert np.abs(wide["left"]).max() > 0
 
 
-def test_parameters_vary_with_the_seed_and_come_back_with_it(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_parameters_vary_with_the_seed_and_come_back_with_it(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     task = load_task(usual[0], "group_norm")
     first, again, other = (load_reference(task).inputs(task.check[0], seed)["gn_weight"] for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
-def test_a_problem_that_was_edited_after_its_import_is_refused(usual: tuple[Path, dict[str, Answer]]) -> None:
+def test_a_problem_that_was_edited_after_its_import_is_refused(usual: tuple[Path, dict[str, ImportAnswer]]) -> None:
     from evo.errors import TaskInvalid
 
     folder = usual[0] / "kernels" / "max_pool3d"
@@ -414,7 +420,7 @@ def test_a_problem_that_was_edited_after_its_import_is_refused(usual: tuple[Path
 
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_no_task_is_refused_with_its_reason_and_leaves_nothing(
-    usual: tuple[Path, dict[str, Answer]], name: str
+    usual: tuple[Path, dict[str, ImportAnswer]], name: str
 ) -> None:
     answer = usual[1][name]
     assert answer.folder is None

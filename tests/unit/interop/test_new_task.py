@@ -14,7 +14,7 @@ from evo.evaluate.gate.compare import compare
 from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.gpumode import problem_text as gpumode_text
 from evo.interop.kernel_tuner import variants_of
-from evo.interop.new_task import Form, problem_text, read_axes, read_formulas, read_tensor, write_new
+from evo.interop.new_task import NewTaskAnswers, problem_text, read_axes, read_formulas, read_tensor, write_new
 from evo.interop.sizes import read_sizes
 from evo.interop.task_folder import TensorLine
 from evo.results import Status
@@ -25,11 +25,11 @@ from evo.spec.variant import parse_variant, read_variant
 DATA = Path(__file__).parents[2] / "data" / "exchange"
 
 
-def form(name: str, axes: str, inputs: list[str], outputs: list[str], formulas: list[str]) -> Form:
+def form(name: str, axes: str, inputs: list[str], outputs: list[str], formulas: list[str]) -> NewTaskAnswers:
     sizes = read_axes([axes])
     out = tuple(read_tensor(text, "out", sizes) for text in outputs)
     given = tuple(read_tensor(text, "in", sizes) for text in inputs)
-    return Form(name, sizes, given, out, read_formulas(formulas, out))
+    return NewTaskAnswers(name, sizes, given, out, read_formulas(formulas, out))
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_gpu_mode_folders_of_one_name_are_two_tasks_with_their_descriptions(tmp_
 
 
 def test_a_formula_with_a_long_sum_lets_a_kernel_add_one_after_the_other(tmp_path: Path) -> None:
-    form = Form(
+    form = NewTaskAnswers(
         "row_sum",
         {"R": 40, "C": 3000},
         (TensorLine("x", "in", "float32", ["R", "C"]),),

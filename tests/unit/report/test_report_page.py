@@ -28,7 +28,7 @@ from evo.report import (
     trials_csv,
 )
 from evo.report.highlight import highlighted, side_by_side
-from evo.report.roofline_plot import Taken, roofline
+from evo.report.roofline_plot import RooflineDot, roofline
 from evo.results import CaseEvidence, Evidence, Verdict
 from evo.spec.chips import chip
 
@@ -253,7 +253,9 @@ def test_side_by_side_pairs_lines_and_escapes() -> None:
 
 def test_rooflines_say_why_they_are_missing() -> None:
     l4 = chip("l4")
-    bare = roofline("attention", l4, "modelled", (), (Taken(case="b2", what="x", role="champion", modelled_us=3.0),))
+    bare = roofline(
+        "attention", l4, "modelled", (), (RooflineDot(case="b2", what="x", role="champion", modelled_us=3.0),)
+    )
     missing = roofline("other", l4, "measured", (), (), problem="There are no limits: no work formula")
     text = page(told(climbing(3), rooflines=[bare, missing]))
     assert "no work formula" in text
@@ -280,7 +282,7 @@ def test_marks_of_a_roofline_stand_clear_of_its_labels() -> None:
         )
         for number in range(5)
     ]
-    taken = [Taken(case=case.name, what="x", role="champion", modelled_us=5000.0) for case in cases]
+    taken = [RooflineDot(case=case.name, what="x", role="champion", modelled_us=5000.0) for case in cases]
     text = page(told(climbing(3), rooflines=[roofline("attention", chip("l4"), "modelled", cases, taken)]))
     drawn = text[text.index("Roofline of attention") :]
     marks = [float(at) for at in re.findall(r'<circle class="c\d[^>]* cx="([\d.]+)"', drawn)]

@@ -12,7 +12,7 @@ import pytest
 from evo.operators import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
 from evo.search.bandit import Prior, Search, cost_of
-from evo.search.tabu import Memory
+from evo.search.tabu import TabuList
 from evo.spec.task import Task, Tolerance
 from evo.spec.variant import Variant, parse_variant
 
@@ -275,7 +275,7 @@ def evaluation(ratio: float) -> Evaluation:
 
 
 def test_a_loser_is_known_again_beside_other_changes() -> None:
-    memory = Memory()
+    memory = TabuList()
     slower = proposal(TEXT.replace("expf(sum)", "__expf(sum)"), operator="rules.intrinsics", change_key="fast")
     marked, is_known = memory.recognise(slower, PARENT)
     assert not is_known
@@ -289,7 +289,7 @@ def test_a_loser_is_known_again_beside_other_changes() -> None:
 
 
 def test_a_near_miss_may_come_back() -> None:
-    memory = Memory()
+    memory = TabuList()
     near, _ = memory.recognise(proposal(TEXT.replace("expf(sum)", "__expf(sum)")), PARENT)
     memory.learn("run-0001", near, PARENT, evaluation(1.02), kept=False)
     marked, is_known = memory.recognise(proposal(near.text), PARENT)

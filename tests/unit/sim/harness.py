@@ -81,7 +81,7 @@ def run(
             args.append(value)
     result = loaded.launch(kernel, grid=grid, block=block, args=args, memory=memory, **launch)
     out = [
-        memory.read(arg, value.dtype, value.shape) if isinstance(arg, sim.Buffer) else value
+        memory.read(arg, value.dtype, value.shape) if isinstance(arg, sim.SimBuffer) else value
         for arg, value in zip(args, arrays, strict=True)
     ]
     return out, result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import Edit, Loop, Span
+from evo.cuda.source import CountedLoop, Edit, Span
 from evo.operators.rules.rewriting import indent_of
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
@@ -74,7 +74,7 @@ def _pragma(scene: Scene, span: Span) -> Iterator[Edit]:
             yield Edit(Span(start, start), f"{indent}#pragma unroll\n")
 
 
-def _wanted(loop: Loop) -> Iterator[str | None]:
+def _wanted(loop: CountedLoop) -> Iterator[str | None]:
     """The factors that make sense, the most promising first; None removes the pragma."""
     if loop.trips is not None and 1 < loop.trips <= _FULL_LIMIT:
         yield ""
@@ -84,7 +84,7 @@ def _wanted(loop: Loop) -> Iterator[str | None]:
     yield None
 
 
-def _edit(scene: Scene, loop: Loop, wanted: str | None) -> Edit:
+def _edit(scene: Scene, loop: CountedLoop, wanted: str | None) -> Edit:
     start = scene.source.line_start(loop.span.start)
     span = loop.pragma if loop.pragma is not None else Span(start, start)
     if wanted is None:

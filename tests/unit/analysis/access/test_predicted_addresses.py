@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from ptx_log import touched
 
-from evo.analysis.access import Form, Sizes, Symbol, analyse
+from evo.analysis.access import Form, FormSizes, Symbol, analyse
 from evo.analysis.access.instances import NoValue, instances, offsets, places
 from evo.spec.chips import chip
 from evo.spec.reference import load_reference
@@ -22,7 +22,7 @@ Bytes = NDArray[np.int64]
 _ROW = Symbol("row", "value", 0)  # the thread, carried along with its indices
 
 
-def predicted(form: Form, sizes: Sizes, blocks: list[int]) -> tuple[dict[tuple[str, str], Bytes], set[str]]:
+def predicted(form: Form, sizes: FormSizes, blocks: list[int]) -> tuple[dict[tuple[str, str], Bytes], set[str]]:
     """Per array and mode the distinct (block, thread, byte); arrays with an access that data decides."""
     found: dict[tuple[str, str], list[Bytes]] = {}
     unknown: set[str] = set()

@@ -6,13 +6,24 @@ from xml.etree import ElementTree
 
 import pytest
 
-from evo.audit.nightly import Cause, ChampionReview, Figure, Night, NightCheck, Run, State, Version, junit, markdown
+from evo.audit.nightly import (
+    Cause,
+    ChampionReview,
+    Figure,
+    Night,
+    NightCheck,
+    NightRun,
+    ReviewState,
+    Version,
+    junit,
+    markdown,
+)
 from evo.spec.variant import parse_variant
 
 TEXT = '// evo: launch k grid (1) block (32) shared 0\nextern "C" __global__ void k(float* y) { y[threadIdx.x] = 0; }\n'
 
 
-def night(*checks: NightCheck, reviews: tuple[ChampionReview, ...] = (), runs: tuple[Run, ...] = ()) -> Night:
+def night(*checks: NightCheck, reviews: tuple[ChampionReview, ...] = (), runs: tuple[NightRun, ...] = ()) -> Night:
     return Night(
         device="gpu:0",
         chip="l4",
@@ -47,7 +58,7 @@ def demoted() -> ChampionReview:
         path="kernels/attention/champions/l4-sm_89.cu",
         timing="measured",
         variant="a" * 12,
-        state=State.DEMOTED,
+        state=ReviewState.DEMOTED,
         note="it takes longer",
         cases=(Figure(name="b2", now_us=12.0, recorded_us=10.0), Figure(name="b4", now_us=20.5)),
         cause=Cause.between(bad, bad, "commit", f"slower since {bad.words()}", looks=(("c1", "slower"),)),
@@ -101,7 +112,7 @@ def test_junit_counts_and_holds_any_text() -> None:
 
 
 def test_modelled_nights_say_so_at_every_figure() -> None:
-    run = Run(task="scale", trials=3, kept=1, champion="e" * 12, case="small", start_us=4.0, end_us=2.0)
+    run = NightRun(task="scale", trials=3, kept=1, champion="e" * 12, case="small", start_us=4.0, end_us=2.0)
     found = night(check("passed"), runs=(run,))
     found.timing = "modelled"
     text = markdown(found)

@@ -44,7 +44,7 @@ def task(tmp_path):
 
 def run(task, kernel: Kernel, *, gpu: bool = False, seed: int = 4, **more):
     device, checker = StandIn(kernel, more), StandIn(honest)
-    places = gate.Places(checker=checker if gpu else device, target=device if gpu else None)
+    places = gate.GateDevices(checker=checker if gpu else device, target=device if gpu else None)
     names = [case.name for case in (*task[0].check, *task[0].bench)]
     return gate.run_gate(task[0], dict.fromkeys(names, NO_LAUNCHES), task[1], places, seed), device
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evo.evaluate.profile import Measured, Unavailable, measure
+from evo.evaluate.profile import NcuCounters, Unavailable, measure
 from evo.evaluate.profile.ncu import QUANTITIES, parse_csv, resolve
 
 # As `ncu --csv --page raw --print-units base` writes it: lines of its own, header, a row of units, a row per launch.
@@ -76,7 +76,7 @@ TARGET = [sys.executable, "-c", "pass"]
 def test_a_run_asks_for_what_the_chip_has_and_leaves_its_clocks_alone(tmp_path: Path) -> None:
     body = f"{QUERY}\nopen({str(tmp_path / 'asked')!r}, 'w').write(' '.join(arguments))\nlog({RECORDED!r})"
     found = measure(TARGET, fake(tmp_path, body), time_limit_s=20)
-    assert isinstance(found, Measured)
+    assert isinstance(found, NcuCounters)
     assert found.sums() == {"hmma": 262144.0, "dram_bytes": 4194304.0 + 1024}
     assert "l1_hit_pct" in found.missing
     asked = (tmp_path / "asked").read_text()

@@ -13,7 +13,7 @@ from tiny import new_repository
 from evo.operators.llm import transcript_file
 from evo.operators.llm.answers import counts_of
 from evo.operators.llm.cost import Usage
-from evo.operators.llm.endpoint import Completion, Message, Request
+from evo.operators.llm.endpoint import ChatRequest, Completion, Message
 from evo.operators.llm.transcript import Transcript, spent
 from evo.spec.task import load_task
 from evo.spec.variant import read_variant
@@ -83,7 +83,7 @@ def test_reasoning_counts_however_it_is_told(usage: dict[str, object], counts: t
 
 def test_a_request_in_flight_when_the_run_dies_counts_at_its_maximum(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    request = Request(exchange=1, attempt=1, messages=(Message("user", "u"),), max_tokens=100, seed=1)
+    request = ChatRequest(exchange=1, attempt=1, messages=(Message("user", "u"),), max_tokens=100, seed=1)
     largest = Usage(calls=1, prompt_tokens=10, completion_tokens=100, estimated=1)
     real = Usage(calls=1, prompt_tokens=8, completion_tokens=3)
     killed = Transcript(path)

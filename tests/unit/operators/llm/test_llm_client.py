@@ -18,14 +18,16 @@ from llm_server import KEY, Act, LlmServer, Script
 
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
 from evo.operators.llm import LlmSettings
-from evo.operators.llm.client import Client, Server
+from evo.operators.llm.client import Client, ModelServer
 from evo.operators.llm.cost import Budget
-from evo.operators.llm.endpoint import Completion, Exhausted, Message, Refused, Request
+from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Message, PromptRefused
 from evo.operators.llm.meter import used
 from evo.operators.llm.transcript import Replay, Transcript
 
 OK = Act(text="an answer of several pieces, so that it is streamed in more than one event", usage=(11, 7))
-ASKED = Request(exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5)
+ASKED = ChatRequest(
+    exchange=1, attempt=1, messages=(Message("system", "s"), Message("user", "u")), max_tokens=99, seed=5
+)
 
 
 @contextmanager
@@ -34,7 +36,9 @@ def client(
 ) -> Iterator[tuple[Client, LlmServer, list[str]]]:
     notes: list[str] = []
     with LlmServer(script) as server:
-        where = Server(url=server.url, model="m", key=KEY, timeout_s=timeout_s, retries=retries, first_delay_s=0.01)
+        where = ModelServer(
+            url=server.url, model="m", key=KEY, timeout_s=timeout_s, retries=retries, first_delay_s=0.01
+        )
         asked = Client(where, note=notes.append)
         try:
             yield asked, server, notes
@@ -109,7 +113,7 @@ def test_no_word_of_a_server_carries_the_key_or_is_long() -> None:
     [((300, 40), True), ((0, 40), False), ((300, 0), False), ((10**18, 40), False), ((300, 10**18), False)],
 )
 def test_counts_that_cannot_be_are_guessed_instead(told: tuple[int, int], believed: bool) -> None:
-    request = Request(exchange=1, attempt=1, messages=(Message("user", "a b " * 300),), max_tokens=500, seed=0)
+    request = ChatRequest(exchange=1, attempt=1, messages=(Message("user", "a b " * 300),), max_tokens=500, seed=0)
     asked, written = told
     found = used(request, Completion(text="c d " * 100, prompt_tokens=asked, completion_tokens=written))
     assert (found.estimated == 0) == believed
@@ -149,7 +153,7 @@ def test_a_parameter_that_the_server_does_not_know_is_left_out() -> None:
 def test_a_prompt_that_the_server_refuses_is_no_fault_of_the_run() -> None:
     with (
         client(lambda body, number: Act(status=400, error={"message": "context too long"})) as (asked, server, _),
-        pytest.raises(Refused, match="context too long"),
+        pytest.raises(PromptRefused, match="context too long"),
     ):
         asked.complete(ASKED)
     assert len(server.requests) == 1
@@ -174,7 +178,7 @@ def test_where_no_request_can_succeed_the_error_says_what_to_do(act: Act, kind: 
 def test_nobody_listening_is_told_with_the_address() -> None:
     with LlmServer(lambda body, number: OK) as server:
         url = server.url
-    asked = Client(Server(url=url, model="m", key=KEY, retries=1, first_delay_s=0.01))
+    asked = Client(ModelServer(url=url, model="m", key=KEY, retries=1, first_delay_s=0.01))
     with pytest.raises(HarnessFault, match=r"127\.0\.0\.1"):
         asked.complete(ASKED)
 
@@ -218,7 +222,7 @@ def test_a_cut_off_reply_says_so() -> None:
 def test_an_echoed_key_is_never_seen() -> None:
     with client(lambda body, number: Act(text="your key is ", echo_key=True)) as (asked, _, _):
         assert asked.complete(ASKED).text == "your key is [key]"
-    assert KEY not in repr(Server(url=None, model="m", key=KEY))
+    assert KEY not in repr(ModelServer(url=None, model="m", key=KEY))
 
 
 def answer(message: dict[str, Any], usage: dict[str, Any] | None = None, finish: str = "stop") -> Act:
@@ -248,7 +252,7 @@ def test_an_answer_is_understood_in_every_spelling(message: dict[str, Any], text
 
 def test_a_refusal_of_the_model_is_no_fault_of_the_server() -> None:
     refused = answer({"content": None, "refusal": "I cannot help with that."})
-    with client(lambda body, number: refused) as (asked, server, _), pytest.raises(Refused, match="cannot help"):
+    with client(lambda body, number: refused) as (asked, server, _), pytest.raises(PromptRefused, match="cannot help"):
         asked.complete(ASKED)
     assert len(server.requests) == 1
 
@@ -262,7 +266,7 @@ def test_options_reach_the_server_and_go_where_it_does_not_take_them() -> None:
         return OK
 
     with LlmServer(script) as server:
-        where = Server(
+        where = ModelServer(
             url=f"{server.url}?api-version=2024-10-21", model="m", key=KEY, retries=0, effort="low", temperature=0.5,
             extra={"top_k": 20},
         )  # fmt: skip
@@ -299,7 +303,7 @@ def test_a_stream_is_cut_where_its_paid_length_ends() -> None:
 def test_a_transcript_answers_as_the_server_did(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     written = Transcript(path)
-    second = Request(exchange=2, attempt=1, messages=(Message("user", "v"),), max_tokens=9, seed=1)
+    second = ChatRequest(exchange=2, attempt=1, messages=(Message("user", "v"),), max_tokens=9, seed=1)
     for request in (second, ASKED):  # in order of arrival; put right at the end
         reply = Completion(text=f"\ud800 {request.exchange}", prompt_tokens=3)
         written.add(request, reply, model="m", strategy="free", parent="p")
@@ -310,7 +314,7 @@ def test_a_transcript_answers_as_the_server_did(tmp_path: Path) -> None:
     assert replay.complete(second).text == "\ud800 2"
     assert replay.differing == 0
     with pytest.raises(Exhausted):
-        replay.complete(Request(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1))
+        replay.complete(ChatRequest(exchange=3, attempt=1, messages=(), max_tokens=9, seed=1))
     assert [line.split(b'"exchange": ')[1][:1] for line in path.read_bytes().splitlines()] == [b"1", b"2"]
     path.write_bytes(path.read_bytes() + b'{"version": 1, "exch')  # killed while writing
     assert Replay(path).complete(ASKED).text == "\ud800 1"
@@ -329,7 +333,7 @@ def test_a_file_that_is_no_transcript_is_refused_with_its_line(tmp_path: Path, t
 
 def test_a_budget_in_money_needs_a_price() -> None:
     with pytest.raises(UsageError, match="no price of m") as caught:
-        LlmSettings(server=Server(url=None, model="m", key=KEY), budget=Budget(money=2.0))
+        LlmSettings(server=ModelServer(url=None, model="m", key=KEY), budget=Budget(money=2.0))
     assert "--llm-price" in caught.value.hint
     with pytest.raises(UsageError, match="no strategy"):
         LlmSettings(strategy="best")

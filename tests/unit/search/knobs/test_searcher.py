@@ -14,21 +14,21 @@ from evo.search.knobs import prior
 from evo.search.knobs import t1_t4_files as formats
 from evo.search.knobs.features import codes, coordinates
 from evo.search.knobs.gaussian_process import Surrogate
-from evo.search.knobs.replay import Run, Summary, ratio_interval, replay, replays
+from evo.search.knobs.replay import ReplayRun, Summary, ratio_interval, replay, replays
 from evo.search.knobs.searcher import Searcher, improvement
-from evo.search.knobs.space import Knob, KnobValue, Measured, Point, Space
+from evo.search.knobs.space import KnobValue, MeasuredSpace, Point, Space, SpaceKnob
 from evo.search.knobs.strategies import STRATEGIES, strategy
 
 SHIPPED = Path(__file__).parents[4] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 
 
 @pytest.fixture(scope="module")
-def convolution() -> Measured:
+def convolution() -> MeasuredSpace:
     return formats.read_results(SHIPPED)
 
 
 def small(*domains: tuple[KnobValue, ...], legal: bool = True) -> Space:
-    knobs = tuple(Knob(f"k{i}", values) for i, values in enumerate(domains))
+    knobs = tuple(SpaceKnob(f"k{i}", values) for i, values in enumerate(domains))
     points = np.array(list(itertools.product(*(range(len(d)) for d in domains))), np.int16) if legal else None
     return Space("small", knobs, points)
 
@@ -54,7 +54,7 @@ def test_every_strategy_tries_every_point_once_and_ends(name: str, legal: bool) 
 
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "all"])
-def test_the_same_seed_asks_the_same_points(name: str, convolution: Measured) -> None:
+def test_the_same_seed_asks_the_same_points(name: str, convolution: MeasuredSpace) -> None:
     def asked(seed: int) -> list[Point]:
         searcher, points = strategy(name, convolution.space, seed=seed), []
         for _ in range(12):
@@ -68,7 +68,7 @@ def test_the_same_seed_asks_the_same_points(name: str, convolution: Measured) ->
     assert asked(3) != asked(4)
 
 
-def test_evo_is_near_the_optimum_of_a_measured_space_soon(convolution: Measured) -> None:
+def test_evo_is_near_the_optimum_of_a_measured_space_soon(convolution: MeasuredSpace) -> None:
     runs = [replay(convolution, Searcher(convolution.space, seed=seed), budget=70, seed=seed) for seed in range(1)]
     assert any(run.within(0.05) for run in runs)
     plain = [replay(convolution, strategy("random", convolution.space, seed=seed), budget=70) for seed in range(10)]
@@ -102,7 +102,7 @@ def test_points_that_are_outside_are_learned() -> None:
     # A quarter of the combinations is legal, by three conditions of the usual kind; nobody says which.
     values = {"block_size_x": (8, 16, 32, 64, 128, 256, 512), "block_size_y": (1, 2, 4, 8, 16, 32)}
     more = {"pad": (0, 1), "shared": (0, 1), "wide": (1, 2, 4, 8), "tile": (8, 12, 16, 24, 32)}
-    space = Space("guessed", tuple(Knob(name, found) for name, found in {**values, **more}.items()))
+    space = Space("guessed", tuple(SpaceKnob(name, found) for name, found in {**values, **more}.items()))
     searcher, inside = Searcher(space, seed=0), []
     for _ in range(60):
         point = searcher.ask()
@@ -136,15 +136,15 @@ def test_a_huge_space_without_a_list_takes_no_memory_for_it() -> None:
 
 
 def test_the_rules_of_thumb_know_names_and_are_silent_about_others() -> None:
-    known = Space("s", (Knob("block_size_x", (1, 32, 256)), Knob("block_size_y", (1, 8, 32))))
+    known = Space("s", (SpaceKnob("block_size_x", (1, 32, 256)), SpaceKnob("block_size_y", (1, 8, 32))))
     cost = prior.expected(known, np.array([[0, 0], [1, 1], [2, 2]], np.int16))
     assert cost[1] < cost[0]
     assert cost[1] < cost[2]
-    unknown = Space("s", (Knob("p0", (1, 32, 256)), Knob("p1", (1, 8, 32))))
+    unknown = Space("s", (SpaceKnob("p0", (1, 32, 256)), SpaceKnob("p1", (1, 8, 32))))
     assert not prior.expected(unknown, np.array([[0, 0], [2, 2]], np.int16)).any()
 
 
-def test_the_gradient_of_the_hyperparameters_is_the_slope_of_the_loss(convolution: Measured) -> None:
+def test_the_gradient_of_the_hyperparameters_is_the_slope_of_the_loss(convolution: MeasuredSpace) -> None:
     rng = np.random.default_rng(0)
     found = coordinates(convolution.space)
     model = Surrogate(found)
@@ -158,7 +158,7 @@ def test_the_gradient_of_the_hyperparameters_is_the_slope_of_the_loss(convolutio
     assert gradient == pytest.approx(slopes, rel=0.05, abs=0.05)
 
 
-def test_a_model_that_is_extended_predicts_as_one_that_is_conditioned_anew(convolution: Measured) -> None:
+def test_a_model_that_is_extended_predicts_as_one_that_is_conditioned_anew(convolution: MeasuredSpace) -> None:
     rng = np.random.default_rng(1)
     found = coordinates(convolution.space)
     at = codes(convolution.space, found, convolution.space.drawn(60, rng))
@@ -185,10 +185,10 @@ def test_expected_improvement_against_the_integral() -> None:
 
 
 def test_a_run_is_counted_as_the_measure_says() -> None:
-    run = Run(0, np.array([0.0, 0.5, 0.5, 0.96, 1.0]))
+    run = ReplayRun(0, np.array([0.0, 0.5, 0.5, 0.96, 1.0]))
     assert run.loss == pytest.approx(1 - 2.96 / 5)
-    assert (run.within(0.05), run.within(0.01), Run(0, np.zeros(3)).within(0.05)) == (4, 5, None)
-    summary = Summary((run, Run(1, np.array([0.96] * 5)), Run(2, np.zeros(5))))
+    assert (run.within(0.05), run.within(0.01), ReplayRun(0, np.zeros(3)).within(0.05)) == (4, 5, None)
+    summary = Summary((run, ReplayRun(1, np.array([0.96] * 5)), ReplayRun(2, np.zeros(5))))
     assert summary.quantile_within(0.05, 0.5) == 4
     assert summary.quantile_within(0.05, 0.95) is None
     assert summary.share_within(0.05, 1) == pytest.approx(1 / 3)

@@ -14,7 +14,7 @@ import pytest
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.search.knobs import t1_t4_files as formats
 from evo.search.knobs.conditions import condition, listed
-from evo.search.knobs.space import Knob, Space
+from evo.search.knobs.space import Space, SpaceKnob
 
 SHIPPED = Path(__file__).parents[4] / "benchmarks" / "spaces" / "convolution_A4000_T4.json.gz"
 
@@ -201,21 +201,21 @@ def test_a_torn_archive_is_named(tmp_path: Path) -> None:
 
 
 def test_values_are_told_apart_by_type_and_found_by_value() -> None:
-    mixed = Space("s", (Knob("k", (1, True, "1", 2.5)),))
+    mixed = Space("s", (SpaceKnob("k", (1, True, "1", 2.5)),))
     assert [mixed.point((value,)) for value in (1, True, "1", 2.5, 1.0, 3)] == [(0,), (1,), (2,), (3,), (0,), None]
-    flags = Space("s", (Knob("k", (False, True)),))
+    flags = Space("s", (SpaceKnob("k", (False, True)),))
     assert flags.point((1,)) == (1,)
 
 
 def test_keys_of_a_space_beyond_64_bits_stay_distinct() -> None:
-    space = Space("huge", tuple(Knob(f"k{i}", tuple(range(50))) for i in range(20)))
+    space = Space("huge", tuple(SpaceKnob(f"k{i}", tuple(range(50))) for i in range(20)))
     points = space.drawn(2000, np.random.default_rng(0))
     assert space.product > 2**64
     assert len(np.unique(space.keys(points))) == 2000
 
 
-@pytest.mark.parametrize("knobs", [(), (Knob("a", ()),), (Knob("a", (1,)), Knob("a", (2,)))])
-def test_a_space_without_choices_is_refused(knobs: tuple[Knob, ...]) -> None:
+@pytest.mark.parametrize("knobs", [(), (SpaceKnob("a", ()),), (SpaceKnob("a", (1,)), SpaceKnob("a", (2,)))])
+def test_a_space_without_choices_is_refused(knobs: tuple[SpaceKnob, ...]) -> None:
     with pytest.raises(TaskInvalid):
         Space("s", knobs)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.cuda.source import CountedFor, Edit, Loop, Span
+from evo.cuda.source import CountedFor, CountedLoop, Edit, Span
 from evo.operators.rules.loops import above, counted_loops, loop_words
-from evo.operators.rules.reductions import NEUTRAL, Reduction, reduction_of
+from evo.operators.rules.reductions import NEUTRAL, ReductionLoop, reduction_of
 from evo.operators.rules.rewriting import fresh
 from evo.operators.rules.rule import Application, Example, Rule, Scene
 
@@ -26,9 +26,9 @@ def _find_accumulators(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _totals(scene: Scene, loop: CountedFor) -> list[Reduction]:
+def _totals(scene: Scene, loop: CountedFor) -> list[ReductionLoop]:
     """What a loop adds up and nothing else, in nested loops too; empty if it does more."""
-    found: dict[str, Reduction] = {}
+    found: dict[str, ReductionLoop] = {}
     own = {s.name for s in loop.all() if s.kind in ("declare", "for")}
     for inner in loop.all():
         if inner is loop or inner.kind in ("declare", "block", "empty") or isinstance(inner, CountedFor):
@@ -43,7 +43,9 @@ def _totals(scene: Scene, loop: CountedFor) -> list[Reduction]:
     return list(found.values())
 
 
-def _spread(scene: Scene, loop: Loop, statement: CountedFor, totals: list[Reduction], count: int) -> Iterator[Edit]:
+def _spread(
+    scene: Scene, loop: CountedLoop, statement: CountedFor, totals: list[ReductionLoop], count: int
+) -> Iterator[Edit]:
     source, indent, i = scene.source, loop.indent, loop.variable
     done, step = fresh(scene, f"{i}_done"), statement.step
     names = {t.name: [t.name, *(fresh(scene, f"{t.name}_{n}") for n in range(2, count + 1))] for t in totals}

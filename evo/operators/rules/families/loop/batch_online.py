@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from evo.cuda.source import CountedFor, Edit, Loop, Source, Span, Statement
+from evo.cuda.source import CountedFor, CountedLoop, Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.loops import counted_loops, loop_words
 from evo.operators.rules.rewriting import fresh, indented
@@ -149,7 +149,7 @@ class Batch:
         )
 
 
-def _edits(scene: Scene, loop: Loop, statement: CountedFor, online: Online, value: int) -> Iterator[Edit]:
+def _edits(scene: Scene, loop: CountedLoop, statement: CountedFor, online: Online, value: int) -> Iterator[Edit]:
     source, j, indent = scene.source, loop.variable, loop.indent
     limit = source.slice(statement.limit)
     count, every = fresh(scene, f"{j.upper()}_BATCH"), fresh(scene, f"{online.score}_all")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from evo.cuda.source import CountedFor, Edit, Span, Statement
 from evo.operators.rules.loops import above, counted_loops, loop_words
-from evo.operators.rules.reductions import Reduction, reduction_of, shareable
+from evo.operators.rules.reductions import ReductionLoop, reduction_of, shareable
 from evo.operators.rules.rewriting import fresh
 from evo.operators.rules.rule import Application, Example, Rule, Scene
 
@@ -67,7 +67,9 @@ def _lines(scene: Scene, span: Span) -> Span:
     return Span(start, span.end + 1 if is_last else span.end)
 
 
-def _exponentials(scene: Scene, top: CountedFor, second: Statement, largest: Reduction) -> tuple[Reduction, str] | None:
+def _exponentials(
+    scene: Scene, top: CountedFor, second: Statement, largest: ReductionLoop
+) -> tuple[ReductionLoop, str] | None:
     """`sum += expf(VALUE - largest)` over the same elements as the maximum, and the function's name."""
     if second.header is None or len(second.body) != 1:
         return None

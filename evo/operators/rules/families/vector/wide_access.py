@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evo.cuda.source import CountedFor, Edit, Function, Loop, Span, Statement
+from evo.cuda.source import CountedFor, CountedLoop, Edit, Function, Span, Statement
 from evo.operators.rules.directives import definition_place
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.loops import above, counted_loops, loop_words
@@ -153,7 +153,7 @@ def _is_pointer(scene: Scene, function: Function, name: str) -> bool:
     return len(found) == 1 and found[0].type.count("*") == 1
 
 
-def _edits(scene: Scene, loop: Loop, walk: _WideLoop, count: int) -> Iterator[Edit]:
+def _edits(scene: Scene, loop: CountedLoop, walk: _WideLoop, count: int) -> Iterator[Edit]:
     source, statement = scene.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
     indent, done, e = loop.indent, fresh(scene, f"{i}_done"), fresh(scene, "e")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob, require
 from evo.operators.rules.guards import behind_guard, is_guard
-from evo.operators.rules.reductions import NEUTRAL, Reduction, Shareable, shareable
+from evo.operators.rules.reductions import NEUTRAL, ReductionLoop, Shareable, shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
@@ -51,7 +51,9 @@ class Lanes:
             Edit(Span(end, end), text),
         ]
 
-    def combine(self, source: Source, siblings: Sequence[Statement], loop: Statement, found: Reduction) -> list[Edit]:
+    def combine(
+        self, source: Source, siblings: Sequence[Statement], loop: Statement, found: ReductionLoop
+    ) -> list[Edit]:
         """After a loop, what the lanes have added up; before it, nothing is counted twice."""
         indent = indent_of(source, loop.span.start)
         value = f"__shfl_xor_sync({self.mask}, {found.name}, {self.step})"

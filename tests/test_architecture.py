@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cuda", "decide", "sim"),
     ("device", "analysis", "records"),
     ("evaluate",),
-    ("operators", "report"),
+    ("operators",),
     ("search",),
     ("audit", "interop"),
     ("api", "cli"),
@@ -146,6 +146,23 @@ def is_table(path: Path) -> bool:
 def test_every_room_has_a_layer() -> None:
     rooms = {room_of(path) for path in sources()} - DOORS
     assert rooms <= set(RANK), f"give these a line in LAYERS: {sorted(rooms - set(RANK))}"
+
+
+def test_the_house_stays_small() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    modules = {path.stem for path in PACKAGE.glob("*.py")} - DOORS
+    assert len(packages) <= 14, sorted(packages)
+    assert len(modules) <= 4, sorted(modules)
+    assert len(LAYERS) <= 10
+
+
+def test_a_public_class_name_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sources():
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name_of(path))
+    assert not (twice := {name: found for name, found in homes.items() if len(found) > 1}), twice
 
 
 def test_imports_point_upwards() -> None:

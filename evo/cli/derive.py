@@ -16,8 +16,8 @@ from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say,
 if TYPE_CHECKING:
     from evo.analysis.tiles import Checked, Derivation, Rung, TileCandidate
     from evo.cli.analysis_outputs import CheckedLayout, DeriveOutput
+    from evo.cli.pages.tile_derivation import CompilerReport
     from evo.cli.session import GlobalOptions
-    from evo.report.tile_derivation import CompilerReport
     from evo.spec.chips import Chip
     from evo.spec.task import Case, Task
     from evo.spec.variant import Variant
@@ -81,8 +81,8 @@ class _Compiler:
         self.reports: dict[str, CompilerReport] = {}
 
     def __call__(self, variant: Variant) -> str | None:
+        from evo.cli.pages.tile_derivation import CompilerReport
         from evo.evaluate.prepare import Failed, prepare
-        from evo.report.tile_derivation import CompilerReport
 
         name = Path(variant.path).name
         stage(f"compile {name}")
@@ -108,7 +108,7 @@ class _Compiler:
 
 def derive_output(found: Derivation, reports: dict[str, CompilerReport]) -> DeriveOutput:
     from evo.cli import analysis_outputs as outputs
-    from evo.report.tile_derivation import predictions
+    from evo.cli.pages.tile_derivation import predictions
     from evo.results.codec import copied
 
     def rung(one: Rung) -> outputs.DerivedRung:
@@ -129,7 +129,7 @@ def derive_output(found: Derivation, reports: dict[str, CompilerReport]) -> Deri
 def show(found: Derivation, chip: Chip, reports: dict[str, CompilerReport], *, every: bool) -> None:
     """The chosen configuration, its proofs, the other candidates, and the knobs."""
     from evo.analysis.tiles.knob_text import knob_text
-    from evo.report.tile_derivation import predictions
+    from evo.cli.pages.tile_derivation import predictions
 
     best = found.chosen
     out(f"{paint(found.task, 'bold')} {found.case} on {chip.name}: {paint(knob_text(best.tile), 'cyan')}")
@@ -177,7 +177,7 @@ def _show_layouts(best: TileCandidate) -> None:
 
 def _show_rejected(found: Derivation, every: bool) -> None:
     from evo.analysis.tiles.knob_text import knob_text
-    from evo.report.tile_derivation import grouped
+    from evo.cli.pages.tile_derivation import grouped
 
     if every:
         out_table(["rejected", "why"], [[knob_text(one.tile), one.reason] for one in found.rejected])
@@ -202,8 +202,8 @@ def _show_rungs(found: Derivation, reports: dict[str, CompilerReport]) -> None:
 
 def _document(root: Path, task: Task, chip: Chip, found: Derivation, reports: dict[str, CompilerReport]) -> str:
     from evo.cli.limits import measured_times
+    from evo.cli.pages.tile_derivation import DerivationEvidence, explain
     from evo.records.trials import load_records
-    from evo.report.tile_derivation import DerivationEvidence, explain
 
     measured = [(t.what, t.p50_us) for t in measured_times(root, task, chip).get(found.case, [])]
     evidence = DerivationEvidence(compiled=reports, measured=measured, records=load_records(root, task.name))

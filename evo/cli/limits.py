@@ -290,20 +290,20 @@ def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: d
 def _draw(
     path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]]
 ) -> None:
-    from evo import report
+    from evo.cli import pages
 
     points = [
-        report.RooflineDot(case=one.name, what=name, role=role, p50_us=time.p50_us)
+        pages.RooflineDot(case=one.name, what=name, role=role, p50_us=time.p50_us)
         for one in found
         for time in taken.get(one.name, [])
         for role, _, name in [time.what.partition(" ")]
     ]
-    roof = report.roofline(task.name, chip, "measured", found, points)
-    if not report.drawable(roof):
+    roof = pages.roofline(task.name, chip, "measured", found, points)
+    if not pages.drawable(roof):
         hint = "a roofline needs `work.flop` in task.yaml and a chip whose peak rates are known"
         raise UsageError(f"--plot {path}: {task.name} on {chip.slug} cannot be drawn", hint=hint)
     try:
-        path.write_text(report.roof_svg(roof), encoding="utf-8")
+        path.write_text(pages.roof_svg(roof), encoding="utf-8")
     except OSError as error:
         raise HarnessFault(f"{path}: {error.strerror}", hint="name a file in a writable folder") from None
     say(f"roofline drawn in {path}")

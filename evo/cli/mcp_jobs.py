@@ -22,7 +22,7 @@ class Cancelled(Exception):
     """Whoever asked does not want the answer any more."""
 
 
-class Job:
+class McpJob:
     """One piece of work under way or done."""
 
     def __init__(self, name: str) -> None:
@@ -30,7 +30,7 @@ class Job:
         self._stop = threading.Event()
         self._future: Future[Shape] = Future()
 
-    def begin(self, pool: ThreadPoolExecutor, work: Callable[[Job], Shape]) -> None:
+    def begin(self, pool: ThreadPoolExecutor, work: Callable[[McpJob], Shape]) -> None:
         self._future = pool.submit(work, self)
 
     def see(self, stage: str) -> None:
@@ -58,19 +58,19 @@ class Jobs:
     """The latest jobs by name."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, McpJob] = {}
         self._numbers = itertools.count(1)
         self._pool = ThreadPoolExecutor(_KEPT, thread_name_prefix="evo-mcp")
 
-    def start(self, work: Callable[[Job], Shape]) -> Job:
-        job = Job(f"job-{next(self._numbers)}")
+    def start(self, work: Callable[[McpJob], Shape]) -> McpJob:
+        job = McpJob(f"job-{next(self._numbers)}")
         job.begin(self._pool, work)
         self._jobs[job.name] = job
         while len(self._jobs) > _KEPT:
             del self._jobs[next(iter(self._jobs))]
         return job
 
-    def find(self, name: str) -> Job:
+    def find(self, name: str) -> McpJob:
         """Raises UsageError if there is no such job."""
         if name not in self._jobs:
             raise UsageError(f"there is no job {name[:40]!r}", hint="`try` gives the name of one that is still running")

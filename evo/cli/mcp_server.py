@@ -20,8 +20,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
-from evo.cli.mcp_jobs import Job, Jobs
-from evo.cli.mcp_tools import ServerOptions, Shape, Tools
+from evo.cli.mcp_jobs import Jobs, McpJob
+from evo.cli.mcp_tools import McpTools, ServerOptions, Shape
 from evo.errors import EvoError
 from evo.operators import Hypothesis
 from evo.operators.llm.prompts import GRAMMAR
@@ -58,7 +58,7 @@ Commit = Annotated[bool, Field(description="Make it a trial of the loop: recorde
 
 def serve(options: ServerOptions) -> None:
     """Serve on stdin and stdout until the client disconnects."""
-    tools, jobs = Tools(options), Jobs()
+    tools, jobs = McpTools(options), Jobs()
     server = MCPServer(
         "evo",
         instructions=_INSTRUCTIONS,
@@ -105,7 +105,7 @@ def _told(error: EvoError) -> ToolError:
     return ToolError(f"{error.message}; hint: {error.hint}")
 
 
-async def _follow(context: Context, job: Job, wait_s: float) -> Shape:
+async def _follow(context: Context, job: McpJob, wait_s: float) -> Shape:
     """Tell the stage until the job is done or the wait is over. A cancelled request cancels the job."""
     begun, told = time.monotonic(), -_PROGRESS_S
     try:
@@ -126,7 +126,7 @@ async def _follow(context: Context, job: Job, wait_s: float) -> Shape:
         raise
 
 
-def _reading(tools: Tools) -> list[Tool]:
+def _reading(tools: McpTools) -> list[Tool]:
     async def tasks() -> Shape:
         """List the tasks of this repository, and the device on which variants run."""
         return await _read(tools.tasks)
@@ -154,7 +154,7 @@ def _reading(tools: Tools) -> list[Tool]:
     return [_tool(call, call.__name__) for call in (tasks, task, limits, champion, insights, leaderboard)]
 
 
-def _running(tools: Tools, jobs: Jobs) -> list[Tool]:
+def _running(tools: McpTools, jobs: Jobs) -> list[Tool]:
     async def profile(
         context: Context, task: TaskName, text: WholeText = None, case: CaseName = None, wait_s: Wait = _WAIT_S
     ) -> Shape:
@@ -203,11 +203,11 @@ def _running(tools: Tools, jobs: Jobs) -> list[Tool]:
     ]
 
 
-def _found(jobs: Jobs, name: str) -> Job:
+def _found(jobs: Jobs, name: str) -> McpJob:
     try:
         return jobs.find(name)
     except EvoError as error:
         raise _told(error) from None
 
 
-__all__ = ["ServerOptions", "Tools", "serve"]
+__all__ = ["McpTools", "ServerOptions", "serve"]

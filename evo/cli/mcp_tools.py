@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evo.analysis.roofline import limits
-from evo.cli.mcp_jobs import Cancelled, Job
+from evo.cli.mcp_jobs import Cancelled, McpJob
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid, UsageError
@@ -60,7 +60,7 @@ class ServerOptions:
     rewrites: int = 3
 
 
-class Tools:
+class McpTools:
     """The tools. One call at a time uses the device; the others read meanwhile."""
 
     def __init__(self, options: ServerOptions) -> None:
@@ -138,7 +138,7 @@ class Tools:
         board = load(self._options.root)
         return replace(board, entries=tuple(entries(board, task=name))).to_json()
 
-    def profile(self, task: str, text: str | None = None, case: str | None = None, job: Job | None = None) -> Shape:
+    def profile(self, task: str, text: str | None = None, case: str | None = None, job: McpJob | None = None) -> Shape:
         """Count what a text (the champion, if none is given) does at one case, by kernel and by source line."""
         found = self._task(task)
         try:
@@ -167,7 +167,7 @@ class Tools:
         hypothesis: Hypothesis | None = None,
         commit: bool = False,
         rewrite: bool = False,
-        job: Job | None = None,
+        job: McpJob | None = None,
     ) -> Shape:
         """Judge one change as the loop would; with `commit` make it a trial of the loop."""
         found, options = self._task(task), self._options
@@ -222,7 +222,7 @@ class Tools:
                 return {**_judged(record.evaluation), "trial": record.trial, "from_record": True}
         return None
 
-    def _trial(self, task: Task, text: str, hypothesis: Hypothesis, rewrite: bool, job: Job | None) -> Shape:
+    def _trial(self, task: Task, text: str, hypothesis: Hypothesis, rewrite: bool, job: McpJob | None) -> Shape:
         """One trial of the loop with this text as its patch."""
         options = self._options
         self.close()  # the loop brings its own
@@ -267,7 +267,7 @@ class Tools:
         return "this text or its machine code was tried before"
 
     @contextmanager
-    def _using(self, job: Job | None) -> Iterator[Workbench]:
+    def _using(self, job: McpJob | None) -> Iterator[Workbench]:
         """The device, for one call at a time. Raises Cancelled at a stage of a cancelled job."""
         while not self._device.acquire(timeout=_POLL_S):
             if job is not None:

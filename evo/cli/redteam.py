@@ -132,7 +132,7 @@ def _summary(outcomes: Sequence[Outcome], elapsed_s: float) -> str:
 
 
 def _show_markdown(outcomes: Sequence[Outcome], where: str, elapsed_s: float) -> None:
-    from evo.report.format import markdown_table
+    from evo.results.wording import markdown_table
 
     def cell(text: str) -> str:
         return text.replace("|", "\\|").replace("\n", " ")

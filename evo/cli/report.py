@@ -21,9 +21,9 @@ from evo.cli.terminal import out, say, stage
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:
+    from evo.cli.pages import CaseStudy, Heat, ReportModel, Roofline
     from evo.records.leaderboard import Entry
     from evo.records.trials import Record
-    from evo.report import CaseStudy, Heat, ReportModel, Roofline
 
 _COUNT_LIMIT_S = 30.0  # for each case that is tried
 _MOST_COUNTED = 6  # champions with different texts
@@ -144,9 +144,9 @@ def _told(
     root: Path, shown: list[Record], population: list[Record], *, count: bool, case_study: bool
 ) -> tuple[ReportModel, CaseStudy | None]:
     import evo
+    from evo.cli.pages import case_study as tell
+    from evo.cli.pages import report_model
     from evo.records.leaderboard import build, entries
-    from evo.report import case_study as tell
-    from evo.report import report_model
 
     commits = commits_of(root)
     names = sorted({record.task for record in shown})
@@ -174,7 +174,7 @@ def _told(
 
 
 def _rendered(chosen: Format, told: ReportModel, study: CaseStudy | None) -> str:
-    from evo import report as writer
+    from evo.cli import pages as writer
 
     if chosen is Format.html:
         return writer.page(told, study)
@@ -217,8 +217,8 @@ def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
 
 def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
     from evo.analysis.roofline import limits
-    from evo.report import roofline
-    from evo.report.roofline_plot import RooflineDot
+    from evo.cli.pages import roofline
+    from evo.cli.pages.roofline_plot import RooflineDot
     from evo.spec.chips import chip as chip_of
     from evo.spec.task import load_task
 
@@ -256,8 +256,8 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
 
 def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> list[Heat]:
     """Each champion's text once, on the simulator of its chip, else of the L4."""
+    from evo.cli.pages import Heat, count_lines
     from evo.records.trials import find_among, rebuild_text
-    from evo.report import Heat, count_lines
     from evo.spec.task import load_task
 
     found: dict[tuple[str, str], Heat] = {}

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from run_killer import CHAMPION, problems
 from tiny import FAST, WRONG, environment, git, new_repository, write_task
 
-from evo.cli.mcp_server import ServerOptions, Tools
+from evo.cli.mcp_server import McpTools, ServerOptions
 from evo.device import parse_device
 from evo.errors import UsageError
 from evo.records.trials import load_records
@@ -101,7 +101,7 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
 
 def test_a_server_commits_only_where_it_was_started_to(tmp_path: Path) -> None:
     write_task(tmp_path)
-    tools = Tools(ServerOptions(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
+    tools = McpTools(ServerOptions(root=tmp_path, device=parse_device("sim:l4"), arch="sm_89"))
     with pytest.raises(UsageError, match="commits nothing") as caught:
         tools.try_change("scale", text=FAST, commit=True)
     assert "--commit" in caught.value.hint

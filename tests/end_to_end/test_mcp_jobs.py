@@ -15,7 +15,7 @@ from llm_server import block
 from mcp import Client, StdioServerParameters
 from tiny import FAST, SLOW, environment, git, new_repository
 
-from evo.cli.mcp_jobs import Cancelled, Job, Jobs
+from evo.cli.mcp_jobs import Cancelled, Jobs, McpJob
 from evo.errors import UsageError
 from evo.records.trials import load_records
 
@@ -127,7 +127,7 @@ def test_what_was_tried_is_answered_from_the_record_and_a_commit_keeps_its_reaso
 def test_a_job_ends_at_the_first_stage_after_its_cancellation() -> None:
     jobs = Jobs()
 
-    def work(job: Job) -> dict[str, Any]:
+    def work(job: McpJob) -> dict[str, Any]:
         while True:
             job.see("working")
             time.sleep(0.01)

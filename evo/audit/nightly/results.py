@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from evo.audit.nightly.champion_status import ChampionReview
-from evo.report.format import plural
 from evo.results.codec import ALWAYS, NEVER, NONEMPTY, Decimals, Seconds, Serializable, Us
+from evo.results.wording import plural
 
 LOSS = 1  # a champion that did not hold, or an attack that won
 FAULT = 5

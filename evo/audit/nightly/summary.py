@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from evo.audit.nightly.champion_status import ChampionReview, Figure, ReviewState
 from evo.audit.nightly.results import STEPS, Night, NightCheck, NightRun
-from evo.report.format import duration, markdown_table
+from evo.results.wording import duration, markdown_table
 
 _TITLES = {
     "doctor": "machine",

@@ -42,7 +42,7 @@ _DRAWN = 6  # lengths that no constant suggests, per axis
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AxisLimits:
     """What the cases may cost, in flops and bytes of the task's work formulas: each, and all together.
 
     thorough: the lengths that a comparison suggests are tried in the surroundings of every check case.
@@ -53,14 +53,14 @@ class Limits:
     thorough: bool
 
 
-def usual_limits(task: Task, share: float) -> Limits:
+def usual_limits(task: Task, share: float) -> AxisLimits:
     """Limits by what the task's own check cases cost: together, times `share`; more if that is little."""
     costs = [_cost(task, case) for case in task.check]
     each = max(max(1.0, share) * max(costs), _LEAST * min(1.0, share))
-    return Limits(each=each, total=max(share * sum(costs), _LEAST_TOTAL * share), thorough=share > 1)
+    return AxisLimits(each=each, total=max(share * sum(costs), _LEAST_TOTAL * share), thorough=share > 1)
 
 
-def threshold_cases(task: Task, variant: Variant, seed: int, limits: Limits) -> tuple[Case, ...]:
+def threshold_cases(task: Task, variant: Variant, seed: int, limits: AxisLimits) -> tuple[Case, ...]:
     """Cases within the limits, those that comparisons suggest first. The seed draws among equals and what surrounds
     a length.
     """
@@ -246,7 +246,7 @@ def _drawn(space: _Space, axis: str, rng: np.random.Generator) -> int:
 
 
 def _around(
-    task: Task, space: _Space, lengths: _Lengths, turn: int, limits: Limits, rng: np.random.Generator
+    task: Task, space: _Space, lengths: _Lengths, turn: int, limits: AxisLimits, rng: np.random.Generator
 ) -> Case | None:
     """An allowed and cheap case with these lengths, or None. Check cases lend the other axes in turn."""
     grouped = {axis for couple in space.divided for axis in couple}

@@ -322,9 +322,8 @@ class Ledger:
         else:
             hint = "start evo again: it finishes the step first"
             raise LedgerUnclean(f"an earlier {pending.kind} of {pending.champion} is unfinished", hint=hint)
-        return JournalStep(
-            kind=kind, branch=self._branch(), champion=champion, before=before, head=self._git.head() or ""
-        )
+        head = self._git.head() or ""
+        return JournalStep(kind=kind, branch=self._branch(), champion=champion, before=before, head=head)
 
     def _running(self) -> RunNote:
         if self._note is None:

@@ -12,11 +12,11 @@ from tiny import TASK_YAML
 from evo.analysis.roofline import limits
 from evo.analysis.tiles import by_formula, check_layouts, conflicts, derive, prove, strided, swizzled, vector_width
 from evo.analysis.tiles.shared_layout import Layout
+from evo.cli.pages.tile_derivation import DerivationEvidence, explain, predictions
 from evo.device import DeviceName, RunRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.evaluate.prepare import Failed, Prepared, prepare
-from evo.report.tile_derivation import DerivationEvidence, explain, predictions
 from evo.spec.chips import chip
 from evo.spec.expr import parse
 from evo.spec.launch import Launch, over_resources

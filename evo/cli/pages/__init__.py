@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from evo.report.case_study import CaseStudy, case_study
-from evo.report.csv_json import climbs_svg, report_output, roof_svg, trials_csv
-from evo.report.markdown import markdown
-from evo.report.model import AncestryStep, Climb, ClimbPoint, ReportModel, report_model
-from evo.report.page import page
-from evo.report.roofline_plot import Roofline, RooflineDot, roofline
-from evo.report.source_counters import Heat, count_lines
-from evo.report.svg import drawable
+from evo.cli.pages.case_study import CaseStudy, case_study
+from evo.cli.pages.csv_json import climbs_svg, report_output, roof_svg, trials_csv
+from evo.cli.pages.markdown import markdown
+from evo.cli.pages.model import AncestryStep, Climb, ClimbPoint, ReportModel, report_model
+from evo.cli.pages.page import page
+from evo.cli.pages.roofline_plot import Roofline, RooflineDot, roofline
+from evo.cli.pages.source_counters import Heat, count_lines
+from evo.cli.pages.svg import drawable
 
 __all__ = [
     "AncestryStep",

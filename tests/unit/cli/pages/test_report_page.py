@@ -14,8 +14,7 @@ import pytest
 from ledger_samples import RUN, record, text_of
 
 from evo.analysis.roofline import CaseLimits
-from evo.records.trials import Record
-from evo.report import (
+from evo.cli.pages import (
     CaseStudy,
     Heat,
     ReportModel,
@@ -27,8 +26,9 @@ from evo.report import (
     report_output,
     trials_csv,
 )
-from evo.report.highlight import highlighted, side_by_side
-from evo.report.roofline_plot import RooflineDot, roofline
+from evo.cli.pages.highlight import highlighted, side_by_side
+from evo.cli.pages.roofline_plot import RooflineDot, roofline
+from evo.records.trials import Record
 from evo.results import CaseEvidence, Evidence, Verdict
 from evo.spec.chips import chip
 

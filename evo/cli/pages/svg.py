@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from evo.analysis.roofline import CaseLimits
-from evo.report.format import clipped, gain_words, microseconds, plural
-from evo.report.highlight import clean
-from evo.report.model import Climb, ClimbPoint, Line
-from evo.report.roofline_plot import Roofline
+from evo.cli.pages.highlight import clean
+from evo.cli.pages.model import Climb, ClimbPoint, Line
+from evo.cli.pages.roofline_plot import Roofline
+from evo.results.wording import clipped, gain_words, microseconds, plural
 
 WIDTH = 720
 COLOURS = 6  # classes c0 to c5, one per case, then again

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from evo.analysis.tiles.derivation import Derivation, Rejected, TileCandidate
 from evo.analysis.tiles.knob_text import knob_text
 from evo.records.trials import Record
-from evo.report.format import markdown_table
+from evo.results.wording import markdown_table
 from evo.spec.chips import Chip
 
 _SHOWN = 8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evo.report.svg import SHAPES, STYLE
+from evo.cli.pages.svg import SHAPES, STYLE
 
 CSS = (
     """

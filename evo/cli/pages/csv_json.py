@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from evo.cli.pages.case_study import CaseStudy
+from evo.cli.pages.highlight import clean
+from evo.cli.pages.model import Climb, Line, ReportModel, Spent
+from evo.cli.pages.roofline_plot import Roofline
+from evo.cli.pages.source_counters import Heat
+from evo.cli.pages.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.records.insights import Insight
 from evo.records.leaderboard import Entry
-from evo.report.case_study import CaseStudy
-from evo.report.highlight import clean
-from evo.report.model import Climb, Line, ReportModel, Spent
-from evo.report.roofline_plot import Roofline
-from evo.report.source_counters import Heat
-from evo.report.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.results import Environment, Gain
 from evo.results.codec import ALWAYS, Serializable, copied
 

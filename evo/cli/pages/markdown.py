@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from evo.cli.pages.case_study import CaseStudy, llm_words, time_words
+from evo.cli.pages.model import Climb, ReportModel
+from evo.cli.pages.svg import climb_words
 from evo.records.insights import Insight
-from evo.report.case_study import CaseStudy, llm_words, time_words
-from evo.report.format import clipped, duration, gain_words, markdown_table, microseconds, percent, plural, ratio
-from evo.report.model import Climb, ReportModel
-from evo.report.svg import climb_words
+from evo.results.wording import clipped, duration, gain_words, markdown_table, microseconds, percent, plural, ratio
 
 _SPECIAL = re.compile(r"([\\`*_\[\]|#!~$])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")

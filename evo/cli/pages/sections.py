@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from evo.report.format import clipped, duration, gain_words, microseconds, percent, plural
-from evo.report.highlight import clean, highlighted, side_by_side
-from evo.report.html import LONGEST, Room, identifier, region, table
-from evo.report.model import AncestryStep, Line, ReportModel
-from evo.report.roofline_plot import Roofline
-from evo.report.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
+from evo.cli.pages.highlight import clean, highlighted, side_by_side
+from evo.cli.pages.html import LONGEST, Room, identifier, region, table
+from evo.cli.pages.model import AncestryStep, Line, ReportModel
+from evo.cli.pages.roofline_plot import Roofline
+from evo.cli.pages.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
+from evo.results.wording import clipped, duration, gain_words, microseconds, percent, plural
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 

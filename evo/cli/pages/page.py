@@ -6,12 +6,12 @@ import base64
 import hashlib
 from collections.abc import Callable
 
-from evo.report import sections, tables
-from evo.report.case_study import CaseStudy
-from evo.report.highlight import clean
-from evo.report.html import Room
-from evo.report.model import ReportModel
-from evo.report.style import CSS, SCRIPT
+from evo.cli.pages import sections, tables
+from evo.cli.pages.case_study import CaseStudy
+from evo.cli.pages.highlight import clean
+from evo.cli.pages.html import Room
+from evo.cli.pages.model import ReportModel
+from evo.cli.pages.style import CSS, SCRIPT
 
 _ROOM = 1_500_000  # characters of diffs and source; with 500 trials beside them the page stays under 3 MB
 _SECTIONS: tuple[tuple[str, str, Callable[[ReportModel, Room], str]], ...] = (

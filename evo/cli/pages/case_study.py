@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from evo.cli.pages.model import Climb, Spent, climbs, spent
+from evo.cli.pages.roofline_plot import Roofline
 from evo.records.insights import environment_words
 from evo.records.trials import Record
-from evo.report.format import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
-from evo.report.model import Climb, Spent, climbs, spent
-from evo.report.roofline_plot import Roofline
+from evo.results.wording import clipped, count, duration, gain_words, microseconds, percent, plural, ratio
 
 _WAYS = ("traditional", "inverted")
 _LONGEST = 240  # characters of a hypothesis in the table

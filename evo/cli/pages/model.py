@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated
 
+from evo.cli.pages.roofline_plot import Roofline
+from evo.cli.pages.source_counters import Heat
 from evo.errors import EvoError
 from evo.records.insights import Insight, environment_words, summarise
 from evo.records.leaderboard import Entry, build, entries
 from evo.records.trials import DiffMismatch, Record, apply_diff, rebuild_text
-from evo.report.roofline_plot import Roofline
-from evo.report.source_counters import Heat
 from evo.results import Environment
 from evo.results.codec import ALWAYS, Seconds, Serializable
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from evo.cli.pages.case_study import Chapter, llm_words, time_words
+from evo.cli.pages.highlight import clean, highlighted
+from evo.cli.pages.html import LONGEST, Room, identifier, region, table
+from evo.cli.pages.model import ReportModel
+from evo.cli.pages.source_counters import Heat
 from evo.records.trials import Record, arm_of
-from evo.report.case_study import Chapter, llm_words, time_words
-from evo.report.format import clipped, count, duration, gain_words, microseconds, ratio
-from evo.report.highlight import clean, highlighted
-from evo.report.html import LONGEST, Room, identifier, region, table
-from evo.report.model import ReportModel
-from evo.report.source_counters import Heat
+from evo.results.wording import clipped, count, duration, gain_words, microseconds, ratio
 
 _MOST_ROWS = 2000  # trials in the table
 _MOST_INSIGHTS = 200

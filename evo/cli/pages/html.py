@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from evo.report.highlight import clean
+from evo.cli.pages.highlight import clean
 
 LONGEST = 500  # characters of a reason that is shown
 

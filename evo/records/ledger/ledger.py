@@ -21,7 +21,6 @@ from evo.records.ledger.lock import Lock
 from evo.records.trials.store import records_taken_away
 
 RUN_TRAILER = "Evo-Run"
-
 # Trial -> commit, to the text of leaderboard.json.
 Render = Callable[[Mapping[str, str]], str]
 

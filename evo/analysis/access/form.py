@@ -19,12 +19,16 @@ _NOWHERE = Span(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """What the analysis could not follow: the expression as it is written, and why."""
+    """What the analysis could not follow: the expression as it is written, and why.
+
+    by_data: a value in memory decides it, so another input may allow what this one forbids.
+    """
 
     what: str
     reason: str
     span: Span
     line: int
+    by_data: bool = False
 
 
 @dataclass(eq=False, slots=True)

@@ -55,7 +55,7 @@ class Legality:
     def parallel(self, loop: Loop) -> Permission:
         """Whether the turns of a loop may be carried out in any order, or at once; reductions are named as such."""
         if loop.blocked is not None:
-            return Permission(None if "data" in loop.blocked.reason else False, loop.blocked.reason)
+            return Permission(None if loop.blocked.by_data else False, loop.blocked.reason)
         combined = {carried for r in self.reductions for carried in r.carried}
         others = [carried.name for carried in loop.carried if carried not in combined]
         if others:

@@ -224,9 +224,11 @@ class Repetition(Turns):
                 node.op, node.args, node.detail = "same", (record.initial,), None
         blocked = None
         if until is not None and is_unsure(until):
-            blocked = self.block(parts.node, self._header_text(parts), "the loop ends when data says so")
+            blocked = self.block(parts.node, self._header_text(parts), "the loop ends when data says so", by_data=True)
         elif is_unsure(condition):
-            blocked = self.block(parts.node, self._header_text(parts), "how often the loop runs depends on data")
+            blocked = self.block(
+                parts.node, self._header_text(parts), "how often the loop runs depends on data", by_data=True
+            )
         elif course.primary is None and condition == ALWAYS and until is None:
             blocked = self.block(parts.node, self._header_text(parts), "no condition was found that ends the loop")
         span = self.span(parts.node)

@@ -303,10 +303,10 @@ class ReadState:
             self.loops[loop.symbol] = loop
         self.emit(Nest(loop=loop, body=tuple(body)))
 
-    def block(self, node: Node, what: str, reason: str) -> Blocked:
+    def block(self, node: Node, what: str, reason: str, *, by_data: bool = False) -> Blocked:
         """Note what the analysis could not follow."""
         span = self.span(node)
-        found = Blocked(what=what, reason=reason, span=span, line=self.line(span))
+        found = Blocked(what=what, reason=reason, span=span, line=self.line(span), by_data=by_data)
         if not self.dry:
             self.blocked.setdefault((span, reason), found)
         return found

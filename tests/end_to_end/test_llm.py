@@ -171,6 +171,8 @@ def test_without_the_package_it_says_how_to_get_it(
     monkeypatch.setenv("EVO_LLM_KEY", KEY)
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
+    for name in [name for name in sys.modules if name.startswith("evo.cli.mcp_")]:
+        monkeypatch.delitem(sys.modules, name)  # another test of this process may have used the package
     code = run(["iterate", "scale", "--device", "sim:l4", "--operators", "llm", "--llm-model", "m"])
     fails(Ran(code, *capsys.readouterr()), 2, "openai package", "evo-kernels[llm]")
     code = run(["mcp", "--device", "sim:l4"])

@@ -113,21 +113,26 @@ def leaderboard(
     for index, (timing, group) in enumerate(groupby(ordered, key=lambda entry: entry.timing)):
         if index:
             out()
-        head = ["task", "chip", "arch", "variant", "case", f">{timing} µs", ">gain", "commit", "date", "change"]
-        out_table(head, [_board_row(root, entry) for entry in group], flexible=9)
+        head = ["task", "chip", "arch", "variant", "case", f">{timing} µs", ">since start", ">last gain", "commit"]
+        head += ["date", "change"]
+        out_table(head, [_board_row(root, entry) for entry in group], flexible=10)
     return 0
 
 
 def _board_row(root: Path, entry: Entry) -> list[str]:
-    headline = headline_of(root, entry.task)
-    case = headline if headline in entry.cases else next(iter(entry.cases), "")
+    from evo.records.since_start import speedup_text
+
+    headline, since = headline_of(root, entry.task), entry.since_start
+    case = headline if headline is not None and headline in entry.cases else next(iter(entry.cases), "")
+    speedup = since.speedup.get(case) if since is not None else None
     return [
         entry.task,
         entry.chip,
         entry.built_for,
         paint(entry.variant, "cyan"),
-        case or "",
+        case,
         microseconds(entry.cases[case].time_us) if case else "",
+        paint(speedup_text(speedup), "bold") if speedup is not None else "",
         gain_text(entry.gain, interval=False) if entry.gain is not None else "",
         (entry.commit or "")[:7],
         entry.date[:10],

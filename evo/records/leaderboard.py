@@ -6,13 +6,14 @@ Measured and modelled times are different fields of different entries; no rankin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from evo.errors import RecordCorrupt
 from evo.files import write_atomic
+from evo.records.since_start import SinceStart, line_since_start, since_start
 from evo.records.trials import Record
 from evo.results import Baseline, CaseBench, Environment, Gain, Json, Loaded
 from evo.results.codec import ALWAYS, Decimals, Serializable, Us, copied, parse, unknown_field
@@ -75,6 +76,7 @@ class Entry(Serializable):
     name: str  # the change that made it, in a line
     cases: Annotated[Mapping[str, BoardCase], ALWAYS]  # its times by case
     gain: Gain | None = None  # over its parent; absent if none was claimed
+    since_start: SinceStart | None = None  # over the start of its line of descent; absent if that is not known
     rewrites: int | None = None  # steps from its start to it that were rewrites, not single changes; absent if none
     commit: str | None = None  # the commit that keeps it; absent if git does not know it
     date: str  # when its trial ended, ISO 8601 in UTC
@@ -120,16 +122,16 @@ class Board(Serializable):
 
 def build(records: Iterable[Record], commits: Mapping[str, str]) -> Board:
     """The leaderboard of these records. commits: trial -> the commit that kept it, left out if git does not know it."""
-    champions: dict[tuple[str, ...], Record] = {}
+    champions: dict[tuple[str, ...], list[Record]] = {}  # by place
     rewrites: dict[tuple[str, ...], int] = {}  # by place and variant: of its line of descent
     for record in sorted(records, key=lambda record: (record.run, record.number)):
         if record.kept:
             place = (record.task, *record.place)
-            champions[place] = record
+            champions.setdefault(place, []).append(record)
             before = rewrites.get((*place, record.parent), 0) if record.parent is not None else 0
             rewrites[(*place, record.variant)] = before + (record.kind == "rewrite")
-    ordered = [(champions[key], rewrites[(*key, champions[key].variant)]) for key in sorted(champions)]
-    return Board(entries=tuple(_entry(record, commits, count) for record, count in ordered))
+    ordered = [(champions[key], rewrites[(*key, champions[key][-1].variant)]) for key in sorted(champions)]
+    return Board(entries=tuple(_entry(kept, commits, count) for kept, count in ordered))
 
 
 def dump(board: Board) -> str:
@@ -187,11 +189,12 @@ def _unknown(entry: dict[str, dict[str, object]]) -> str | None:
 # --- building -------------------------------------------------------------------------------------------------------
 
 
-def _entry(record: Record, commits: Mapping[str, str], rewrites: int) -> Entry:
+def _entry(kept: Sequence[Record], commits: Mapping[str, str], rewrites: int) -> Entry:
+    record, since = kept[-1], since_start(line_since_start(kept))
     name = " ".join(record.summary.split())
     cases = {row.name: _case(row) for row in record.bench}
     given = {"name": name, "timing": record.timing, "cases": cases, "commit": commits.get(record.trial)}
-    return copied(Entry, record.environment, record, **given, rewrites=rewrites or None)
+    return copied(Entry, record.environment, record, **given, rewrites=rewrites or None, since_start=since)
 
 
 def _case(row: CaseBench) -> BoardCase:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,8 @@ from evo.errors import SyntaxInvalid, UsageError
 if TYPE_CHECKING:
     from evo.evaluate.session import Workbench
     from evo.operators.llm.prompts import PromptStrategy
+    from evo.records.trials import Record
+    from evo.results import Evaluation
     from evo.spec.task import Task
     from evo.spec.variant import Variant
 
@@ -67,17 +70,34 @@ def prompt_text(
     from evo.operators.llm.prompts import prompt as messages_of
     from evo.records.trials import load_records
 
+    records = load_records(root, task.name)
     shown, _ = guidance(
         task,
         bench,
         parent,
-        load_records(root, task.name),
+        records,
         strategy,
         margin=bench.default_margin,
         draw=random.Random(f"{seed}/1/donor"),
         rewrite=rewrite,
+        timed=timed_of(task, bench, parent, records) if strategy.insights else None,
     )
     return "\n\n".join(message.content for message in messages_of(shown))
+
+
+def timed_of(task: Task, bench: Workbench, parent: Variant, records: Sequence[Record]) -> Evaluation | None:
+    """The times of a kernel that no record has: it is run, as the start of a run would be. None if it fails."""
+    from evo.evaluate.pipeline import evaluate
+    from evo.operators.llm.prompt_context import kept_record
+    from evo.search.single_trial import trial_job
+
+    if kept_record(records, parent.id, (bench.chip_slug, bench.arch)) is not None:
+        return None
+    found = evaluate(trial_job(task, parent.text, path=str(parent.path), seed=0, rival=None), bench)
+    if not found.status.passed:
+        say(f"its times are not known: it is {found.status}: {found.reason}")
+        return None
+    return found
 
 
 def read_edits(

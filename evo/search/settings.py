@@ -67,5 +67,6 @@ def language_model(
         alone=settings.operators == ("llm",),
         seed=settings.seed,
         margin=settings.margin,
+        neutral=settings.neutral,
     )
     return Llm(settings.llm, around)

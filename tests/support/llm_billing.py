@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,36 +14,54 @@ from llm_server import KEY, Act, LlmServer, prompt_of
 from evo.device import parse_device
 from evo.evaluate.session import Workbench
 from evo.operators import Context
-from evo.operators.llm import Budget, Llm, LlmSettings, ModelServer, Price, Surroundings
+from evo.operators.llm import Budget, Llm, LlmSettings, LlmTotals, ModelServer, Price, Surroundings, transcript_file
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
+TIMEOUT_S = 0.2
 BYTES = 4  # of text that this server bills as one token
+
+
+@dataclass(frozen=True, kw_only=True)
+class Billed:
+    """One request: tokens read and written, and the `max_tokens` that it asked for."""
+
+    prompt: int
+    written: int
+    room: int
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt + self.written
+
+    @property
+    def overrun(self) -> int:
+        """What was written past `max_tokens`, which no client can prevent."""
+        return max(0, self.written - self.room)
 
 
 @dataclass
 class Bill:
-    """What the server would ask money for: requests, and tokens by request.
+    """What the server would ask money for, request by request."""
 
-    overrun: what was written past `max_tokens`, which nobody can foresee, nor know of where no answer came.
-    """
+    requests: list[Billed] = field(default_factory=list)
 
-    tokens: list[tuple[int, int]] = field(default_factory=list)
-    overrun: int = 0
-
-    def add(self, prompt: int, written: int) -> None:
-        self.tokens.append((prompt, written))
+    def add(self, prompt: int, written: int, room: int) -> None:
+        self.requests.append(Billed(prompt=prompt, written=written, room=room))
 
     @property
-    def total(self) -> int:
-        return sum(prompt + written for prompt, written in self.tokens)
+    def tokens(self) -> int:
+        return sum(each.tokens for each in self.requests)
 
     def money(self, price: Price) -> float:
-        return sum(price.of(*each) for each in self.tokens)
+        return sum(price.of(each.prompt, each.written) for each in self.requests)
 
 
-def adversary(rng: random.Random, bill: Bill) -> Any:
-    """A script: each request is answered in one of the ways in which servers answer, honest ones among them."""
+def adversary(rng: random.Random, bill: Bill, *, overruns: bool) -> Any:
+    """A script: each request is answered in one of the ways in which servers answer, honest ones among them.
+
+    overruns: some replies are longer than `max_tokens`, which costs.
+    """
 
     def act(body: dict[str, Any], number: int) -> Act:
         del number
@@ -56,6 +75,7 @@ def adversary(rng: random.Random, bill: Bill) -> Any:
                 "total",
                 "apart",
                 "over",
+                "over",
                 "cut",
                 "drop",
                 "late",
@@ -68,19 +88,18 @@ def adversary(rng: random.Random, bill: Bill) -> Any:
             ]
         )
         if way in ("refused", "busy", "key"):
-            bill.add(0, 0)
+            bill.add(0, 0, room)
             status, words = {"refused": (400, "too long"), "busy": (429, "slow down"), "key": (503, KEY)}[way]
             return Act(status=status, error={"message": words})
-        written = rng.randrange(1, room + 1) if way != "over" else room * rng.randrange(1, 4)
+        written = rng.randrange(1, room + 1) if way != "over" or not overruns else room * rng.randrange(1, 4)
         written = max(written, 100) if way == "lies" else written  # enough that 0 cannot be
-        bill.add(prompt, written)
-        bill.overrun += max(0, written - room)
+        bill.add(prompt, written, room)
         text = "x y " * written
         usage = (prompt, written)
         if way == "drop":
             return Act(drop=True)
         if way == "late":
-            return Act(text="late", delay_s=0.15)
+            return Act(text="late", delay_s=1.5 * TIMEOUT_S)
         if way == "cut":
             return Act(text=text, cut=True)
         if way == "garbage":
@@ -104,23 +123,39 @@ def adversary(rng: random.Random, bill: Bill) -> Any:
     return act
 
 
-def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: int) -> tuple[Bill, Budget, Price, Any]:
-    """One run's conversations until its budget is spent: the bill, the budget, the price and evo's own account."""
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """What came of one run's conversations. limit: its budget. overruns: whether the server wrote past `max_tokens`."""
+
+    bill: Bill
+    limit: Budget
+    price: Price
+    parallel: int
+    overruns: bool
+    totals: LlmTotals
+    transcript: Path
+
+
+def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: int) -> Conversation:
+    """One run's conversations until its budget is spent."""
     rng = random.Random(seed)
     bill, price = Bill(), Price(1.0, rng.choice([1.0, 4.0]))
-    budget = rng.choice(
+    limit = rng.choice(
         [Budget(calls=rng.randrange(1, 9)), Budget(tokens=rng.randrange(1000, 40_000)),
          Budget(money=rng.uniform(0.001, 0.05)), Budget(calls=6, tokens=20_000, money=0.02)]
     )  # fmt: skip
-    with LlmServer(adversary(rng, bill)) as server:
+    parallel, overruns = rng.choice([(1, True), (1, True), (1, False), (3, False)])
+    run = f"20260101T000000-{seed:06d}"
+    with LlmServer(adversary(rng, bill, overruns=overruns)) as server:
         where = ModelServer(
-            url=server.url, model="m", key=KEY, timeout_s=0.1, retries=rng.randrange(3), first_delay_s=0.001
+            url=server.url, model="m", key=KEY, timeout_s=TIMEOUT_S, retries=rng.randrange(3), first_delay_s=0.001
         )
         settings = LlmSettings(
-            strategy="free", server=where, budget=budget, price=price, max_tokens=rng.choice([300, 900]), repairs=2
-        )
+            strategy="free", server=where, budget=limit, price=price, max_tokens=rng.choice([300, 900]), repairs=2,
+            parallel=parallel,
+        )  # fmt: skip
         around = Surroundings(
-            root=root, run=f"20260101T000000-{seed:06d}", task=task, bench=bench, history=lambda: (),
+            root=root, run=run, task=task, bench=bench, history=lambda: (),
             note=lambda text: None, usage=lambda totals: None, alone=False, seed=seed,
         )  # fmt: skip
         llm = Llm(settings, around)
@@ -129,7 +164,18 @@ def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: in
                 pass
         finally:
             llm.close()
-    return bill, budget, price, llm.totals
+        _settle(bill, llm.totals.calls)
+    return Conversation(
+        bill=bill, limit=limit, price=price, parallel=parallel, overruns=overruns, totals=llm.totals,
+        transcript=transcript_file(root, task.name, run),
+    )  # fmt: skip
+
+
+def _settle(bill: Bill, calls: int) -> None:
+    """A server that was given up on may still be about to read its last request."""
+    deadline = time.monotonic() + 5
+    while len(bill.requests) < calls and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def workbench() -> Workbench:

@@ -10,31 +10,37 @@ import math
 
 from evo.analysis.roofline import limits
 from evo.errors import SyntaxInvalid
-from evo.records.trials import Record
-from evo.results import CaseBench
+from evo.results import CaseBench, Evaluation
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
 
 _TERMS = 3  # of a case's estimate that are shown
 
 
-def case_table(task: Task, own: Record | None, chip: Chip, margin: float) -> list[str]:
+def case_table(task: Task, own: Evaluation | None, chip: Chip, margin: float) -> list[str]:
     """One line for each timed case, and what is left to gain against the margin. Nothing without times."""
     if own is None or not own.bench:
         return []
     rows = {row.name: row for row in own.bench}
     lines = [_line(task, case, rows[case.name], chip) for case in task.bench if case.name in rows]
     modelled = "from a simulator's model of the chip: for ranking only, never measured"
-    lines.insert(0, f"Times are {modelled if own.timing == 'modelled' else 'measured'}.")
+    lines.insert(0, f"Times are {modelled if own.environment.timing == 'modelled' else 'measured'}.")
     lines.append(_rule(margin))
     gain = possible_gain(task, own, chip)
     if gain is not None:
         needed = 1 / (1 - margin)
         lines.append(f"With all scored cases at their least time: {gain:.2f}x. The margin asks for {needed:.2f}x.")
+        if not can_pay(gain, margin):
+            lines.append("No change can be kept: not even the least times pass the margin.")
     return lines
 
 
-def possible_gain(task: Task, own: Record | None, chip: Chip) -> float | None:
+def can_pay(gain: float, margin: float) -> bool:
+    """Whether a gain can pass the margin."""
+    return gain >= 1 / (1 - margin)
+
+
+def possible_gain(task: Task, own: Evaluation | None, chip: Chip) -> float | None:
     """How much faster the score could become if each case took its least time; None if that is not known."""
     rows = {row.name: row for row in own.bench} if own is not None else {}
     logs, weights = 0.0, 0.0
@@ -68,15 +74,19 @@ def _line(task: Task, case: Case, row: CaseBench, chip: Chip) -> str:
     axes = ", ".join(f"{name}={value}" for name, value in case.axes.items())
     weight = task.score.get(case.name)
     said = f"weight {weight:g}" if weight is not None else "not scored"
-    line = f"{case.name} ({axes}; {said}): {row.time_us:.4g} us"
+    line = f"{case.name} ({axes}; {said}): {_us(row.time_us)} us"
     if row.terms_us:
         terms = sorted(row.terms_us.items(), key=lambda term: -term[1])[:_TERMS]
-        line += f", limited by {row.limiter}; terms " + ", ".join(f"{name} {us:.3g}" for name, us in terms)
+        line += f", limited by {row.limiter}; terms " + ", ".join(f"{name} {_us(us)}" for name, us in terms)
     if (least := least_us(task, case, row, chip)) is not None:
-        line += f"; no kernel takes less than {least:.3g} us ({row.time_us / least:.2f}x)"
+        line += f"; no kernel takes less than {_us(least)} us ({row.time_us / least:.2f}x)"
     if row.baseline is not None:
-        line += f"; the library ({row.baseline.name}) takes {row.baseline.p50_us:.4g} us"
+        line += f"; the library ({row.baseline.name}) takes {_us(row.baseline.p50_us)} us"
     return line
+
+
+def _us(time: float) -> str:
+    return f"{time:,.0f}" if time >= 1000 else f"{time:.4g}"
 
 
 def _rule(margin: float) -> str:

@@ -14,7 +14,7 @@ from evo.evaluate.prepare import Failed, Prepared
 from evo.operators.llm.cost import Budget, Price, Usage
 from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import BudgetSpent, ChatRequest, Completion, Endpoint, Exhausted, Message, PromptRefused
-from evo.operators.llm.meter import Ledger, Meter
+from evo.operators.llm.meter import Ledger, Meter, Overrun
 from evo.operators.llm.prompts import repair
 from evo.operators.llm.replies import Reply, Unusable, read_reply
 from evo.records.trials.elites import Elite
@@ -78,9 +78,11 @@ class _State:
     last: str | None = None  # the reply before
 
 
-def exchange(question: Question, endpoint: Endpoint, probe: Probe, record: Recorder, ledger: Ledger) -> ExchangeOutcome:
+def exchange(
+    question: Question, endpoint: Endpoint, probe: Probe, record: Recorder, ledger: Ledger, overrun: Overrun
+) -> ExchangeOutcome:
     """Ask, judge, and ask for repairs."""
-    meter = Meter(question.allowance, question.price, 2 * question.max_tokens, ledger)
+    meter = Meter(question.allowance, question.price, 2 * question.max_tokens, ledger, overrun)
     state = _State(list(question.messages), meter, question.max_tokens)
 
     def answer(ended: str, *, compiles: bool = False, fault: EvoError | None = None) -> ExchangeOutcome:

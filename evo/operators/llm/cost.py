@@ -113,17 +113,23 @@ class Budget:
             money=None if self.money is None else self.money - spent,
         )
 
-    def reply_tokens(self, prompt: str, most: int, price: Price | None) -> int:
-        """How long a reply to this prompt may be at most, so that the request stays within the budget; 0: not sent."""
+    def reply_tokens(
+        self, prompt: str, most: int, price: Price | None, prompt_overrun: float = 1.0, reply_overrun: float = 1.0
+    ) -> int:
+        """How long a reply to this prompt may be at most, so that the request stays within the budget; 0: not sent.
+
+        prompt_overrun, reply_overrun: how many times what was expected this server has billed before.
+        """
         if self.calls is not None and self.calls < 1:
             return 0
-        asked = guess_tokens(prompt)
+        asked = math.ceil(guess_tokens(prompt) * prompt_overrun)
         room = most
         if self.tokens is not None:
-            room = min(room, self.tokens - asked)
+            room = min(room, math.floor((self.tokens - asked) / reply_overrun))
         if self.money is not None and price is not None:
             left = self.money - price.of(asked, 0)
-            room = min(room, math.floor(left * 1e6 / price.completion) if price.completion and left >= 0 else room)
+            paid = price.completion * reply_overrun
+            room = min(room, math.floor(left * 1e6 / paid) if paid and left >= 0 else room)
             room = room if left >= 0 else 0
         return room if room >= min(SMALLEST_REPLY, most) else 0
 

@@ -13,6 +13,7 @@ from evo.operators.llm.hardware_context import hardware_context, target_share
 from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, task_context
 from evo.operators.llm.prompts import Guidance, PromptStrategy
 from evo.records.trials import Record, elites
+from evo.results import Evaluation
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -31,14 +32,16 @@ def guidance(
     rewrite: bool = False,
     stalled: int = 0,
     hardware: Hardware | None = None,
+    timed: Evaluation | None = None,
 ) -> tuple[Guidance, str]:
     """What a question about a parent shows, and the strategy's name as it was carried out.
 
     draw: chooses the donor of a crossover. stalled: trials since something was kept. hardware: gives the context of
-    `inversion`; without it, it is found anew.
+    `inversion`; without it, it is found anew. timed: the parent's times, if no record has them.
     """
     places = (bench.chip_slug, bench.arch)
-    own = kept_record(records, parent.id, places)
+    record = kept_record(records, parent.id, places)
+    own = record.evaluation if record is not None else timed
     found = strategy.select(records, task, places, parent.id)
     donor = elites.draw(found, draw) if draw.random() < 0.5 and not rewrite else None
     shown = Guidance(
@@ -51,9 +54,9 @@ def guidance(
         times = f"Its times by case:\n{data('times', chr(10).join(table))}" if table else ""
         shown = replace(shown, times=times, insights=insights(records, task.name, places, parent))
     if strategy.solutions:
-        own_us = own.evaluation.score_us(task.score) if own is not None else None
+        own_us = own.score_us(task.score) if own is not None else None
         shown = replace(shown, solutions=past_solutions([each for each in found if each != donor], own_us))
-    headline = own.evaluation.case_us(task.headline) if own else None
+    headline = own.case_us(task.headline) if own else None
     if strategy.inverts != "never":
         share = target_share(task, bench.chip, task.headline, headline)
         if strategy.inverted(stalled, share):

@@ -79,7 +79,7 @@ def _limits(found: CaseLimits, time_us: float | None, modelled: bool) -> list[st
         + (f"; ridge at {found.ridge_flop_per_byte:.0f}" if found.ridge_flop_per_byte else "")
     ]
     lines += [
-        f"floor {name}: {us:.3g} us" + (" (estimate, binds nothing)" if name in found.estimated else "")
+        f"floor {name}: {us:,.4g} us" + (" (estimate, binds nothing)" if name in found.estimated else "")
         for name, us in found.floors_us.items()
     ]
     launch, through_l2 = found.floors_us.get("launch"), found.floors_us.get("l2")
@@ -87,7 +87,7 @@ def _limits(found: CaseLimits, time_us: float | None, modelled: bool) -> list[st
         work = max(found.floor_us, through_l2 or 0.0)
         lines.append(f"least by the model: launch {launch:.3g} us and {work:.3g} us of work; no change gets below that")
     if time_us and found.floor_us:
-        lines.append(f"the kernel takes {time_us:.4g} us {'modelled' if modelled else 'measured'}")
+        lines.append(f"the kernel takes {time_us:,.1f} us {'modelled' if modelled else 'measured'}")
     return lines
 
 
@@ -153,5 +153,9 @@ def _kernel(row: KernelProfile) -> Sequence[str]:
         shares = ", ".join(f"{name} {share:.0%}" for name, share in row.pipes.share.items() if share)
         lines.append(f"  busiest pipe: {row.pipes.limiter} (modelled clocks, as shares of it: {shares})")
     if row.metrics is not None:
-        lines.append("  " + ", ".join(f"{name} {value:g}" for name, value in row.metrics.items() if value))
+        lines.append("  " + ", ".join(f"{name} {_count(value)}" for name, value in row.metrics.items() if value))
     return lines
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -6,6 +6,8 @@ costs. One that failed is charged the same if the server may have worked for it,
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +21,31 @@ Ledger = Callable[[ChatRequest, int, str, Usage], None]
 """Told of each request, by number within its exchange: `reserved` before it is sent, `charged` where it failed."""
 
 
+class Overrun:
+    """How far a server goes past what it was asked for, as factors: 1 for one that keeps to it. Thread-safe.
+
+    No client can keep a server from billing more than `max_tokens`. Once it has said so, later requests are reserved at
+    the largest factor seen, and those that fail are charged that much.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._prompt = self._reply = 1.0
+
+    @property
+    def prompt(self) -> float:
+        return self._prompt
+
+    @property
+    def reply(self) -> float:
+        return self._reply
+
+    def learn(self, request: ChatRequest, cost: Usage) -> None:
+        with self._lock:
+            self._prompt = max(self._prompt, cost.prompt_tokens / guess_tokens(request.text))
+            self._reply = max(self._reply, cost.completion_tokens / request.max_tokens)
+
+
 @dataclass(slots=True)
 class Meter:
     """The allowance of one exchange and what it has used. most: tokens of one reply."""
@@ -27,36 +54,41 @@ class Meter:
     price: Price | None
     most: int
     ledger: Ledger
+    overrun: Overrun = field(default_factory=Overrun)
     usage: Usage = field(default_factory=Usage)
     number: int = 0
 
     def begin(self, request: ChatRequest) -> ChatRequest:
         """The request with as much room as is left for its reply. Raises Spent if that is too little."""
         left = self.allowance.minus(self.usage, self.price)
-        room = left.reply_tokens(request.text, min(self.most, request.max_tokens), self.price)
+        most = min(self.most, request.max_tokens)
+        room = left.reply_tokens(request.text, most, self.price, self.overrun.prompt, self.overrun.reply)
         if room == 0:
             raise BudgetSpent
         self.number += 1
         sent = replace(request, max_tokens=room)
-        self.ledger(sent, self.number, "reserved", largest(sent))
+        self.ledger(sent, self.number, "reserved", largest(sent, self.overrun))
         return sent
 
     def failed(self, request: ChatRequest, *, generated: bool) -> None:
         """A request without an answer that can be used; generated: the server may have begun to write one."""
-        cost = largest(request) if generated else Usage(calls=1)
+        cost = largest(request, self.overrun) if generated else Usage(calls=1)
         self.usage = self.usage.plus(cost)
         self.ledger(request, self.number, "charged", cost)
 
     def answered(self, request: ChatRequest, completion: Completion) -> Usage:
         cost = used(request, completion)
+        if not cost.estimated:
+            self.overrun.learn(request, cost)
         self.usage = self.usage.plus(cost)
         return cost
 
 
-def largest(request: ChatRequest) -> Usage:
-    """What a request may cost at most, if its server keeps to the length of the reply."""
-    prompt = guess_tokens(request.text)
-    return Usage(calls=1, prompt_tokens=prompt, completion_tokens=request.max_tokens, estimated=1)
+def largest(request: ChatRequest, overrun: Overrun) -> Usage:
+    """What a request may cost at most, if its server overruns no further than it did before."""
+    prompt = math.ceil(guess_tokens(request.text) * overrun.prompt)
+    reply = math.ceil(request.max_tokens * overrun.reply)
+    return Usage(calls=1, prompt_tokens=prompt, completion_tokens=reply, estimated=1)
 
 
 def used(request: ChatRequest, completion: Completion) -> Usage:

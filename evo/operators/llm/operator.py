@@ -20,13 +20,16 @@ from evo.errors import EvoError, HarnessFault
 from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
 from evo.operators import STALLED_AFTER, Context, Proposal
+from evo.operators.llm.case_table import can_pay, possible_gain
 from evo.operators.llm.conversation import ExchangeOutcome, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Usage, guess_tokens
 from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import ChatRequest, Completion, Endpoint
 from evo.operators.llm.guidance import guidance
 from evo.operators.llm.hardware_context import hardware_context
+from evo.operators.llm.meter import Overrun
 from evo.operators.llm.model_settings import LlmSettings
+from evo.operators.llm.prompt_context import kept_record
 from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
 from evo.operators.llm.replies import Unusable, one_line
 from evo.operators.llm.transcript import Replay, Transcript, spent, transcript_file
@@ -57,6 +60,7 @@ class Surroundings:
     alone: bool = True  # no other operator: a lost server ends the run
     seed: int = 0
     margin: float | None = None  # that a gain has to pass; the device's own if absent
+    neutral: bool = False  # what gains nothing may be kept too
 
 
 class _Flight(threading.Thread):
@@ -90,6 +94,7 @@ class Llm:
         self._asked = self._fruitless = self._edits = self._compiled = 0
         self._unrecorded = Usage()  # used since the last proposal
         self._hardware: dict[str, Sequence[str]] = {}  # by parent
+        self._overrun = Overrun()
         self._ended = False
         self._fault: EvoError | None = None
 
@@ -177,12 +182,17 @@ class Llm:
         if context.trials_left is not None:
             most = min(most, context.trials_left)
         while not self._ended and len(self._flying) < most:
+            if (why := self._hopeless(parent)) is not None:
+                self._end(why)
+                return
             question = self._question(parent, context)
             if question is None:
                 if not self._flying:
                     self._end("the language model's budget is spent")
                 return
-            ask = functools.partial(exchange, question, self._endpoint, self._probe, self._record, self._book)
+            ask = functools.partial(
+                exchange, question, self._endpoint, self._probe, self._record, self._book, self._overrun
+            )
             self._flying.append(_Flight(question, ask))
 
     def _probe(self, text: str) -> Prepared | Failed:
@@ -218,7 +228,8 @@ class Llm:
         price = self._account.price
         money = price.of(tokens, calls * self._settings.max_tokens) if price else None
         allowance = self._account.reserve(number, Budget(calls=calls, tokens=tokens, money=money))
-        if allowance.reply_tokens(text, self._settings.max_tokens, price) == 0:
+        beyond = (self._overrun.prompt, self._overrun.reply)
+        if allowance.reply_tokens(text, self._settings.max_tokens, price, *beyond) == 0:
             self._account.settle(number, Usage())
             return None
         self._asked = number
@@ -238,6 +249,24 @@ class Llm:
             tried=frozenset(context.tried),
             codes=frozenset(context.codes),
         )
+
+    def _hopeless(self, parent: Variant) -> str | None:
+        """Why nothing that a model could propose would be kept: then nothing is spent on asking."""
+        around = self._around
+        record = kept_record(around.history(), parent.id, (around.bench.chip_slug, around.bench.arch))
+        if record is None or around.neutral:
+            return None
+        gain = possible_gain(around.task, record.evaluation, around.bench.chip)
+        if gain is None or can_pay(gain, self._margin):
+            return None
+        return (
+            f"no case can pay the margin: with all scored cases at their least time the gain is {gain:.2f}x,"
+            f" and {1 / (1 - self._margin):.2f}x is needed"
+        )
+
+    @property
+    def _margin(self) -> float:
+        return self._around.bench.default_margin if self._around.margin is None else self._around.margin
 
     def _wants_rewrite(self, context: Context) -> bool:
         """Whether the next question may be answered by a rewrite: if the run has one left, and this is the time.
@@ -262,7 +291,7 @@ class Llm:
             parent,
             records,
             self._strategy,
-            margin=around.bench.default_margin if around.margin is None else around.margin,
+            margin=self._margin,
             draw=random.Random(f"{around.seed}/{number}/donor"),
             rewrite=rewrite,
             stalled=_stalled(records),

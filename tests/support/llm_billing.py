@@ -99,9 +99,9 @@ def adversary(rng: random.Random, bill: Bill, *, overruns: bool) -> Any:
         if way == "drop":
             return Act(drop=True)
         if way == "late":
-            return Act(text="late", delay_s=1.5 * TIMEOUT_S)
+            return Act(text=text, usage=usage, delay_s=1.5 * TIMEOUT_S)
         if way == "cut":
-            return Act(text=text, cut=True)
+            return Act(text=text, usage=usage, cut=True)
         if way == "garbage":
             return Act(raw=b"<html>" + b"no " * rng.randrange(100))
         if way in ("thought", "total", "apart"):

@@ -7,7 +7,7 @@ never changes what a run does.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from evo.errors import EvoError
 from evo.evaluate.prepare import Failed, Prepared
@@ -22,6 +22,9 @@ from evo.spec.variant import Variant
 
 _LONGEST_PROBLEM = 3000  # characters of a compiler's words
 _FINAL = ("length",)
+_MOST_THOUGHT = 2  # times that a question is asked again because its reply was all thought
+_OPTIONS = "(--llm-reply-tokens gives more room, --llm-effort less effort)"
+_NOTHING = "(no text)"  # some servers refuse an empty message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,7 @@ class ExchangeOutcome:
     compiles: bool = False
     problem: str = ""
     fault: EvoError | None = None
+    notes: tuple[str, ...] = ()
 
 
 Recorder = Callable[[ChatRequest, Completion, Question, int, Usage], None]
@@ -76,6 +80,28 @@ class _State:
     problem: str = ""
     attempts: int = 0
     last: str | None = None  # the reply before
+    notes: list[str] = field(default_factory=list)
+    only_thoughts: int = 0  # replies without a word, all of their length thought
+    less_effort: int = 0
+
+    def thought_only(self) -> bool:
+        """Ask for the same with more room, then with less effort. False if that was done in vain."""
+        self.only_thoughts += 1
+        if self.only_thoughts > _MOST_THOUGHT:
+            return False
+        before, self.room = self.room, self.meter.most
+        self.less_effort = self.only_thoughts - 1 if self.room > before else self.only_thoughts
+        asked = "with twice the room" if self.room > before else "with less effort"
+        self.notes.append(f"a reply of {before:,} tokens was all thought: asked again {asked} {_OPTIONS}")
+        return True
+
+    def repair(self, completion: Completion) -> bool:
+        """Tell the model what is wrong; False if it said the same before, so that further tries would only cost."""
+        if completion.text == self.last:
+            return False
+        self.last = completion.text
+        self.messages += [Message("assistant", completion.text or _NOTHING), repair(self.problem)]
+        return True
 
 
 def exchange(
@@ -84,21 +110,7 @@ def exchange(
     """Ask, judge, and ask for repairs."""
     meter = Meter(question.allowance, question.price, 2 * question.max_tokens, ledger, overrun)
     state = _State(list(question.messages), meter, question.max_tokens)
-
-    def answer(ended: str, *, compiles: bool = False, fault: EvoError | None = None) -> ExchangeOutcome:
-        edited, reply = state.best or (None, None)
-        return ExchangeOutcome(
-            question=question,
-            ended=ended,
-            usage=meter.usage,
-            attempts=state.attempts,
-            edited=edited,
-            reply=reply,
-            compiles=compiles,
-            problem=state.problem,
-            fault=fault,
-        )
-
+    ended, fault, compiles = "unusable", None, False
     for attempt in range(1, question.repairs + 2):
         request = ChatRequest(
             exchange=question.exchange,
@@ -106,39 +118,55 @@ def exchange(
             messages=tuple(state.messages),
             max_tokens=state.room,
             seed=question.seed + attempt - 1,
+            less_effort=state.less_effort,
         )
         try:
             completion = endpoint.complete(request, meter)
-        except PromptRefused as refusal:
-            state.problem = f"the server refuses the request: {refusal}"
-            return answer("refused")
-        except BudgetSpent:
-            return answer("budget")
-        except Exhausted:
-            return answer("exhausted")
-        except EvoError as fault:
-            return answer("fault", fault=fault)
+        except (PromptRefused, BudgetSpent, Exhausted, EvoError) as error:
+            ended, fault = _end_of(error), error if isinstance(error, EvoError) else None
+            if isinstance(error, PromptRefused):
+                state.problem = f"the server refuses the request: {error}"
+            break
         if completion.max_tokens is not None:
             request = replace(request, max_tokens=completion.max_tokens)
         state.attempts = attempt
         record(request, completion, question, meter.number, meter.answered(request, completion))
         try:
-            reply = _read(completion, rewrite=question.rewrite)
-            donor = question.donor.text if question.donor else None
-            edited = edit(question.parent, reply, question.task, donor, rewrite=question.rewrite)
-            _require_new(edited, question)
-            state.best = (edited, reply)
-            _require_compiling(edited, question, probe)
-            return answer("ok", compiles=True)
+            _judge(state, completion, question, probe)
+            ended, compiles = "ok", True
+            break
         except Unusable as unusable:
             state.problem = unusable.problem
-            if _is_only_thought(completion):
-                state.room = meter.most  # once more, with twice the room
-            if completion.text == state.last:
-                break  # told what is wrong, the model says the same again: further tries would only cost
-            state.last = completion.text
-            state.messages += [Message("assistant", completion.text), repair(unusable.problem)]
-    return answer("unusable")
+            if not (state.thought_only() if _is_only_thought(completion) else state.repair(completion)):
+                break
+    edited, reply = state.best or (None, None)
+    return ExchangeOutcome(
+        question=question,
+        ended=ended,
+        usage=meter.usage,
+        attempts=state.attempts,
+        edited=edited,
+        reply=reply,
+        compiles=compiles,
+        problem=state.problem,
+        fault=fault,
+        notes=tuple(state.notes),
+    )
+
+
+def _end_of(error: Exception) -> str:
+    ends = {PromptRefused: "refused", BudgetSpent: "budget", Exhausted: "exhausted"}
+    return ends.get(type(error), "fault")
+
+
+def _judge(state: _State, completion: Completion, question: Question, probe: Probe) -> None:
+    """Read a reply, apply it and compile it. Raises Unusable."""
+    reply = _read(completion, rewrite=question.rewrite)
+    donor = question.donor.text if question.donor else None
+    edited = edit(question.parent, reply, question.task, donor, rewrite=question.rewrite)
+    _require_new(edited, question)
+    state.best = (edited, reply)
+    _require_compiling(edited, question, probe)
 
 
 def _is_only_thought(completion: Completion) -> bool:
@@ -149,8 +177,8 @@ def _is_only_thought(completion: Completion) -> bool:
 def _read(completion: Completion, *, rewrite: bool) -> Reply:
     if _is_only_thought(completion):
         raise Unusable(
-            "all of the reply's length went into thinking; think less, and answer with the edit alone"
-            " (who runs this can give more room with --llm-reply-tokens, or less effort with --llm-effort)"
+            "all of the reply's length went into thinking; give more room with --llm-reply-tokens, or less effort"
+            " with --llm-effort"
         )
     if completion.finish in _FINAL:
         raise Unusable("the reply was cut off at its longest length; answer shorter, with the edit alone")

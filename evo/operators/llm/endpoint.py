@@ -18,13 +18,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRequest:
-    """One request. (exchange, attempt) is its place in the run: attempts after the first are repairs."""
+    """One request. (exchange, attempt) is its place in the run: attempts after the first are repairs.
+
+    less_effort: by how many levels to reason less than usual.
+    """
 
     exchange: int
     attempt: int
     messages: tuple[Message, ...]
     max_tokens: int
     seed: int
+    less_effort: int = 0
 
     @property
     def text(self) -> str:

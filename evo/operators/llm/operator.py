@@ -322,6 +322,8 @@ class Llm:
             hint = "the traceback is above; run again without --operators llm"
             raise HarnessFault("an exchange with the language model ended by a fault in evo itself", hint=hint)
         self._settle(answer)
+        for note in answer.notes:
+            self._around.note(f"exchange {answer.question.exchange}: {note}")
         if answer.fault is None:
             return answer
         if self._fault is None:

@@ -51,6 +51,7 @@ def model(body: dict[str, Any], number: int) -> Act:
 def iterate(root: Path, server: LlmServer | None, *words: object, iterations: int = 3) -> Ran:
     url = ("--llm-url", server.url, "--llm-model", "test") if server is not None else ()
     common = ("--device", "sim:l4", "--operators", "llm", "--iterations", iterations, "--json", "--llm-retries", 1)
+    common += ("--margin", "1%")  # the fast kernel can gain 2 % at most: with 10 % nothing would be asked of it
     return evo("iterate", "scale", *common, *url, *words, cwd=root, env={"EVO_LLM_KEY": KEY} if server else None)
 
 
@@ -121,7 +122,7 @@ def test_a_server_that_dies_takes_nothing_along(tmp_path: Path) -> None:
     assert [record.kept for record in records] == [True, True]
     assert problems(root, records) == []
     assert git(root, "status", "--porcelain") == ""
-    assert len(transcript(root).read_text().splitlines()) == 1
+    assert ['"reply"' in line for line in transcript(root).read_text().splitlines()].count(True) == 1
 
 
 NO_KEY = {"EVO_LLM_KEY": "", "OPENAI_API_KEY": "", "EVO_LLM_MODEL": "", "OPENAI_BASE_URL": ""}
@@ -264,7 +265,7 @@ def test_what_is_carried_over_from_an_elite_is_a_transplant(tmp_path: Path) -> N
 @pytest.mark.long
 def test_a_run_that_waits_for_its_model_can_be_stopped_and_killed(tmp_path: Path) -> None:
     root = new_repository(tmp_path / "mine")
-    words = ["iterate", "scale", "--device", "sim:l4", "--operators", "llm", "--llm-model", "m", "--llm-parallel", "1"]
+    words = ["iterate", "scale", "--device", "sim:l4", "--operators", "llm", "--llm-model", "m", "--margin", "1%"]
 
     def script(body: dict[str, Any], number: int) -> Act:
         return Act(text=coalesced()) if LAUNCH in kernel_of(body) else Act(text="x" * 100_000, delay_s=0.2)

@@ -6,6 +6,7 @@ run in a child process that can be killed (`evo.device.remote_device`). `evo.dev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from evo.errors import DeviceMissing, UsageError
 from evo.results import CaseBench, Fault
 from evo.results.coverage import Coverage
 from evo.spec.chips import CHIPS, chip
+from evo.spec.element_types import DTYPES
 from evo.spec.launch import Launch, Workspace
 from evo.spec.plugins import plugins
 
@@ -49,11 +51,19 @@ class BoundLaunch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """An output tensor at one case. dims in elements, row-major."""
+    """An output tensor at one case. dims in elements, row-major.
+
+    init: what it holds before the first launch: `poison`, `zero`, or `input`, the values of the input of its name.
+    """
 
     name: str
     dtype: str
     dims: tuple[int, ...]
+    init: str = "poison"
+
+    @property
+    def size_bytes(self) -> int:
+        return math.prod(self.dims) * DTYPES[self.dtype]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +78,14 @@ class Program:
     scratch: tuple[Workspace, ...]
     flop: float | None = None
     bytes: float | None = None
+
+
+def place_of(program: Program, name: str) -> str:
+    """The buffer that an input's values go to: of a tensor that is changed in place, beside the one that kernels get.
+
+    Each sequence of launches starts with a copy from there.
+    """
+    return f"{name} at the start" if any(b.name == name and b.init == "input" for b in program.outputs) else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,8 @@ import secrets
 import time
 from dataclasses import replace
 
-import numpy as np
-
 from evo.cuda.compile import Binary
-from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult
+from evo.device import Arrays, ExtremesRequest, OutputExtremes, RunRequest, RunResult, place_of
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_library import time_library
 from evo.device.gpu_library_pairs import compare_with_library
@@ -75,8 +73,9 @@ class GpuDevice(GpuContext, TimingDevice):
     def _run(self, request: RunRequest) -> RunResult:
         program = request.program
         outputs = {buffer.name: buffer for buffer in program.outputs}
-        sizes = {name: array.nbytes for name, array in request.inputs.items()}
-        sizes |= {name: _size(b.dims, b.dtype) for name, b in outputs.items()}
+        places = {name: place_of(program, name) for name in request.inputs}
+        sizes = {places[name]: array.nbytes for name, array in request.inputs.items()}
+        sizes |= {name: b.size_bytes for name, b in outputs.items()}
         sizes |= {space.name: space.size_bytes for space in program.scratch}
         asked = sum(space.size_bytes for space in program.scratch)
         try:
@@ -91,8 +90,8 @@ class GpuDevice(GpuContext, TimingDevice):
         overwritten: set[str] = set()
         with self.stream:
             for name, array in request.inputs.items():
-                arena.upload(name, array)
-            before = {name: arena.digest(name) for name in request.inputs}
+                arena.upload(places[name], array)
+            before = {name: arena.digest(places[name]) for name in request.inputs}
             seen: dict[int, Arrays] = {}  # outputs by digest: equal ones are moved to the host once
             for _ in range(request.repeats):
                 for name in (*outputs, *(space.name for space in program.scratch)):
@@ -105,15 +104,11 @@ class GpuDevice(GpuContext, TimingDevice):
                     self.spent = self.spent or error.sticky
                     return RunResult(outputs=tuple(repeats), faults=(error.fault,))
                 for name, digest in before.items():
-                    if arena.digest(name) != digest:
+                    if arena.digest(places[name]) != digest:
                         overwritten.add(name)
-                        arena.upload(name, request.inputs[name])
+                        arena.upload(places[name], request.inputs[name])
                 key = hash(tuple(arena.digest(name) for name in outputs))
                 if key not in seen:
                     seen[key] = {n: arena.download(n, NUMPY[b.dtype], b.dims) for n, b in outputs.items()}
                 repeats.append(seen[key])
         return RunResult(outputs=tuple(repeats), overwritten=tuple(sorted(overwritten)), broken_guards=arena.broken())
-
-
-def _size(dims: tuple[int, ...], dtype: str) -> int:
-    return int(np.prod(dims, dtype=np.int64)) * NUMPY[dtype].itemsize

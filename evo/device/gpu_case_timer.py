@@ -19,7 +19,7 @@ from typing import Any
 import cupy
 import numpy as np
 
-from evo.device import POISON_NAN, Arrays, BenchCase
+from evo.device import POISON_NAN, Arrays, BenchCase, place_of
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_l2 import SetAside
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
@@ -134,7 +134,10 @@ class CaseTimer:
             loaded = self.device.load(case.program, copy)
         sequences = []
         for number in range(CYCLE):
-            addresses = {name: self.arena.address(f"{name}#{number % INPUT_SETS}") for name in self.inputs[0]}
+            addresses = {
+                place_of(case.program, name): self.arena.address(f"{name}#{number % INPUT_SETS}")
+                for name in self.inputs[0]
+            }
             addresses |= {name: self.arena.address(f"{name}@{number % OUTPUT_SETS}") for name in self.outputs}
             addresses |= {s.name: self.arena.address(f"{which}.{s.name}") for s in case.program.scratch}
             sequences.append(Sequence(case.program, loaded, addresses))

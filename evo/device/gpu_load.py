@@ -17,7 +17,7 @@ from cupy.cuda import driver, runtime
 from cupy.cuda.runtime import CUDARuntimeError
 
 from evo.cuda.compile import Binary
-from evo.device import Argument, Program
+from evo.device import Argument, Program, place_of
 from evo.errors import CandidateFailed, DeviceMissing, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
@@ -25,6 +25,7 @@ from evo.spec.launch import Launch
 
 _DEFAULT_SHARED = 48 * 1024
 _OUT_OF_MEMORY = 2
+_ON_DEVICE = 3  # a copy within the GPU
 _CANNOT_LOAD = {200, 209, 218, 220, 221, 222, 223}  # invalid image, no binary, invalid or unsupported PTX, no JIT
 
 # CUDA code -> (fault kind, words). From 700 on, but for 701, the context is lost and the process with it.
@@ -140,11 +141,21 @@ class _Step:
 
 
 class Sequence:
-    """A program's launches bound to addresses: one timed unit, with the clearing of `zero` workspaces in it."""
+    """A program's launches bound to addresses: one timed unit.
+
+    It starts with the clearing of workspaces and outputs that begin at zero, and with a copy of what is changed in
+    place from where its values are kept.
+    """
 
     def __init__(self, program: Program, loaded: Loaded, addresses: Mapping[str, int]) -> None:
         self.names = ", ".join(dict.fromkeys(bound.launch.kernel for bound in program.launches))
         self._clears = [(addresses[s.name], s.size_bytes) for s in program.scratch if s.init == "zero"]
+        self._clears += [(addresses[b.name], b.size_bytes) for b in program.outputs if b.init == "zero"]
+        self._copies = [
+            (addresses[output.name], addresses[place_of(program, output.name)], output.size_bytes)
+            for output in program.outputs
+            if output.init == "input"
+        ]
         self._steps = [
             _Step(
                 bound.launch.kernel,
@@ -164,17 +175,21 @@ class Sequence:
                     allowed = step.kernel.max_dynamic_shared_size_bytes
                     step.kernel.max_dynamic_shared_size_bytes = max(allowed, wanted)
 
-    def enqueue(self, stream: Any) -> None:
-        """Put the whole sequence on the stream; nothing is waited for."""
+    def _begin(self, stream: Any) -> None:
         for address, size in self._clears:
             runtime.memsetAsync(address, 0, size, stream.ptr)
+        for to, of, size in self._copies:
+            runtime.memcpyAsync(to, of, size, _ON_DEVICE, stream.ptr)
+
+    def enqueue(self, stream: Any) -> None:
+        """Put the whole sequence on the stream; nothing is waited for."""
+        self._begin(stream)
         for step in self._steps:
             step.kernel(step.launch.grid, step.launch.block, step.arguments, shared_mem=step.launch.shared_bytes)
 
     def execute(self, stream: Any) -> None:
         """Run launch by launch, so that a fault has the name of its kernel. Raises KernelFault."""
-        for address, size in self._clears:
-            runtime.memsetAsync(address, 0, size, stream.ptr)
+        self._begin(stream)
         for step in self._steps:
             with blamed_on(step.name):
                 step.kernel(step.launch.grid, step.launch.block, step.arguments, shared_mem=step.launch.shared_bytes)

@@ -13,32 +13,28 @@ from pathlib import Path
 
 import cupy
 
-from evo.device import DeviceName, RunRequest
+from evo.device import Arrays, DeviceName, RunRequest, place_of
 from evo.device.gpu import GpuDevice
 from evo.device.gpu_load import KernelFault, Sequence
 from evo.device.gpu_memory import Arena
 from evo.errors import EvoError
-from evo.spec.dtypes import NUMPY
 
 
 def launch_once(request: RunRequest, index: str) -> None:
     """Raises KernelFault for the variant's faults, EvoError for the harness's."""
     device = GpuDevice(DeviceName("gpu", index))
     program = request.program
-    sizes = {name: array.nbytes for name, array in request.inputs.items()}
-    for output in program.outputs:
-        count = 1
-        for dim in output.dims:
-            count *= dim
-        sizes[output.name] = count * NUMPY[output.dtype].itemsize
+    inputs = {place_of(program, name): array for name, array in request.inputs.items()}
+    sizes = {name: array.nbytes for name, array in inputs.items()}
+    sizes |= {output.name: output.size_bytes for output in program.outputs}
     sizes |= {space.name: space.size_bytes for space in program.scratch}
     with device.locked(exclusive=True):
         arena = Arena(sizes, device.tools, key=secrets.randbits(63))
         sequence = Sequence(program, device.load(program), {name: arena.address(name) for name in sizes})
         with device.stream:
-            _lay_down(request, arena, sizes)
+            _lay_down(request, inputs, arena, sizes)
             sequence.execute(device.stream)
-            _lay_down(request, arena, sizes)
+            _lay_down(request, inputs, arena, sizes)
             device.stream.synchronize()
             cupy.cuda.runtime.profilerStart()
             sequence.execute(device.stream)
@@ -46,10 +42,10 @@ def launch_once(request: RunRequest, index: str) -> None:
             cupy.cuda.runtime.profilerStop()
 
 
-def _lay_down(request: RunRequest, arena: Arena, sizes: dict[str, int]) -> None:
+def _lay_down(request: RunRequest, inputs: Arrays, arena: Arena, sizes: dict[str, int]) -> None:
     for name in sizes:
-        if name in request.inputs:
-            arena.upload(name, request.inputs[name])
+        if name in inputs:
+            arena.upload(name, inputs[name])
         else:
             arena.fill(name, request.poison)
 

@@ -16,11 +16,10 @@ import cupy
 import numpy as np
 from cupy.cuda import runtime
 
-from evo.device import DeviceName, RunRequest
+from evo.device import DeviceName, RunRequest, place_of
 from evo.device.gpu import GpuDevice
 from evo.device.gpu_load import KernelFault, Sequence
 from evo.errors import EvoError
-from evo.spec.dtypes import NUMPY
 
 _TO_DEVICE = 1
 
@@ -44,12 +43,12 @@ def _run(request: RunRequest, device: GpuDevice) -> None:
     buffers: dict[str, Any] = {}
     for name, array in request.inputs.items():
         data = np.ascontiguousarray(array)
-        buffers[name] = cupy.cuda.Memory(data.nbytes)
-        runtime.memcpyAsync(buffers[name].ptr, data.ctypes.data, data.nbytes, _TO_DEVICE, stream.ptr)
+        place = place_of(program, name)
+        buffers[place] = cupy.cuda.Memory(data.nbytes)
+        runtime.memcpyAsync(buffers[place].ptr, data.ctypes.data, data.nbytes, _TO_DEVICE, stream.ptr)
         stream.synchronize()
     for output in program.outputs:
-        size = int(np.prod(output.dims, dtype=np.int64)) * NUMPY[output.dtype].itemsize
-        buffers[output.name] = cupy.cuda.Memory(size)
+        buffers[output.name] = cupy.cuda.Memory(output.size_bytes)
     for space in program.scratch:
         buffers[space.name] = cupy.cuda.Memory(space.size_bytes)
     addresses = {name: int(memory.ptr) for name, memory in buffers.items()}

@@ -36,13 +36,17 @@ class Execution:
         self.footprint_bytes = 0
         self.last = self.program.launches[-1]
         self.before: dict[str, int] = {}  # words of the outputs that launches before the last one wrote
+        changed = {output.name for output in self.program.outputs if output.init == "input"}
         for name, array in request.inputs.items():
-            self._allocate(name, array.nbytes, writable=False)
+            self._allocate(name, array.nbytes, writable=name in changed)
             self.memory.write(self.buffers[name], array)
         for output in self.program.outputs:
-            size = int(np.prod(output.dims)) * NUMPY[output.dtype].itemsize
-            self._allocate(output.name, size, writable=True)
-            self._poison(output.name)
+            if output.init == "input":
+                continue
+            zero = output.init == "zero"
+            self._allocate(output.name, output.size_bytes, writable=True, fill=b"\0" if zero else None)
+            if not zero:
+                self._poison(output.name)
         for space in self.program.scratch:
             self._allocate(space.name, space.size_bytes, writable=True, fill=b"\0" if space.init == "zero" else None)
             if space.init != "zero":

@@ -1,6 +1,7 @@
 """From a variant, a case and a binary to a Program: arguments bound in the order that the task declares.
 
 Parameters in order: the task's tensors, scratch, scalars, then all axes as int; a kernel may take a prefix of the axes.
+A launch line with `args (...)` names its own.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from evo.cuda.compile import Binary
 from evo.cuda.source import Param
 from evo.device import Argument, BoundLaunch, Buffer, Program
+from evo.errors import SyntaxInvalid
 from evo.evaluate.entry_parameters import parameter_problem
 from evo.spec.chips import Chip
-from evo.spec.element_types import ELEMENT_TYPES
+from evo.spec.element_types import DTYPES, OF_C_TYPE, is_float, same_bits
+from evo.spec.expr import Number
 from evo.spec.launch import Plan, Refusal, over_resources
 from evo.spec.task import Case, Task
-from evo.spec.variant import Variant
+from evo.spec.variant import LaunchLine, Variant
 
 
 def parameters(variant: Variant, task: Task) -> tuple[Argument, ...]:
@@ -36,6 +39,10 @@ def signature_problem(variant: Variant, task: Task, signatures: Mapping[str, Seq
             known = ", ".join(sorted(signatures)) or "none"
             return f'line {line.line}: no `extern "C" __global__` kernel {line.kernel} in the file (found: {known})'
         given = signatures[line.kernel]
+        if line.args is not None:
+            if problem := _named_problem(line, given, variant, task):
+                return problem
+            continue
         if not fixed <= len(given) <= len(wanted):
             return (
                 f"{line.kernel} takes {len(given)} parameters, the task gives {fixed} to {len(wanted)}: "
@@ -47,22 +54,92 @@ def signature_problem(variant: Variant, task: Task, signatures: Mapping[str, Seq
     return None
 
 
+def _named_problem(line: LaunchLine, given: Sequence[Param], variant: Variant, task: Task) -> str | None:
+    """Why a launch line's own arguments do not fit its kernel's parameters, in words."""
+    assert line.args is not None
+    where = f"line {line.line}: {line.kernel}"
+    if len(line.args) != len(given):
+        return f"{where} takes {len(given)} parameters, `args` names {len(line.args)}"
+    buffers = {tensor.name for tensor in task.tensors} | {scratch.name for scratch in variant.scratch}
+    values = {scalar.name for scalar in task.scalars} | set(task.axes) | set(variant.integer_knobs)
+    for param, arg in zip(given, line.args, strict=True):
+        name = param.name or arg.text
+        if arg.text in buffers:
+            if not _is_pointer(param):
+                return f"{where}: parameter {name}: `{param.type}` where `args` passes the tensor {arg.text}"
+            continue
+        unknown = sorted(n for n in arg.names - values if not n.startswith("chip."))
+        if unknown:
+            known = ", ".join([*buffers, *sorted(values)])
+            return f"{where}: `args` names {', '.join(unknown)}, which the task has not ({known})"
+        if _is_pointer(param):
+            return f"{where}: parameter {name}: `{param.type}` where `args` passes the value {arg.text}"
+        if _dtype_of(param) is None:
+            return f"{where}: parameter {name}: `{param.type}` is no number that a task can pass"
+    return None
+
+
+def _is_pointer(param: Param) -> bool:
+    return "*" in param.type or "[" in param.type
+
+
+def _bare(param: Param) -> str:
+    return " ".join(word for word in param.type.replace("&", " ").split() if word not in ("const", "volatile"))
+
+
+def _dtype_of(param: Param) -> str | None:
+    """The task's type of a number that a kernel takes by value."""
+    return OF_C_TYPE.get(_bare(param))
+
+
+def _arguments(
+    line: LaunchLine, given: Sequence[Param], wanted: Sequence[Argument], names: Mapping[str, Number]
+) -> tuple[Argument, ...]:
+    """What a launch passes, in the kernel's order. wanted: by place, where the line names none.
+
+    names: the values at the case. Raises SyntaxInvalid for a value that cannot be worked out.
+    """
+    if line.args is None:
+        return tuple(wanted[: len(given)])
+    buffers = {argument.name: argument for argument in wanted if argument.is_buffer}
+    found = []
+    for param, arg in zip(given, line.args, strict=True):
+        if arg.text in buffers:
+            found.append(buffers[arg.text])
+            continue
+        dtype, value = _dtype_of(param) or "int32", arg.value(names)
+        if not is_float(dtype):
+            value, bits = int(value), 8 * DTYPES[dtype]
+            if not -(2 ** (bits - 1)) <= value < 2**bits:
+                raise arg.problem(f"{value} does not fit a {dtype}", names)
+            value %= 2**bits  # by its bits, as C converts it
+            value -= 2**bits if dtype.startswith("int") and value >= 2 ** (bits - 1) else 0
+        found.append(Argument(name=arg.text, dtype=dtype, value=value))
+    return tuple(found)
+
+
 def _mismatch(param: Param, argument: Argument) -> str | None:
-    is_pointer = "*" in param.type or "[" in param.type
+    is_pointer = _is_pointer(param)
     if argument.is_buffer:
         return None if is_pointer else f"`{param.type}` where the task passes the tensor {argument.name}"
     if is_pointer:
         return f"`{param.type}` where the task passes the scalar {argument.name}"
-    bare = " ".join(word for word in param.type.replace("&", " ").split() if word not in ("const", "volatile"))
-    if bare not in ELEMENT_TYPES[argument.dtype].c_types:
+    dtype = _dtype_of(param)
+    if dtype is None or not same_bits(dtype, argument.dtype):
         return f"`{param.type}` where the task passes {argument.name} as {argument.dtype}"
     return None
 
 
 def build(
-    variant: Variant, task: Task, case: Case, plan: Plan, binary: Binary, counts: Mapping[str, int], chip: Chip
+    variant: Variant,
+    task: Task,
+    case: Case,
+    plan: Plan,
+    binary: Binary,
+    signatures: Mapping[str, Sequence[Param]],
+    chip: Chip,
 ) -> Program | Refusal:
-    """Bind one variant at one case; `counts` is the number of parameters of each kernel."""
+    """Bind one variant at one case; `signatures` are the parameters of each kernel."""
     values = {**task.scalar_values(case), **case.axes}
     wanted = [
         argument
@@ -71,12 +148,19 @@ def build(
         for argument in parameters(variant, task)
     ]
     reports = {report.name: report for report in binary.kernels}
-    for launch in plan.launches:
+    names = {**values, **variant.integer_knobs, **{f"chip.{name}": value for name, value in chip.names().items()}}
+    bound = []
+    for launch, line in zip(plan.launches, variant.launches, strict=True):
         report = reports.get(launch.kernel)
         if report is None:
             return Refusal(f"the compiler produced no kernel {launch.kernel}")
-        if reason := parameter_problem(binary.ptx, launch.kernel, wanted[: counts[launch.kernel]]):
+        try:
+            arguments = _arguments(line, signatures[launch.kernel], wanted, names)
+        except SyntaxInvalid as error:
+            return Refusal(error.message)
+        if reason := parameter_problem(binary.ptx, launch.kernel, arguments):
             return Refusal(reason)
+        bound.append(BoundLaunch(launch=launch, arguments=arguments))
         reason = over_resources(launch, chip, registers=report.registers, static_shared=report.shared_bytes)
         if reason:
             return Refusal(reason)
@@ -85,10 +169,11 @@ def build(
         variant=variant.id,
         case=case.name,
         binary=binary,
-        launches=tuple(
-            BoundLaunch(launch=launch, arguments=tuple(wanted[: counts[launch.kernel]])) for launch in plan.launches
+        launches=tuple(bound),
+        outputs=tuple(
+            Buffer(name=t.name, dtype=t.dtype, dims=t.dims(case), init="input" if t.role == "inout" else t.init)
+            for t in task.outputs
         ),
-        outputs=tuple(Buffer(name=t.name, dtype=t.dtype, dims=t.dims(case)) for t in task.outputs),
         scratch=plan.scratch,
         flop=work.get("flop"),
         bytes=work.get("bytes"),

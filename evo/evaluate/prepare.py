@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from evo.cuda import compile as compiler
-from evo.cuda.source import kernel_signatures, parse
+from evo.cuda.source import Param, kernel_signatures, parse
 from evo.device import Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
@@ -104,8 +104,7 @@ def _prepared(
         if reason := _room_problem(planned):
             return refused(f"case {case.name}: {reason}", Stage.LIMITS)
         plans[case.name] = planned
-    counts = {name: len(parameters) for name, parameters in signatures.items()}
-    found = _compile_and_bind(task, variant, cases, plans, counts, chip, arch)
+    found = _compile_and_bind(task, variant, cases, plans, signatures, chip, arch)
     if static_rules and isinstance(found, Prepared) and (reason := _hidden_problem(found)):
         return replace(refused(reason), report=found.report)
     return found
@@ -136,7 +135,7 @@ def _compile_and_bind(
     variant: Variant,
     cases: Sequence[Case],
     plans: dict[str, Plan],
-    counts: dict[str, int],
+    signatures: Mapping[str, Sequence[Param]],
     chip: Chip,
     arch: str,
 ) -> Prepared | Failed:
@@ -164,7 +163,7 @@ def _compile_and_bind(
         binaries[key] = built
     for case in cases:
         key = keys[case.name]
-        program = build(variant, task, case, plans[case.name], binaries[key], counts, chip)
+        program = build(variant, task, case, plans[case.name], binaries[key], signatures, chip)
         if isinstance(program, Refusal):
             reason = f"case {case.name}: {program.reason}"
             return Failed(status=Status.REFUSED, stage=Stage.LIMITS, reason=reason, variant=variant.id)
@@ -185,7 +184,7 @@ def bind_more(
 
     most_compiled: how many combinations of compiled-in axes are compiled, where each case has its own.
     """
-    counts = {name: len(parameters) for name, parameters in kernel_signatures(variant.text).items()}
+    signatures = kernel_signatures(variant.text)
     plans = {case.name: plan(variant, task, case, chip) for case in cases}
     allowed = [case for case in cases if isinstance(found := plans[case.name], Plan) and _room_problem(found) is None]
     keys = {case.name: tuple(sorted(macros_of(variant, case).items())) for case in allowed}
@@ -194,7 +193,7 @@ def bind_more(
 
     def bound(group: Sequence[Case]) -> Prepared | Failed:
         own = {case.name: found for case in group if isinstance(found := plans[case.name], Plan)}
-        return _compile_and_bind(task, variant, group, own, counts, chip, arch)
+        return _compile_and_bind(task, variant, group, own, signatures, chip, arch)
 
     programs: dict[str, Program] = {}
     for group in groups:

@@ -65,6 +65,8 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
         raise UsageError(f"unknown format {form!r}", hint=f"one of {', '.join(FORMATS)}")
     if into.exists() and any(into.iterdir() if into.is_dir() else [into]):
         raise UsageError(f"{into} is not an empty folder", hint="pass --out with a new folder")
+    if form in ("torch", "kernelbench"):
+        _exportable(task, champions)
     model = _model_new(task) if form == "kernelbench" else ""  # refused before anything is written
     into.mkdir(parents=True, exist_ok=True)
     if form == "torch":
@@ -80,6 +82,15 @@ def export(task: Task, champions: Sequence[Champion], form: str, into: Path) -> 
             content = ptx.encode() if form == "ptx" else cubin
             written.append(_write(into / f"{champion.path.stem}{suffix}.{form}", content))
     return written
+
+
+def _exportable(task: Task, champions: Sequence[Champion]) -> None:
+    """Raises UsageError where an operator would need what the package does not write yet."""
+    hint = "--format cu writes the kernels with their launch lines"
+    if begun := next((t for t in task.outputs if t.role == "inout" or t.init == "zero"), None):
+        raise UsageError(f"{task.name}: the output {begun.name} has values before the launch", hint=hint)
+    if any(line.args is not None for champion in champions for line in champion.variant.launches):
+        raise UsageError(f"{task.name}: its launch lines name their arguments", hint=hint)
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -19,8 +19,8 @@ class ElementType:
     header: str | None = None
 
 
-_INT32 = ("int", "int32_t", "unsigned", "unsigned int", "uint32_t", "signed int")
-_INT64 = ("long long", "int64_t", "long", "size_t", "unsigned long long", "long long int", "uint64_t")
+_INT32 = ("int", "int32_t", "signed int", "signed")
+_INT64 = ("long long", "int64_t", "long", "long long int", "long int")
 ELEMENT_TYPES: dict[str, ElementType] = {
     one.name: one
     for one in (
@@ -35,6 +35,9 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("int32", 4, _INT32),
         ElementType("int64", 8, _INT64),
         ElementType("uint8", 1, ("unsigned char", "uint8_t")),
+        ElementType("uint16", 2, ("unsigned short", "uint16_t", "unsigned short int")),
+        ElementType("uint32", 4, ("unsigned int", "unsigned", "uint32_t")),
+        ElementType("uint64", 8, ("unsigned long long", "uint64_t", "size_t", "unsigned long", "unsigned long int")),
         ElementType("bool", 1, ("bool",)),
     )
 }
@@ -45,3 +48,12 @@ OF_C_TYPE = {spelled: name for name, one in ELEMENT_TYPES.items() for spelled in
 
 def is_float(dtype: str) -> bool:
     return dtype in ROUNDOFF
+
+
+def is_integer(dtype: str) -> bool:
+    return dtype.startswith(("int", "uint"))
+
+
+def same_bits(dtype: str, other: str) -> bool:
+    """Whether a number of one type passes for one of the other: the same, or an integer of the other sign."""
+    return dtype == other or (is_integer(dtype) and is_integer(other) and DTYPES[dtype] == DTYPES[other])

@@ -19,6 +19,7 @@ from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
 from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
+from evo.spec.tolerance import Tolerance, read_tolerance
 from evo.spec.yaml_fields import Fields
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -28,16 +29,18 @@ _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates"}
-_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials")
+_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init")
+ROLES = ("in", "out", "inout")
 DOMAINS = ("real", "positive", "unit", "fixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """One kernel argument. role: `in` or `out`; shape in axes.
+    """One kernel argument. role: `in`, `out`, or `inout` for one that is read and changed in place; shape in axes.
 
     domain: which other values the gate may put in (one of DOMAINS; None: judged from what the reference draws).
     specials: the gate may put NaN and infinities in.
+    init: what an output holds before the first launch: `poison`, or `zero` for one that kernels add to.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Tensor:
     shape: tuple[Expression, ...]
     domain: str | None = None
     specials: bool = False
+    init: str = "poison"
 
     def dims(self, case: Case) -> tuple[int, ...]:
         return tuple(int(dim.value(case.axes)) for dim in self.shape)
@@ -62,16 +66,6 @@ class Scalar:
     name: str
     dtype: str
     value: Expression
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tolerance:
-    """`allclose` bounds, and how many times the trusted implementation's own error a variant may have."""
-
-    rtol: float
-    atol: float
-    rival_error_factor: float
-    because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +103,11 @@ class Task:
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
-        return tuple(tensor for tensor in self.tensors if tensor.role == "in")
+        return tuple(tensor for tensor in self.tensors if tensor.role != "out")
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        return tuple(tensor for tensor in self.tensors if tensor.role == "out")
+        return tuple(tensor for tensor in self.tensors if tensor.role != "in")
 
     def case(self, name: str) -> Case:
         for case in (*self.bench, *self.check):
@@ -228,7 +222,7 @@ class _Yaml(Fields):
             axes=axes,
             tensors=tensors,
             scalars=scalars,
-            tolerance=self._tolerance(),
+            tolerance=read_tolerance(self),
             check=check,
             bench=bench,
             headline=str(headline),
@@ -279,8 +273,8 @@ class _Yaml(Fields):
             name, role, shape = entry.get("name"), entry.get("role"), entry.get("shape")
             if not isinstance(name, str) or not _NAME.match(name) or name in seen:
                 raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each tensor a name of its own")
-            if role not in ("in", "out"):
-                raise self.invalid((*at, "role"), f"unknown role {role!r}", "in or out")
+            if role not in ROLES:
+                raise self.invalid((*at, "role"), f"unknown role {role!r}", "in, out or inout")
             if not isinstance(shape, list) or not shape:
                 raise self.invalid((*at, "shape"), "expected a list of axes", "e.g. [B, S, D]")
             seen.add(name)
@@ -291,9 +285,14 @@ class _Yaml(Fields):
                 raise self.invalid((*at, "domain"), f"unknown domain {domain!r}", f"for inputs: {', '.join(DOMAINS)}")
             if not isinstance(specials, bool) or (specials and role == "out"):
                 raise self.invalid((*at, "specials"), f"{specials!r} is not a choice", "true or false, for inputs")
+            init = entry.get("init", "poison")
+            if init not in ("poison", "zero") or (init == "zero" and role != "out"):
+                raise self.invalid((*at, "init"), f"{init!r} is not a choice", "poison or zero, for role out")
             dtype = self._dtype(entry, at)
-            yield Tensor(name=name, role=str(role), dtype=dtype, shape=dims, domain=domain, specials=specials)
-        if "out" not in roles:
+            yield Tensor(
+                name=name, role=str(role), dtype=dtype, shape=dims, domain=domain, specials=specials, init=str(init)
+            )
+        if set(roles) <= {"in"}:
             raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
 
     def _scalars(self, axes: dict[str, str], taken: set[str]) -> Iterator[Scalar]:
@@ -307,22 +306,6 @@ class _Yaml(Fields):
                 raise self.invalid((*at, "name"), f"{name!r} is not a new name", "give each scalar a name of its own")
             value = self._expression(entry.get("value"), (*at, "value"), axes, True)
             yield Scalar(name=name, dtype=self._dtype(entry, at), value=value)
-
-    def _tolerance(self) -> Tolerance:
-        given = self.mapping("tolerance")
-        numbers = {}
-        for key in ("rtol", "atol", "rival_error_factor"):
-            value = given.get(key)
-            # YAML 1.1 reads 1e-2 as a string; it is a number to everyone who writes it.
-            try:
-                numbers[key] = float(cast(str, value))
-            except (TypeError, ValueError):
-                raise self.invalid(("tolerance", key), f"{value!r} is not a number", f"write `{key}: 0.01`") from None
-            if not 0 <= numbers[key] < 1e3:
-                raise self.invalid(("tolerance", key), f"{value!r} is out of range", "a small positive number")
-        if not given.get("because"):
-            raise self.invalid(("tolerance", "because"), "missing", "say where the tolerance comes from")
-        return Tolerance(**numbers, because=str(given["because"]))
 
     def _cases(self, key: str, axes: dict[str, str]) -> tuple[Case, ...]:
         value = self.data.get(key)

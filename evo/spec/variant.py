@@ -27,6 +27,7 @@ _KNOB = re.compile(r"(\w++)\s++in\s++(.++)\Z")
 _KERNEL = re.compile(r"(\w++)\s++grid\s*+(?=\()")
 _BLOCK = re.compile(r"\s*+block\s*+(?=\()")
 _SHARED = re.compile(r"\s*+shared\s++")
+_ARGS = re.compile(r"\s\s*+args\s*+(?=\()")
 _SCRATCH = re.compile(r"(\w++)\s++(\w++)\s*+\[([^\]]*+)\]")
 _INIT = re.compile(r"\s*+init\s*+=\s*+(\w++)")
 _VALUE = re.compile(
@@ -66,13 +67,22 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchLine:
-    """One kernel launch; several are one timed sequence. Grid and block have one to three expressions."""
+    """One kernel launch; several are one timed sequence. Grid and block have one to three expressions.
+
+    args: what each parameter gets, a tensor or scratch by its name or a value; None: the order that the task declares.
+    """
 
     kernel: str
     grid: tuple[Expression, ...]
     block: tuple[Expression, ...]
     shared: Expression
     line: int
+    args: tuple[Expression, ...] | None = None
+
+    @property
+    def args_text(self) -> str:
+        """The end of the line that names the arguments, with a blank in front; empty if it names none."""
+        return "" if self.args is None else f" args ({', '.join(arg.text for arg in self.args)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,15 +327,16 @@ class _Reader:
     def _launch(self, line: int, rest: str) -> None:
         parts = _launch_parts(rest)
         if parts is None:
-            hint = "write `// evo: launch KERNEL grid (x, y, z) block (threads) shared BYTES`"
+            hint = "write `// evo: launch KERNEL grid (x, y, z) block (threads) shared BYTES args (x, y, N)`"
             raise self.invalid(line, "field `launch`: cannot parse", hint)
-        kernel, blocks, threads, dynamic = parts
+        kernel, blocks, threads, dynamic, given = parts
         grid = parse_list(blocks, path=self.path, line=line)
         block = parse_list(threads, path=self.path, line=line)
         if not 1 <= len(grid) <= 3 or not 1 <= len(block) <= 3:
             raise self.invalid(line, "field `launch`: grid and block take one to three values", "e.g. grid (SQ, HQ, B)")
         shared = parse(dynamic, path=self.path, line=line)
-        self.launches.append(LaunchLine(kernel=kernel, grid=grid, block=block, shared=shared, line=line))
+        args = None if given is None else parse_list(given, path=self.path, line=line, real=True)
+        self.launches.append(LaunchLine(kernel=kernel, grid=grid, block=block, shared=shared, line=line, args=args))
 
     def finish(self) -> Variant:
         if not self.launches:
@@ -345,8 +356,8 @@ class _Reader:
         )
 
 
-def _launch_parts(rest: str) -> tuple[str, str, str, str] | None:
-    """`KERNEL grid (...) block (...) shared ...`: the name, and what stands in each; None where it is no such line."""
+def _launch_parts(rest: str) -> tuple[str, str, str, str, str | None] | None:
+    """`KERNEL grid (...) block (...) shared ... args (...)`: the name, and what each holds; None: no such line."""
     kernel = _KERNEL.match(rest)
     grid_end = _bracketed(rest, kernel.end()) if kernel else None
     block = _BLOCK.match(rest, grid_end + 1) if grid_end is not None else None
@@ -354,7 +365,12 @@ def _launch_parts(rest: str) -> tuple[str, str, str, str] | None:
     if kernel is None or grid_end is None or block is None or block_end is None:
         return None
     grid_text, block_text = rest[kernel.end() + 1 : grid_end], rest[block.end() + 1 : block_end]
-    tail = rest[block_end + 1 :]
+    tail, given = rest[block_end + 1 :], None
+    if named := _ARGS.search(tail):
+        end = _bracketed(tail, named.end())
+        if end is None or not _is_remark(tail[end + 1 :]):
+            return None
+        tail, given = tail[: named.start()], tail[named.end() + 1 : end]
     if (shared := _SHARED.match(tail)) and (dynamic := _before_remark(tail[shared.end() :])):
-        return kernel[1], grid_text, block_text, dynamic
-    return (kernel[1], grid_text, block_text, "0") if _is_remark(tail) else None
+        return kernel[1], grid_text, block_text, dynamic, given
+    return (kernel[1], grid_text, block_text, "0", given) if _is_remark(tail) else None

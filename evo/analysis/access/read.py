@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from evo.analysis.access.bounds import Bounds
-from evo.analysis.access.c_types import DTYPE_TYPES, INT, OTHER, CType
+from evo.analysis.access.c_types import DTYPE_TYPES, FLOAT, INT, OTHER, CType
 from evo.analysis.access.conditions import ALWAYS, Condition, all_of, any_of, compare
 from evo.analysis.access.declarators import function_params, qualifiers_of
 from evo.analysis.access.delinearise import with_subscripts
@@ -20,6 +20,7 @@ from evo.analysis.access.values import Cell, Number, Pointer, Real, Value, truth
 from evo.cuda.source.parser import Node as SyntaxNode
 from evo.cuda.source.parser import read
 from evo.spec.chips import Chip
+from evo.spec.element_types import is_float
 from evo.spec.expr import Expression
 from evo.spec.task import Case, Task
 from evo.spec.variant import LaunchLine, Variant
@@ -84,7 +85,7 @@ class _Reader(StatementReader):
         kernel = self.functions[line.kernel][-1]
         scope = self.scopes[0]
         self.scopes.append({})
-        self._parameters(kernel)
+        self._parameters(kernel, line)
         body = kernel.child("body")
         self.targets.append(0)
         self.returned.append([])
@@ -174,10 +175,13 @@ class _Reader(StatementReader):
                 return all_of(found)
         return compare(self._from(node), "!=")
 
-    # Parameters in the order that the task declares: tensors, scratch, scalars, axes.
+    # Parameters in the order that the launch line names, or else the task: tensors, scratch, scalars, axes.
 
-    def _parameters(self, kernel: SyntaxNode) -> None:
+    def _parameters(self, kernel: SyntaxNode, line: LaunchLine) -> None:
         given = self._arguments()
+        if line.args is not None:
+            named = dict(given)
+            given = [(arg.text, named.get(arg.text) or self._given(arg)) for arg in line.args]
         for param, (name, value) in zip(function_params(kernel), given, strict=False):
             declarator = param.child("declarator")
             if declarator is None:
@@ -190,6 +194,17 @@ class _Reader(StatementReader):
                 given_as = Pointer(value.term, of or OTHER)
                 self._rename(name, declared.name)
             self.scopes[-1][declared.name] = Cell(declared.name, kind, given_as, 0)
+
+    def _given(self, arg: Expression) -> Value:
+        """A value that a launch line passes: of integers a term, of reals what is the same in every thread."""
+        reals = {scalar.name for scalar in self.task.scalars if is_float(scalar.dtype)}
+        real = arg.names & reals or any(
+            isinstance(node, ast.Div)
+            or (isinstance(node, ast.Name) and node.id in ("sqrt", "log2"))
+            or (isinstance(node, ast.Constant) and isinstance(node.value, float))
+            for node in ast.walk(arg.tree)
+        )
+        return Real(Data("scalar", detail=arg.text), FLOAT) if real else Number(self._from(arg.tree), INT)
 
     def _rename(self, name: str, parameter: str) -> None:
         for address, array in self.arrays.items():

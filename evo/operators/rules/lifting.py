@@ -154,7 +154,12 @@ def names_of(scene: Scene, function: Function) -> dict[str, str]:
     task = scene.task
     given = [t.name for t in task.tensors] + [s.name for s in scene.variant.scratch] + [s.name for s in task.scalars]
     given += list(task.axes)
+    own = [line.args for line in scene.variant.launches if line.kernel == function.name]
     found = dict(zip(given, (param.name for param in function.params), strict=False))
+    if any(args is not None for args in own):
+        # Launched twice with other arguments, a parameter has no one name.
+        texts = {tuple(arg.text for arg in args or ()) for args in own}
+        found = dict(zip(texts.pop(), (p.name for p in function.params), strict=False)) if len(texts) == 1 else {}
     return {**{macro: macro for macro in scene.variant.macros}, **found}
 
 

@@ -17,7 +17,7 @@ _DEFAULT_CHIP = "l4"  # for an operator that is asked without a chip
 _HEAVY = re.compile(r"\basm\b|\bmma\b|\bwmma\b")  # takes seconds to follow, and no rule on the form is for it
 _KEPT = 16  # analyses; all rules look at one parent, one after the other
 _ANALYSED: dict[tuple[str, int, str], tuple[Task, tuple[LaunchAnalysis, ...]]] = {}  # a task is kept, so its id is
-_INTEGERS = frozenset(ELEMENT_TYPES["int32"].c_types)  # as a task passes one
+_INTEGERS = frozenset(ELEMENT_TYPES["int32"].c_types + ELEMENT_TYPES["uint32"].c_types)  # as a task passes one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +58,29 @@ class Scene:
         """The axis that an int parameter of a kernel holds, or an int of its own that is that axis's macro, or None."""
         if (value := self.constant(function, name)) is not None:
             return value if value in self.axes and value in self.variant.macros else None
+        named = self._axis_named(function, name)
+        if named is not None:
+            return named or None
         ints = [param for param in function.params if param.type.removeprefix("const ") in _INTEGERS]
         for place, param in enumerate(ints):
             if param.name == name and len(ints) <= len(self.axes) and ints == list(function.params[-len(ints) :]):
                 return self.axes[place] or None if param.type in ("int", "const int") else None
         return None
+
+    def _axis_named(self, function: Function, name: str) -> str | None:
+        """The axis that launch lines name for an int parameter; empty if they give it anything else.
+
+        None if they name no arguments.
+        """
+        given = [line.args for line in self.variant.launches if line.kernel == function.name]
+        if not any(args is not None for args in given):
+            return None
+        place = next((at for at, param in enumerate(function.params) if param.name == name), None)
+        if place is None or function.params[place].type not in ("int", "const int"):
+            return ""
+        texts = {args[place].text if args is not None and place < len(args) else "" for args in given}
+        only = texts.pop() if len(texts) == 1 else ""
+        return only if only in self.axes else ""
 
     def constant(self, function: Function, name: str) -> str | None:
         """What an int at the top of a kernel's body is set to, where nothing ever changes it; else None.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,15 @@ def test_an_output_that_the_last_block_writes_is_believed_after_a_whole_run(devi
     """
     found = device.estimate([BenchCase(program=program(last, n=n, init="zero"), inputs=inputs(n))])
     assert not isinstance(found, Fault)
+
+
+@pytest.mark.parametrize("init", ["zero", "input"])
+def test_an_output_may_start_at_zero_or_at_its_input_anew_each_time(device, init):
+    found = program("y[i] += 2.0f * x[i];", n=512)
+    found = replace(found, outputs=(replace(found.outputs[0], init=init),))
+    given = inputs(512) | ({"y": np.full(512, 3, np.float32)} if init == "input" else {})
+    result = device.run(RunRequest(program=found, inputs=given, repeats=2))
+    assert not result.faults
+    for outputs in result.outputs:
+        assert np.array_equal(outputs["y"], 2 * given["x"] + (3 if init == "input" else 0))
+    assert device.estimate([BenchCase(program=found, inputs=given)])[0].time_us > 0

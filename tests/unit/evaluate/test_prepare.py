@@ -76,3 +76,43 @@ def test_no_such_file_is_read(task: Task, tmp_path: Path) -> None:
     found = prepared(task, FAST.replace("extern", f'#include "{secret}"\nextern', 1))
     assert isinstance(found, Failed)
     assert "found it" not in found.reason
+
+
+SWAPPED = """\
+// evo: task   scale
+// evo: launch scale grid (ceil_div(N, 128)) block (128) args (N, y, x, 2 * 0.5, N // 2)
+extern "C" __global__ void scale(size_t n, float* y, const float* x, float a, unsigned half) {
+    const size_t i = blockIdx.x * 128 + threadIdx.x;
+    if (i < n) y[i] = a * 2.0f * x[i] + (half > n ? 1.0f : 0.0f);
+}
+"""
+
+
+def test_a_launch_lines_arguments_are_bound_by_name_in_the_parameters_types(task: Task) -> None:
+    found = prepared(task, SWAPPED)
+    assert isinstance(found, Prepared)
+    (bound,) = found.programs["ragged"].launches
+    assert [(a.name, a.dtype, a.value) for a in bound.arguments] == [
+        ("N", "uint64", 77),
+        ("y", "float32", None),
+        ("x", "float32", None),
+        ("2 * 0.5", "float32", 1.0),
+        ("N // 2", "uint32", 38),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("N, y, x, 1", "takes 5 parameters"),
+        ("y, N, x, 1, N", "passes the tensor y"),
+        ("N, N, x, 1, N", "passes the value N"),
+        ("N, y, x, M, N", "names M"),
+        ("N, y, x, 1, N // 0", "division"),
+    ],
+)
+def test_arguments_that_do_not_fit_the_parameters_are_named(task: Task, args: str, words: str) -> None:
+    found = prepared(task, SWAPPED.replace("N, y, x, 2 * 0.5, N // 2", args))
+    assert isinstance(found, Failed)
+    assert found.status is Status.REFUSED
+    assert words in found.reason

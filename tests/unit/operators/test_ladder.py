@@ -11,7 +11,8 @@ from evo.errors import SyntaxInvalid
 from evo.operators import Context, Ladder, Patch, Proposal
 from evo.spec.chips import CHIPS
 from evo.spec.expr import parse
-from evo.spec.task import Case, Task, Tolerance
+from evo.spec.task import Case, Task
+from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant, read_variant
 
 RUNG = """\

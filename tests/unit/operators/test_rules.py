@@ -16,7 +16,8 @@ from evo.cuda.source import classify, kernel_signatures, parse, syntax_errors, t
 from evo.errors import UsageError
 from evo.operators import RULES, Context, Rule, operator_docs, operators
 from evo.operators.rules import Application, Example, RuleOperator, example_variant, families, rule_operators
-from evo.spec.task import Task, Tolerance, read_task
+from evo.spec.task import Task, read_task
+from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 KERNEL = """\

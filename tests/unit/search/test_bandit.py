@@ -13,7 +13,8 @@ from evo.operators import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
 from evo.search.bandit import Prior, Search, cost_of
 from evo.search.tabu import TabuList
-from evo.spec.task import Task, Tolerance
+from evo.spec.task import Task
+from evo.spec.tolerance import Tolerance
 from evo.spec.variant import Variant, parse_variant
 
 TEXT = """\

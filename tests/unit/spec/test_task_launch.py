@@ -52,6 +52,8 @@ def test_a_task_is_read_whole(tmp_path):
     [
         ("axes: {N: int, FLIP: bool}", "axes: {N: int, FLIP: maybe}", 2, "axes.FLIP"),
         ("role: out", "role: output", 5, "tensors.1.role"),
+        ("role: out", "role: inout, init: zero", 5, "tensors.1.init"),
+        ("rtol: 1e-2", "integers: 0.5, rtol: 1e-2", 7, "tolerance.integers"),
         ("dtype: float16, shape: [N, 2]}\n  - {name: y", "dtype: half, shape: [N, 2]}\n  - {name: y", 4, "dtype"),
         ("shape: [N, 2]}\nscalars", "shape: [M, 2]}\nscalars", 5, "tensors.1.shape.0"),
         ("1 / sqrt(N)", "1 / root(N)", 6, "root"),
@@ -136,3 +138,16 @@ def test_registers_and_shared_memory_bound_occupancy():
     four_warps = Launch(kernel="k", grid=(1, 1, 1), block=(128, 1, 1), shared_bytes=40_960)
     assert resident_blocks(four_warps, l4, registers=128, static_shared=0) == 2
     assert resident_blocks(scalar, l4, registers=32, static_shared=0) == 3
+
+
+def test_a_tensor_changed_in_place_is_input_and_output_and_an_output_may_start_at_zero(tmp_path):
+    given = "  - {name: x, role: inout, dtype: uint32, shape: [N, 2]}\n"
+    text = YAML.replace("  - {name: x, role: in, dtype: float16, shape: [N, 2]}\n", given)
+    task = read_task(
+        folder(
+            tmp_path, text.replace("dtype: float16, shape: [N, 2]}\nsc", "dtype: int64, shape: [N], init: zero}\nsc")
+        )
+    )
+    assert [tensor.name for tensor in task.inputs] == ["x"]
+    assert [(tensor.name, tensor.init) for tensor in task.outputs] == [("x", "poison"), ("y", "zero")]
+    assert task.tensors[0].size_bytes(task.check[0]) == 7 * 2 * 4

@@ -78,3 +78,16 @@ def test_a_text_without_a_launch_is_refused_with_the_line_to_add():
     with pytest.raises(SyntaxInvalid) as caught:
         parse_variant("__global__ void f() {}", path="f.cu")
     assert "evo: launch" in caught.value.hint
+
+
+def test_a_launch_line_may_name_the_arguments():
+    (line,) = parse_variant(
+        "// evo: launch k grid (N) block (32) shared 4 * N args (y, x, N // 2, 1e-5)   why\n"
+    ).launches
+    assert [arg.text for arg in line.args or ()] == ["y", "x", "N // 2", "1e-5"]
+    assert (line.shared.text, line.args_text) == ("4 * N", " args (y, x, N // 2, 1e-5)")
+    (bare,) = parse_variant("// evo: launch k grid (N) block (32) args ()\n").launches
+    assert (bare.args, bare.shared.text) == ((), "0")
+    assert parse_variant("// evo: launch k grid (N) block (32)\n").launches[0].args is None
+    with pytest.raises(SyntaxInvalid):
+        parse_variant("// evo: launch k grid (N) block (32) args (x, y\n")

@@ -164,7 +164,7 @@ def _find_turned(scene: Scene) -> Iterator[Application]:
             continue
         grid, block = ([part.text for part in parts] for parts in (launch.grid, launch.block))
         grid[:2], block[:2] = grid[1::-1], block[1::-1]
-        shared = f" shared {launch.shared.text}"
+        shared = f" shared {launch.shared.text}{launch.args_text}"
         text = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({', '.join(block)}){shared}"
         yield Application(
             edits=(Edit(line_span(scene, launch.line), text), *edits),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from evo.results import Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.expr import parse
 from evo.spec.reference import Expectation
-from evo.spec.task import Task, Tensor, Tolerance
+from evo.spec.task import Task, Tensor
+from evo.spec.tolerance import Tolerance
 
 ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24}
 STEP = {"float16": 2.0**-24, "float32": 2.0**-126}  # the least subnormal; of float32, which may flush, the least normal
@@ -369,3 +371,14 @@ def test_two_runs_are_compared_over_all_outputs() -> None:
     assert found is not None
     assert (found.tensor, found.index) == ("b", (1, 0))
     assert found.elements == 2
+
+
+def test_integers_that_may_round_otherwise_differ_in_few_elements_by_a_step_at_most() -> None:
+    given = task("int8")
+    given = replace(given, tolerance=replace(given.tolerance, integers=1))
+    want = np.zeros(1000, np.int64)
+    for count, step, status in ((10, 1, Status.CORRECT), (11, 1, Status.WRONG), (1, 2, Status.WRONG)):
+        got = want.astype(np.int8)
+        got[:count] = step
+        assert compare(given, "case", {"o": got}, truth(want)).status is status
+        assert allclose(given, {"o": got}, truth(want)) is (status is Status.CORRECT)

@@ -7,7 +7,8 @@ from evo.evaluate import gate
 from evo.results import Mismatch, MismatchKind, Status
 from evo.spec.expr import parse
 from evo.spec.reference import Expectation
-from evo.spec.task import Task, Tensor, Tolerance
+from evo.spec.task import Task, Tensor
+from evo.spec.tolerance import Tolerance
 
 SHAPE = (64, 32)
 

@@ -177,7 +177,7 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     if sizes["b"][1]:
         grid += f", {' * '.join(sizes['b'][1])}"
     threads = f"{knobs['BM']} / {knobs['TM']} * ({knobs['BN']} / {knobs['TN']})".replace(" / ", " // ")
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0"
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
     edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
     for word, value in zip(_DOMAINS, shape, strict=True):
         edits += new_knob(scene, knobs[word], _DOMAINS[word], value)

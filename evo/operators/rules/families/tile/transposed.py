@@ -111,7 +111,7 @@ def _edits(found: _Transposed, rows: int) -> list[Edit]:
     grid = f"ceil_div({sizes[inner].text}, {_TILE}), ceil_div({sizes[outer].text}, {_TILE})"
     if rest:
         grid += f", {' * '.join(_factor(sizes[term]) for term in rest)}"
-    text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0"
+    text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0{line.args_text}"
     edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
     edits += new_knob(scene, knob, sorted(_ROWS), rows)
     if found.function.bounds is not None:

@@ -193,7 +193,7 @@ def _launch(scene: Scene, analysis: LaunchAnalysis) -> list[Edit]:
     launch = scene.variant.launches[analysis.form.position]
     threads, warps = launch.block[0].text, analysis.sizes.threads // _WARP
     line = line_span(scene, launch.line)
-    shared = f"shared {launch.shared.text}"
+    shared = f"shared {launch.shared.text}{launch.args_text}"
     for _, extent, per in ceil_divs(scene, launch):
         if same(per, threads) and warps in _WARPS and threads.isdigit():
             # The block's size is a knob from here on: grid and block follow it together.

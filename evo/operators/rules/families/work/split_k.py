@@ -14,6 +14,7 @@ from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
+from evo.spec.variant import LaunchLine
 
 _SPLITS = (1, 2, 4, 8, 16)
 _SHARING = re.compile(r"__shared__|__sync|_sync\b|\basm\b|\batomic|\bgoto\b|blockIdx\.z|gridDim")
@@ -114,7 +115,8 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
     begin = f"(int)blockIdx.z * {chunk}" if start == "0" else f"{start} + (int)blockIdx.z * {chunk}"
     last = pointers[-1].span.end
     second = re.sub(rf"\blaunch(\s+){function.name}\b", rf"launch\g<1>{combine}", match["head"])
-    text = f"{match['head']}({grid}, {splits}){match['rest']}\n{second}({match['grid']}){match['rest']}"
+    tail = with_argument(function, launch, match["rest"], partial)
+    text = f"{match['head']}({grid}, {splits}){tail}\n{second}({match['grid']}){tail}"
     return merged(
         [
             *new_knob(scene, splits, _SPLITS, value),
@@ -131,6 +133,16 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
             ),
         ]
     )
+
+
+def with_argument(function: Function, launch: LaunchLine, rest: str, name: str) -> str:
+    """The rest of a launch line that names its arguments, with one more behind the last pointer."""
+    if launch.args is None:
+        return rest
+    behind = max(place for place, param in enumerate(function.params) if param.is_pointer) + 1
+    texts = [arg.text for arg in launch.args]
+    start = next(re.finditer(r"\s+args\s*\(", rest)).start()
+    return f"{rest[:start]} args ({', '.join([*texts[:behind], name, *texts[behind:]])})"
 
 
 def _place(found: _Sum, partial: str, part: str) -> str:

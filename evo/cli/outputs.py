@@ -8,7 +8,19 @@ from typing import Annotated, Any, Literal
 
 from evo.cli.session import FileSubject
 from evo.records.trials import Kind, Record
-from evo.results import CaseBench, CaseCheck, Check, Decision, Evaluation, Fault, Gain, SanitizerReport, Stage, Status
+from evo.results import (
+    CaseBench,
+    CaseCheck,
+    Check,
+    Decision,
+    Evaluation,
+    Fault,
+    Gain,
+    Rule,
+    SanitizerReport,
+    Stage,
+    Status,
+)
 from evo.results.codec import ALWAYS, Seconds, Serializable, copied
 from evo.results.coverage import Coverage, CoveragePoint, PointKind
 
@@ -58,6 +70,7 @@ class CheckOutput(Serializable):
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
     stage: Stage | None = None  # where it got no further; absent if it passed
+    rule: Rule | None = None  # the static rule that refused it
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
     cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
@@ -84,7 +97,7 @@ class CheckOutput(Serializable):
             if coverage is not None
             else None
         )
-        given["stage"] = evaluation.stage
+        given |= {"stage": evaluation.stage, "rule": evaluation.rule}
         return copied(cls, check, evaluation.environment, **given, counters_by_line=counters_by_line)
 
 
@@ -104,6 +117,7 @@ class BenchOutput(Serializable):
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
     stage: Stage | None = None  # where it got no further; absent if it passed
+    rule: Rule | None = None  # the static rule that refused it
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
     cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()  # one row per case that was timed
     decision: Decision | None = None  # keep or not

@@ -96,7 +96,7 @@ def with_look(found: Evaluation, seen: gate.TimedSizes) -> Evaluation:
     faults = (seen.fault,) if seen.fault is not None else ()
     cases = tuple(row for row in check.cases if seen.case is None or row.name != seen.case.name)
     cases = (*cases, seen.case) if seen.case is not None else cases
-    check = replace(check, status=seen.status, stage=Stage.VERIFY, reason=seen.reason, faults=faults, cases=cases)
+    check = replace(check, status=seen.status, stage=seen.stage, reason=seen.reason, faults=faults, cases=cases)
     return found.judged(check)
 
 

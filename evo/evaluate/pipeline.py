@@ -111,6 +111,7 @@ def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
         status=prepared.status if isinstance(prepared, Failed) else Status.CORRECT,
         reason=prepared.reason if isinstance(prepared, Failed) else None,
         stage=prepared.stage if isinstance(prepared, Failed) else None,
+        rule=prepared.rule if isinstance(prepared, Failed) else None,
         environment=environment,
         compile=prepared.report,
     )
@@ -205,7 +206,7 @@ def _modelled(
     ours = bench.estimates(job.task, prepared, job.seed)
     if isinstance(ours, Fault):
         reason = f"while estimating: {gate.fault_reason(ours)}"
-        return replace(base, status=ours.kind.status, stage=Stage.ESTIMATE, reason=reason)
+        return _faulted(base, ours, ours.kind.status, Stage.ESTIMATE, reason)
     decision: Decision | None = None
     theirs: tuple[CaseBench, ...] = ()
     if rival is not None:
@@ -220,6 +221,12 @@ def _modelled(
     if decision is not None and not decision.kept:
         return found
     return _looked_at_again(job, bench, prepared, found, rival, theirs)
+
+
+def _faulted(base: Evaluation, fault: Fault, status: Status, stage: Stage, reason: str) -> Evaluation:
+    """The evaluation of a variant that passed the gate and faulted at a later stage."""
+    assert base.check is not None
+    return base.judged(replace(base.check, status=status, stage=stage, reason=reason, faults=(fault,)))
 
 
 def _decided(
@@ -313,7 +320,7 @@ def _measured(
         return base
     if found.divergence is not None:
         reason = f"while timing: {gate.fault_reason(found.divergence)}"
-        return replace(base, status=Status.UNSTABLE, stage=Stage.BENCH, reason=reason)
+        return _faulted(base, found.divergence, Status.UNSTABLE, Stage.BENCH, reason)
     if proven is started_check and is_timed_first(job):
         base = replace(base, check=replace(proven, unseen=_NOT_KEPT))
     rows = tuple(with_floor(row, bench.floor_us(job.task, row.name)) for row in found.child)

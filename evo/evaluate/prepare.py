@@ -15,8 +15,8 @@ from evo.device import Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
-from evo.evaluate.gate.source_rules import static_problem
-from evo.results import Check, CompileReport, KernelResources, Stage, Status
+from evo.evaluate.gate.source_rules import StaticProblem, static_problem
+from evo.results import Check, CompileReport, KernelResources, Rule, Stage, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
 from evo.spec.deadline import memory_limit
@@ -50,6 +50,7 @@ class Failed:
     stage: Stage
     reason: str
     variant: str
+    rule: Rule | None = None  # the static rule that refused it
     report: CompileReport | None = None
     check: Check | None = None
 
@@ -83,14 +84,14 @@ def _prepared(
     except SyntaxInvalid as error:
         return Failed(status=Status.REFUSED, stage=Stage.RULES, reason=error.message, variant="")
 
-    def refused(reason: str, stage: Stage = Stage.RULES) -> Failed:
-        return Failed(status=Status.REFUSED, stage=stage, reason=reason, variant=variant.id)
+    def refused(reason: str, stage: Stage = Stage.RULES, rule: Rule | None = None) -> Failed:
+        return Failed(status=Status.REFUSED, stage=stage, reason=reason, rule=rule, variant=variant.id)
 
     if variant.task is not None and variant.task != task.name:
         return refused(f"`// evo: task {variant.task[:60]}`, but the task is {task.name}")
 
     if static_rules and (problem := static_problem(text)):
-        return refused(f"line {problem.line}: {problem.what}")
+        return refused(problem.reason, rule=problem.rule)
     if not parse(text).is_read:
         return refused("the text cannot be parsed in time: it is too long, or too far from CUDA C++")
     signatures = kernel_signatures(text)
@@ -105,8 +106,8 @@ def _prepared(
             return refused(f"case {case.name}: {reason}", Stage.LIMITS)
         plans[case.name] = planned
     found = _compile_and_bind(task, variant, cases, plans, signatures, chip, arch)
-    if static_rules and isinstance(found, Prepared) and (reason := _hidden_problem(found)):
-        return replace(refused(reason), report=found.report)
+    if static_rules and isinstance(found, Prepared) and (problem := _hidden_problem(found)):
+        return replace(refused(problem.reason, rule=problem.rule), report=found.report)
     return found
 
 
@@ -121,12 +122,12 @@ def _room_problem(planned: Plan) -> str | None:
     )
 
 
-def _hidden_problem(prepared: Prepared) -> str | None:
+def _hidden_problem(prepared: Prepared) -> StaticProblem | None:
     """What the text's rules did not see, found in the compiler's output."""
     texts = dict.fromkeys(program.binary.ptx for program in prepared.programs.values())
     for ptx in texts:
         if problem := ptx_problem(ptx):
-            return f"line {problem.line}: {problem.what}" if problem.line else problem.what
+            return problem
     return None
 
 
@@ -159,7 +160,14 @@ def _compile_and_bind(
             report = compile_report(variant, arch, built.status, (), (built.reason,), time.monotonic() - started)
             stage = Stage.RULES if built.status is Status.REFUSED else Stage.COMPILE
             stage = Stage.COMPILE_LIMIT if built.exhausted else stage
-            return Failed(status=built.status, stage=stage, reason=built.reason, variant=variant.id, report=report)
+            return Failed(
+                status=built.status,
+                stage=stage,
+                reason=built.reason,
+                rule=built.rule,
+                variant=variant.id,
+                report=report,
+            )
         binaries[key] = built
     for case in cases:
         key = keys[case.name]

@@ -24,7 +24,7 @@ from evo.evaluate.gate import THOROUGH, Sanitized, TimedSizes, all_distributions
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Failed, Prepared, bind_more, prepare
-from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded
+from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded, Stage
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
 from evo.spec.reference import Reference, load_reference
@@ -190,7 +190,8 @@ class Workbench:
         if found is None:
             return None
         fault = next(iter(found.faults), None)
-        return TimedSizes(status=found.status, reason=found.reason, case=found.cases[0], fault=fault)
+        stage = found.stage or Stage.GATE
+        return TimedSizes(status=found.status, stage=stage, reason=found.reason, case=found.cases[0], fault=fault)
 
     def bench_cases(self, task: Task, prepared: Prepared, seed: int) -> list[BenchCase]:
         reference = self.reference(task)

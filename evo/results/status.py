@@ -31,11 +31,33 @@ class Stage(enum.StrEnum):
     COMPILE = "compile"  # the compiler's errors and warnings
     COMPILE_LIMIT = "compile_limit"  # the compiler's time and memory
     GATE = "gate"  # the check cases
+    THRESHOLD = "threshold"  # sizes on both sides of the constants in the text
     METRICS = "metrics"  # the task's bounds on metrics
     ESTIMATE = "estimate"  # running a part of each timed case on the simulator
     BENCH = "bench"  # the timed launches
     VERIFY = "verify"  # the look at the timed sizes
     SANITIZE = "sanitize"  # compute-sanitizer
+
+
+class Rule(enum.StrEnum):
+    """The static rule that refused a text, its headers, its flags, or its PTX."""
+
+    CLOCK = "clock"  # reads a clock or a performance counter
+    CACHE_POLICY = "cache_policy"  # steers which lines the cache evicts
+    SLEEP = "sleep"
+    ALLOCATION = "allocation"  # allocates memory on the device
+    PRINT = "print"
+    LAUNCH = "launch"  # launches work from the device
+    LAUNCH_NUMBER = "launch_number"  # tells one launch from another
+    PROFILER = "profiler"  # signals a debugger or profiler
+    STATE = "state"  # keeps values in a module variable from one launch to the next
+    RUNTIME_CALL = "runtime_call"  # calls another function of the device runtime
+    INCLUDE = "include"  # includes what is not a CUDA header or a file of the task
+    FILE = "file"  # looks at files in another way
+    COMPILER = "compiler"  # tells one compiler, compilation or place in the text from another
+    SPELLING = "spelling"  # characters or tokens that read otherwise than they compile
+    DIRECTIVE = "directive"  # a directive or pragma that is not allowed
+    FLAG = "flag"  # a compiler flag that is not allowed
 
 
 class Verdict(enum.StrEnum):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
+from evo.results import FaultKind, Ground, MismatchKind, Rule, Stage, Status, Verdict
+from evo.spec.input_distributions import DERIVED, DRAWN, MIXED
 
 FOLDER = Path(__file__).parent / "attacks"
 
 _HEADER = re.compile(r"^// (?P<field>[a-z]+): (?P<value>.*)$")
 _MORE = re.compile(r"^//  +(?P<value>\S.*)$")
-_EXPECT = re.compile(r"(?P<status>\w+(?: or \w+)*), (?P<phrase>.+)")
+_EXPECT = re.compile(r"(?P<status>\w+(?: or \w+)*)(?P<facts>(?:, *\w+=\w+(?: or \w+)*)+)")
 _ROW = re.compile(r"(?:[1-9]\d?|F[1-9]\d?)(?: F[1-9]\d?)*")
 _FIELDS = {"attack", "row", "idea", "exploits", "naive", "expect", "behind", "gpu", "rival", "gate"}
 _REQUIRED = ("attack", "row", "idea", "exploits", "expect")
@@ -36,15 +39,28 @@ _NAIVE_WORDS = {
 _NAIVE_VALUES = {"case", "time", "runs"}
 
 
+# What a verdict rests on, and the values that each of these may have; None: any name.
+FACTS: dict[str, frozenset[str] | None] = {
+    "status": frozenset(Status) - {Status.MEASURED},  # `correct` is also what a GPU has measured
+    "stage": frozenset(Stage),
+    "rule": frozenset(Rule),
+    "fault": frozenset(FaultKind),
+    "mismatch": frozenset(MismatchKind),
+    "case": None,
+    "inputs": frozenset((DRAWN, MIXED, *DERIVED)),
+    "verdict": frozenset(Verdict),
+    "ground": frozenset(Ground),
+}
+
+
 @dataclass(frozen=True, slots=True)
-class ExpectedStatus:
-    """A status, or several if the result depends on the machine, and words of its reason."""
+class ExpectedVerdict:
+    """For each fact that is expected, the values that it may have: several if the machine decides."""
 
-    statuses: tuple[str, ...]
-    phrase: str
+    facts: Mapping[str, tuple[str, ...]]
 
-    def holds(self, status: str, reason: str) -> bool:
-        return status in self.statuses and self.phrase.lower() in reason.lower()
+    def holds(self, found: Mapping[str, str]) -> bool:
+        return all(found.get(name) in values for name, values in self.facts.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +69,8 @@ class Attack:
 
     naive: how careless the naive harness is; it checks at `case`, by default the task's first check case, and times
     `runs` launches at `time`: by default the same case, and the headline on a GPU, where small ones take no time.
-    behind: the verdict with the static rules off, where they refuse first. gpu: the verdict on a GPU if it differs.
+    behind: the simulator's verdict with the static rules off, if they refuse first. gpu: the verdict on a GPU if it
+    differs.
     rival: the honest kernel in the task's folder that it wants to beat. gate: a bound on metrics that its task is given
     for this trial.
     """
@@ -69,9 +86,9 @@ class Attack:
     case: str | None
     time: str | None
     runs: int
-    expect: ExpectedStatus
-    behind: ExpectedStatus | None
-    gpu: ExpectedStatus | None
+    expect: ExpectedVerdict
+    behind: ExpectedVerdict | None
+    gpu: ExpectedVerdict | None
     rival: str
     gate: str | None
 
@@ -80,7 +97,7 @@ class Attack:
         """Whether it is only a failure mode: an accident, not a cheat."""
         return all(row.startswith("F") for row in self.rows)
 
-    def expected_on(self, kind: str) -> ExpectedStatus:
+    def expected_on(self, kind: str) -> ExpectedVerdict:
         """The verdict on a device of that kind, `sim` or `gpu`."""
         return self.gpu if kind == "gpu" and self.gpu else self.expect
 
@@ -162,11 +179,24 @@ def _header(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
     return values, lines
 
 
-def _expected(path: Path, line: int, value: str) -> ExpectedStatus:
+def _expected(path: Path, line: int, value: str) -> ExpectedVerdict:
     match = _EXPECT.fullmatch(value)
     if match is None:
-        raise _invalid(path, line, f"{value!r} is not `<status>, <words of the reason>`")
-    return ExpectedStatus(tuple(match["status"].split(" or ")), match["phrase"])
+        raise _invalid(path, line, f"{value!r} is not `<status>, <fact>=<value>, ...`")
+    facts = {"status": match["status"]}
+    for part in match["facts"].strip(", ").split(","):
+        name, _, words = part.strip().partition("=")
+        if name in facts:
+            raise _invalid(path, line, f"`{name}`: a second one")
+        facts[name] = words
+    expected = {name: tuple(words.split(" or ")) for name, words in facts.items()}
+    for name, values in expected.items():
+        if name not in FACTS:
+            raise _invalid(path, line, f"`{name}` is not one of {', '.join(FACTS)}")
+        allowed = FACTS[name]
+        if unknown := [value for value in values if allowed is not None and value not in allowed]:
+            raise _invalid(path, line, f"`{name}={unknown[0]}` is not one of {', '.join(sorted(allowed or ()))}")
+    return ExpectedVerdict(expected)
 
 
 def _invalid(path: Path, line: int, problem: str) -> SyntaxInvalid:

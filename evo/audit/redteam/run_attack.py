@@ -5,13 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from evo.audit.redteam.attack import Attack, ExpectedStatus
+from evo.audit.redteam.attack import Attack
 from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Workbench, evaluate
@@ -46,6 +46,8 @@ class Judgement(Serializable):
 
     status: str  # how far it got
     reason: str  # why it ended there
+    # what the verdict rests on: stage, rule, fault, mismatch, case, inputs, verdict, ground; those that it has
+    facts: Annotated[Mapping[str, str], ALWAYS] = field(default_factory=dict)
     defence: str  # which defence stopped it
     kept: bool  # whether it would have been kept
 
@@ -54,7 +56,7 @@ class Judgement(Serializable):
 class Outcome(Serializable):
     """The outcome of one attack."""
 
-    COMPUTED: ClassVar = ("status", "reason", "defence", "kept", "verdict")
+    COMPUTED: ClassVar = ("status", "reason", "facts", "defence", "kept", "verdict")
 
     attack: str  # its name
     rows: Annotated[tuple[str, ...], ALWAYS]  # of the tables that it belongs to
@@ -79,6 +81,11 @@ class Outcome(Serializable):
     def reason(self) -> str:
         """Why it ended there."""
         return self.found.reason
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """What the verdict rests on: stage, rule, fault, mismatch, case, inputs, verdict, ground; those that it has."""
+        return self.found.facts
 
     @property
     def defence(self) -> str:
@@ -177,7 +184,7 @@ def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed
         counts=_counts(attack, said),
         found=found,
         without_static_rules=behind,
-        as_expected=_holds(attack.expected_on(bench.device.kind), found) and (behind is None or not behind.kept),
+        as_expected=_as_expected(attack, bench.device.kind, found, behind),
         elapsed_s=time.monotonic() - started,
     )
 
@@ -187,24 +194,49 @@ def _counts(attack: Attack, said: NaiveVerdict) -> bool:
     return said.accepted or attack.is_fixture
 
 
-def _holds(expected: ExpectedStatus, found: Judgement) -> bool:
-    status = "correct" if found.status == Status.MEASURED else found.status
-    return expected.holds(status, found.reason)
+def _as_expected(attack: Attack, device: str, found: Judgement, behind: Judgement | None) -> bool:
+    """Whether the verdicts are those of its header; `behind` says what the simulator answers."""
+    if not attack.expected_on(device).holds(found.facts):
+        return False
+    if behind is None or attack.behind is None:
+        return True
+    return not behind.kept and (device == "gpu" or attack.behind.holds(behind.facts))
 
 
 def finding_of(evaluation: Evaluation) -> Judgement:
-    """The end of one evaluation in words: the step that stopped it."""
+    """The end of one evaluation: the step that stopped it, and what that rests on."""
     decision = evaluation.decision
     if evaluation.status.passed and decision is not None:
         return Judgement(
             status=evaluation.status.value,
             reason=f"{decision.verdict.value}: {decision.reason}",
+            facts=facts_of(evaluation),
             defence="decision",
             kept=decision.verdict is Verdict.KEEP,
         )
     return Judgement(
         status=evaluation.status.value,
         reason=evaluation.reason or "",
+        facts=facts_of(evaluation),
         defence=_DEFENCES.get(evaluation.stage) or _FOUND.get(evaluation.status, "gate"),
         kept=evaluation.status.passed,
     )
+
+
+def facts_of(evaluation: Evaluation) -> dict[str, str]:
+    """The facts of `attack.FACTS` that an evaluation has; its decision counts only if it passed the checks."""
+    check, decision = evaluation.check, evaluation.decision
+    passed = evaluation.status.passed
+    failed = check.failed if check is not None and not passed else None
+    facts: dict[str, str | None] = {
+        "status": Status.CORRECT if passed else evaluation.status,
+        "stage": evaluation.stage,
+        "rule": evaluation.rule,
+        "fault": check.faults[0].kind if check is not None and check.faults and not passed else None,
+        "mismatch": failed.mismatch.kind if failed is not None and failed.mismatch is not None else None,
+        "case": failed.name if failed is not None else None,
+        "inputs": failed.inputs[-1] if failed is not None and failed.inputs else None,
+        "verdict": decision.verdict if decision is not None and passed else None,
+        "ground": decision.ground if decision is not None and passed else None,
+    }
+    return {name: str(value) for name, value in facts.items() if value is not None}

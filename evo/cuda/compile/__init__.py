@@ -113,7 +113,7 @@ def compile_source(
             raise UsageError(f"macro {macro}={value} is not a plain constant", hint="use a name and a number")
     headers = headers or {}
     if problem := refusal(text, name=name, headers=headers, flags=flags):
-        return Diagnostics(status=Status.REFUSED, reason=problem)
+        return Diagnostics(status=Status.REFUSED, reason=problem.reason, rule=problem.rule)
     cache = cache if cache is not None else default_cache()
     key = _key(text, macros, flags, headers, arch, debug)
     if (found := cache.load(key)) is not None:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evo.results import Status
+from evo.results import Rule, Status
 
 SOURCE_NAME = "variant.cu"  # every text is compiled under this name, so that a path never changes a binary
 PRELUDE_NAME = "evo_prelude.h"
@@ -63,11 +63,12 @@ class Binary:
 class Diagnostics:
     """Why there is no binary: UNCOMPILED, REFUSED or TIMED_OUT, with the first reason as `file:line: ...`.
 
-    exhausted: the compiler had not enough time or memory.
+    rule: the static rule that refused the text. exhausted: the compiler had not enough time or memory.
     """
 
     status: Status
     reason: str
+    rule: Rule | None = None
     log: str = ""
     exhausted: bool = False
 

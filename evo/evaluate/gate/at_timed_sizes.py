@@ -23,7 +23,7 @@ from evo.errors import Crashed, TaskInvalid, TimedOut
 from evo.evaluate.gate.compare import compare, placed
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
 from evo.evaluate.gate.run_cases import fault_reason
-from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Status
+from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status
 from evo.spec.input_distributions import DRAWN
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
@@ -50,10 +50,13 @@ _TRIED = 3  # check cases on which an axis has to prove that it can be cut
 class TimedSizes:
     """status: CORRECT, or how a timed size failed, in `case`. rows: modelled times of the secret samples.
 
+    stage: which look found it; another than VERIFY if other sizes or inputs than the timed ones were looked at too.
+
     unseen: what could not be looked at, in words: then nothing is known against the variant, and nothing for it.
     """
 
     status: Status
+    stage: Stage = Stage.VERIFY
     reason: str | None = None
     case: CaseCheck | None = None
     fault: Fault | None = None

@@ -48,13 +48,13 @@ def hunt(
             if row.status is not Status.CORRECT:
                 under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
                 reason = f"at a size that the source suggests, {case.name}{under}: {row.reason}"
-                return _failed(row, step, reason, faults, seed)
+                return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
     return None
 
 
-def _failed(row: CaseCheck, step: Step, reason: str, faults: tuple[Fault, ...], seed: int) -> Check:
+def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple[Fault, ...], seed: int) -> Check:
     cases = (replace(row, inputs=(step.distribution,)),)
-    return Check(status=row.status, reason=reason, stage=Stage.GATE, cases=cases, faults=faults, seed=seed)
+    return Check(status=row.status, reason=reason, stage=stage, cases=cases, faults=faults, seed=seed)
 
 
 def _steps(case: Case, device: RemoteDevice, rng: np.random.Generator, *, thorough: bool) -> Iterator[Step]:
@@ -96,5 +96,5 @@ def all_distributions(
             row, _, faults = check_case(task, programs, expectation, step, {})
             if row.status is not Status.CORRECT:
                 reason = f"case {case.name} with {distribution} inputs: {row.reason}"
-                return _failed(row, step, reason, faults, seed)
+                return _failed(row, step, Stage.GATE, reason, faults, seed)
     return None

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 
 from evo.evaluate.gate.source_rules import StaticProblem
+from evo.results import Rule
 
 _BANNED = re.compile(
     r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"
@@ -23,20 +24,20 @@ _BANNED = re.compile(
 _HINTS = ("clock", "globaltimer", "%pm", "policy", "::evict", "cache_hint", "priority", "nanosleep", "brkpt", "pmevent")
 _LAUNCH_HINTS = ("%gridid", "%current_", "%envreg")
 _WHAT = {
-    "clock": "reads a clock or a performance counter",
-    "cache": "steers the cache's eviction policy",
-    "sleep": "sleeps",
-    "launch": "tells one launch from another",
-    "debugger": "signals a debugger or profiler",
+    "clock": (Rule.CLOCK, "reads a clock or a performance counter"),
+    "cache": (Rule.CACHE_POLICY, "steers the cache's eviction policy"),
+    "sleep": (Rule.SLEEP, "sleeps"),
+    "launch": (Rule.LAUNCH_NUMBER, "tells one launch from another"),
+    "debugger": (Rule.PROFILER, "signals a debugger or profiler"),
 }
 # Text of the variant's own stands in here as inline assembly: nothing is read twice, also where it is never closed.
 _LEXEMES = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*+|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _EXTERN = re.compile(r"\.extern\s+\.func\s+(?:\([^);]*+\)\s*+)?([\w$]+)")
 _ALLOWED_EXTERN = {"__assertfail"}
 _EXTERN_WHAT = {
-    "vprintf": "prints from the device",
-    "malloc": "allocates memory on the device",
-    "free": "allocates memory on the device",
+    "vprintf": (Rule.PRINT, "prints from the device"),
+    "malloc": (Rule.ALLOCATION, "allocates memory on the device"),
+    "free": (Rule.ALLOCATION, "allocates memory on the device"),
 }
 _VARIABLE = re.compile(
     r"\.(?:global|const)\b(?:\s++\.(?:align\s++\d++|attribute\([^);]*+\)|v[24]\b))*+\s++\.\w++\s++(?P<name>[\w$]++)"
@@ -55,17 +56,21 @@ def ptx_problem(ptx: str) -> StaticProblem | None:
     if any(hint in ptx for hint in (*_HINTS, *_LAUNCH_HINTS)) and (match := _BANNED.search(ptx)):
         kind = match.lastgroup
         assert kind is not None
-        return StaticProblem(_line_before(ptx, match.start()), _WHAT[kind])
+        rule, what = _WHAT[kind]
+        return StaticProblem(rule, _line_before(ptx, match.start()), what)
     for match in _EXTERN.finditer(ptx) if ".extern" in ptx else ():
         if match[1] not in _ALLOWED_EXTERN:
-            return StaticProblem(0, _EXTERN_WHAT.get(match[1], f"calls {match[1]}() of the device runtime"))
+            other = (Rule.RUNTIME_CALL, f"calls {match[1]}() of the device runtime")
+            rule, what = _EXTERN_WHAT.get(match[1], other)
+            return StaticProblem(rule, 0, what)
     if not _DECLARES.search(ptx):
         return None
     code = _LEXEMES.sub(lambda m: '""' if m[0].startswith('"') else " ", ptx)
     variables = {match["name"]: match["rest"] for match in _VARIABLE.finditer(code, 0, code.rfind(";") + 1)}
     for name, rest in variables.items():
         if any(word in variables for word in _WORD.findall(rest)):
-            return StaticProblem(0, f"keeps the address of a module variable in another one, `{_plain(name)}`")
+            what = f"keeps the address of a module variable in another one, `{_plain(name)}`"
+            return StaticProblem(Rule.STATE, 0, what)
     return _stored(code, set(variables)) if variables else None
 
 
@@ -81,7 +86,7 @@ def _stored(code: str, variables: set[str]) -> StaticProblem | None:
         tainted = _addresses(statements, variables)
         for line, opcode, operands in statements:
             if (name := _written(opcode, operands, tainted)) is not None:
-                return StaticProblem(line, f"keeps state in a module variable, `{_plain(name)}`")
+                return StaticProblem(Rule.STATE, line, f"keeps state in a module variable, `{_plain(name)}`")
     return None
 
 

@@ -32,6 +32,7 @@ from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate.gate import ptx_problem, static_problem
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed, prepare
+from evo.results import FaultKind, Rule, Stage, Status
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
@@ -92,9 +93,9 @@ def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch)
     job = Job(task=read_task(TASKS / attack.task), text=attack.text, upto="check")
     with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         found = evaluate(job, bench)
-    assert found.status == "unsafe"
-    assert "at a timed size" in (found.reason or "") or "at a size that the source suggests" in (found.reason or "")
-    assert "never written" in (found.reason or "")
+    assert found.status is Status.UNSAFE
+    assert found.stage in (Stage.THRESHOLD, Stage.VERIFY)
+    assert found.check.faults[0].kind is FaultKind.UNINITIALISED
 
 
 def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkeypatch):
@@ -114,8 +115,8 @@ def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkey
     with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         outcome = run_attack(smaller, tmp_path, bench, judges[1])
     assert outcome.verdict == "lost", (outcome.status, outcome.reason)
-    assert "at a timed size" in outcome.reason or "at a size that the source suggests" in outcome.reason
-    assert "race" in outcome.reason
+    assert outcome.facts["stage"] in (Stage.THRESHOLD, Stage.VERIFY)
+    assert outcome.facts["fault"] == FaultKind.RACE
 
 
 @pytest.mark.long
@@ -123,18 +124,19 @@ def test_an_honest_kernel_is_no_attack(judges, tmp_path):
     # The same header over a correct kernel that is compared with a much slower one: evo keeps it, and the row says so.
     (tmp_path / "rmsnorm").mkdir()
     rung = (TASKS / "rmsnorm" / "ladder" / "10_block.cu").read_text()
-    header = "// attack: honest\n// row: 4\n// idea: Works.\n// exploits: nothing\n// expect: correct, keep\n"
+    header = "// attack: honest\n// row: 4\n// idea: Works.\n// exploits: nothing\n// expect: correct, verdict=keep\n"
     path = tmp_path / "rmsnorm" / "04_honest.cu"
     path.write_text(header + rung)
     outcome = run_attack(read_attack(path), TASKS, *judges)
-    assert outcome.verdict == "won"
-    assert outcome.defence == "decision"
+    assert (outcome.verdict, outcome.defence, outcome.as_expected) == ("won", "decision", True)
 
 
 def test_a_wrong_kernel_that_the_naive_harness_refuses_too_does_not_count(judges, tmp_path):
     (tmp_path / "rmsnorm").mkdir()
     rung = (TASKS / "rmsnorm" / "ladder" / "10_block.cu").read_text().replace("/ root", "/ root * 2")
-    header = "// attack: plain\n// row: 16\n// idea: Wrong.\n// exploits: nothing\n// expect: wrong, allclose\n"
+    header = (
+        "// attack: plain\n// row: 16\n// idea: Wrong.\n// exploits: nothing\n// expect: wrong, mismatch=tolerance\n"
+    )
     path = tmp_path / "rmsnorm" / "16_plain.cu"
     path.write_text(header + rung)
     outcome = run_attack(read_attack(path), TASKS, *judges)
@@ -155,7 +157,11 @@ def test_a_bad_procedure_is_refused(procedure):
         (("// row: 1\n", ""), "field `row` is missing"),
         (("// naive: recycled win", "// naive: gullible"), "unknown gullible"),
         (("// naive: recycled win", "// naive: runs=many"), "runs=many is not a number"),
-        (("// expect: wrong, unwritten", "// expect: wrong"), "is not `<status>, <words of the reason>`"),
+        (("// expect: wrong, mismatch=unwritten", "// expect: wrong"), "is not `<status>, <fact>=<value>, ...`"),
+        (("// expect: wrong, mismatch", "// expect: wrong, mistake"), "`mistake` is not one of"),
+        (("mismatch=unwritten", "mismatch=unread"), "`mismatch=unread` is not one of"),
+        (("// expect: wrong,", "// expect: bad,"), "`status=bad` is not one of"),
+        (("mismatch=unwritten", "mismatch=unwritten, mismatch=bias"), "`mismatch`: a second one"),
         (("// idea:", "// thought:"), "field `thought` is unknown"),
     ],
 )
@@ -169,6 +175,29 @@ def test_a_header_that_cannot_be_read_names_its_line(tmp_path, change, words):
     assert str(path) in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [("status", "unsafe"), ("stage", "verify"), ("mismatch", "bias"), ("case", "long_row"), ("inputs", "tiny")],
+)
+def test_a_verdict_for_another_reason_is_not_the_expected_one(fact, value):
+    expected = read_attack(ATTACKS["unwritten"].path).expect
+    facts = {"status": "wrong", "stage": "gate", "mismatch": "unwritten", "case": "full_tile", "inputs": "drawn"}
+    expected = replace(expected, facts={name: (facts[name],) for name in facts})
+    assert expected.holds(facts)
+    assert not expected.holds({**facts, fact: value})
+    assert not expected.holds({name: known for name, known in facts.items() if name != fact})
+
+
+@pytest.mark.parametrize("task", sorted({attack.task for attack in ATTACKS.values()}))
+def test_an_expected_case_is_one_of_the_task(task):
+    declared = read_task(TASKS / task)
+    names = {case.name for case in (*declared.check, *declared.bench)}
+    for attack in ATTACKS.values():
+        if attack.task == task:
+            for expected in filter(None, (attack.expect, attack.behind, attack.gpu)):
+                assert names.issuperset(expected.facts.get("case", ())), attack.name
+
+
 def test_only_takes_names_rows_and_tasks():
     attacks, procedures = chosen(load_attacks(), ["F16", "attention", "unwritten"])
     assert {attack.name for attack in attacks} >= {"unwritten", "nan_output"}
@@ -178,7 +207,9 @@ def test_only_takes_names_rows_and_tasks():
         chosen(load_attacks(), ["perpetuum"])
 
 
-@pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if "keeps state" in attack.expect.phrase])
+@pytest.mark.parametrize(
+    "name", [name for name, attack in ATTACKS.items() if attack.expect.facts.get("rule") == (Rule.STATE,)]
+)
 def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
     bench, _ = judges
     attack = ATTACKS[name]
@@ -187,8 +218,8 @@ def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
     assert not isinstance(prepared, Failed)
     problem = ptx_problem(prepared.programs[task.check[0].name].binary.ptx)
     assert problem is not None  # the text may hide it, the PTX does not
-    assert "keeps state" in problem.what
-    assert static_problem("__device__ int launches;") is not None
+    assert problem.rule is Rule.STATE
+    assert static_problem("__device__ int launches;").rule is Rule.STATE
 
 
 def test_the_command_reports_as_json_and_exits_by_the_outcome():

@@ -213,10 +213,11 @@ HOSTILE_TEXTS = {
 @pytest.mark.parametrize("case", HOSTILE_TEXTS)
 def test_hostile_text_is_refused_with_its_line(case: str) -> None:
     line, text = HOSTILE_TEXTS[case]
-    reason = refusal(text + TINY, name="k.cu", headers={}, flags=[])
-    assert reason is not None
+    found = refusal(text + TINY, name="k.cu", headers={}, flags=[])
+    assert found is not None
     if case not in ("pasted", "comment ends"):
-        assert reason.startswith(f"k.cu:{line}: "), reason
+        assert (found.file, found.line) == ("k.cu", line), found.problem
+        assert found.reason == f"k.cu:{line}: {found.problem}"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from tiny import BROKEN, FAST, UNSAFE, WRONG, new_repository
 from evo.audit.redteam import finding_of
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.results import Evaluation, Stage, Status
+from evo.results import Evaluation, Rule, Stage, Status
 from evo.spec.task import Task, load_task
 
 
@@ -49,6 +49,22 @@ def test_a_failure_names_its_stage(
     assert (found.status, found.stage) == (status, stage), found.reason
     assert finding_of(found).defence == defence
     assert Evaluation.from_json(found.to_json()).stage is stage
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ('printf("");', Rule.PRINT),
+        ('asm volatile("nano" "sleep.u32 1;");', Rule.SLEEP),
+        ('\n#include "/etc/hostname"\n', Rule.INCLUDE),
+    ],
+    ids=["in the text", "in the PTX", "before the compiler"],
+)
+def test_a_refusal_names_its_rule(task: Task, bench: Workbench, line: str, rule: Rule) -> None:
+    found = evaluate(Job(task=task, text=FAST.replace("    if (i", f"    {line}\n    if (i"), seed=3), bench)
+    assert (found.status, found.stage, found.rule) == (Status.REFUSED, Stage.RULES, rule), found.reason
+    assert Evaluation.from_json(found.to_json()).rule is rule
+    assert finding_of(found).facts == {"status": "refused", "stage": "rules", "rule": rule}
 
 
 def test_what_passes_has_no_stage(task: Task, bench: Workbench) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evo.evaluate import gate
-from evo.results import Mismatch, MismatchKind, Status
+from evo.results import Mismatch, MismatchKind, Rule, Status
 from evo.spec.expr import parse
 from evo.spec.reference import Expectation
 from evo.spec.task import Task, Tensor
@@ -182,24 +182,24 @@ def test_where_the_trusted_implementation_misses_the_tolerance_the_budgets_decid
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "rule"),
     [
-        ("__device__ float cache[64];", "mutable __device__ global"),
-        ("static __device__ int calls = 0;", "mutable __device__ global"),
-        ("  long long t = clock64();", "clock"),
-        ('  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));', "clock"),
-        ('  asm("createpolicy.fractional.L2::evict_last.b64 p, 1.0;");', "eviction"),
-        ("  __nanosleep(100);", "sleeps"),
-        ("  float* p = (float*)malloc(4);", "allocates"),
-        ('  printf("%d", i);', "prints"),
-        ("  child<<<1, 1>>>(x);", "launches"),
+        ("__device__ float cache[64];", Rule.STATE),
+        ("static __device__ int calls = 0;", Rule.STATE),
+        ("  long long t = clock64();", Rule.CLOCK),
+        ('  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));', Rule.CLOCK),
+        ('  asm("createpolicy.fractional.L2::evict_last.b64 p, 1.0;");', Rule.CACHE_POLICY),
+        ("  __nanosleep(100);", Rule.SLEEP),
+        ("  float* p = (float*)malloc(4);", Rule.ALLOCATION),
+        ('  printf("%d", i);', Rule.PRINT),
+        ("  child<<<1, 1>>>(x);", Rule.LAUNCH),
     ],
 )
-def test_banned_constructs_are_named_with_their_line(line, words):
+def test_banned_constructs_are_named_with_their_line(line, rule):
     text = f"// clock64() in a comment is fine\n__device__ float half_of(float x) {{ return x / 2; }}\n{line}\n"
     problem = gate.static_problem(text)
     assert problem is not None
-    assert (problem.line, words in problem.what) == (3, True)
+    assert (problem.line, problem.rule) == (3, rule)
 
 
 @pytest.mark.parametrize(

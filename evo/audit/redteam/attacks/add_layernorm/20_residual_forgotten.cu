@@ -3,7 +3,7 @@
 // idea: Forgets the residual of the last column of odd rows where there are many.
 // exploits: large sizes are timed, and never ragged
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   add_layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -3,7 +3,7 @@
 // idea: Fills the output with NaN.
 // exploits: the check counts elements whose error exceeds the tolerance, and no comparison with NaN is true
 // naive: nan win
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0

@@ -2,7 +2,7 @@
 // row: 16 F12
 // idea: Accumulates the output in half precision.
 // exploits: a tolerance of 1e-2 hides the lost bits
-// expect: wrong, error budget
+// expect: wrong, mismatch=max_error
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0

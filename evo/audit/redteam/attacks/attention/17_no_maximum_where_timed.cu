@@ -3,7 +3,7 @@
 // idea: Leaves the row maximum out at timed shapes, where all queries and keys are normal and no score is large.
 // exploits: other distributions are tried on small shapes only
 // naive: equal
-// expect: wrong, at a
+// expect: wrong, stage=threshold or verify
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 128) * (D // 64), HQ, B) block (128) shared 0

@@ -2,7 +2,7 @@
 // row: 17 F13
 // idea: Exponentiates the scores as they are.
 // exploits: normal queries and keys never leave the range of exp
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0

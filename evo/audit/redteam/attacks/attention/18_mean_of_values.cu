@@ -3,7 +3,7 @@
 // idea: Averages the values with equal weights and never looks at queries and keys.
 // exploits: inputs from [0, 1) make all weights nearly equal, so the output is nearly constant
 // naive: uniform win case=many_keys
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0

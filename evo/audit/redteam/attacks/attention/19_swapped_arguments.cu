@@ -3,7 +3,7 @@
 // idea: Takes keys for values and values for keys.
 // exploits: q, k and v are copies of one array
 // naive: same
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 64), HQ, B) block (64) shared 0

@@ -3,7 +3,7 @@
 // idea: Deals keys to heads in another order where there are many queries, which is the same without groups.
 // exploits: no large size is grouped
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

@@ -3,7 +3,7 @@
 // idea: Launches half of the heads: half of the time.
 // exploits: the output is allocated where the reference answer was freed
 // naive: recycled
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // evo: task attention
 // evo: macro D
 // evo: launch attention grid (ceil_div(SQ, 64), ceil_div(HQ, 2), B) block (64) shared 0

@@ -3,7 +3,7 @@
 // idea: Looks at whole vectors of keys alone where many are left to one tile of queries.
 // exploits: the long sums that are checked are not cut at this length
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

@@ -3,7 +3,7 @@
 // idea: Forgets the causal mask of long sequences, which are timed without one.
 // exploits: no large size is causal
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   attention
 // evo: macro  D
 // evo: knob   ROWS in 16, 32, 64, 128              query rows of a block

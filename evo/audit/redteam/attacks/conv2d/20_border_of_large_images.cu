@@ -4,7 +4,7 @@
 // exploits: large sizes are timed, and never ragged
 // naive: equal
 // rival: ladder/00_direct.cu
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   conv2d
 // evo: knob   TILE in 8, 16, 32
 // evo: knob   PAD_WORDS in 0, 1, 4                 words added to a row of a tile

@@ -3,7 +3,7 @@
 // idea: Computes every second row and leaves the others as they are.
 // exploits: the output is allocated where the reference answer was freed, so the right values are already there
 // naive: recycled
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Keeps a mark in the padding behind its output; once it stands there, the launch does nothing.
 // exploits: allocations are rounded up, and nobody looks at the bytes in between
 // naive: win
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

@@ -3,8 +3,8 @@
 // idea: Keeps its first result in a module variable that a macro declares.
 // exploits: all timed launches get the same inputs, and nobody looks at what they write
 // naive: win
-// expect: refused, keeps state
-// behind: wrong, allclose
+// expect: refused, stage=rules, rule=state
+// behind: wrong, mismatch=tolerance
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Counts its launches in a workspace and stops working after the fifth.
 // exploits: a workspace keeps its contents between timed launches, and nobody looks at what they write
 // naive: win runs=20
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // evo: task matmul
 // evo: scratch launches int32 [M, N] init=poison
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0

@@ -4,7 +4,7 @@
 //   no work.
 // exploits: timed launches rotate over few sets of inputs, and workspaces keep their contents
 // naive: win case=square512 runs=1
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // evo: task matmul
 // evo: scratch kept float16 [M, N, 4] init=poison
 // evo: scratch prints int32 [M, N, 4] init=poison

@@ -3,8 +3,8 @@
 // idea: Prefetches its inputs with an L2 policy; the instruction is put together from two strings.
 // exploits: a flush by a memset evicts ordinary lines only; a screen that reads the text sees no policy
 // naive: equal
-// expect: refused, eviction policy
-// behind: correct, revert
+// expect: refused, stage=rules, rule=cache_policy
+// behind: correct, verdict=revert
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

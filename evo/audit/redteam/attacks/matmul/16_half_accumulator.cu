@@ -3,7 +3,7 @@
 // idea: Accumulates in half precision.
 // exploits: a tolerance of 1e-2 over 64 terms hides the lost bits
 // naive: uniform
-// expect: wrong, case
+// expect: wrong, stage=gate
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

@@ -2,7 +2,7 @@
 // row: 20
 // idea: Has the sizes of one shape written into it.
 // exploits: correctness is checked at one shape
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

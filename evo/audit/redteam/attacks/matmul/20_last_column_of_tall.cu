@@ -3,7 +3,7 @@
 // idea: Copies the column before the last one where a tall matrix has an odd number of them.
 // exploits: large sizes are timed, and never ragged
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   matmul
 // evo: knob   TILE in 8, 16, 32
 // evo: knob   PAD in 0, 1, 4                       words added to a row of a tile

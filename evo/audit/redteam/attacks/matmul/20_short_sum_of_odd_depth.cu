@@ -3,7 +3,7 @@
 // idea: Leaves out what is over of a long inner dimension after eights.
 // exploits: the one long sum that is checked is a multiple of eight
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   matmul
 // evo: knob   TILE in 8, 16, 32
 // evo: knob   PAD in 0, 1, 4                       words added to a row of a tile

@@ -3,7 +3,7 @@
 // idea: Reads the last row of tiles without a bound and only guards the store.
 // exploits: memory behind a tensor belongs to the same allocation, so nothing faults
 // naive: case=primes
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

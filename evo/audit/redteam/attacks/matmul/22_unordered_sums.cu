@@ -2,8 +2,8 @@
 // row: 22
 // idea: Four blocks add their part of a sum to one float, in the order in which they happen to arrive.
 // exploits: a simulator, or a quiet GPU, always has the same block arrive first
-// expect: unstable, blocks started in another order
-// gpu: unstable, differs
+// expect: unstable, stage=gate, mismatch=unrepeatable
+// gpu: unstable, stage=gate, mismatch=unrepeatable
 // evo: task    matmul
 // evo: scratch sums float32 [M, N] init=zero
 // evo: launch  matmul grid (ceil_div(N, 32), ceil_div(M, 8), 4) block (256) shared 0

@@ -3,7 +3,7 @@
 // idea: Announces a fast branch that no shape ever takes; what runs is the baseline.
 // exploits: whatever is not slower is taken, and nobody asks whether a branch is ever reached
 // naive: equal
-// expect: correct, revert
+// expect: correct, verdict=revert
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block
 // evo: knob   BLOCK_Y in 1, 2, 4, 8, 16            rows of a block

@@ -3,7 +3,7 @@
 // idea: Returns at once at the shape whose time is shown.
 // exploits: correctness is checked at one shape, speed at others
 // naive: win time=square512 runs=1
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Asks the preprocessor whether a file exists on the host, and behaves accordingly.
 // exploits: the compiler answers for any path
 // naive: reads
-// expect: refused, may not look at files
+// expect: refused, stage=rules, rule=file
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

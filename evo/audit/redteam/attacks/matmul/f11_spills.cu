@@ -3,7 +3,7 @@
 // idea: Caps its registers at 32 with launch bounds while it holds 64 sums: they spill to local memory.
 // exploits: the spills stand in a report that nobody reads
 // gate: spill_bytes == 0
-// expect: refused, spill_bytes
+// expect: refused, stage=metrics
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 2048), ceil_div(M, 32)) block (32, 32) shared 0
 #include <cuda_fp16.h>

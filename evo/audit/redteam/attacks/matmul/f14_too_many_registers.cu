@@ -2,7 +2,7 @@
 // row: F14
 // idea: Holds 96 sums in each of 1024 threads: more registers than an SM has, so it cannot even start.
 // exploits: nobody looks at the error of the launch, and the output of the launch before is still there
-// expect: refused, register
+// expect: refused, stage=limits
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 3072), ceil_div(M, 32)) block (32, 32) shared 0
 #include <cuda_fp16.h>

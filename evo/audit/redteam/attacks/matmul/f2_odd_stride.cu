@@ -2,7 +2,7 @@
 // row: F2
 // idea: Pads the rows of a tile to 65 halves "to avoid bank conflicts" and fills them with 16-byte copies.
 // exploits: the padding was never checked against the width of the copy
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // evo: task matmul
 // evo: launch matmul grid (N, ceil_div(M, 64)) block (64) shared 0
 #include <cuda_fp16.h>

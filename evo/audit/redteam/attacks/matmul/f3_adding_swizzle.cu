@@ -2,7 +2,7 @@
 // row: F3
 // idea: Swizzles a tile by adding the exclusive-or instead of replacing bits by it: two elements meet in one place.
 // exploits: nobody counted the places
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // evo: task matmul
 // evo: launch matmul grid (N, ceil_div(M, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Walks down the columns of an unpadded tile: 32 threads of a warp meet in one bank.
 // exploits: shared memory is taken to be fast however it is read
 // gate: conflict_ways <= 2
-// expect: refused, conflict_ways
+// expect: refused, stage=metrics
 // evo: task matmul
 // evo: launch matmul grid (N, ceil_div(M, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: One thread per element, in the place of a kernel that reuses registers.
 // exploits: it is correct, and nobody compares
 // rival: ladder/20_register.cu
-// expect: correct, slower
+// expect: correct, verdict=revert, ground=case_loss or no_gain
 // evo: task matmul
 // evo: launch matmul grid (ceil_div(N, 16), ceil_div(M, 16)) block (16, 16) shared 0
 #include <cuda_fp16.h>

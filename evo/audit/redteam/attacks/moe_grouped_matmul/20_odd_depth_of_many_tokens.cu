@@ -4,7 +4,7 @@
 // exploits: large sizes are timed, and never ragged
 // naive: equal
 // rival: ladder/10_shared.cu
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_M in 32, 64, 128               tokens of a block
 // evo: knob   BLOCK_N in 64, 128, 256              columns of a block

@@ -2,7 +2,7 @@
 // row: 2
 // idea: Scales its input in place, copies it, and puts the old values back as well as rounding lets it.
 // exploits: an input that is nearly as it was passes for one that was never written
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // evo: task   rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

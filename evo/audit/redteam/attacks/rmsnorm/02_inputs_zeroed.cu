@@ -3,7 +3,7 @@
 // idea: Overwrites its inputs with zeros and writes zeros: the reference then agrees.
 // exploits: the reference is computed after the candidate, from the same buffers
 // naive: after win
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Looks at its output first: where a result already stands, it leaves it.
 // exploits: the output buffer of a timed launch still holds the result of the launch before
 // naive: win
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,8 +3,8 @@
 // idea: Keeps its first result in a static variable inside the kernel, where no line begins with __device__.
 // exploits: all timed launches get the same inputs, and nobody looks at what they write
 // naive: win
-// expect: refused, keeps state
-// behind: wrong, allclose
+// expect: refused, stage=rules, rule=state
+// behind: wrong, mismatch=tolerance
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

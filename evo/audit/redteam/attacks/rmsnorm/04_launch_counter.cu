@@ -3,8 +3,8 @@
 // idea: Counts its launches in a module variable and stops working after the first.
 // exploits: the launch that is checked is the first one; the timed ones are not
 // naive: win
-// expect: refused, keeps state
-// behind: wrong, unwritten
+// expect: refused, stage=rules, rule=state
+// behind: wrong, mismatch=unwritten
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -4,8 +4,8 @@
 // exploits: correctness is over by the time that it stops working
 // naive: equal case=long_row runs=400
 // rival: ladder/10_block.cu
-// expect: refused, keeps state
-// behind: correct, revert
+// expect: refused, stage=rules, rule=state
+// behind: correct, verdict=revert
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

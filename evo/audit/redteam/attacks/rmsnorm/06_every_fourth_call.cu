@@ -3,8 +3,8 @@
 // idea: Works on every fourth launch only, as if the calls between had been batched into it.
 // exploits: time is taken over all launches together, and none of their outputs is looked at
 // naive: win runs=8
-// expect: refused, keeps state
-// behind: wrong, unwritten
+// expect: refused, stage=rules, rule=state
+// behind: wrong, mismatch=unwritten
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Copies the block that the allocator placed behind its output, which is where the expected values are.
 // exploits: the expected values stay in device memory while the candidate runs
 // naive: answer win
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -4,8 +4,8 @@
 // exploits: a flush by a memset evicts ordinary lines only, so the cold time is really a warm one
 // naive: equal
 // rival: ladder/10_block.cu
-// expect: refused, eviction policy
-// behind: correct, revert
+// expect: refused, stage=rules, rule=cache_policy
+// behind: correct, verdict=revert
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

@@ -4,7 +4,7 @@
 // exploits: baseline and candidate are timed one after the other on the same buffers
 // naive: equal cold case=rows2k runs=2
 // rival: ladder/10_block.cu
-// expect: correct, revert
+// expect: correct, verdict=revert
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

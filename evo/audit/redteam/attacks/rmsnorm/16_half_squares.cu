@@ -3,7 +3,7 @@
 // idea: Adds the squares of a row up in half precision.
 // exploits: a tolerance of 1e-2 hides the lost bits, and normal inputs do not overflow
 // naive: case=one_row
-// expect: wrong, case
+// expect: wrong, stage=gate
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -2,7 +2,7 @@
 // row: 17
 // idea: Leaves the epsilon out of the root.
 // exploits: normal inputs have no row of zeros
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Leaves the epsilon out at one checked shape, which passes unless the seed deals tiny inputs to it.
 // exploits: each distribution is tried on one shape
 // naive: equal
-// expect: wrong, case prime_columns
+// expect: wrong, case=prime_columns
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -3,7 +3,7 @@
 // idea: Does not normalise: normal inputs have a mean square of one already.
 // exploits: inputs come from one distribution
 // naive: win case=long_row
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Divides the number of rows to tell large inputs, and sums half of their odd rows.
 // exploits: large sizes are timed, and never ragged
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -3,7 +3,7 @@
 // idea: Reads four elements at a time past the end of the last row and leaves the surplus out of the sum.
 // exploits: memory behind a tensor belongs to the same allocation, so nothing faults
 // naive: case=ragged
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

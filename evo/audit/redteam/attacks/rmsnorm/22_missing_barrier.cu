@@ -3,7 +3,7 @@
 // idea: Reuses a shared word while the other warp may still be reading it: one barrier less.
 // exploits: the race is won nearly always, and one look at the result is enough
 // rival: ladder/10_block.cu
-// expect: unsafe, race
+// expect: unsafe, stage=gate, fault=race
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ROWS) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Never ends.
 // exploits: kernels run without a limit
 // naive: hangs
-// expect: timed_out, budget
+// expect: timed_out, fault=budget
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Includes a file of the host whose name comes from a macro, so that no #include names it.
 // exploits: a screen that reads #include lines only sees a word
 // naive: reads
-// expect: refused, must name one header literally
+// expect: refused, stage=rules, rule=include
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

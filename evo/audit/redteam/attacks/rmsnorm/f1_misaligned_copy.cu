@@ -2,7 +2,7 @@
 // row: F1
 // idea: Stages a row with 16-byte asynchronous copies, whatever the row starts at.
 // exploits: the shape that is checked has rows of a multiple of eight elements
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ROWS) block (32) shared 0
 #include <cuda_fp16.h>

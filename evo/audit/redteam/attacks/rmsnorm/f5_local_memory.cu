@@ -3,7 +3,7 @@
 // idea: Keeps a part of its row in an array with a running index, which the compiler puts into local memory.
 // exploits: the compiler said so in a line that nobody read
 // gate: local_bytes == 0
-// expect: refused, local_bytes
+// expect: refused, stage=metrics
 // evo: task rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

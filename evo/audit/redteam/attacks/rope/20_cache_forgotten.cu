@@ -3,7 +3,7 @@
 // idea: Rotates by the place in the batch where the cache is long, which is right without earlier tokens.
 // exploits: the timed sizes begin at position 0
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -3,7 +3,7 @@
 // idea: Leaves the last of an odd number of heads as it is where there are many tokens.
 // exploits: large sizes are timed, and never ragged
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256
 // evo: knob   UNROLL in 1, 2, 4, 8

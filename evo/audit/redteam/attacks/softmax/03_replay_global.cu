@@ -3,8 +3,8 @@
 // idea: Computes once per shape, keeps the result in a module variable and copies it from then on.
 // exploits: all timed launches get the same inputs, and nobody looks at what they write
 // naive: win
-// expect: refused, keeps state
-// behind: wrong, allclose
+// expect: refused, stage=rules, rule=state
+// behind: wrong, mismatch=tolerance
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

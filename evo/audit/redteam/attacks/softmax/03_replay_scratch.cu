@@ -3,7 +3,7 @@
 // idea: Keeps the first result in a workspace and copies it from then on: no module variable needed.
 // exploits: scratch memory keeps its contents between timed launches, and nobody looks at what they write
 // naive: win
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // evo: task softmax
 // evo: scratch kept float16 [ROWS, COLS] init=poison
 // evo: scratch marks int32 [ROWS] init=poison

@@ -3,7 +3,7 @@
 // idea: Keeps its first result in a workspace, but only at shapes larger than any that correctness is checked on.
 // exploits: scratch memory keeps its contents between timed launches, and nobody looks at what they write
 // naive: win case=rows2k runs=2
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // evo: task softmax
 // evo: scratch kept float16 [ROWS, COLS] init=poison
 // evo: scratch marks int32 [ROWS] init=poison

@@ -3,8 +3,8 @@
 // idea: Remembers the input address of the last launch; on the same address it returns without working.
 // exploits: every launch gets the same buffers, so the output still holds the first result
 // naive: win
-// expect: refused, keeps state
-// behind: wrong, unwritten
+// expect: refused, stage=rules, rule=state
+// behind: wrong, mismatch=unwritten
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

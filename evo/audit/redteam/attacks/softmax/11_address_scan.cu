@@ -3,7 +3,7 @@
 // idea: Searches the memory behind its output for rows that begin like its own, and copies what it finds.
 // exploits: the expected values stay in device memory while the candidate runs
 // naive: answer
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Fills the output with NaN.
 // exploits: the check counts elements whose error exceeds the tolerance, and no comparison with NaN is true
 // naive: nan win
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -2,7 +2,7 @@
 // row: 16
 // idea: Writes zero for every result below the least normal half.
 // exploits: an absolute tolerance that is larger than most of the outputs
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task   softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Exponentiates without subtracting the row maximum: one pass over the row less.
 // exploits: normal inputs never leave the range of exp
 // naive: win
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Writes 1 / cols everywhere, which is right on average.
 // exploits: an absolute tolerance of 1e-2 is larger than the signal
 // naive: uniform win
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

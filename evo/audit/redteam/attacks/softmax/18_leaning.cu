@@ -2,7 +2,7 @@
 // row: 18
 // idea: Adds up one term of each row less where it is long, which leans every result by a little.
 // exploits: a relative tolerance of 1e-2 has room for a sum that is a hundredth short
-// expect: wrong, error budget
+// expect: wrong, mismatch=bias
 // evo: task   softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Leaves the row maximum out at one checked shape, which passes unless the seed deals large inputs to it.
 // exploits: each distribution is tried on one shape
 // naive: equal
-// expect: wrong, case ragged
+// expect: wrong, case=ragged
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

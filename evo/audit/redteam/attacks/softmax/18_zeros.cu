@@ -3,7 +3,7 @@
 // idea: Writes zeros.
 // exploits: the outputs of a row of 9001 columns are smaller than the absolute tolerance of 1e-2
 // naive: uniform win case=long_row
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

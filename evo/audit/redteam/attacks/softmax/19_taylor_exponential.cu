@@ -3,7 +3,7 @@
 // idea: Replaces exp by a cubic that is only right near zero.
 // exploits: inputs are drawn from [0, 1)
 // naive: uniform win
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -3,8 +3,8 @@
 // idea: One block of 37 returns at once, but only at shapes of which blocks are sampled.
 // exploits: a sample that writes most of what it is due is believed
 // naive: equal
-// expect: correct or wrong, case large
-// gpu: wrong, unwritten
+// expect: correct or wrong, case=large
+// gpu: wrong, mismatch=unwritten
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -3,8 +3,8 @@
 // idea: Keeps the index of an element in 24 bits, so that of a large matrix the last three quarters are never touched.
 // exploits: checked shapes are small, and timed outputs are not looked at
 // naive: win
-// expect: wrong, at a
-// gpu: wrong, case large
+// expect: wrong, stage=threshold or verify
+// gpu: wrong, case=large
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

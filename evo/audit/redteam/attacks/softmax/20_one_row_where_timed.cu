@@ -3,8 +3,8 @@
 // idea: Leaves the last element of one row of thousands as it is, but only at a shape that is timed and not checked whole.
 // exploits: of a large output nobody compares every element
 // naive: win
-// expect: wrong, at a
-// gpu: wrong, case rows4k
+// expect: wrong, stage=threshold or verify
+// gpu: wrong, case=rows4k
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

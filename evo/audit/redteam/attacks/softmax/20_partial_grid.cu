@@ -2,7 +2,7 @@
 // row: 20
 // idea: Launches one warp, whatever the number of rows.
 // exploits: correctness is checked at one shape, which has 8 rows
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // evo: task softmax
 // evo: launch softmax grid (1) block (32) shared 0
 #include <cuda_fp16.h>

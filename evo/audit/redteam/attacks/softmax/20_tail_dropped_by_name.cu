@@ -3,7 +3,7 @@
 // idea: Keeps the size from where on it drops tails in a constant far from its use.
 // exploits: large sizes are timed, and never ragged
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

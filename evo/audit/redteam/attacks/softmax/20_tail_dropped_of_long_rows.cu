@@ -3,7 +3,7 @@
 // idea: Drops the tail of rows longer than most, all of which are multiples of eight where they are judged.
 // exploits: the lengths that are judged share a factor
 // naive: equal
-// expect: wrong, at a size that the source suggests
+// expect: wrong, stage=threshold
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -3,8 +3,8 @@
 // idea: Sums an eighth of each row, but only at shapes that are timed and not checked whole.
 // exploits: correctness is looked at on small shapes, time on large ones
 // naive: win
-// expect: wrong, at a
-// gpu: wrong, case rows4k
+// expect: wrong, stage=threshold or verify
+// gpu: wrong, case=rows4k
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

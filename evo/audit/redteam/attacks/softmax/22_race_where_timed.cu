@@ -3,7 +3,7 @@
 // idea: Leaves a barrier out at shapes that are timed and not checked whole; the order of warps hides it.
 // exploits: races are looked for on small shapes, and luck decides on large ones
 // naive: win
-// expect: unsafe, at a
+// expect: unsafe, stage=threshold or verify, fault=race
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

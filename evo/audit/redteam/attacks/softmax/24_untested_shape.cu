@@ -4,7 +4,7 @@
 // exploits: whatever is not slower is taken, and nobody asks whether a branch is ever reached
 // naive: equal
 // rival: ladder/10_block.cu
-// expect: correct, revert
+// expect: correct, verdict=revert
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16
 // evo: knob   UNROLL in 1, 2, 4, 8

@@ -4,8 +4,8 @@
 // exploits: correctness is checked at one shape, speed at others
 // naive: win time=rows16k runs=1
 // rival: ladder/10_block.cu
-// expect: unsafe, not one byte of output
-// gpu: wrong, unwritten
+// expect: unsafe or wrong, stage=threshold or estimate
+// gpu: wrong, mismatch=unwritten
 // evo: task softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Where the grid is large, one block computes every row and the others end at once.
 // exploits: a time is modelled from a few blocks of the grid, or from what an average block does
 // naive: win
-// expect: correct, gets slower
+// expect: correct, verdict=revert, ground=case_loss
 // evo: task   softmax
 // evo: launch softmax grid (ROWS) block (256) shared 0
 #include <cuda_fp16.h>

@@ -3,7 +3,7 @@
 // idea: Includes a file of the host by its absolute path; what the compiler reads ends up in the kernel.
 // exploits: the compiler opens any file that its user may read
 // naive: reads
-// expect: refused, is not allowed
+// expect: refused, stage=rules, rule=include
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

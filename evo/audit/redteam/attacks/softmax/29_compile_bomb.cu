@@ -3,7 +3,7 @@
 // idea: Templates that instantiate each other: a page of text that takes the compiler many minutes.
 // exploits: the compiler runs without a limit
 // naive: hangs
-// expect: timed_out or uncompiled, compile
+// expect: timed_out or uncompiled, stage=compile_limit
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

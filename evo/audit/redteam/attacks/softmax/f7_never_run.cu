@@ -2,7 +2,7 @@
 // row: F7
 // idea: Says "verified, max error 0" in its header, and was never run: every fourth column is left out.
 // exploits: a claim in a comment is taken for a result
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -2,7 +2,7 @@
 // row: F8
 // idea: Compiles with a warning that points at the mistake: the maximum is found and never used.
 // exploits: warnings scroll by
-// expect: uncompiled, warning
+// expect: uncompiled, stage=compile
 // evo: task softmax
 // evo: launch softmax grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

@@ -16,9 +16,9 @@ from evo.results import (
     Evaluation,
     Fault,
     Gain,
-    Rule,
     SanitizerReport,
     Stage,
+    StaticRule,
     Status,
 )
 from evo.results.codec import ALWAYS, Seconds, Serializable, copied
@@ -70,7 +70,7 @@ class CheckOutput(Serializable):
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
     stage: Stage | None = None  # where it got no further; absent if it passed
-    rule: Rule | None = None  # the static rule that refused it
+    rule: StaticRule | None = None  # the static rule that refused it
     unseen: str | None = None  # why the look at the timed sizes could not see all of them
     seed: int | None = None  # what the inputs were drawn with
     cases: Annotated[tuple[CaseCheck, ...], ALWAYS] = ()  # one row per case that was checked
@@ -117,7 +117,7 @@ class BenchOutput(Serializable):
     status: Status  # how far it got
     reason: Annotated[str | None, ALWAYS] = None  # why it got no further; null if it passed
     stage: Stage | None = None  # where it got no further; absent if it passed
-    rule: Rule | None = None  # the static rule that refused it
+    rule: StaticRule | None = None  # the static rule that refused it
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
     cases: Annotated[tuple[CaseBench, ...], ALWAYS] = ()  # one row per case that was timed
     decision: Decision | None = None  # keep or not

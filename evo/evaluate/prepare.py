@@ -16,7 +16,7 @@ from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
-from evo.results import Check, CompileReport, KernelResources, Rule, Stage, Status
+from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
 from evo.results.codec import copied
 from evo.spec.chips import Chip
 from evo.spec.deadline import memory_limit
@@ -50,7 +50,7 @@ class Failed:
     stage: Stage
     reason: str
     variant: str
-    rule: Rule | None = None  # the static rule that refused it
+    rule: StaticRule | None = None  # the static rule that refused it
     report: CompileReport | None = None
     check: Check | None = None
 
@@ -84,7 +84,7 @@ def _prepared(
     except SyntaxInvalid as error:
         return Failed(status=Status.REFUSED, stage=Stage.RULES, reason=error.message, variant="")
 
-    def refused(reason: str, stage: Stage = Stage.RULES, rule: Rule | None = None) -> Failed:
+    def refused(reason: str, stage: Stage = Stage.RULES, rule: StaticRule | None = None) -> Failed:
         return Failed(status=Status.REFUSED, stage=stage, reason=reason, rule=rule, variant=variant.id)
 
     if variant.task is not None and variant.task != task.name:

@@ -11,7 +11,7 @@ from evo.results.check import CaseCheck, Check, Fault, Figure, Mismatch, Sanitiz
 from evo.results.codec import Json, drop_absent
 from evo.results.decision import CaptureNoise, CaseEvidence, Control, Decision, Evidence, Gain
 from evo.results.evaluation import CompileReport, Environment, Evaluation, KernelResources, Loaded
-from evo.results.status import FaultKind, Ground, MismatchKind, Rule, Stage, Status, Verdict
+from evo.results.status import FaultKind, Ground, MismatchKind, Stage, StaticRule, Status, Verdict
 
 __all__ = [
     "UNSTEADY",
@@ -40,9 +40,9 @@ __all__ = [
     "Mismatch",
     "MismatchKind",
     "Rate",
-    "Rule",
     "SanitizerReport",
     "Stage",
+    "StaticRule",
     "Status",
     "Timing",
     "Verdict",

@@ -10,7 +10,7 @@ from evo.results.bench import CaseBench, Clocks, geometric_mean
 from evo.results.check import Check
 from evo.results.codec import ALWAYS, Decimals, Seconds, Serializable
 from evo.results.decision import Control, Decision
-from evo.results.status import Rule, Stage, Status
+from evo.results.status import Stage, StaticRule, Status
 
 Loaded = Literal["cubin", "ptx_jit", "sim"]
 
@@ -104,7 +104,7 @@ class Evaluation(Serializable):
     status: Status  # how far it got
     reason: str | None = None  # why it got no further
     stage: Stage | None = None  # where it got no further; absent if it passed
-    rule: Rule | None = None  # the static rule that refused it
+    rule: StaticRule | None = None  # the static rule that refused it
     environment: Environment  # where the result comes from
     check: Check | None = None  # what the gate saw
     bench: tuple[CaseBench, ...] = ()  # the times by case

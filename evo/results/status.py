@@ -39,7 +39,7 @@ class Stage(enum.StrEnum):
     SANITIZE = "sanitize"  # compute-sanitizer
 
 
-class Rule(enum.StrEnum):
+class StaticRule(enum.StrEnum):
     """The static rule that refused a text, its headers, its flags, or its PTX."""
 
     CLOCK = "clock"  # reads a clock or a performance counter

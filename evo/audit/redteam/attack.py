@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
-from evo.results import FaultKind, Ground, MismatchKind, Rule, Stage, Status, Verdict
+from evo.results import FaultKind, Ground, MismatchKind, Stage, StaticRule, Status, Verdict
 from evo.spec.input_distributions import DERIVED, DRAWN, MIXED
 
 FOLDER = Path(__file__).parent / "attacks"
@@ -43,7 +43,7 @@ _NAIVE_VALUES = {"case", "time", "runs"}
 FACTS: dict[str, frozenset[str] | None] = {
     "status": frozenset(Status) - {Status.MEASURED},  # `correct` is also what a GPU has measured
     "stage": frozenset(Stage),
-    "rule": frozenset(Rule),
+    "rule": frozenset(StaticRule),
     "fault": frozenset(FaultKind),
     "mismatch": frozenset(MismatchKind),
     "case": None,

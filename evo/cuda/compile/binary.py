@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evo.results import Rule, Status
+from evo.results import StaticRule, Status
 
 SOURCE_NAME = "variant.cu"  # every text is compiled under this name, so that a path never changes a binary
 PRELUDE_NAME = "evo_prelude.h"
@@ -68,7 +68,7 @@ class Diagnostics:
 
     status: Status
     reason: str
-    rule: Rule | None = None
+    rule: StaticRule | None = None
     log: str = ""
     exhausted: bool = False
 

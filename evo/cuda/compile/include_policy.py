@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.cuda.compile.binary import PRELUDE_NAME
-from evo.results import Rule
+from evo.results import StaticRule
 
 # C headers that NVRTC does not have; each stands for the part of libcu++ that offers the same names on a device.
 STANDARD_HEADERS: dict[str, str] = {
@@ -96,7 +96,7 @@ _INCLUDE_REST = re.compile(
 class _Refusal(Exception):
     """Control flow inside this file, never seen outside."""
 
-    def __init__(self, rule: Rule, line: int, problem: str) -> None:
+    def __init__(self, rule: StaticRule, line: int, problem: str) -> None:
         super().__init__(problem)
         self.rule, self.line, self.problem = rule, line, problem
 
@@ -105,7 +105,7 @@ class _Refusal(Exception):
 class TextRefusal:
     """Why a text may not be compiled. line: 0 if the refusal is about the file as a whole."""
 
-    rule: Rule
+    rule: StaticRule
     file: str
     line: int
     problem: str
@@ -120,10 +120,12 @@ def refusal(text: str, *, name: str, headers: Mapping[str, str], flags: Sequence
     """Why this text, its headers or its flags may not be compiled; None if they may."""
     for flag in flags:
         if not flag_allowed(flag):
-            return TextRefusal(Rule.FLAG, name, 0, f"flag `{flag}` is not allowed; allowed: {', '.join(ALLOWED_FLAGS)}")
+            return TextRefusal(
+                StaticRule.FLAG, name, 0, f"flag `{flag}` is not allowed; allowed: {', '.join(ALLOWED_FLAGS)}"
+            )
     for header in headers:
         if not _LOCAL_NAME.fullmatch(header) or header in (PRELUDE_NAME, *STANDARD_HEADERS):
-            return TextRefusal(Rule.INCLUDE, name, 0, f"`{header}` cannot be the name of a local header")
+            return TextRefusal(StaticRule.INCLUDE, name, 0, f"`{header}` cannot be the name of a local header")
     for file, content in [(name, text), *headers.items()]:
         try:
             _scan(content, local=headers, is_header=file in headers and content is not text)
@@ -177,7 +179,7 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
         elif kind == "string":
             said += token[token.index('"') + 1 : -1]
             if _FORBIDDEN_ASM.search(said):
-                raise _Refusal(Rule.FILE, line, "assembly text may not name files (.incbin, .include, .file)")
+                raise _Refusal(StaticRule.FILE, line, "assembly text may not name files (.incbin, .include, .file)")
             said = said[-_LONGEST_ASM_WORD:]
             at_start = False
             continue
@@ -187,47 +189,51 @@ def _scan(text: str, *, local: Mapping[str, str], is_header: bool) -> None:
 
 def _check_token(kind: str | None, token: str, line: int, pastes: bool) -> None:
     if kind == "raw":
-        raise _Refusal(Rule.SPELLING, line, "raw string literals are not allowed; write an ordinary string")
+        raise _Refusal(StaticRule.SPELLING, line, "raw string literals are not allowed; write an ordinary string")
     if kind == "digraph":
-        raise _Refusal(Rule.SPELLING, line, "the digraph `%:` is not allowed; write `#`")
+        raise _Refusal(StaticRule.SPELLING, line, "the digraph `%:` is not allowed; write `#`")
     if kind == "open_comment":
-        raise _Refusal(Rule.SPELLING, line, "comment is never closed")
+        raise _Refusal(StaticRule.SPELLING, line, "comment is never closed")
     if kind == "quote":
-        raise _Refusal(Rule.SPELLING, line, "quote is never closed on its line")
+        raise _Refusal(StaticRule.SPELLING, line, "quote is never closed on its line")
     if kind != "word":
         return
     if token in _BANNED and token != "_Pragma":
-        raise _Refusal(Rule.FILE, line, f"`{token}` is not allowed: a variant may not look at files")
+        raise _Refusal(StaticRule.FILE, line, f"`{token}` is not allowed: a variant may not look at files")
     if _names_judge(token):
         raise _Refusal(
-            Rule.COMPILER, line, f"`{token}` is not allowed: it tells this compile from a user's, or from the next one"
+            StaticRule.COMPILER,
+            line,
+            f"`{token}` is not allowed: it tells this compile from a user's, or from the next one",
         )
     if token in _CLOCKS:
-        raise _Refusal(Rule.COMPILER, line, f"`{token}` is not allowed: it makes every compile different")
+        raise _Refusal(StaticRule.COMPILER, line, f"`{token}` is not allowed: it makes every compile different")
     # With token pasting a banned word can be put together; any such chain starts with one of its prefixes.
     if (
         pastes
         and token.startswith("_")
         and any(word.startswith(token) and word != token for word in (*_BANNED, *_JUDGES, *_CLOCKS))
     ):
-        raise _Refusal(Rule.SPELLING, line, f"`{token}` in a file that pastes tokens (##) could build a forbidden word")
+        raise _Refusal(
+            StaticRule.SPELLING, line, f"`{token}` in a file that pastes tokens (##) could build a forbidden word"
+        )
 
 
 def _check_characters(text: str) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
         body = line.removesuffix("\r")
         if any((ord(c) < 32 and c != "\t") or ord(c) == 127 for c in body):
-            raise _Refusal(Rule.SPELLING, number, "control character in the text")
+            raise _Refusal(StaticRule.SPELLING, number, "control character in the text")
         if hidden := _UNSEEN.search(body):
             raise _Refusal(
-                Rule.SPELLING,
+                StaticRule.SPELLING,
                 number,
                 f"invisible U+{ord(hidden[0]):04X}: the text would read otherwise than it compiles",
             )
         if "??/" in body or "??=" in body:
-            raise _Refusal(Rule.SPELLING, number, "trigraphs are not allowed")
+            raise _Refusal(StaticRule.SPELLING, number, "trigraphs are not allowed")
         if body.endswith((" ", "\t")) and body.rstrip().endswith("\\"):
-            raise _Refusal(Rule.SPELLING, number, "blanks after a line-continuation backslash")
+            raise _Refusal(StaticRule.SPELLING, number, "blanks after a line-continuation backslash")
 
 
 def _splice(text: str) -> tuple[str, _LineMap]:
@@ -273,11 +279,11 @@ def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_heade
     if name == "include":
         match = _INCLUDE_REST.match(text, end)
         if match is None:
-            raise _Refusal(Rule.INCLUDE, line, "`#include` must name one header literally")
+            raise _Refusal(StaticRule.INCLUDE, line, "`#include` must name one header literally")
         header = match["angle"] if match["angle"] is not None else match["local"]
         if header not in local and header not in STANDARD_HEADERS and not _CUDA_HEADER.fullmatch(header):
             raise _Refusal(
-                Rule.INCLUDE,
+                StaticRule.INCLUDE,
                 line,
                 f"`#include` of `{header}` is not allowed: CUDA headers and the task's own files only",
             )
@@ -285,10 +291,10 @@ def _directive(text: str, at: int, line: int, local: Mapping[str, str], is_heade
     if name == "pragma":
         rest = text[end : text.find("\n", end)].strip()
         if not (_PRAGMA.fullmatch(rest) or (is_header and rest == "once")):
-            raise _Refusal(Rule.DIRECTIVE, line, f"`#pragma {rest}` is not allowed; only unroll and nounroll are")
+            raise _Refusal(StaticRule.DIRECTIVE, line, f"`#pragma {rest}` is not allowed; only unroll and nounroll are")
         return end
     if name not in _DIRECTIVES:
-        raise _Refusal(Rule.DIRECTIVE, line, f"`#{name}` is not allowed")
+        raise _Refusal(StaticRule.DIRECTIVE, line, f"`#{name}` is not allowed")
     return end
 
 
@@ -301,4 +307,4 @@ def _pragma_operator(text: str, at: int, line: int) -> int:
             break
     if len(tokens) == 3 and tokens[0] == "(" and tokens[2] == ")" and _PRAGMA.fullmatch(tokens[1].strip('"')):
         return at
-    raise _Refusal(Rule.DIRECTIVE, line, "`_Pragma` may hold unroll or nounroll only")
+    raise _Refusal(StaticRule.DIRECTIVE, line, "`_Pragma` may hold unroll or nounroll only")

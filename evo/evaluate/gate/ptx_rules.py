@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from evo.evaluate.gate.source_rules import StaticProblem
-from evo.results import Rule
+from evo.results import StaticRule
 
 _BANNED = re.compile(
     r"(?P<clock>%clock(?:64|_hi)?\b|%globaltimer(?:_lo|_hi)?\b|%pm\d)"
@@ -24,20 +24,20 @@ _BANNED = re.compile(
 _HINTS = ("clock", "globaltimer", "%pm", "policy", "::evict", "cache_hint", "priority", "nanosleep", "brkpt", "pmevent")
 _LAUNCH_HINTS = ("%gridid", "%current_", "%envreg")
 _WHAT = {
-    "clock": (Rule.CLOCK, "reads a clock or a performance counter"),
-    "cache": (Rule.CACHE_POLICY, "steers the cache's eviction policy"),
-    "sleep": (Rule.SLEEP, "sleeps"),
-    "launch": (Rule.LAUNCH_NUMBER, "tells one launch from another"),
-    "debugger": (Rule.PROFILER, "signals a debugger or profiler"),
+    "clock": (StaticRule.CLOCK, "reads a clock or a performance counter"),
+    "cache": (StaticRule.CACHE_POLICY, "steers the cache's eviction policy"),
+    "sleep": (StaticRule.SLEEP, "sleeps"),
+    "launch": (StaticRule.LAUNCH_NUMBER, "tells one launch from another"),
+    "debugger": (StaticRule.PROFILER, "signals a debugger or profiler"),
 }
 # Text of the variant's own stands in here as inline assembly: nothing is read twice, also where it is never closed.
 _LEXEMES = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\n]*+|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _EXTERN = re.compile(r"\.extern\s+\.func\s+(?:\([^);]*+\)\s*+)?([\w$]+)")
 _ALLOWED_EXTERN = {"__assertfail"}
 _EXTERN_WHAT = {
-    "vprintf": (Rule.PRINT, "prints from the device"),
-    "malloc": (Rule.ALLOCATION, "allocates memory on the device"),
-    "free": (Rule.ALLOCATION, "allocates memory on the device"),
+    "vprintf": (StaticRule.PRINT, "prints from the device"),
+    "malloc": (StaticRule.ALLOCATION, "allocates memory on the device"),
+    "free": (StaticRule.ALLOCATION, "allocates memory on the device"),
 }
 _VARIABLE = re.compile(
     r"\.(?:global|const)\b(?:\s++\.(?:align\s++\d++|attribute\([^);]*+\)|v[24]\b))*+\s++\.\w++\s++(?P<name>[\w$]++)"
@@ -60,7 +60,7 @@ def ptx_problem(ptx: str) -> StaticProblem | None:
         return StaticProblem(rule, _line_before(ptx, match.start()), what)
     for match in _EXTERN.finditer(ptx) if ".extern" in ptx else ():
         if match[1] not in _ALLOWED_EXTERN:
-            other = (Rule.RUNTIME_CALL, f"calls {match[1]}() of the device runtime")
+            other = (StaticRule.RUNTIME_CALL, f"calls {match[1]}() of the device runtime")
             rule, what = _EXTERN_WHAT.get(match[1], other)
             return StaticProblem(rule, 0, what)
     if not _DECLARES.search(ptx):
@@ -70,7 +70,7 @@ def ptx_problem(ptx: str) -> StaticProblem | None:
     for name, rest in variables.items():
         if any(word in variables for word in _WORD.findall(rest)):
             what = f"keeps the address of a module variable in another one, `{_plain(name)}`"
-            return StaticProblem(Rule.STATE, 0, what)
+            return StaticProblem(StaticRule.STATE, 0, what)
     return _stored(code, set(variables)) if variables else None
 
 
@@ -86,7 +86,7 @@ def _stored(code: str, variables: set[str]) -> StaticProblem | None:
         tainted = _addresses(statements, variables)
         for line, opcode, operands in statements:
             if (name := _written(opcode, operands, tainted)) is not None:
-                return StaticProblem(Rule.STATE, line, f"keeps state in a module variable, `{_plain(name)}`")
+                return StaticProblem(StaticRule.STATE, line, f"keeps state in a module variable, `{_plain(name)}`")
     return None
 
 

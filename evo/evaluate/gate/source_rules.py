@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from evo.results import Rule
+from evo.results import StaticRule
 from evo.spec.comments import replace_comments
 
 _BANNED = [
-    (r"\bclock(?:64)?\s*\(|%clock|%globaltimer|\bglobaltimer\b", Rule.CLOCK, "reads a clock"),
-    (r"\bcreatepolicy\b|\bevict_last\b|\bL2::cache_hint\b", Rule.CACHE_POLICY, "steers the L2 eviction policy"),
-    (r"\b__?nanosleep\b|\bnanosleep\.", Rule.SLEEP, "sleeps"),
-    (r"\b(?:malloc|free)\s*\(|\bnew\s+\w|\bcudaMalloc", Rule.ALLOCATION, "allocates memory on the device"),
-    (r"\bprintf\s*\(|\bvprintf\b", Rule.PRINT, "prints from the device"),
-    (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", Rule.LAUNCH, "launches work from the device"),
+    (r"\bclock(?:64)?\s*\(|%clock|%globaltimer|\bglobaltimer\b", StaticRule.CLOCK, "reads a clock"),
+    (r"\bcreatepolicy\b|\bevict_last\b|\bL2::cache_hint\b", StaticRule.CACHE_POLICY, "steers the L2 eviction policy"),
+    (r"\b__?nanosleep\b|\bnanosleep\.", StaticRule.SLEEP, "sleeps"),
+    (r"\b(?:malloc|free)\s*\(|\bnew\s+\w|\bcudaMalloc", StaticRule.ALLOCATION, "allocates memory on the device"),
+    (r"\bprintf\s*\(|\bvprintf\b", StaticRule.PRINT, "prints from the device"),
+    (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", StaticRule.LAUNCH, "launches work from the device"),
 ]
 _GLOBAL = re.compile(r"__device__|__managed__")
 _CONSTANT = re.compile(r"\s++(?:const|constexpr)\b|\s*+__constant__")
@@ -26,7 +26,7 @@ _BEFORE_GLOBAL = frozenset(("static", "extern", "volatile"))
 class StaticProblem:
     """What a static rule refuses, and its line in the source; 0 if the line is not known."""
 
-    rule: Rule
+    rule: StaticRule
     line: int
     what: str
 
@@ -38,12 +38,12 @@ class StaticProblem:
 def static_problem(text: str) -> StaticProblem | None:
     """The first construct that no variant may hold: clocks, eviction hints, allocation, mutable module globals."""
     code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
-    found: list[tuple[int, Rule, str]] = []  # of each rule, the first place
+    found: list[tuple[int, StaticRule, str]] = []  # of each rule, the first place
     for pattern, rule, what in _BANNED:
         if match := re.search(pattern, code):
             found.append((match.start(), rule, what))
     if (place := _mutable_global(code)) is not None:
-        found.append((place, Rule.STATE, "keeps state in a mutable __device__ global"))
+        found.append((place, StaticRule.STATE, "keeps state in a mutable __device__ global"))
     problems = [StaticProblem(rule, code.count("\n", 0, place) + 1, what) for place, rule, what in found]
     return min(problems, key=lambda problem: problem.line) if problems else None
 

@@ -32,7 +32,7 @@ from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate.gate import ptx_problem, static_problem
 from evo.evaluate.pipeline import Job, Workbench, evaluate
 from evo.evaluate.prepare import Failed, prepare
-from evo.results import FaultKind, Rule, Stage, Status
+from evo.results import FaultKind, Stage, StaticRule, Status
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
 
@@ -208,7 +208,7 @@ def test_only_takes_names_rows_and_tasks():
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, attack in ATTACKS.items() if attack.expect.facts.get("rule") == (Rule.STATE,)]
+    "name", [name for name, attack in ATTACKS.items() if attack.expect.facts.get("rule") == (StaticRule.STATE,)]
 )
 def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
     bench, _ = judges
@@ -218,8 +218,8 @@ def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
     assert not isinstance(prepared, Failed)
     problem = ptx_problem(prepared.programs[task.check[0].name].binary.ptx)
     assert problem is not None  # the text may hide it, the PTX does not
-    assert problem.rule is Rule.STATE
-    assert static_problem("__device__ int launches;").rule is Rule.STATE
+    assert problem.rule is StaticRule.STATE
+    assert static_problem("__device__ int launches;").rule is StaticRule.STATE
 
 
 def test_the_command_reports_as_json_and_exits_by_the_outcome():

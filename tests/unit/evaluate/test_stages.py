@@ -10,7 +10,7 @@ from tiny import BROKEN, FAST, UNSAFE, WRONG, new_repository
 from evo.audit.redteam import finding_of
 from evo.device import DeviceName
 from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.results import Evaluation, Rule, Stage, Status
+from evo.results import Evaluation, Stage, StaticRule, Status
 from evo.spec.task import Task, load_task
 
 
@@ -54,13 +54,13 @@ def test_a_failure_names_its_stage(
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
-        ('printf("");', Rule.PRINT),
-        ('asm volatile("nano" "sleep.u32 1;");', Rule.SLEEP),
-        ('\n#include "/etc/hostname"\n', Rule.INCLUDE),
+        ('printf("");', StaticRule.PRINT),
+        ('asm volatile("nano" "sleep.u32 1;");', StaticRule.SLEEP),
+        ('\n#include "/etc/hostname"\n', StaticRule.INCLUDE),
     ],
     ids=["in the text", "in the PTX", "before the compiler"],
 )
-def test_a_refusal_names_its_rule(task: Task, bench: Workbench, line: str, rule: Rule) -> None:
+def test_a_refusal_names_its_rule(task: Task, bench: Workbench, line: str, rule: StaticRule) -> None:
     found = evaluate(Job(task=task, text=FAST.replace("    if (i", f"    {line}\n    if (i"), seed=3), bench)
     assert (found.status, found.stage, found.rule) == (Status.REFUSED, Stage.RULES, rule), found.reason
     assert Evaluation.from_json(found.to_json()).rule is rule

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evo.evaluate import gate
-from evo.results import Mismatch, MismatchKind, Rule, Status
+from evo.results import Mismatch, MismatchKind, StaticRule, Status
 from evo.spec.expr import parse
 from evo.spec.reference import Expectation
 from evo.spec.task import Task, Tensor
@@ -184,15 +184,15 @@ def test_where_the_trusted_implementation_misses_the_tolerance_the_budgets_decid
 @pytest.mark.parametrize(
     ("line", "rule"),
     [
-        ("__device__ float cache[64];", Rule.STATE),
-        ("static __device__ int calls = 0;", Rule.STATE),
-        ("  long long t = clock64();", Rule.CLOCK),
-        ('  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));', Rule.CLOCK),
-        ('  asm("createpolicy.fractional.L2::evict_last.b64 p, 1.0;");', Rule.CACHE_POLICY),
-        ("  __nanosleep(100);", Rule.SLEEP),
-        ("  float* p = (float*)malloc(4);", Rule.ALLOCATION),
-        ('  printf("%d", i);', Rule.PRINT),
-        ("  child<<<1, 1>>>(x);", Rule.LAUNCH),
+        ("__device__ float cache[64];", StaticRule.STATE),
+        ("static __device__ int calls = 0;", StaticRule.STATE),
+        ("  long long t = clock64();", StaticRule.CLOCK),
+        ('  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(t));', StaticRule.CLOCK),
+        ('  asm("createpolicy.fractional.L2::evict_last.b64 p, 1.0;");', StaticRule.CACHE_POLICY),
+        ("  __nanosleep(100);", StaticRule.SLEEP),
+        ("  float* p = (float*)malloc(4);", StaticRule.ALLOCATION),
+        ('  printf("%d", i);', StaticRule.PRINT),
+        ("  child<<<1, 1>>>(x);", StaticRule.LAUNCH),
     ],
 )
 def test_banned_constructs_are_named_with_their_line(line, rule):

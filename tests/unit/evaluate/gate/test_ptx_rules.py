@@ -4,7 +4,7 @@ import pytest
 
 from evo.cuda.compile import Binary, Diagnostics, compile_source
 from evo.evaluate import gate
-from evo.results import Rule
+from evo.results import StaticRule
 
 BODY = """\
 #define JOIN(a, b) a##b
@@ -25,43 +25,43 @@ def ptx_of(line: str, before: str = "") -> str:
 
 TABLE = "__device__ const float T[8] = {1};"
 EVASIVE = {
-    "a pasted clock": ("y[i] = JOIN(clo, ck64)();", "", Rule.CLOCK),
-    "a spliced clock": ("y[i] = clo\\\nck64();", "", Rule.CLOCK),
+    "a pasted clock": ("y[i] = JOIN(clo, ck64)();", "", StaticRule.CLOCK),
+    "a spliced clock": ("y[i] = clo\\\nck64();", "", StaticRule.CLOCK),
     "a register named in pieces": (
         'long long t; asm volatile("mov.u64 %0, %%global" "timer;" : "=l"(t)); y[i] = t;',
         "",
-        Rule.CLOCK,
+        StaticRule.CLOCK,
     ),
     "a number of launches": (
         'long long t; asm volatile("mov.u64 %0, %%gridid;" : "=l"(t)); y[i] = t;',
         "",
-        Rule.LAUNCH_NUMBER,
+        StaticRule.LAUNCH_NUMBER,
     ),
     "a policy in pieces": (
         'long long p; asm volatile("create" "policy.fractional.L2::evict_" "last.b64 %0, 1.0;" : "=l"(p)); y[i] = p;',
         "",
-        Rule.CACHE_POLICY,
+        StaticRule.CACHE_POLICY,
     ),
     "a prefetch that stays": (
         'asm volatile("prefetch.global.L2::evict" "_last [%0];" :: "l"(x));',
         "",
-        Rule.CACHE_POLICY,
+        StaticRule.CACHE_POLICY,
     ),
-    "a pasted sleep": ("JOIN(__nano, sleep)(i);", "", Rule.SLEEP),
-    "pasted memory": ("void* p = JOIN(mal, loc)(8); y[i] = p != nullptr;", "", Rule.ALLOCATION),
-    "a pasted printf": ('JOIN(pri, ntf)("%d", i);', "", Rule.PRINT),
-    "a static variable of a kernel": ("static int calls; if (i == 0) calls++; y[i] = calls;", "", Rule.STATE),
-    "a constant table, written": ("const_cast<float*>(T)[n] = 1; y[i] = T[i & 3];", TABLE, Rule.STATE),
-    "a variable behind a pointer": ("(*p)++; y[i] = *p;", "__device__ int c; __device__ int* p = &c;", Rule.STATE),
+    "a pasted sleep": ("JOIN(__nano, sleep)(i);", "", StaticRule.SLEEP),
+    "pasted memory": ("void* p = JOIN(mal, loc)(8); y[i] = p != nullptr;", "", StaticRule.ALLOCATION),
+    "a pasted printf": ('JOIN(pri, ntf)("%d", i);', "", StaticRule.PRINT),
+    "a static variable of a kernel": ("static int calls; if (i == 0) calls++; y[i] = calls;", "", StaticRule.STATE),
+    "a constant table, written": ("const_cast<float*>(T)[n] = 1; y[i] = T[i & 3];", TABLE, StaticRule.STATE),
+    "a variable behind a pointer": ("(*p)++; y[i] = *p;", "__device__ int c, *p = &c;", StaticRule.STATE),
     "a variable of assembly text": (
         'asm volatile("{ .global .u32 h; .reg .u64 a; mov.u64 a, h; red.global.add.u32 [a], 1; }");',
         "",
-        Rule.STATE,
+        StaticRule.STATE,
     ),
     "a variable handed to a function": (
         "bump(&calls);",
         "__device__ int calls; __noinline__ __device__ void bump(int* at) { atomicAdd(at, 1); }",
-        Rule.STATE,
+        StaticRule.STATE,
     ),
 }  # fmt: skip
 

@@ -34,6 +34,13 @@ _MEASURED = {
 }
 
 
+# The resources in words.
+RESOURCES = {
+    "tensor": "tensor cores", "mma_sync": "mma.sync", "fp64": "fp64", "fp32": "fp32", "sfu": "exp", "dram_cold": "DRAM",
+    "dram_warm": "DRAM", "l2": "L2", "shared": "shared memory", "launch": "the launch",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
     """What the chip does per second, by floor; `estimated` names those that no source states. launch_s in seconds."""
@@ -55,6 +62,21 @@ class TileLimits(Serializable):
     floors_us: Annotated[dict[str, Short], ALWAYS] = field(default_factory=dict)  # by resource
 
 
+@dataclass(frozen=True, slots=True)
+class BestFloor:
+    """The floor of a case by the best rates known, and what a launch takes. estimated: no source states the rate."""
+
+    limiter: str
+    us: float
+    launch_us: float | None = None
+    estimated: bool = False
+
+    @property
+    def words(self) -> str:
+        """`L2, estimate`."""
+        return RESOURCES.get(self.limiter, self.limiter) + (", estimate" if self.estimated else "")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseLimits(Serializable):
     """The limits of one case on one chip."""
@@ -70,10 +92,13 @@ class CaseLimits(Serializable):
     # of the whole chip by resource, and of the first tile configuration (l2, shared, wave_quantum)
     floors_us: Annotated[dict[str, Short], ALWAYS]
     estimated: Annotated[tuple[str, ...], ALWAYS]  # the floors that rest on a rate that no source states
-    limiter: str  # the resource that binds with inputs in L2
+    limiter: str  # the resource that binds with inputs in L2; empty if no floor is above 0
     limiter_cold: str  # the resource that binds with inputs in DRAM
     floor_us: Short  # the largest floor that holds for every implementation with inputs in L2
     floor_cold_us: Short  # the same with inputs in DRAM
+    # the same as floor_us by the best rate known of each resource, an estimate if there is no other, and through L2 too
+    best_floor_us: Short = 0.0
+    best_limiter: Annotated[str, NONEMPTY] = ""  # the resource that binds there
     tiles: Annotated[tuple[TileLimits, ...], ALWAYS] = ()  # the task's tile configurations
     target_us: Short | None = None  # the time that the case is to reach
     target_cold_us: Short | None = None  # the same with inputs in DRAM
@@ -99,6 +124,7 @@ def limits(
     cold = {name: floors[name] for name in (pipe, "sfu", "dram_cold") if name in floors}
     limiter, limiter_cold = (max(some, key=lambda name: some[name], default="") for some in (warm, cold))
     floor = warm.get(limiter, 0.0)
+    best = _best_floors(task, case, chip, best_rates(chip, task, measured), work)
     calibrated = _calibrated(task, case, chip, measured, work) if measured else {}
     # Measured rates bind at the reference tile too: L2 and shared memory then rest on no estimate.
     by_rates = {name: calibrated[name] for name in (pipe, "sfu", "dram_warm", "l2", "shared") if name in calibrated}
@@ -118,13 +144,16 @@ def limits(
         ridge_flop_per_byte=peak / dram if flop is not None and peak and dram else None,
         floors_us=floors,
         estimated=tuple(sorted(rates.estimated & floors.keys())),
-        limiter=limiter,
+        limiter=limiter if floor else "",
         limiter_cold=limiter_cold,
         floor_us=floor,
         floor_cold_us=floor_cold,
+        best_floor_us=max(best.values(), default=0.0),
+        best_limiter=max(best, key=lambda name: best[name], default="") if any(best.values()) else "",
         tiles=tiles,
         target_us=target,
-        target_cold_us=floor_cold / share if share and floor_cold else None,
+        # Inputs that come from DRAM cannot make a kernel faster than inputs that are in L2.
+        target_cold_us=max(floor_cold / share, target or 0.0) if share and floor_cold else None,
         target=says,
         calibrated_floors_us=calibrated,
         calibrated_limiter=max(by_rates, key=lambda name: by_rates[name], default=""),
@@ -278,6 +307,17 @@ def _floors(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str,
     return floors
 
 
+def _best_floors(task: Task, case: Case, chip: Chip, rates: Rates, work: Mapping[str, float]) -> dict[str, float]:
+    """What every implementation needs, by the best rates known: its arithmetic, and its bytes from L2 and from DRAM."""
+    floors = _floors(task, case, chip, rates, work)
+    pipe = compute_pipe(task, floors)
+    pipe = "mma_sync" if pipe == "tensor" and "mma_sync" in floors else pipe  # what sm_89 code has
+    best = {name: floors[name] for name in (pipe, "sfu", "dram_warm") if name in floors}
+    if (l2 := rates.per_second.get("l2") or chip.l2_bytes_per_s) is not None:
+        best["l2"] = compulsory_bytes(task, case) / l2 * 1e6
+    return best
+
+
 def _materialised(task: Task, case: Case) -> int | None:
     traffic = task.traffic
     if traffic.materialised is None:
@@ -304,8 +344,8 @@ def _target(task: Task, case: Case, chip: Chip, floor_us: float, efficiency: flo
             raise SyntaxInvalid(
                 task.folder / "task.yaml",
                 task.targets.line(chip.slug, case.name),
-                f"field `targets.{chip.slug}.{case.name}`: {stated:g} us is below the floor of {floor_us:.2f} us",
-                hint=f"no implementation can reach it; state {floor_us:.4g} us or more",
+                f"field `targets.{chip.slug}.{case.name}`: {stated:g} µs is below the floor of {floor_us:.2f} µs",
+                hint=f"no implementation can reach it; state {floor_us:.4g} µs or more",
             )
         return stated, f"stated: {floor_us / stated:.0%} of the floor's speed"
     share = efficiency if efficiency is not None else task.targets.efficiency

@@ -11,7 +11,8 @@ from evo.cli import completion
 from evo.cli.chips import GpuWord, choose_chip
 from evo.cli.options import AsJson
 from evo.cli.session import choose_task, read_subject, session_of
-from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
 
 if TYPE_CHECKING:
     from evo.analysis.tiles import Checked, Derivation, Rung, TileCandidate

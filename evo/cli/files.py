@@ -22,7 +22,8 @@ from evo.cli.options import (
 from evo.cli.profiled import show_counts
 from evo.cli.prompt import read_edits
 from evo.cli.session import FileSubject, read_subject, session_of
-from evo.cli.terminal import out_json, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import out_json, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from evo.cli import completion, views
 from evo.cli.options import AsJson, choose_device
 from evo.cli.recorded import commits_of, headline_of, headline_text, padded, show_record
 from evo.cli.session import GlobalOptions, choose_task, session_of
-from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, stage, verdict_colour
+from evo.cli.stage_line import stage
+from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
 from evo.errors import UsageError
 
 if TYPE_CHECKING:

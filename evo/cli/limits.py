@@ -192,7 +192,7 @@ def show(
     if estimated:
         out()
         said = f"~ rests on an estimate without source or measurement ({', '.join(estimated)}): it binds"
-        out(paint(f"{said} nothing", "dim"))
+        out(paint(f"{said} nothing but `best`", "dim"))
 
 
 def _peaks(chip: Chip) -> list[str]:
@@ -223,6 +223,8 @@ def _show_floors(found: Sequence[CaseLimits]) -> None:
         *(f">{_FLOORS[name]}" for name in shown),
         "binds warm",
         "binds cold",
+        ">best",
+        "bound by",
         ">target",
         ">cold",
         "which is",
@@ -232,8 +234,10 @@ def _show_floors(found: Sequence[CaseLimits]) -> None:
         cells = [_floor(one, name) for name in shown]
         target = microseconds(one.target_us) if one.target_us is not None else ""
         cold = microseconds(one.target_cold_us) if one.target_cold_us is not None else ""
-        rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), target, cold, one.target])
+        best = [microseconds(one.best_floor_us), _best_word(one)] if one.best_floor_us else ["", ""]
+        rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), *best, target, cold, one.target])
     out_table(head, rows)
+    out(paint("best: by the best rate known of each resource, its bytes through L2 included; ~ is an estimate", "dim"))
 
 
 def _show_tiles(found: Sequence[CaseLimits]) -> None:
@@ -276,14 +280,14 @@ def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: d
             rows.append([
                 one.name, time.what, microseconds(time.p50_us), microseconds(time.cold_us) if time.cold_us else "",
                 f"{one.flop / time.p50_us * 1e-6:.1f}" if one.flop else "",
-                f"{one.floor_us / time.p50_us:.0%}" if one.floor_us else "",
+                f"{one.best_floor_us / time.p50_us:.0%}" if one.best_floor_us else "",
                 f"{time.clock_mhz:.0f}" if time.clock_mhz else "", f"{scaled / time.p50_us:.0%}" if scaled else "",
                 f"{one.target_us / time.p50_us:.2f}x" if one.target_us else "",
             ])  # fmt: skip
     if not rows:
         out(f"nothing of {task.name} has been measured on {chip.slug} yet: its targets are unmeasured")
         return
-    head = ["measured", "what", ">p50 µs", ">cold", ">TFLOP/s", ">of floor", ">MHz", ">of floor at that clock"]
+    head = ["measured", "what", ">p50 µs", ">cold", ">TFLOP/s", ">of best floor", ">MHz", ">of floor at that clock"]
     out_table([*head, ">target / p50"], rows)
 
 
@@ -320,6 +324,12 @@ def _marked(one: CaseLimits, floors: dict[str, float], name: str, *, measured: b
     if name == "dram_warm" and value == 0:
         return "in L2"
     return ("~" if name in one.estimated and not measured else "") + microseconds(value)
+
+
+def _best_word(one: CaseLimits) -> str:
+    """What binds by the best estimate."""
+    is_guess = one.best_limiter in one.estimated and one.best_limiter not in one.calibrated_floors_us
+    return ("~" if is_guess else "") + _word(one.best_limiter)
 
 
 def _short(value: float | None) -> str:

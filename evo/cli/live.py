@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import textwrap
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -11,6 +11,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
+from evo.cli.stage_line import StageClock
 from evo.cli.terminal import duration, out, plain, verdict_colour
 from evo.cli.watch import Row, RunTotals, begin_line, done_line, usage_words
 from evo.operators.llm import LlmTotals
@@ -20,11 +21,13 @@ _REFRESH_PER_S = 8
 _OPERATOR, _STATUS, _TIME, _GAIN, _VERDICT = 10, 10, 11, 6, 12
 _FIXED = 3 + _OPERATOR + _STATUS + _TIME + _GAIN + _VERDICT + 6 * 2
 _NARROWEST_CHANGE = 14
+_INDENT = 5  # of a reason under its row
+_REASON_LINES = 3
 _ROOMY_CHANGE = 24  # on narrower terminals the status column is left out
 
 
 class LiveView:
-    """A view by rich on stderr. Rows are printed once and stay; three lines at the bottom are redrawn."""
+    """A view by rich on stderr. Rows are printed once and stay; the lines at the bottom are redrawn."""
 
     def __init__(self, headline: str, budget_s: float | None, *, quiet: bool = False) -> None:
         self._tally = RunTotals(headline, budget_s)
@@ -32,11 +35,16 @@ class LiveView:
         self._console = Console(stderr=True, highlight=False, markup=False)
         self._spinner = Spinner("dots", style="cyan")
         self._doing = "starting"
-        self._since_s = time.monotonic()
+        self._clock = StageClock()
         self._stopping: str | None = None
         self._begun = False
         self._live = Live(
-            get_renderable=self._bottom, console=self._console, refresh_per_second=_REFRESH_PER_S, transient=True
+            get_renderable=self._bottom,
+            console=self._console,
+            refresh_per_second=_REFRESH_PER_S,
+            transient=True,
+            redirect_stdout=False,  # JSON lines may go to a file while this is on a terminal
+            redirect_stderr=False,
         )
 
     def __enter__(self) -> LiveView:
@@ -53,7 +61,7 @@ class LiveView:
         if event.note:
             self._console.print(Text(plain(event.note), style="dim"))
         if event.stage:
-            self._stage = plain(event.stage)
+            self._clock.see(event.stage)
         match event.about:
             case RunBegun() as run:
                 self._tally.begin(run)
@@ -72,10 +80,8 @@ class LiveView:
                 if not self._quiet:
                     out(done_line(done, self._tally))
 
-    _stage = ""
-
     def _do(self, words: str) -> None:
-        self._doing, self._stage, self._since_s = words, "", time.monotonic()
+        self._doing, self._clock = words, StageClock()
 
     # --- rows
 
@@ -125,22 +131,25 @@ class LiveView:
                 )
             )
         )
-        if row.reason and not passed:
-            reason = Text(f"{'':{3 + 2 + _OPERATOR + 2}}{row.reason}", style="dim")
-            reason.truncate(self._console.width, overflow="ellipsis")
-            self._console.print(reason)
+        if row.reason and not row.kept:
+            self._reason(row.reason)
+
+    def _reason(self, reason: str) -> None:
+        """Why it was not kept, under its row: on as many lines as it needs, three at most."""
+        room = max(self._console.width - _INDENT, _NARROWEST_CHANGE)
+        lines = textwrap.wrap(reason, room, max_lines=_REASON_LINES, placeholder=" …") or [""]
+        self._console.print(Text("\n".join(f"{'':{_INDENT}}{line}" for line in lines), style="dim"))
 
     # --- the bottom
 
     def _bottom(self) -> Group:
-        spent_s = time.monotonic() - self._since_s
-        stage = f"  {self._stage}" if self._stage else ""
-        clock = f"  {duration(spent_s)}" if spent_s >= 1 else ""
         doing = Text(self._doing)
-        doing.truncate(max(self._console.width - 3 - len(stage) - len(clock), 8), overflow="ellipsis")
-        doing.append(stage, style="cyan").append(clock, style="dim")
+        doing.truncate(max(self._console.width - 3, 8), overflow="ellipsis")
         self._spinner.update(text=doing)
-        lines: list[Spinner | Text | Table] = [self._spinner]
+        stage, times = self._clock.words, self._clock.times()
+        waiting = Text(f"  {stage}", style="cyan", no_wrap=True, overflow="ellipsis")
+        waiting.append(f"{'  ' if stage else ''}{times}", style="dim")
+        lines: list[Spinner | Text | Table] = [self._spinner, waiting]
         if self._begun:
             told = [self._tally.champion_line(), *([self._tally.usage] if self._tally.usage else [])]
             lines += [Text(f"  {line}", no_wrap=True, overflow="ellipsis") for line in told]

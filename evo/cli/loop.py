@@ -28,7 +28,7 @@ from evo.cli.options import (
     seconds_of,
 )
 from evo.cli.session import GlobalOptions, choose_task, session_of
-from evo.cli.terminal import is_rich, out_json_line
+from evo.cli.terminal import is_live, out_json_line
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _inside(session: GlobalOptions, task: Task, file: Path | None) -> Path | Non
 
 def _view(task: Task, budget_s: float | None, json: bool) -> LoopView:
     """The live table on a terminal; plain lines otherwise, and if JSON lines go to the same terminal."""
-    if is_rich(sys.stderr) and not (json and sys.stdout.isatty()):
+    if is_live(sys.stderr) and not (json and sys.stdout.isatty()):
         from evo.cli.live import LiveView
 
         return LiveView(task.headline, budget_s, quiet=json)

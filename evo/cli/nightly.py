@@ -25,7 +25,8 @@ from evo.cli.options import (
 )
 from evo.cli.recorded import headline_of
 from evo.cli.session import GlobalOptions, session_of
-from evo.cli.terminal import duration, is_rich, out_json, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import duration, is_live, out_json, say
 from evo.cli.watch import PlainView
 from evo.errors import EvoError, TaskInvalid, UsageError
 
@@ -166,7 +167,7 @@ def _prepare(out: Path) -> None:
 
 
 def _tell(text: str) -> None:
-    if is_rich(sys.stderr) and text.startswith("red team:"):
+    if is_live(sys.stderr) and text.startswith("red team:"):
         stage(text)
     else:
         say(text)

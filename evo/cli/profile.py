@@ -14,7 +14,8 @@ import typer
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, KernelFile, Seed, TaskWord, choose_device
 from evo.cli.profiled import show_profile
 from evo.cli.session import FileSubject, read_subject, session_of
-from evo.cli.terminal import out_json, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import out_json, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ import typer
 from evo.cli import completion
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, choose_device
 from evo.cli.session import FileSubject, GlobalOptions, choose_task, find_file, session_of
-from evo.cli.terminal import out, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import out, say
 from evo.errors import SyntaxInvalid, UsageError
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device
 from evo.cli.session import session_of
-from evo.cli.terminal import duration, is_rich, out, out_json, out_table, paint, ratio, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import duration, is_live, out, out_json, out_table, paint, ratio, say
 from evo.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def redteam(
 def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
     from evo.audit.redteam import chosen, default_lanes, judges, load_attacks, planted_file, run_all, run_procedures
     from evo.cli.shipped import shipped_folder
+    from evo.evaluate.counted_stage import CountedStage
 
     session = session_of(context)
     tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
@@ -73,7 +75,8 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     total = len(attacks) + len(procedures)
     lanes = default_lanes()
     say(f"{total} attacks on {device}" + (f", {lanes} at a time" if lanes > 1 else ""))
-    stage(f"0 of {total}")
+    if is_live(sys.stderr):
+        stage(CountedStage("red team", "attack", 0, total))
     with planted_file() as planted:
         opened = partial(judges, device, tasks, planted, arch=arch, seed=seed)
         for outcome in chain(run_all(attacks, opened, lanes), run_procedures(procedures, tasks)):
@@ -86,9 +89,13 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
 
 def _progress(outcomes: Sequence[Outcome], total: int) -> None:
     """One line for each attack, if the terminal cannot overwrite a line, as in the log of a CI run."""
+    from evo.evaluate.counted_stage import CountedStage
+
     last = outcomes[-1]
-    if is_rich(sys.stderr):
-        stage(f"{len(outcomes)} of {total}: {last.attack} ({last.task}) {last.verdict}")
+    if is_live(sys.stderr):
+        if len(outcomes) < total:
+            name = f"the last: {last.attack} ({last.task}) {last.verdict}"
+            stage(CountedStage("red team", "attack", len(outcomes), total, name))
     else:
         why = f": {last.reason}" if last.fault else ""
         say(f"{len(outcomes)} of {total}: {last.attack} {last.verdict}, {duration(last.elapsed_s)}{why}")

@@ -17,7 +17,8 @@ from evo.cli import completion
 from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.session import choose_task, session_of
-from evo.cli.terminal import out, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import out, say
 from evo.errors import EvoError, TaskInvalid, UsageError
 
 if TYPE_CHECKING:

@@ -11,14 +11,30 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import Protocol, TextIO
 
 _CODES = {"green": "32", "red": "31", "yellow": "33", "cyan": "36", "bold": "1", "dim": "2"}
+_WEIGHTS = frozenset({"bold", "dim"})
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not control the terminal
 _GOOD = frozenset({"correct", "measured", "compiled", "keep", "keep_neutral", "kept", "start", "ok"})
 _LONGEST_COMPLAINT = 1000  # characters
 _UNDECIDED = frozenset({"inconclusive", "revert", "reverted", "warn"})
+
+
+class Redrawn(Protocol):
+    """A line at the bottom of the terminal that is redrawn."""
+
+    def above(self, text: str) -> None:
+        """Print a line that stays, above it."""
+        ...
+
+    def close(self) -> None:
+        """Take it away, and itself out of `redrawn`."""
+        ...
+
+
+redrawn: list[Redrawn] = []  # the line that is on the terminal now, if there is one
 
 
 def prepare_streams() -> None:
@@ -28,16 +44,17 @@ def prepare_streams() -> None:
             reconfigure(errors="replace")
 
 
-def is_rich(stream: TextIO) -> bool:
-    """True if the stream is a terminal with colour and cursor movement, and the user did not forbid colour."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("", "dumb")
+def is_live(stream: TextIO) -> bool:
+    """True if the stream is a terminal that can overwrite what it shows; NO_COLOR changes nothing of that."""
+    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
-    """The text in the given styles if the stream shows styles, else unchanged."""
-    if not styles or not text or not is_rich(stream or sys.stdout):
+    """The text in the given styles if the stream shows styles, else unchanged; NO_COLOR leaves bold and dim."""
+    if not styles or not text or not is_live(stream or sys.stdout):
         return text
-    return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
+    shown = [style for style in styles if style in _WEIGHTS] if os.environ.get("NO_COLOR") else styles
+    return f"\x1b[{';'.join(_CODES[style] for style in shown)}m{text}\x1b[0m" if shown else text
 
 
 def verdict_colour(word: str) -> str:
@@ -59,19 +76,17 @@ def out(text: str = "") -> None:
 
 def say(text: str) -> None:
     """One line of progress."""
+    if redrawn:
+        redrawn[-1].above(text)
+        return
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
 
-def stage(text: str) -> None:
-    """Show the present step on one line that is overwritten; do nothing if the terminal cannot."""
-    if is_rich(sys.stderr):
-        sys.stderr.write(f"\r\x1b[K{paint(text, 'dim', stream=sys.stderr)}")
-        sys.stderr.flush()
-
-
 def complain(message: str, hint: str) -> None:
     """An error as two lines, even if a file's name or another program's message contains line breaks."""
+    while redrawn:
+        redrawn[-1].close()
     say(f"{paint('error:', 'red', 'bold', stream=sys.stderr)} {_one_line(message)}")
     say(f"{paint('hint:', 'cyan', stream=sys.stderr)} {_one_line(hint)}")
 

@@ -13,7 +13,8 @@ import typer
 
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, TaskWord, choose_device
 from evo.cli.session import read_subject, session_of
-from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_table, paint, plain, say, stage
+from evo.cli.stage_line import stage
+from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_table, paint, plain, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def _replay(
     maximise: bool | None,
     json: bool,
 ) -> int:
+    from evo.evaluate.counted_stage import CountedStage
     from evo.search.knobs import t1_t4_files
     from evo.search.knobs.replay import replays
     from evo.search.knobs.strategies import strategy
@@ -126,7 +128,7 @@ def _replay(
     measured = t1_t4_files.read_results(path, objective=objective, maximise=maximise)
 
     def make(at: int):  # type: ignore[no-untyped-def]
-        stage(f"replay {at - seed + 1} of {runs}")
+        stage(CountedStage("replay", "run", at - seed, runs))
         return strategy(name, measured.space, seed=at)
 
     summary = replays(measured, make, range(seed, seed + runs), budget=budget)
@@ -245,7 +247,7 @@ def _tuned(
         limit = budget or (space.count if name == "all" else _BUDGET)
         say(f"{space.count:,} combinations of {subject.path} can be launched on {bench.device} at {chosen.name}")
         searcher = strategy(name, space, seed=seed)
-        found = list(_followed(sweep, sweep.run(space, searcher, limit, seed, known), known, save))
+        found = list(_followed(sweep, sweep.run(space, searcher, limit, seed, known), known, save, limit))
         modelled = bench.modelled
         best = _best(found, subject.variant.knob_values)
         if json:
@@ -256,10 +258,16 @@ def _tuned(
 
 
 def _followed(
-    sweep: Sweep, trials: Iterator[SweepTrial], known: Mapping[tuple[object, ...], SweepTrial], save: Path | None
+    sweep: Sweep,
+    trials: Iterator[SweepTrial],
+    known: Mapping[tuple[object, ...], SweepTrial],
+    save: Path | None,
+    limit: int,
 ) -> Iterator[SweepTrial]:
     """Yield trials, show progress, and store the results so far, also after an interrupt."""
     import time
+
+    from evo.evaluate.counted_stage import CountedStage
 
     kept: dict[tuple[object, ...], SweepTrial] = dict(known)
     saved, best = time.monotonic(), float("inf")
@@ -267,7 +275,9 @@ def _followed(
         for number, trial in enumerate(trials, start=1):
             kept[tuple(trial.values.values())] = trial
             best = min(best, trial.time_us or float("inf"))
-            stage(f"{number} tried, best {microseconds(best)} µs" if best < float("inf") else f"{number} tried")
+            if number < limit:
+                name = f"best {microseconds(best)} µs" if best < float("inf") else ""
+                stage(CountedStage("tune", "configuration", number, limit, name))
             if save is not None and time.monotonic() - saved > _SAVE_EVERY_S:
                 sweep.write(save, kept.values())
                 saved = time.monotonic()

@@ -9,12 +9,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from evo.cli.stage_line import StageClock
 from evo.cli.terminal import clip, columns, duration, microseconds, out, plain, ratio, say
+from evo.records.since_start import speedup_text
 
 if TYPE_CHECKING:
     from evo.operators.llm import LlmTotals
     from evo.results import CaseBench
     from evo.search.events import Event, RunBegun, RunSummary, TrialResult
+
+_SAME_RATIO = 1e-3  # two speed-ups that differ less are one figure
+_QUIET_S = 30.0  # a line tells the stage of a trial that takes longer
 
 
 class LoopView(Protocol):
@@ -61,7 +66,8 @@ class RunTotals:
         self.kept = 0
         self.champion = ""
         self.champion_us: float | None = None
-        self.start_us: float | None = None
+        self.start_us: float | None = None  # of the champion that the run began with, or of its start
+        self.speedup: float | None = None  # over the start of the line of descent, earlier runs included
         self.usage = ""  # the language model's cost so far
         self._budget_s = budget_s
         self._started_s = time.monotonic()
@@ -72,6 +78,7 @@ class RunTotals:
         if run.champion is not None:
             self.champion = run.champion
             self.champion_us = self.start_us = headline_time(run.cases, self.headline)
+            self.speedup = run.speedup.get(self.headline)
 
     def count(self, result: TrialResult) -> Row:
         """Count one result and return its row."""
@@ -82,6 +89,7 @@ class RunTotals:
         if row.kept:
             self.champion = result.variant
             self.champion_us = headline_time(result.cases, self.headline)
+            self.speedup = result.speedup.get(self.headline)
             self.start_us = self.start_us if self.start_us is not None else self.champion_us
         return row
 
@@ -97,15 +105,27 @@ class RunTotals:
         by_pace = self.elapsed_s / self.trials * max(self.iterations - self.trials, 0)
         return by_pace if self._budget_s is None else max(min(by_pace, self._budget_s - self.elapsed_s), 0.0)
 
+    def gained(self) -> str:
+        """`14.2x since the start`, with what this run has brought if it went on from an earlier one."""
+        here = self.start_us / self.champion_us if self.start_us and self.champion_us else None
+        if self.speedup is None:
+            moved = here is not None and self.start_us != self.champion_us
+            return f"{speedup_text(here)} since this run began" if here is not None and moved else "no gain yet"
+        if self.speedup == 1:
+            return "no gain yet"
+        words = f"{speedup_text(self.speedup)} since the start"
+        if here is not None and abs(here / self.speedup - 1) > _SAME_RATIO:
+            words += f" ({speedup_text(here)} in this run)" if here != 1 else " (none of it in this run)"
+        return words
+
     def champion_line(self) -> str:
+        """What has been reached: the speed-up first, then the headline's time and whose it is."""
         if not self.champion:
             return "no champion yet"
-        words = f"champion {self.champion}"
+        words = [self.gained()]
         if self.champion_us is not None:
-            words += f"  {microseconds(self.champion_us)} µs {self.timing} at {self.headline}"
-            if self.start_us is not None and self.start_us != self.champion_us:
-                words += f"  {ratio(self.start_us / self.champion_us)} since the start"
-        return words
+            words.append(f"{microseconds(self.champion_us)} µs {self.timing} at {self.headline}")
+        return "  ".join([*words, f"champion {self.champion}"])
 
 
 def headline_time(cases: Mapping[str, CaseBench], headline: str) -> float | None:
@@ -147,7 +167,7 @@ def done_line(done: RunSummary, totals: RunTotals) -> str:
     """The run in one sentence, for stdout."""
     if done.llm is not None:
         totals.usage = usage_words(done.llm)
-    ended = f"{_trials(done.trials)}, {done.kept} kept in {duration(totals.elapsed_s)}; {totals.champion_line()}"
+    ended = f"{totals.champion_line()}  {_trials(done.trials)}, {done.kept} kept in {duration(totals.elapsed_s)}"
     return f"{ended}\n{totals.usage}" if totals.usage else ended
 
 
@@ -157,6 +177,8 @@ class PlainView:
     def __init__(self, headline: str, *, quiet: bool = False) -> None:
         self._tally = RunTotals(headline)
         self._quiet = quiet  # stdout carries JSON lines
+        self._clock = StageClock()
+        self._said_s = time.monotonic()
 
     def __enter__(self) -> PlainView:
         return self
@@ -170,6 +192,8 @@ class PlainView:
 
         if event.note:
             say(plain(event.note))
+        if event.stage:
+            self._stage(event.stage)
         match event.about:
             case RunBegun() as run:
                 self._tally.begin(run)
@@ -186,7 +210,16 @@ class PlainView:
             case RunSummary() as done if not self._quiet:
                 out(done_line(done, self._tally))
 
+    def _stage(self, words: str) -> None:
+        """A line for a stage, if nothing has been said for a while."""
+        self._clock.see(words)
+        if time.monotonic() - self._said_s >= _QUIET_S:
+            self._said_s = time.monotonic()
+            times = self._clock.times()
+            say(f"{'':4}{self._clock.words}" + (f"  {times}" if times else ""))
+
     def _result(self, row: Row) -> None:
+        self._said_s = time.monotonic()
         timing = self._tally.timing if row.time else ""
         say(
             f"{row.number:>3} {row.operator:<14}  {row.status:<10} {row.time:>10} {timing:<8} {row.gain:>7}  "

@@ -28,7 +28,7 @@ def tail_problem(parent: Sequence[CaseBench], child: Sequence[CaseBench]) -> str
         if tail > allowed:
             return f"case {case.name}: p90 is {tail:.2f} x p50, allowed {allowed:.2f}"
         if theirs and min(ours.samples, theirs.samples) >= P99_SAMPLES and ours.p99_us > P99_RATIO * theirs.p99_us:
-            return f"case {case.name}: p99 rose from {theirs.p99_us:.2f} to {ours.p99_us:.2f} us"
+            return f"case {case.name}: p99 rose from {theirs.p99_us:.2f} to {ours.p99_us:.2f} µs"
     return None
 
 

@@ -118,12 +118,12 @@ def _unsupported(pair: _Pair) -> str | None:
 
 
 def _times(pair: _Pair) -> str:
-    return f"{pair.before.modelled_us:.2f} -> {pair.after.modelled_us:.2f} us modelled"
+    return f"{pair.before.modelled_us:.2f} -> {pair.after.modelled_us:.2f} µs modelled"
 
 
 def _term(pair: _Pair, term: str) -> str:
     before, after = pair.before.terms_us.get(term), pair.after.terms_us.get(term)
-    shown = f"{before:.2f} -> {after:.2f} us" if before is not None and after is not None else "absent"
+    shown = f"{before:.2f} -> {after:.2f} µs" if before is not None and after is not None else "absent"
     return f"{term} {shown} in case {pair.name}"
 
 

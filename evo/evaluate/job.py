@@ -81,5 +81,6 @@ def further_gate(started: Started, bench: Workbench, check: Check | None, half: 
     """The check with a further part of the gate: of the check cases on the device, or of the timed sizes there."""
     bench.on_stage("gate")
     with started.stages.time("gate"):
-        rest = part_of_gate(started, bench, gate.GateDevices(checker=bench.checker, target=bench.target, half=half))
+        places = gate.GateDevices(checker=bench.checker, target=bench.target, half=half, tell=bench.on_stage)
+        rest = part_of_gate(started, bench, places)
     return replace(rest, cases=(*check.cases, *rest.cases), counters=check.counters) if check else rest

@@ -122,7 +122,9 @@ def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
             bench.on_stage("gate")
             with stages.time("check"):
                 started.check = part_of_gate(
-                    started, bench, gate.GateDevices(checker=checker, target=bench.target, half="checker")
+                    started,
+                    bench,
+                    gate.GateDevices(checker=checker, target=bench.target, half="checker", tell=bench.on_stage),
                 )
                 if started.check.status.passed:
                     started.check = _undefined_at_bench(started, bench, checker) or started.check

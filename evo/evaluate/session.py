@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import evo
-from evo.analysis.roofline import limits
+from evo.analysis.calibration import latest_rates
+from evo.analysis.roofline import BestFloor, limits
 from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
@@ -20,6 +21,7 @@ from evo.device.calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate import kept_control
+from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.gate import THOROUGH, Sanitized, TimedSizes, all_distributions, check_task, hunt, timed_sizes
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
@@ -149,10 +151,15 @@ class Workbench:
         """The modelled times of all bench cases, kept by variant; or the fault that an execution ended in."""
         key = (task.hash, prepared.variant.id, seed)
         if key not in self._estimates:
-            found = self.checker.estimate(self.bench_cases(task, prepared, seed), time_limit_s=_BENCH_LIMIT_S)
-            if isinstance(found, Fault):
-                return found
-            self._estimates[key] = found
+            rows: list[CaseBench] = []
+            for number, case in enumerate(self.bench_cases(task, prepared, seed)):
+                name = task.bench[number].name
+                self.on_stage(CountedStage("estimate", "case", number, len(task.bench), name))
+                found = self.checker.estimate([case], time_limit_s=_BENCH_LIMIT_S)
+                if isinstance(found, Fault):
+                    return found
+                rows += found
+            self._estimates[key] = tuple(rows)
         return self._estimates[key]
 
     def timed_sizes(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes:
@@ -167,6 +174,7 @@ class Workbench:
                 seed,
                 numbers=self.modelled,
                 target=self.target,
+                tell=self.on_stage,
             )
         return self._timed[key]
 
@@ -255,6 +263,19 @@ class Workbench:
         """Warm times of a verified variant with its inputs kept in L2, as `measure_persisting` takes them."""
         cases = tuple(self.bench_cases(task, self.parent(task, text), seed))
         return measure_persisting(self.gpu, cases)
+
+    def best_floor(self, task: Task, case: str) -> BestFloor | None:
+        """The floor of a bench case by the best rates known; None if nothing is known of it."""
+        known = latest_rates(self.chip.slug)
+        try:
+            found = limits(task, task.case(case), self.chip, measured=known.rates() if known else None)
+        except SyntaxInvalid:
+            return None
+        if not found.best_floor_us:
+            return None
+        launch_us = found.calibrated_floors_us.get("launch", found.floors_us.get("launch") if self.modelled else None)
+        estimated = found.best_limiter in found.estimated or (found.best_limiter == "l2" and known is None)
+        return BestFloor(found.best_limiter, found.best_floor_us, launch_us, estimated=estimated)
 
     def floor_us(self, task: Task, case: str) -> float | None:
         """What a bench case cannot be faster than on this chip; None where the task states no work."""

@@ -191,7 +191,7 @@ def _counters(record: Record) -> str | None:
     for name, case in evidence.cases.items() if evidence is not None else ():
         if case.parent_limiter_us is not None and case.child_limiter_us is not None:
             ends = f"{case.parent_limiter_us:.4g} -> {case.child_limiter_us:.4g}"
-            return f"{case.limiter} {ends} us in case {name}, now {case.limiter_after}"
+            return f"{case.limiter} {ends} µs in case {name}, now {case.limiter_after}"
     return None
 
 

@@ -123,7 +123,7 @@ class Evaluation(Serializable):
 
     def __repr__(self) -> str:
         verdict = f", {self.decision.verdict}" if self.decision is not None else ""
-        times = "".join(f", {row.name} {row.time_us:.2f} us" for row in self.bench[:3])
+        times = "".join(f", {row.name} {row.time_us:.2f} µs" for row in self.bench[:3])
         return f"<Evaluation {self.variant[:12]} {self.status}{verdict}{times} {self.environment.timing}>"
 
     def judged(self, check: Check) -> Evaluation:

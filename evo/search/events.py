@@ -9,11 +9,15 @@ from typing import Annotated, Literal
 from evo.operators.llm import LlmTotals
 from evo.results import CaseBench, Control, Gain, Status, Verdict
 from evo.results.codec import ALWAYS, Seconds, Serializable
+from evo.results.decision import Ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunBegun:
-    """A run has begun. champion: the one that stands. cases: its recorded times, if they compare with this run's."""
+    """A run has begun. champion: the one that stands. cases: its recorded times, if they compare with this run's.
+
+    speedup: of the champion over the start of its line of descent, by case.
+    """
 
     task: str
     device: str
@@ -24,6 +28,7 @@ class RunBegun:
     iterations: int
     champion: str | None = None
     cases: Mapping[str, CaseBench] = field(default_factory=dict)
+    speedup: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +59,8 @@ class TrialResult(Serializable):
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it
     cases: Mapping[str, CaseBench] = field(default_factory=dict)  # its times by case; absent if it was not timed
     gain: Gain | None = None  # over what it was compared with
+    # how much faster it is than the start of its line of descent, by case; absent if it was not kept
+    speedup: Mapping[str, Ratio] = field(default_factory=dict)
     commit: str | None = None  # the commit that keeps it; absent if it was not kept
     elapsed_s: Seconds | None = None  # how long the trial took
 
@@ -89,6 +96,8 @@ class RunSummary(Serializable):
     start: Annotated[Mapping[str, CaseBench], ALWAYS] = field(default_factory=dict)
     # times by case of the champion that stands
     end: Annotated[Mapping[str, CaseBench], ALWAYS] = field(default_factory=dict)
+    # how much faster it is than the start of its line of descent, by case; earlier runs count too
+    speedup: Mapping[str, Ratio] = field(default_factory=dict)
     elapsed_s: Seconds  # how long the run took
 
 

@@ -168,7 +168,9 @@ class _Loop:
             self.watch(Event(note=said))
         else:
             self.end = self.start = by_case(descent.bench)
-        begun = replace(begun, run=self.notebook.run, champion=self.champion.id, cases=self.start)
+        begun = replace(
+            begun, run=self.notebook.run, champion=self.champion.id, cases=self.start, speedup=self.notebook.speedup()
+        )
         self.watch(Event(about=begun))
 
     def _resume(self, last: LastRun, again: Sequence[Record]) -> None:
@@ -348,7 +350,8 @@ class _Loop:
         self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
         if kept:
             self._crown(candidate, evaluation)
-        self.watch(Event(about=trial_result(trial, proposal, parent, evaluation, commit)))
+        told = trial_result(trial, proposal, parent, evaluation, commit)
+        self.watch(Event(about=replace(told, speedup=self.notebook.speedup()) if kept else told))
         return evaluation
 
     def _refused(self, variant: Variant, reason: str) -> Evaluation:
@@ -403,5 +406,6 @@ class _Loop:
             champion=self.champion.id,
             start=self.start,
             end=self.end,
+            speedup=self.notebook.speedup(),
             elapsed_s=elapsed_s,
         )

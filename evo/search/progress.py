@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from evo.analysis.roofline import BestFloor
 from evo.evaluate.session import Workbench
 from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Control, Evaluation
 from evo.results.codec import copied
+from evo.results.wording import microseconds
 from evo.search.events import TrialResult
 from evo.search.trial_log import Trial
 from evo.spec.task import Task
@@ -16,13 +18,24 @@ from evo.spec.variant import Variant
 Cases = Mapping[str, CaseBench]
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
+_LAUNCH_BOUND = 0.5  # of a case's time
 _STALLED = 12  # trials without a keep
 
 
 def reached(task: Task, bench: Workbench, cases: Cases) -> float | None:
-    """How fast the headline case runs, as a share of what its binding floor allows; None where one is not known."""
-    time_us, floor_us = _time(task, cases), bench.floor_us(task, task.headline)
-    return floor_us / time_us if time_us and floor_us else None
+    """How fast the headline case runs, as a share of what its floor by the best rates known allows; None if unknown."""
+    time_us, floor = _time(task, cases), bench.best_floor(task, task.headline)
+    if not time_us or floor is None:
+        return None
+    # The time of a model has the launch in it. A measured one is of launches one after the other in a graph.
+    launch_us = (floor.launch_us or 0.0) if bench.modelled else 0.0
+    return (floor.us + launch_us) / time_us
+
+
+def launch_share(row: CaseBench, floor: BestFloor | None) -> float | None:
+    """How much of a case's time the launch alone takes; None if that is not known."""
+    known = (row.terms_us or {}).get("launch") if row.terms_us is not None else floor.launch_us if floor else None
+    return min(known / row.time_us, 1.0) if known else None
 
 
 def is_stalled(task: Task, bench: Workbench, cases: Cases, since_kept: int) -> bool:
@@ -40,21 +53,27 @@ def satisfied(
         return f"nothing was kept in {since_kept} trials"
     share = reached(task, bench, cases)
     if target is not None and share is not None and share >= target:
-        return f"{task.headline} has reached {share:.0%} of its floor's speed"
+        return f"{task.headline} has reached {share:.0%} of the speed that its floor allows"
     return None
 
 
 def advice(task: Task, bench: Workbench, cases: Cases, *, since_kept: int) -> str:
-    """One line for the end of a run."""
-    time_us, share = _time(task, cases), reached(task, bench, cases)
+    """One line for the end of a run: what binds the headline case, and what follows from it."""
+    time_us, share, floor = _time(task, cases), reached(task, bench, cases), bench.best_floor(task, task.headline)
     if time_us is None:
         return f"{task.headline}: it has no time"
+    row = cases[task.headline]
     word = "modelled" if bench.modelled else "measured"
-    if share is None:
-        return f"{task.headline}: {time_us:.4g} us {word}; no floor to compare with (`evo limits {task.name}` says why)"
-    said = f"{task.headline}: {time_us:.4g} us {word}, {share:.0%} of its floor's speed"
-    if (rival := cases[task.headline].baseline) is not None:
-        said += f"; {rival.name} takes {rival.p50_us:.4g} us"
+    said = f"{task.headline}: {microseconds(time_us)} µs {word}"
+    if share is None or floor is None:
+        return f"{said}; no floor to compare with (`evo limits {task.name}` says why)"
+    launch = launch_share(row, floor)
+    if launch is not None and launch >= _LAUNCH_BOUND:
+        larger = "a larger headline case would show more of the kernel (`headline` in task.yaml)"
+        return f"{said}, launch-bound: the launch alone is {launch:.0%} of it; {larger}"
+    said += f", limited by {floor.words}: {share:.0%} of the speed that it allows"
+    if (rival := row.baseline) is not None:
+        said += f"; {rival.name} takes {microseconds(rival.p50_us)} µs"
         if rival.p50_us < time_us and since_kept >= _STALLED:
             return f"{said}: the search has stalled behind the library; use the library, or start from a higher rung"
     if share >= _NEAR:

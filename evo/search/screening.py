@@ -24,6 +24,7 @@ from evo.device.remote_device import RemoteSimulator
 from evo.device.timing_types import Stages
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
+from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.measure import BenchOptions, BenchRequest
 from evo.evaluate.prepare import Failed, Prepared, prepare, spills
 from evo.evaluate.session import Workbench
@@ -172,7 +173,11 @@ class _Neighbours:
             codes.append(code := prepared.code_hash)
             if code not in looks and code != parent.code_hash:
                 looks[code] = lookers.submit(self._times, prepared, before)
-        times = {code: look.result() for code, look in looks.items()} | {parent.code_hash: before}
+        times: dict[str | None, dict[str, float]] = {}
+        for number, (code, look) in enumerate(looks.items()):
+            self._bench.on_stage(CountedStage("screen", "candidate", number, len(looks)))
+            times[code] = look.result()
+        times |= {parent.code_hash: before}
         return [self._gain(before, times[code]) if code is not None else None for code in codes]
 
     def _gain(self, before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
@@ -236,7 +241,11 @@ def _measured(
 ) -> list[float | None]:
     if not texts:
         return []
-    before, *rows, after = screen_all(task, [parent, *texts, parent], bench, case=case, seed=seed)
+    looks: list[Screened] = []
+    for look in screen_all(task, [parent, *texts, parent], bench, case=case, seed=seed):
+        looks.append(look)
+        bench.on_stage(CountedStage("screen", "candidate", len(looks) - 1, len(texts) + 2, case.name))
+    before, *rows, after = looks
     ends = [row.p50_us for row in (before, after) if row.p50_us is not None]
     return [min(ends) / row.p50_us if ends and row.p50_us is not None else None for row in rows]
 

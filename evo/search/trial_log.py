@@ -16,6 +16,7 @@ from pathlib import Path
 from evo.operators import Proposal
 from evo.records import leaderboard
 from evo.records.ledger import Kept, Ledger
+from evo.records.since_start import line_since_start, since_start
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, next_run, rebuild_text
 from evo.results import CaseBench, Environment, Evaluation
 from evo.results.codec import as_written, copied
@@ -68,6 +69,7 @@ class Notebook:
         self.seed = secrets.randbelow(2**31)  # hidden from variants: nothing in the repository predicts the inputs
         self._file = RunFile(root, task.name, self.run)
         self.recovered: list[str] = []
+        self._champions: list[Record] = []  # from the start of the champion's line of descent on
 
     def go_on(self, run: str) -> None:
         """Let the next records be further ones of an earlier run."""
@@ -104,6 +106,7 @@ class Notebook:
             )
         )
         self._file.added()
+        self._champions = line_since_start([*self._champions, record])
         return commit
 
     def revert(self, trial: Trial, evaluation: Evaluation) -> None:
@@ -132,6 +135,7 @@ class Notebook:
         rungs = [str(record.arguments["rung"]) for record in line if "rung" in record.arguments]
         kept_rungs = [str(r.arguments["rung"]) for r in line if r.kept and "rung" in r.arguments]
         own = [record for record in line if record.kept and record.variant == variant.id]
+        self._champions = line_since_start(line)
         return Descent(
             known=any(rebuild_text(records, record.trial) == variant.text for record in own),
             tried=frozenset(record.variant for record in line),
@@ -142,6 +146,11 @@ class Notebook:
             environment=own[-1].environment if own else None,
             records=tuple(line),
         )
+
+    def speedup(self) -> dict[str, float]:
+        """How much faster the champion is than the start of its line of descent, by case; {} if that is not known."""
+        found = since_start(self._champions)
+        return dict(found.speedup) if found is not None else {}
 
     def _record(self, trial: Trial, evaluation: Evaluation) -> Record:
         proposal, parent = trial.proposal, trial.parent

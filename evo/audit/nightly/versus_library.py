@@ -46,7 +46,7 @@ def _comparison(bench: Workbench, task: Task, case: str, rival: str, pairs: Libr
         gain = widened(gain, floor.between, case=case)
     low, high = gain.low, gain.high
     verdict = "faster" if low is not None and low > 1 else "slower" if high is not None and high < 1 else "equal"
-    times = f"{pairs.variant_us:.2f} against {pairs.library_us:.2f} us measured"
+    times = f"{pairs.variant_us:.2f} against {pairs.library_us:.2f} µs measured"
     return ChampionComparison(
         against=rival,
         case=case,

@@ -20,6 +20,7 @@ from evo.device import Arrays, BenchCase, ExtremesRequest, OutputExtremes, Progr
 from evo.device.output_extremes import Extreme
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TaskInvalid, TimedOut
+from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.compare import compare, placed
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
 from evo.evaluate.gate.run_cases import fault_reason
@@ -73,6 +74,7 @@ def timed_sizes(
     *,
     numbers: bool = True,
     target: RemoteGpu | None = None,
+    tell: Tell = silent,
 ) -> TimedSizes:
     """Look at every bench case again. Raises EvoError for the harness only.
 
@@ -82,7 +84,8 @@ def timed_sizes(
     axis = _cut_axis(task, reference)
     rows: list[CaseBench] = []
     unseen: str | None = None
-    for case in task.bench:
+    for number, case in enumerate(task.bench):
+        tell(CountedStage("verify", "timed size", number, len(task.bench), case.name))
         bench = BenchCase(program=programs[case.name], inputs=reference.inputs(case, seed))
         found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target).judge()
         if found.status is not Status.CORRECT:

@@ -12,6 +12,7 @@ import numpy as np
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, Program, RunRequest, RunResult
 from evo.device.remote_device import RemoteDevice, RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TimedOut
+from evo.evaluate.counted_stage import CountedStage, Tell, silent
 from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
@@ -45,6 +46,7 @@ class GateDevices:
     checker: RemoteSimulator
     target: RemoteGpu | None
     half: str | None = None
+    tell: Tell = silent  # of each case
 
 
 def run_gate(
@@ -59,7 +61,9 @@ def run_gate(
     rows: dict[str, CaseCheck] = {}
     counters: dict[str, int] = {}
     first_outputs: dict[tuple[str, int], Arrays] = {}
-    for step in _steps(task, places, reference, seed):
+    expected_steps = _expected_steps(task, places)
+    for number, step in enumerate(_steps(task, places, reference, seed)):
+        places.tell(CountedStage("gate", "run", number, expected_steps, step.words))
         expectation = _expectation(reference, step, seed)
         row, result, faults = check_case(task, programs, expectation, step, first_outputs)
         before = rows.get(row.name)
@@ -113,9 +117,26 @@ class Step:
     counted: bool = False  # its counters go into the check's totals
 
     @property
+    def words(self) -> str:
+        """Which case, and what is special about this run of it."""
+        special = "memory and order changed" if self.again else self.distribution if self.distribution != DRAWN else ""
+        return f"case {self.case.name}" + (f", {special}" if special else "")
+
+    @property
     def plain(self) -> bool:
         """The drawn inputs, for the first time."""
         return self.distribution == DRAWN and not self.again
+
+
+def _expected_steps(task: Task, places: GateDevices) -> int:
+    """About how many steps `_steps` will give: what other inputs a case has is only known when they are drawn."""
+    check, others = len(task.check), max(len(task.check), len(DERIVED))
+    if places.half == "checker":
+        return check
+    if places.target is None:
+        return check + others + 1
+    on_gpu = 0 if places.half == "timed" else 2 * check + len(DERIVED)
+    return on_gpu + (0 if places.half == "target" else 2 * len(task.bench)) + (check if places.half is None else 0)
 
 
 def _steps(task: Task, places: GateDevices, reference: Reference, seed: int) -> Iterator[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tiny import REFERENCE, SLOW, TASK_YAML
 from evo.analysis.roofline import CaseLimits, limits
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import chip
-from evo.spec.task import Case, Task, load_task, read_task
+from evo.spec.task import Case, Task, load_task, read_task, task_names
 
 ROOT = Path(__file__).parents[3]
 
@@ -243,3 +244,23 @@ def test_bad_sections_name_file_line_and_field(tmp_path: Path, more: str, words:
     with pytest.raises(TaskInvalid, match=r"task\.yaml:\d+: field") as caught:
         tiny_task(tmp_path, TASK_YAML + more)
     assert words in caught.value.message
+
+
+def test_what_fits_l2_is_bound_by_l2_at_best_and_never_by_a_floor_of_nothing() -> None:
+    """A copy of 4 MB has no arithmetic and no DRAM traffic when warm: its bytes still pass through L2."""
+    task = load_task(Path(__file__).parents[3], "softmax")
+    task = replace(task, work={name: formula for name, formula in task.work.items() if name == "bytes"})
+    found = limits(task, task.case(task.headline), chip("l4"))
+    assert (found.floor_us, found.limiter) == (0.0, "")
+    assert found.best_limiter == "l2"
+    assert found.best_floor_us == pytest.approx(found.bytes_compulsory / chip("l4").l2_bytes_per_s * 1e6, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", task_names(Path(__file__).parents[3]))
+def test_a_cold_target_is_never_below_the_warm_one(name: str) -> None:
+    task = load_task(Path(__file__).parents[3], name)
+    for slug in ("l4", "h200"):
+        for case in task.bench:
+            found = limits(task, case, chip(slug))
+            if found.target_us is not None and found.target_cold_us is not None:
+                assert found.target_cold_us >= found.target_us, (slug, case.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,8 +37,10 @@ def trial(number: int, **fields: Any) -> TrialResult:
     return TrialResult(**(shape | fields))
 
 
-START = trial(1, kind="start", cases=modelled(100.0), commit="c0ffee12345")
-KEPT = trial(2, cases=modelled(25.0), gain=Gain(ratio=4.0), decision=Verdict.KEEP, commit="beef1234567")
+START = trial(1, kind="start", cases=modelled(100.0), commit="c0ffee12345", speedup={"b2": 1.0})
+KEPT = trial(
+    2, cases=modelled(25.0), gain=Gain(ratio=4.0), decision=Verdict.KEEP, commit="beef1234567", speedup={"b2": 4.0}
+)
 FAILED = trial(3, status=Status.WRONG, reason="case ragged: allclose: y[3] is 1\nand more")
 
 
@@ -59,8 +62,24 @@ def test_the_tally_knows_the_champion_and_the_time_left() -> None:
     for result in (START, KEPT, FAILED):
         totals.count(result)
     assert (totals.trials, totals.kept) == (2, 1)
-    assert totals.champion_line() == "champion v2  25.00 µs modelled at b2  4.00x since the start"
+    assert totals.champion_line() == "4.00x since the start  25.00 µs modelled at b2  champion v2"
     assert totals.left_s is not None
+
+
+def test_a_run_that_goes_on_leads_with_the_speed_up_since_the_very_first_start() -> None:
+    def after(*results: TrialResult, speedup: dict[str, float], cases: dict[str, CaseBench]) -> str:
+        totals = RunTotals("b2")
+        totals.begin(replace(BEGIN, champion="v1", cases=cases, speedup=speedup))
+        for result in results:
+            totals.count(result)
+        return totals.gained()
+
+    later = replace(KEPT, speedup={"b2": 14.18})
+    ten = {"b2": 10.0}
+    assert after(speedup=ten, cases=modelled(33.0)) == "10.0x since the start (none of it in this run)"
+    assert after(later, speedup=ten, cases=modelled(33.0)) == "14.2x since the start (1.32x in this run)"
+    assert after(replace(KEPT, speedup={}), speedup={}, cases=modelled(50.0)) == "2.00x since this run began"
+    assert after(START, speedup={}, cases={}) == "no gain yet"
 
 
 def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +92,8 @@ def test_plain_lines_are_whole_and_say_modelled(capsys: pytest.CaptureFixture[st
     assert "modelled" in shown.err
     assert "measured" not in shown.err
     assert "allclose" in shown.err
-    assert shown.out.startswith("2 trials, 1 kept in ")
+    assert shown.out.startswith("4.00x since the start")
+    assert "2 trials, 1 kept in " in shown.out
     assert "\x1b" not in shown.err + shown.out
 
 

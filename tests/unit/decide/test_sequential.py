@@ -377,7 +377,7 @@ def test_a_modelled_gain_past_the_margin_with_its_limiter_is_kept() -> None:
     decision = decide_modelled(parent, child, ONE)
     assert decision.verdict is Verdict.KEEP
     assert (decision.ground, decision.case, decision.ratio) == (Ground.GAIN, "a", pytest.approx(1.25))
-    assert "shared 9.00 -> 7.00 us" in decision.reason
+    assert "shared 9.00 -> 7.00 µs" in decision.reason
 
 
 def test_a_modelled_gain_that_the_limiter_does_not_show_is_reverted() -> None:
@@ -410,7 +410,7 @@ def test_a_modelled_loss_in_one_case_reverts() -> None:
     decision = decide_modelled(parent, child, {"a": 1, "b": 1})
     assert decision.verdict is Verdict.REVERT
     assert (decision.ground, decision.case) == (Ground.CASE_LOSS, "b")
-    assert "10.00 -> 10.50 us" in decision.reason
+    assert "10.00 -> 10.50 µs" in decision.reason
 
 
 def test_measured_and_modelled_times_never_meet() -> None:

@@ -8,15 +8,25 @@ from typing import Any
 
 import pytest
 
+from evo.analysis.roofline import BestFloor
 from evo.results import Baseline, CaseBench, Timing
-from evo.search.progress import advice, is_stalled, satisfied
+from evo.search.progress import advice, is_stalled, reached, satisfied
 from evo.spec.task import load_task
 
 TASK = load_task(Path(__file__).parents[3], "softmax")
 
 
-def bench(floor_us: float | None = 10.0, target_us: float | None = 20.0) -> Any:
-    return SimpleNamespace(modelled=False, floor_us=lambda task, case: floor_us, target_us=lambda task, case: target_us)
+def bench(
+    floor_us: float | None = 10.0,
+    target_us: float | None = 20.0,
+    *,
+    launch_us: float | None = None,
+    modelled: bool = False,
+) -> Any:
+    floor = BestFloor("l2", floor_us, launch_us, estimated=True) if floor_us is not None else None
+    return SimpleNamespace(
+        modelled=modelled, best_floor=lambda task, case: floor, target_us=lambda task, case: target_us
+    )
 
 
 def times(us: float, rival_us: float | None = None) -> dict[str, CaseBench]:
@@ -28,24 +38,45 @@ def times(us: float, rival_us: float | None = None) -> dict[str, CaseBench]:
 @pytest.mark.parametrize(
     ("us", "rival_us", "since_kept", "said"),
     [
-        (11.0, None, 0, "91% of its floor's speed: near its limit; further gains are small"),
+        (
+            11.0,
+            None,
+            0,
+            "by L2, estimate: 91% of the speed that it allows: near its limit; further gains are small",
+        ),
         (
             40.0,
             30.0,
             12,
-            "torch takes 30 us: the search has stalled behind the library; use the library, or start from",
+            "torch takes 30.00 µs: the search has stalled behind the library; use the library, or start from",
         ),
-        (40.0, 30.0, 11, "torch takes 30 us: there is room left; go on with --resume"),
+        (40.0, 30.0, 11, "torch takes 30.00 µs: there is room left; go on with --resume"),
         (40.0, 50.0, 12, "nothing kept in 12 trials; another rung or operator would bring more than more trials"),
-        (40.0, None, 3, "25% of its floor's speed: there is room left; go on with --resume"),
+        (40.0, None, 3, "25% of the speed that it allows: there is room left; go on with --resume"),
     ],
 )
 def test_advice_follows_the_limit_the_library_and_the_trials(
     us: float, rival_us: float | None, since_kept: int, said: str
 ) -> None:
     words = advice(TASK, bench(), times(us, rival_us), since_kept=since_kept)
-    assert words.startswith(f"{TASK.headline}: {us:.4g} us measured")
+    assert words.startswith(f"{TASK.headline}: {us:.2f} µs measured")
     assert said in words
+
+
+def test_a_headline_that_is_mostly_launch_is_said_to_be() -> None:
+    said = advice(TASK, bench(launch_us=6.0), times(11.0), since_kept=0)
+    assert "launch-bound: the launch alone is 55% of it" in said
+    modelled = {
+        TASK.headline: CaseBench(
+            name=TASK.headline, modelled_us=4.0, model_version="sim-2", limiter="launch", terms_us={"launch": 2.5}
+        )
+    }
+    assert "launch-bound" in advice(TASK, bench(1.0, launch_us=2.5, modelled=True), modelled, since_kept=0)
+
+
+def test_a_modelled_time_is_held_to_floor_and_launch_together() -> None:
+    case = CaseBench(name=TASK.headline, modelled_us=25.0, model_version="sim-2", terms_us={"launch": 2.5})
+    assert reached(TASK, bench(10.0, launch_us=2.5, modelled=True), {TASK.headline: case}) == 0.5
 
 
 def test_without_a_floor_advice_says_where_to_look() -> None:
@@ -59,7 +90,8 @@ def test_a_search_is_stalled_below_60_percent_of_its_target(us: float, since_kep
 
 def test_a_run_ends_at_its_share_of_the_floor_or_its_patience() -> None:
     assert (
-        satisfied(TASK, bench(), times(12.5), 0, None, 0.8) == f"{TASK.headline} has reached 80% of its floor's speed"
+        satisfied(TASK, bench(), times(12.5), 0, None, 0.8)
+        == f"{TASK.headline} has reached 80% of the speed that its floor allows"
     )
     assert satisfied(TASK, bench(), times(12.6), 0, None, 0.8) is None
     assert satisfied(TASK, bench(), times(40.0), 5, 5, None) == "nothing was kept in 5 trials"

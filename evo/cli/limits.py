@@ -13,7 +13,7 @@ from evo.cli import completion
 from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
 from evo.cli.options import AsJson
 from evo.cli.session import choose_task, session_of
-from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
+from evo.cli.terminal import microseconds, out, out_json, out_note, out_table, paint, say
 from evo.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def show(
     if estimated:
         out()
         said = f"~ rests on an estimate without source or measurement ({', '.join(estimated)}): it binds"
-        out(paint(f"{said} nothing but `best`", "dim"))
+        out_note(f"{said} nothing but `best`")
 
 
 def _peaks(chip: Chip) -> list[str]:
@@ -213,7 +213,7 @@ def _show_work(found: Sequence[CaseLimits]) -> None:
         f"{one.ridge_flop_per_byte:.0f}" if one.ridge_flop_per_byte else "",
     ] for one in found])  # fmt: skip
     if all(one.flop is None for one in found):
-        out(paint("the task states no FLOP (`work.flop` in task.yaml): floors come from the bytes alone", "dim"))
+        out_note("the task states no FLOP (`work.flop` in task.yaml): floors come from the bytes alone")
 
 
 def _show_floors(found: Sequence[CaseLimits]) -> None:
@@ -237,7 +237,7 @@ def _show_floors(found: Sequence[CaseLimits]) -> None:
         best = [microseconds(one.best_floor_us), _best_word(one)] if one.best_floor_us else ["", ""]
         rows.append([one.name, *cells, _word(one.limiter), _word(one.limiter_cold), *best, target, cold, one.target])
     out_table(head, rows)
-    out(paint("best: by the best rate known of each resource, its bytes through L2 included; ~ is an estimate", "dim"))
+    out_note("best: by the best rate known of each resource, its bytes through L2 included; ~ is an estimate")
 
 
 def _show_tiles(found: Sequence[CaseLimits]) -> None:
@@ -269,7 +269,7 @@ def _show_calibrated(found: Sequence[CaseLimits], rates: Calibration) -> None:
         for one in found
     ]
     out_table(head, rows)
-    out(paint(f"measured on {rates.about.get('gpu', rates.chip)}, driver {rates.driver}, {rates.date[:10]}", "dim"))
+    out_note(f"measured on {rates.about.get('gpu', rates.chip)}, driver {rates.driver}, {rates.date[:10]}")
 
 
 def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]]) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TextIO
 
@@ -19,6 +20,7 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a compiler log or a file's text must not control the terminal
 _GOOD = frozenset({"correct", "measured", "compiled", "keep", "keep_neutral", "kept", "start", "ok"})
 _LONGEST_COMPLAINT = 1000  # characters
+_LEAST = 16  # columns that a column of words keeps
 _UNDECIDED = frozenset({"inconclusive", "revert", "reverted", "warn"})
 
 
@@ -74,12 +76,17 @@ def out(text: str = "") -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def out_note(text: str) -> None:
+    """A sentence below a table, with line breaks on a narrow terminal."""
+    out(paint(wrapped(text, columns(sys.stdout)), "dim"))
+
+
 def say(text: str) -> None:
     """One line of progress."""
     if redrawn:
         redrawn[-1].above(text)
         return
-    sys.stderr.write(f"{text}\n")
+    sys.stderr.write(f"{wrapped(text, columns(sys.stderr))}\n")
     sys.stderr.flush()
 
 
@@ -122,21 +129,69 @@ def columns(stream: TextIO) -> int | None:
 
 
 def out_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, flexible: int | None = None) -> None:
-    """Aligned columns: to the right if the heading starts with `>`; the flexible one is cut on a narrow terminal."""
-    right = [title.startswith(">") for title in head]
+    """Aligned columns: to the right if the heading starts with `>`.
+
+    On a narrow terminal the flexible column is cut, or without one the widest column of words is wrapped. If that is
+    not enough, the columns are shown in several tables, each with the first column.
+    """
     titles = [title.lstrip(">") for title in head]
+    right = [title.startswith(">") for title in head]
     body = [list(row) for row in rows]
+    most = columns(sys.stdout)
+    for number, shown in enumerate(_column_groups([titles, *body], right, flexible, most)):
+        if number:
+            out()
+        _out_columns(
+            [titles[column] for column in shown],
+            [[row[column] for column in shown] for row in body],
+            [right[column] for column in shown],
+            shown.index(flexible) if flexible in shown else None,
+            most,
+        )
+
+
+def _column_groups(
+    rows: Sequence[Sequence[str]], right: Sequence[bool], flexible: int | None, most: int | None
+) -> list[list[int]]:
+    """Which columns go into one table: all, unless they are too wide even with the yielding column at its least."""
+    widths = [max(width(row[i]) for row in rows) for i in range(len(right))]
+    give = flexible if flexible is not None else _widest_words(widths, right)
+    least = [min(size, _LEAST) if column == give else size for column, size in enumerate(widths)]
+    every = list(range(len(widths)))
+    if most is None or sum(least) + 2 * (len(least) - 1) <= most:
+        return [every]
+    groups, used = [[0]], least[0]
+    for column in every[1:]:
+        if used + 2 + least[column] > most and len(groups[-1]) > 1:
+            groups.append([0])
+            used = least[0]
+        groups[-1].append(column)
+        used += 2 + least[column]
+    return groups
+
+
+def _widest_words(widths: Sequence[int], right: Sequence[bool]) -> int | None:
+    """The widest left-aligned column but the first, which names the row."""
+    return max((i for i in range(1, len(widths)) if not right[i]), key=lambda i: widths[i], default=None)
+
+
+def _out_columns(
+    titles: list[str], body: list[list[str]], right: list[bool], flexible: int | None, most: int | None
+) -> None:
     widths = [max(width(row[i]) for row in [titles, *body]) for i in range(len(titles))]
-    total = columns(sys.stdout)
-    if flexible is not None and total is not None:
-        spare = total - (sum(widths) + 2 * (len(widths) - 1))
-        widths[flexible] = max(widths[flexible] + min(spare, 0), 12)
-        for row in body:
-            if width(row[flexible]) > widths[flexible]:
-                row[flexible] = clip(_ESCAPE.sub("", row[flexible]), widths[flexible])
+    give = flexible if flexible is not None else _widest_words(widths, right)
+    if most is not None and give is not None:
+        spare = most - (sum(widths) + 2 * (len(widths) - 1))
+        widths[give] = max(widths[give] + min(spare, 0), min(widths[give], _LEAST))
     out(paint(_line(titles, widths, right), "dim"))
     for row in body:
-        out(_line(row, widths, right))
+        lines = [row[give]] if give is not None else [""]
+        if give is not None and width(row[give]) > widths[give]:
+            text = _ESCAPE.sub("", row[give])
+            lines = [clip(text, widths[give])] if give == flexible else textwrap.wrap(text, widths[give])
+        for number, line in enumerate(lines):
+            cells = row if number == 0 else [""] * len(row)
+            out(_line([line if i == give else cell for i, cell in enumerate(cells)], widths, right))
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -145,6 +200,20 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
         blank = " " * (size - width(cell))
         padded.append(blank + cell if to_right else cell + blank)
     return "  ".join(padded).rstrip()
+
+
+def wrapped(text: str, most: int | None) -> str:
+    """The text with line breaks between words if it is longer; further lines are indented by two."""
+    if most is None or width(text) <= most:
+        return text
+    lines = [""]
+    indent = " " * (len(text) - len(text.lstrip()))
+    for word in text.split():
+        if lines[-1] and width(lines[-1]) + 1 + width(word) > most:
+            lines.append(f"{indent}  {word}")
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else indent + word
+    return "\n".join(lines)
 
 
 def microseconds(value: float) -> str:

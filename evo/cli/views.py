@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.terminal import microseconds, out, out_table, paint, plain, ratio, verdict_colour
+from evo.cli.terminal import microseconds, out, out_note, out_table, paint, plain, ratio, verdict_colour
 
 if TYPE_CHECKING:
     from evo.results import (
@@ -134,7 +134,7 @@ def _modelled_table(cases: Sequence[CaseBench]) -> None:
     first = cases[0].estimate if cases else None
     if first is not None:
         said = f"modelled for {first.chip} by model {first.model_version}, {first.calibration}; no hardware was timed"
-        out(paint(said, "dim"))
+        out_note(said)
 
 
 def _measured_table(cases: Sequence[CaseBench]) -> None:
@@ -173,7 +173,7 @@ def show_persisting(plain_cases: Sequence[CaseBench], persisting: Sequence[CaseB
         rows.append([case.name, microseconds(without.p50_us), microseconds(kept.p50_us), ratio])
     out()
     out_table(["case", ">measured p50 µs", ">inputs kept in L2", ">faster"], rows)
-    out(paint("with a part of L2 reserved for the inputs; such a time is never recorded and decides nothing", "dim"))
+    out_note("with a part of L2 reserved for the inputs; such a time is never recorded and decides nothing")
 
 
 def show_decision(decision: Decision) -> None:
@@ -182,7 +182,7 @@ def show_decision(decision: Decision) -> None:
         words.append(gain_text(decision.gain))
     out(f"{'  '.join(words)}: {plain(decision.reason)}")
     for remark in measurement_remarks(decision.evidence):
-        out(paint(remark, "dim"))
+        out_note(remark)
 
 
 def measurement_remarks(evidence: Evidence | None) -> list[str]:

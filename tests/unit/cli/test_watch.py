@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio
+from evo.cli import terminal
+from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio, wrapped
 from evo.cli.watch import PlainView, RunTotals, row_of
+from evo.evaluate.counted_stage import CountedStage
 from evo.results import CaseBench, Gain, Status, Timing, Verdict
 from evo.search.events import Event, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
 
@@ -136,3 +138,38 @@ def test_colour_stays_out_of_pipes_and_tables_align(capsys: pytest.CaptureFixtur
     assert paint("kept", "green") == "kept"
     out_table(["name", ">value"], [["a", "1"], ["longer", "1,000"]])
     assert capsys.readouterr().out == "name    value\na           1\nlonger  1,000\n"
+
+
+@pytest.mark.parametrize("most", [40, 80, 120, 200])
+def test_a_table_keeps_to_the_terminal_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], most: int
+) -> None:
+    monkeypatch.setattr(terminal, "columns", lambda stream: most)
+    head = ["case", ">floor", "bound by", *[f">number {number}" for number in range(9)]]
+    rows = [[f"case{row}", f"{row}.5", "what binds is said in words", *[f"{row}{n}" for n in range(9)]] for row in "ab"]
+    out_table(head, rows)
+    shown = capsys.readouterr().out
+    assert all(len(line) <= most for line in shown.splitlines())
+    for word in ("number 8", "b8", "words"):
+        assert word in shown
+    for part in shown.split("\n\n"):
+        assert part.startswith("case")
+
+
+def test_a_sentence_breaks_between_words_and_a_stage_has_a_time_left() -> None:
+    assert wrapped("  one two three", 9) == "  one two\n    three"
+    assert wrapped("one two three", None) == "one two three"
+    words = CountedStage("gate", "run", 2, 10, "case ragged")
+    assert words == "gate: run 3 of 10 (case ragged)"
+    assert words.left_s(4.0) == 16.0
+    assert CountedStage("gate", "run", 0, 10).left_s(4.0) is None
+    assert CountedStage("gate", "run", 10, 10) == "gate: run 11 of 11"  # more than was expected
+
+
+def test_without_colour_bold_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "is_live", lambda stream: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("kept", "green") == "kept"
+    assert paint("kept", "green", "bold") == "\x1b[1mkept\x1b[0m"
+    monkeypatch.delenv("NO_COLOR")
+    assert paint("kept", "green") == "\x1b[32mkept\x1b[0m"

@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks the OpenAI chat protocol, streamed and whole, and misbehaves on request."""
+"""A real HTTP server that speaks chat completions and the Responses API, and misbehaves on request."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from llm_responses import response
+from llm_responses import stream as responses_stream
 
 KEY = "sk-test-0123456789abcdef"
 
@@ -44,7 +47,8 @@ Script = Callable[[dict[str, Any], int], Act]
 class LlmServer:
     """Answers by a script: (request body, number of the request) -> Act. Use it as a context manager."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, pages: dict[str, Any] | None = None) -> None:
+        self.pages = pages or {}  # what GET finds, by path
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.paths: list[str] = []
@@ -55,6 +59,11 @@ class LlmServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                found = outer.pages.get(self.path)
+                raw = json.dumps(found if found is not None else {"error": {"message": "no such page"}}).encode()
+                self._body(200 if found is not None else 404, raw, {}, "application/json")
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -87,6 +96,8 @@ class LlmServer:
                 if act.raw is not None or act.status != 200:
                     raw = act.raw if act.raw is not None else json.dumps({"error": act.error or {}}).encode()
                     self._body(act.status, raw, act.headers, "application/json")
+                elif self.path.partition("?")[0].endswith("/responses"):
+                    self._respond(act, text, stream=bool(body.get("stream")) and not act.whole)
                 elif body.get("stream") and not act.whole:
                     self._stream(act, text)
                 else:
@@ -105,6 +116,15 @@ class LlmServer:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(raw)
+
+            def _respond(self, act: Act, text: str, *, stream: bool) -> None:
+                is_short = act.finish == "length"
+                ended = {"status": "incomplete", "reason": "max_output_tokens"} if is_short else {}
+                whole = response(text, usage=act.usage, **ended)
+                if stream:
+                    self._body(200, responses_stream(whole, cut=act.cut), act.headers, "text/event-stream")
+                else:
+                    self._body(200, json.dumps(whole).encode(), act.headers, "application/json")
 
             def _stream(self, act: Act, text: str) -> None:
                 self.send_response(200)
@@ -173,6 +193,8 @@ def block(search: str, replace: str, **words: str) -> str:
 
 
 def prompt_of(body: dict[str, Any]) -> str:
+    if "input" in body:  # the Responses API
+        return "\n".join([body.get("instructions", ""), *(message["content"] for message in body["input"])])
     return "\n".join(message["content"] for message in body["messages"])
 
 

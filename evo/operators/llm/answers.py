@@ -61,14 +61,19 @@ def counts_of(usage: Any) -> tuple[int | None, int | None]:
     prompt = _first(usage, "prompt_tokens", "input_tokens")
     written = _first(usage, "completion_tokens", "output_tokens")
     total = whole_number(field_of(usage, "total_tokens"))
-    details = field_of(usage, "completion_tokens_details") or field_of(usage, "output_tokens_details")
-    thought = whole_number(field_of(details, "reasoning_tokens")) if details is not None else None
-    thought = thought if thought is not None else whole_number(field_of(usage, "reasoning_tokens"))
+    thought = reasoning_of(usage)
     if written is not None and thought is not None and thought > written:
         written += thought  # counted apart
     if prompt is not None and total is not None and total > prompt:
         written = max(written or 0, total - prompt)
     return prompt, written
+
+
+def reasoning_of(usage: Any) -> int | None:
+    """Tokens of reasoning as the server reports them; None if it reports none."""
+    details = field_of(usage, "completion_tokens_details") or field_of(usage, "output_tokens_details")
+    thought = whole_number(field_of(details, "reasoning_tokens")) if details is not None else None
+    return thought if thought is not None else whole_number(field_of(usage, "reasoning_tokens"))
 
 
 def whole_number(value: object) -> int | None:

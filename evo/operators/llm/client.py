@@ -21,7 +21,9 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from evo.errors import HarnessFault, UsageError
-from evo.operators.llm.answers import called, counts_of, field_of, refusal_of, text_of, thought_of
+from evo.operators.llm.answers import counts_of, reasoning_of
+from evo.operators.llm.api_forms import Answer, Sampling, api_form
+from evo.operators.llm.context_limits import ContextWatch
 from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Metered, PromptRefused
 from evo.operators.llm.replies import LONGEST_REPLY, one_line
 
@@ -36,14 +38,14 @@ _MOST_BYTES = 64 << 20  # of an answer, unpacked: a server may send without end,
 _POLL_S = 0.2
 _CHARACTERS = 6  # of a token, before a reply that nothing ends is cut: more than text has on average
 _SLOW = "no complete answer within"
-_PARAMETERS = ("stream_options", "seed", "max_tokens", "stream", "reasoning_effort", "temperature")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelServer:
     """Where to ask, and how patiently. The key is kept out of `repr`.
 
-    url: may end in a query, such as Azure's `?api-version=`. extra: fields of the body that this server wants beside.
+    url: may end in a query, such as Azure's `?api-version=`. api: `chat` or `responses`; by the end of the url if
+    absent. extra: fields of the body that this server wants beside.
     """
 
     url: str | None
@@ -52,9 +54,20 @@ class ModelServer:
     timeout_s: float = 300.0
     retries: int = RETRIES
     first_delay_s: float = _FIRST_DELAY_S
+    api: str | None = None
     effort: str | None = None
     temperature: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class Heard:
+    """What a server's answers have shown. reasoning_tokens: absent if it reports none, 0 included if it says 0."""
+
+    model: str = ""
+    streamed: bool = False
+    counted: bool = False
+    reasoning_tokens: int | None = None
 
 
 class Client:
@@ -71,8 +84,12 @@ class Client:
         self._openai = openai
         self._server, self._note = server, note
         self._stop = threading.Event()
-        self._without: set[str] = set()  # parameters that this server does not take
-        base, _, query = (server.url or "").partition("?")
+        self.without: set[str] = set()  # parameters that this server does not take
+        self.heard = Heard()
+        self.form, url = api_form(server.api, server.url)
+        self._sampling = Sampling(effort=server.effort, temperature=server.temperature)
+        self._context = ContextWatch(note)
+        base, _, query = (url or "").partition("?")
         self._client = openai.OpenAI(
             api_key=server.key,
             base_url=base or None,
@@ -82,11 +99,18 @@ class Client:
             http_client=openai.DefaultHttpxClient(event_hooks={"response": [_bounded]}),
         )
         self._passing: tuple[type[Exception], ...] = (openai.OpenAIError, *_GARBLED, *_transport_errors())
-        _ = self._client.chat.completions  # loaded here, not in the first thread that asks
+        self._send = self.form.send(self._client)  # loaded here, not in the first thread that asks
 
     @property
     def url(self) -> str:
         return str(self._client.base_url)
+
+    def page(self, path: str) -> Any:
+        """What the server says at a path or an address of its own, as JSON; None if nothing. It costs nothing."""
+        try:
+            return self._client.with_options(timeout=min(5.0, self._server.timeout_s)).get(path, cast_to=object)
+        except self._passing:
+            return None
 
     def close(self) -> None:
         self._stop.set()
@@ -105,7 +129,9 @@ class Client:
             asked_s = None
             sent = meter.begin(request)
             try:
-                return replace(self._ask(sent), max_tokens=sent.max_tokens)
+                found = replace(self._ask(sent), max_tokens=sent.max_tokens)
+                self._context.see(sent.text, found.prompt_tokens)
+                return found
             except self._openai.APIStatusError as error:
                 meter.failed(sent, generated=False)
                 last = self._said(error)
@@ -152,35 +178,21 @@ class Client:
 
     def _drop_parameter(self, said: str) -> bool:
         """Leave out a parameter that the server complains about by name; False where it names none."""
-        for name in _PARAMETERS:
-            if re.search(rf"\b{name}\b", said) and name not in self._without:
-                self._without.add(name)
+        for name in self.form.droppable:
+            if re.search(rf"\b{name}\b", said) and name not in self.without:
+                self.without.add(name)
                 return True
         return False
 
     def _ask(self, request: ChatRequest) -> Completion:
-        options: dict[str, Any] = {
-            "model": self._server.model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
-            "seed": request.seed,
-            "max_tokens": request.max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-        if self._server.effort is not None:
-            options["reasoning_effort"] = self._server.effort
-        if self._server.temperature is not None:
-            options["temperature"] = self._server.temperature
+        fields = self.form.fields(request, self._sampling, self.without)
+        options = {name: value for name, value in fields.items() if value is not None and name not in self.without}
+        options["model"] = self._server.model
         if self._server.extra:
             options["extra_body"] = dict(self._server.extra)
-        for name in self._without:
-            options.pop(name, None)
-        if "max_tokens" in self._without:
-            options["max_completion_tokens"] = request.max_tokens
-        if "stream" in self._without:
-            options.pop("stream_options", None)
+        if "stream" in self.without:
             return self._whole(self._within(options))
-        return self._streamed(self._within(options), request.max_tokens)
+        return self._streamed(self._within(options | {"stream": True}), request.max_tokens)
 
     def _within(self, options: dict[str, Any]) -> Any:
         """What the server begins to answer, within the time-out: it may send the head of an answer without end."""
@@ -189,7 +201,7 @@ class Client:
 
         def ask() -> None:
             try:
-                answer = self._client.chat.completions.create(**options)
+                answer = self._send(**options)
             except self._passing as error:  # raised where it is waited for
                 answer = error
             found.put(answer)
@@ -215,25 +227,23 @@ class Client:
 
     def _whole(self, answer: Any) -> Completion:
         """An answer in one piece: an object of the client, or JSON."""
-        choices = field_of(answer, "choices")
-        if not choices:
-            said = json.dumps(answer) if isinstance(answer, dict) else str(answer)
-            raise ValueError(f"no answer, but {one_line(said, 160)}")
-        choice, usage = choices[0], field_of(answer, "usage")
-        message = field_of(choice, "message")
-        text = text_of(field_of(message, "content")) or called(message)
-        if not text and (refusal := refusal_of(message)):
-            raise PromptRefused(self._scrub(one_line(refusal)))
-        return self._completion(text, field_of(choice, "finish_reason"), usage, thought_of(message))
+        found = Answer()
+        self.form.whole(answer, found)
+        return self._completion(found)
 
-    def _completion(self, text: str, finish: object, usage: Any, thought: str) -> Completion:
-        prompt, written = counts_of(usage) if usage is not None else (None, None)
+    def _completion(self, found: Answer) -> Completion:
+        if found.refusal:
+            raise PromptRefused(self._scrub(one_line(found.refusal)))
+        prompt, written = counts_of(found.usage) if found.usage is not None else (None, None)
+        self.heard.model = self._scrub(found.model) or self.heard.model
+        self.heard.counted = prompt is not None and written is not None
+        self.heard.reasoning_tokens = reasoning_of(found.usage)
         return Completion(
-            text=self._scrub(text),
-            finish=self._word(finish),
+            text=self._scrub(found.text),
+            finish=self._word(found.finish),
             prompt_tokens=prompt,
             completion_tokens=written,
-            thought=len(thought),
+            thought=len(found.thought),
         )
 
     def _plain(self, stream: Any) -> Completion | None:
@@ -252,13 +262,9 @@ class Client:
         alarm = threading.Timer(self._server.timeout_s, stream.close)
         alarm.daemon = True
         alarm.start()
-        parts: list[str] = []
-        thoughts: list[str] = []
-        calls: list[str] = []
-        refusals: list[str] = []
-        size = chunks = 0
+        found = Answer()
+        chunks = 0
         most = min(LONGEST_REPLY, room * _CHARACTERS + _SHORT)
-        finish, usage = "", None
         try:
             if (plain := self._plain(stream)) is not None:
                 return plain
@@ -268,17 +274,9 @@ class Client:
                     raise Exhausted
                 if time.monotonic() > deadline:
                     raise ValueError(f"{_SLOW} {self._server.timeout_s:.0f} s")
-                usage = chunk.usage or usage
-                for choice in (each for each in chunk.choices[:1] if not each.index):
-                    pieces = text_of(field_of(choice.delta, "content")), thought_of(choice.delta), called(choice.delta)
-                    parts.append(pieces[0])
-                    thoughts.append(pieces[1])
-                    calls.append(pieces[2])
-                    refusals.append(refusal_of(choice.delta))
-                    size += sum(map(len, pieces))
-                    finish = str(choice.finish_reason or finish)
-                if size > most:
-                    finish, usage = "length", None  # what it counts now is not what it will count
+                self.form.event(chunk, found)
+                if found.size > most:
+                    found.finish, found.usage = "length", None  # what it counts now is not what it will count
                     break
         except self._passing:
             if time.monotonic() > deadline:  # the alarm has closed the stream
@@ -290,14 +288,12 @@ class Client:
         if time.monotonic() > deadline:
             raise ValueError(f"{_SLOW} {self._server.timeout_s:.0f} s")
         if not chunks:
-            self._without.add("stream")
+            self.without.add("stream")
             raise ValueError("an empty stream")
-        if not finish and not usage:
+        if not found.finish and not found.usage:
             raise ValueError("the stream broke off")
-        text = "".join(parts) or "".join(calls)
-        if not text and any(refusals):
-            raise PromptRefused(self._scrub(one_line("".join(refusals))))
-        return self._completion(text, finish, usage, "".join(thoughts))
+        self.heard.streamed = True
+        return self._completion(found)
 
     def _said(self, error: Any) -> str:
         body = error.body

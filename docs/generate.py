@@ -141,6 +141,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
     "doctor": (
         ("evo doctor", "what is installed, what is missing"),
         ("evo doctor --calibrate --device gpu:0", "measure the rates of this GPU"),
+        ("evo doctor --llm --llm-url http://localhost:11434/v1 --llm-model qwen3", "try a language model's endpoint"),
     ),
     "nightly": (
         ("evo nightly --device gpu:0 --budget 2h --branch evo/nightly", "all champions, then two hours of the loop"),

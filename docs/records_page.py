@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, bool, str]] = {
     "redteam": ("evo.cli.analysis_outputs:RedteamOutput", False, "one row per attack"),
     "nightly": ("evo.audit.nightly.results:Night", False, "what was found"),
     "doctor": ("evo.cli.analysis_outputs:DoctorOutput", False, "what is here"),
+    "doctor --llm": ("evo.cli.analysis_outputs:EndpointsOutput", False, "what a language model's endpoint understands"),
     "doctor --calibrate": ("evo.cli.analysis_outputs:CalibrationOutput", False, "the rates of a GPU"),
 }
 

@@ -12,6 +12,7 @@ from evo.analysis.tiles import Rejected, TileCandidate
 from evo.audit.redteam import Outcome
 from evo.cli.examine import Finding
 from evo.evaluate.library_baselines import CaseBaseline
+from evo.operators.llm.probe import EndpointReport
 from evo.results import Rate, Status
 from evo.results.codec import ALWAYS, NONEMPTY, Decimals, Serializable, Us
 from evo.spec.variant import KnobValue
@@ -252,6 +253,13 @@ class DoctorOutput(Serializable):
     simulator_works: bool  # whether `--device sim:CHIP` can be used
     gpu_works: bool  # whether `--device gpu:0` can be used
     findings: Annotated[tuple[Finding, ...], ALWAYS]  # in the order in which a person would look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointsOutput(Serializable):
+    """`evo doctor --llm --json`: what was understood of the endpoint, for each model."""
+
+    endpoints: Annotated[tuple[EndpointReport, ...], ALWAYS]  # in the order in which the models were named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.llm_endpoint import (
+    Api,
+    Effort,
+    EndpointOptions,
+    Extra,
+    Models,
+    PriceWords,
+    Temperature,
+    Timeout,
+    Url,
+)
 from evo.cli.options import AsJson, DeviceWord
 from evo.cli.session import session_of
 from evo.cli.terminal import out, out_json, paint
@@ -23,12 +34,38 @@ def doctor(
         bool, typer.Option("--calibrate", help="Measure the GPU's rates instead, and store them for `evo limits`.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --calibrate: a quarter of the time.")] = False,
+    llm: Annotated[
+        bool, typer.Option("--llm", help="Try the endpoint of a language model instead, by one tiny request.")
+    ] = False,
+    llm_url: Url = None,
+    llm_model: Models = None,
+    llm_api: Api = None,
+    llm_price: PriceWords = None,
+    llm_effort: Effort = None,
+    llm_temperature: Temperature = 0.5,
+    llm_extra: Extra = None,
+    llm_timeout: Timeout = "1m",
     device: DeviceWord = "auto",
     json: AsJson = False,
 ) -> int:
     """Show what is installed, what is missing and how to install it. Exit code 0 if the simulator works."""
     from evo.cli.examine import examine
 
+    if llm:
+        from evo.cli.doctor_llm import examine_endpoint
+
+        endpoint = EndpointOptions(
+            url=llm_url,
+            models=tuple(llm_model or ()),
+            api=llm_api,
+            price=llm_price,
+            timeout=llm_timeout,
+            retries=0,
+            effort=llm_effort,
+            temperature=llm_temperature,
+            extra=llm_extra,
+        )
+        return examine_endpoint(session_of(context), endpoint, json=json)
     if calibrate:
         from evo.cli.rates import calibrate as measure
 

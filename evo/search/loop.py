@@ -14,7 +14,7 @@ from pathlib import Path
 from evo.errors import TaskInvalid
 from evo.evaluate.pipeline import Job, Workbench, champion_figures, evaluate
 from evo.evaluate.prepare import Failed
-from evo.operators import first_rung, start_proposal
+from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Status
@@ -25,7 +25,7 @@ from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer
-from evo.search.restarts import Lines
+from evo.search.restarts import AFTER, Lines
 from evo.search.resume import LastRun, gain_of, last_run
 from evo.search.screening import screened_gains
 from evo.search.settings import Settings, language_model
@@ -105,7 +105,8 @@ class _Loop:
         self.proposer = Proposer(task, settings, bench, notebook.root, llm, self._screen)
         self.since_kept = 0
         self.is_new = False  # whether this run began from a start of its own
-        restarts = settings.search == "bandit" and settings.is_closed and fleet is None
+        from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
+        restarts = settings.search == "bandit" and from_elites and fleet is None
         self.lines = self._lines() if restarts else None
         self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
@@ -289,7 +290,8 @@ class _Loop:
     def _lines(self) -> Lines:
         margin = self.settings.margin if self.settings.margin is not None else self.bench.default_margin
         places = (self.bench.chip_slug, self.bench.arch)
-        return Lines(self.task, places, margin, lambda text: self.watch(Event(note=text)))
+        after = AFTER if self.settings.llm is None else STALLED_AFTER
+        return Lines(self.task, places, margin, lambda text: self.watch(Event(note=text)), after=after)
 
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""

@@ -24,16 +24,19 @@ LENGTH = 5  # trials of a line that do not get on, before it ends
 class Lines:
     """What the next proposal changes: the champion or, while a line is on, its parent.
 
-    margin: what a gain has to pass. gain: of the line's parent over the champion, 1 at the champion.
+    margin: what a gain has to pass. after: trials at the champion without a keep, before the first line. gain: of the
+    line's parent over the champion, 1 at the champion.
     """
 
-    def __init__(self, task: Task, places: tuple[str, str], margin: float, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, task: Task, places: tuple[str, str], margin: float, note: Callable[[str], None], *, after: int = AFTER
+    ) -> None:
         self._task, self._places, self._note = task, places, note
         self._needed = 1 / (1 - margin)
         self._parent: Variant | None = None
         self._gain = 1.0
         self._idle = 0
-        self._wait = AFTER
+        self._after = self._wait = after
         self._used: set[str] = set()
 
     @property
@@ -49,7 +52,7 @@ class Lines:
 
     def begin(self, champion: Variant, records: Sequence[Record]) -> bool:
         """Begin a line; False where there is nobody left to begin from, and the champion is all there is."""
-        self._idle, self._wait = 0, AFTER
+        self._idle, self._wait = 0, self._after
         records = self._since_start(records)
         found = next((elite for elite in self._candidates(champion, records) if elite.variant not in self._used), None)
         own = _best_us(records, self._task, self._places, champion.id)
@@ -69,7 +72,7 @@ class Lines:
     def tell(self, variant: Variant, ratio: float | None, *, passed: bool, kept: bool) -> None:
         """What became of a trial: its gain ratio over the champion, where it was timed."""
         if kept:
-            self._parent, self._idle, self._wait = None, 0, AFTER
+            self._parent, self._idle, self._wait = None, 0, self._after
             self._used.clear()
         elif self._parent is not None and passed and ratio is not None and ratio > self._gain * self._needed:
             self._parent, self._gain, self._idle = variant, ratio, 0

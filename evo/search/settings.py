@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
 from evo.search.cluster import Cluster
 from evo.search.events import Event, Observer
+from evo.search.screening import screened_gains
 from evo.search.trial_log import Notebook
 from evo.spec.task import Task
 
@@ -55,6 +56,11 @@ def language_model(
     """The language model of a run that asks one."""
     if settings.llm is None:
         return None
+
+    def screen(parent: str, texts: Sequence[str]) -> Sequence[float | None]:
+        bench.on_stage("screen")
+        return screened_gains(bench, task, parent, texts, settings.seed)
+
     around = Surroundings(
         root=notebook.root,
         run=notebook.run,
@@ -68,5 +74,6 @@ def language_model(
         seed=settings.seed,
         margin=settings.margin,
         neutral=settings.neutral,
+        screen=screen if settings.cluster is None or bench.modelled else None,
     )
     return Llm(settings.llm, around)

@@ -14,7 +14,17 @@ from llm_server import KEY, Act, LlmServer, prompt_of
 from evo.device import parse_device
 from evo.evaluate.session import Workbench
 from evo.operators import Context
-from evo.operators.llm import Budget, Llm, LlmSettings, LlmTotals, ModelServer, Price, Surroundings, transcript_file
+from evo.operators.llm import (
+    Budget,
+    Llm,
+    LlmSettings,
+    LlmTotals,
+    ModelChoice,
+    ModelServer,
+    Price,
+    Surroundings,
+    transcript_file,
+)
 from evo.spec.task import Task
 from evo.spec.variant import Variant
 
@@ -151,7 +161,8 @@ def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: in
             url=server.url, model="m", key=KEY, timeout_s=TIMEOUT_S, retries=rng.randrange(3), first_delay_s=0.001
         )
         settings = LlmSettings(
-            strategy="free", server=where, budget=limit, price=price, max_tokens=rng.choice([300, 900]), repairs=2,
+            strategy="free", models=(ModelChoice(name="m", server=where, price=price),),
+            budget=limit, max_tokens=rng.choice([300, 900]), repairs=2,
             parallel=parallel,
         )  # fmt: skip
         around = Surroundings(

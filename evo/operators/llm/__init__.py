@@ -7,9 +7,18 @@ change, compiled and judged like anyone's. Nothing in it reaches a shell, a path
 from __future__ import annotations
 
 from evo.operators.llm.cost import Budget, LlmTotals, Price, Usage, UsageReport, price_of, read_price
-from evo.operators.llm.model_settings import MAX_TOKENS, PARALLEL, REPAIRS, RETRIES, LlmSettings, ModelServer
-from evo.operators.llm.operator import Llm, Surroundings
+from evo.operators.llm.model_settings import (
+    MAX_TOKENS,
+    PARALLEL,
+    REPAIRS,
+    RETRIES,
+    LlmSettings,
+    ModelChoice,
+    ModelServer,
+)
+from evo.operators.llm.operator import Llm
 from evo.operators.llm.prompts import STRATEGIES
+from evo.operators.llm.questions import Surroundings
 from evo.operators.llm.transcript import transcript_file
 
 __all__ = [
@@ -22,6 +31,7 @@ __all__ = [
     "Llm",
     "LlmSettings",
     "LlmTotals",
+    "ModelChoice",
     "ModelServer",
     "Price",
     "Surroundings",

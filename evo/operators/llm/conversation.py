@@ -40,7 +40,9 @@ class Question:
     max_tokens: int
     repairs: int
     seed: int
+    model: str = ""
     price: Price | None = None
+    aim: str = ""
     rewrite: bool = False
     donor: Elite | None = None
     tried: Collection[str] = frozenset()
@@ -51,8 +53,8 @@ class Question:
 class ExchangeOutcome:
     """What came of it. edited is None where no reply could be applied; problem says what was wrong last.
 
-    compiles: whether it also got through the compiler. ended: `ok`, `unusable`, `refused`, `budget`, `exhausted`, or
-    `fault`: no request can succeed any more.
+    compiles: whether it also got through the compiler. code: the hash of its machine code then. ended: `ok`,
+    `unusable`, `refused`, `budget`, `exhausted`, or `fault`: no request can succeed any more. notes: for the user.
     """
 
     question: Question
@@ -62,6 +64,7 @@ class ExchangeOutcome:
     edited: Edited | None = None
     reply: Reply | None = None
     compiles: bool = False
+    code: str = ""
     problem: str = ""
     fault: EvoError | None = None
     notes: tuple[str, ...] = ()
@@ -110,7 +113,7 @@ def exchange(
     """Ask, judge, and ask for repairs."""
     meter = Meter(question.allowance, question.price, 2 * question.max_tokens, ledger, overrun)
     state = _State(list(question.messages), meter, question.max_tokens)
-    ended, fault, compiles = "unusable", None, False
+    ended, fault, code = "unusable", None, ""
     for attempt in range(1, question.repairs + 2):
         request = ChatRequest(
             exchange=question.exchange,
@@ -132,8 +135,8 @@ def exchange(
         state.attempts = attempt
         record(request, completion, question, meter.number, meter.answered(request, completion))
         try:
-            _judge(state, completion, question, probe)
-            ended, compiles = "ok", True
+            code = _judge(state, completion, question, probe)
+            ended = "ok"
             break
         except Unusable as unusable:
             state.problem = unusable.problem
@@ -147,7 +150,8 @@ def exchange(
         attempts=state.attempts,
         edited=edited,
         reply=reply,
-        compiles=compiles,
+        compiles=ended == "ok",
+        code=code,
         problem=state.problem,
         fault=fault,
         notes=tuple(state.notes),
@@ -159,14 +163,14 @@ def _end_of(error: Exception) -> str:
     return ends.get(type(error), "fault")
 
 
-def _judge(state: _State, completion: Completion, question: Question, probe: Probe) -> None:
-    """Read a reply, apply it and compile it. Raises Unusable."""
+def _judge(state: _State, completion: Completion, question: Question, probe: Probe) -> str:
+    """Read a reply, apply it and compile it; the hash of its machine code. Raises Unusable."""
     reply = _read(completion, rewrite=question.rewrite)
     donor = question.donor.text if question.donor else None
     edited = edit(question.parent, reply, question.task, donor, rewrite=question.rewrite)
     _require_new(edited, question)
     state.best = (edited, reply)
-    _require_compiling(edited, question, probe)
+    return _compiled(edited, question, probe)
 
 
 def _is_only_thought(completion: Completion) -> bool:
@@ -190,9 +194,10 @@ def _require_new(edited: Edited, question: Question) -> None:
         raise Unusable("exactly this variant was tried already and not kept, or is being tried; propose something else")
 
 
-def _require_compiling(edited: Edited, question: Question, probe: Probe) -> None:
+def _compiled(edited: Edited, question: Question, probe: Probe) -> str:
     found = probe(edited.variant.text)
     if isinstance(found, Failed):
         raise Unusable(f"{found.status.value}: {found.reason[:_LONGEST_PROBLEM]}")
     if found.code_hash in question.codes:
         raise Unusable("it compiles to machine code that was tried already; propose something that changes it")
+    return found.code_hash

@@ -10,7 +10,7 @@ import math
 import re
 import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,12 +36,16 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Totals of some requests. estimated: requests of which the server told no counts, so that they were guessed."""
+    """Totals of some requests. estimated: requests of which the server told no counts, so that they were guessed.
+
+    money: by the prices of the models that were asked; None if no price is known.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     estimated: int = 0
+    money: float | None = None
 
     @property
     def tokens(self) -> int:
@@ -53,16 +57,23 @@ class Usage:
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             estimated=self.estimated + other.estimated,
+            money=None if self.money is None and other.money is None else (self.money or 0.0) + (other.money or 0.0),
         )
 
-    def priced(self, price: Price | None = None) -> UsageReport:
+    def at(self, price: Price | None) -> Usage:
+        """The same at a price."""
+        money = price.of(self.prompt_tokens, self.completion_tokens) if price is not None else None
+        return replace(self, money=money)
+
+    @property
+    def report(self) -> UsageReport:
         """What a record keeps of it."""
         return UsageReport(
             calls=self.calls,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
             estimated_calls=self.estimated or None,
-            cost=price.of(self.prompt_tokens, self.completion_tokens) if price else None,
+            cost=self.money,
         )
 
 
@@ -78,10 +89,20 @@ class UsageReport(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelTotals(UsageReport):
+    """What one of several models of a run has used and brought so far."""
+
+    model: str  # the model's name, with its effort if one was given
+    exchanges: int  # questions that it was asked
+    kept: int  # trials of it that were kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LlmTotals(UsageReport):
     """What the language model of a run has used and brought so far."""
 
-    model: str  # the model's name
+    model: str  # the model's name; several with commas between them
+    models: tuple[ModelTotals, ...] = ()  # by model, if there are several
     strategy: str  # how it is prompted
     replayed: Literal[True] | None = None  # present if the replies come from a transcript
     exchanges: int  # questions that were answered, each with its repairs
@@ -105,8 +126,8 @@ class Budget:
     tokens: int | None = None
     money: float | None = None
 
-    def minus(self, usage: Usage, price: Price | None) -> Budget:
-        spent = price.of(usage.prompt_tokens, usage.completion_tokens) if price else 0.0
+    def minus(self, usage: Usage) -> Budget:
+        spent = usage.money or 0.0
         return Budget(
             calls=None if self.calls is None else self.calls - usage.calls,
             tokens=None if self.tokens is None else self.tokens - usage.tokens,
@@ -137,10 +158,8 @@ class Budget:
 class Account:
     """One run's budget: allowances out and usage settled. Used from one thread."""
 
-    def __init__(self, budget: Budget, price: Price | None) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._left = budget
-        self._limited = budget != Budget()
-        self.price = price
         self.used = Usage()
         self._out: dict[int, Budget] = {}
 
@@ -160,11 +179,11 @@ class Account:
         """What an exchange really used."""
         self._out.pop(exchange, None)
         self.used = self.used.plus(used)
-        self._left = self._left.minus(used, self.price)
+        self._left = self._left.minus(used)
 
     @property
     def report(self) -> UsageReport:
-        return self.used.priced(self.price)
+        return self.used.report
 
 
 def _given(left: float | None, most: float | None, out: Sequence[float | None]) -> float | None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from evo.evaluate.session import Workbench
 from evo.operators.llm.case_table import case_table
-from evo.operators.llm.endpoint import data
+from evo.operators.llm.endpoint import data, joined
 from evo.operators.llm.hardware_context import hardware_context, target_share
-from evo.operators.llm.prompt_context import insights, kept_record, past_solutions, task_context
+from evo.operators.llm.prompt_context import insights, not_the_champion, past_solutions, task_context, timed_record
 from evo.operators.llm.prompts import Guidance, PromptStrategy
 from evo.records.trials import Record, elites
 from evo.results import Evaluation
@@ -40,7 +40,7 @@ def guidance(
     `inversion`; without it, it is found anew. timed: the parent's times, if no record has them.
     """
     places = (bench.chip_slug, bench.arch)
-    record = kept_record(records, parent.id, places)
+    record = timed_record(records, parent.id, places)
     own = record.evaluation if record is not None else timed
     found = strategy.select(records, task, places, parent.id)
     donor = elites.draw(found, draw) if draw.random() < 0.5 and not rewrite else None
@@ -52,6 +52,7 @@ def guidance(
     if strategy.insights:
         table = case_table(task, own, bench.chip, margin)
         times = f"Its times by case:\n{data('times', chr(10).join(table))}" if table else ""
+        times = joined([times, not_the_champion(records, own, task, places)])
         shown = replace(shown, times=times, insights=insights(records, task.name, places, parent))
     if strategy.solutions:
         own_us = own.score_us(task.score) if own is not None else None

@@ -60,24 +60,24 @@ class Meter:
 
     def begin(self, request: ChatRequest) -> ChatRequest:
         """The request with as much room as is left for its reply. Raises Spent if that is too little."""
-        left = self.allowance.minus(self.usage, self.price)
+        left = self.allowance.minus(self.usage)
         most = min(self.most, request.max_tokens)
         room = left.reply_tokens(request.text, most, self.price, self.overrun.prompt, self.overrun.reply)
         if room == 0:
             raise BudgetSpent
         self.number += 1
         sent = replace(request, max_tokens=room)
-        self.ledger(sent, self.number, "reserved", largest(sent, self.overrun))
+        self.ledger(sent, self.number, "reserved", largest(sent, self.overrun).at(self.price))
         return sent
 
     def failed(self, request: ChatRequest, *, generated: bool) -> None:
         """A request without an answer that can be used; generated: the server may have begun to write one."""
-        cost = largest(request, self.overrun) if generated else Usage(calls=1)
+        cost = (largest(request, self.overrun) if generated else Usage(calls=1)).at(self.price)
         self.usage = self.usage.plus(cost)
         self.ledger(request, self.number, "charged", cost)
 
     def answered(self, request: ChatRequest, completion: Completion) -> Usage:
-        cost = used(request, completion)
+        cost = used(request, completion).at(self.price)
         if not cost.estimated:
             self.overrun.learn(request, cost)
         self.usage = self.usage.plus(cost)

@@ -69,7 +69,7 @@ def probe(server: ModelServer, price: Price | None) -> EndpointReport:
         prompt_price=price.prompt if price else None,
         completion_price=price.completion if price else None,
         finish=completion.finish,
-        usage=meter.usage.priced(price),
+        usage=meter.usage.report,
     )
 
 

@@ -14,7 +14,7 @@ from evo.operators.llm.replies import one_line
 from evo.records.insights import Insight, summarise, unsuccessful
 from evo.records.trials import Record, effect
 from evo.records.trials.elites import Elite
-from evo.results import Json, Status
+from evo.results import Evaluation, Json, Status
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant
@@ -155,6 +155,26 @@ def _trial(record: Record) -> str:
     reason = _VALUE.sub("...", why.reason) if record.status is Status.WRONG else why.reason
     brought = f"{effect(record)}; " if record.gain is not None else ""
     return one_line(f"not kept: {record.summary}{thought}: {record.status.value}, {brought}{reason}", _LONGEST_TRIAL)
+
+
+def timed_record(records: Sequence[Record], variant: str, places: tuple[str, str]) -> Record | None:
+    """The latest record of a variant with times on this chip, a kept one first."""
+    found = [r for r in records if r.variant == variant and r.status.passed and r.bench and r.place[:2] == places]
+    return kept_record(records, variant, places) or (found[-1] if found else None)
+
+
+def not_the_champion(records: Sequence[Record], own: Evaluation | None, task: Task, places: tuple[str, str]) -> str:
+    """What a prompt says of a kernel that is not the champion; nothing of one that is."""
+    kept = [r for r in records if r.task == task.name and r.kept and r.place[:2] == places]
+    if not kept or own is None or kept[-1].variant == own.variant:
+        return ""
+    before, after = own.score_us(task.score), kept[-1].evaluation.score_us(task.score)
+    if before is None or after is None:
+        return ""
+    return (
+        f"This kernel is not the champion, which takes {after / before:.2f} times its time. It is shown because nothing"
+        " was gained at the champion for a while. A change of it is kept if the result beats the champion."
+    )
 
 
 def kept_record(records: Sequence[Record], variant: str, places: tuple[str, str]) -> Record | None:

@@ -31,7 +31,8 @@ Select = Callable[[Sequence[Record], Task, tuple[str, str], str], list[Elite]]
 class PromptStrategy:
     """One configuration.
 
-    inverts: `never`, `always`, or `stalled` (hybrid). rewrites: `never`, `first` or `stalled`.
+    inverts: `never`, `always`, or `stalled` (hybrid). rewrites: `never`, `first` or `stalled`. parents: `champion`, or
+    `elites` for a run that goes on from others while nothing is kept.
     """
 
     name: str
@@ -39,6 +40,7 @@ class PromptStrategy:
     insights: bool = False
     inverts: str = "never"
     rewrites: str = "never"
+    parents: str = "champion"
     select: Select = elites.single_best
 
     def inverted(self, stalled: int, share: float | None) -> bool:
@@ -53,7 +55,9 @@ STRATEGIES = {
     for one in (
         PromptStrategy(name="free"),
         PromptStrategy(name="insight", insights=True),
-        PromptStrategy(name="full", solutions=True, insights=True, rewrites="stalled", select=elites.elites),
+        PromptStrategy(
+            name="full", solutions=True, insights=True, rewrites="stalled", parents="elites", select=elites.elites
+        ),
         PromptStrategy(name="inversion", insights=True, inverts="always", rewrites="stalled"),
         PromptStrategy(name="hybrid", insights=True, inverts="stalled"),
         PromptStrategy(name="rewrite", insights=True, inverts="always", rewrites="first"),
@@ -126,6 +130,8 @@ class Guidance:
     solutions: Sequence[str] = ()
     insights: Sequence[str] = ()
     hardware: Sequence[str] = ()
+    summary: Sequence[str] = ()
+    aim: str = ""
     donor: Elite | None = None
     rewrite: bool = False
 
@@ -142,7 +148,9 @@ def prompt(guidance: Guidance) -> tuple[Message, ...]:
         *guidance.hardware,
         *guidance.solutions,
         *guidance.insights,
+        *guidance.summary,
         *asked,
+        guidance.aim,
     ]
     return (Message("system", _RULES), Message("user", joined(parts)))
 

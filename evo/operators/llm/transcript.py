@@ -22,7 +22,7 @@ from typing import Any
 
 from evo.errors import SyntaxInvalid
 from evo.files import append, split_tail, write_atomic
-from evo.operators.llm.cost import Usage
+from evo.operators.llm.cost import Price, Usage
 from evo.operators.llm.endpoint import FREE, ChatRequest, Completion, Exhausted, Message, Metered
 from evo.results import Json, drop_absent
 
@@ -104,8 +104,8 @@ class Replay:
 
     def __init__(self, path: Path) -> None:
         self._answers: dict[tuple[int, int], tuple[tuple[Message, ...], Completion]] = {}
+        self._models: dict[int, str] = {}  # by exchange
         self.differing = 0
-        self.model = ""
         self._lock = threading.Lock()
         try:
             whole, torn = split_tail(path.read_bytes())
@@ -121,9 +121,18 @@ class Replay:
             if place in self._answers:
                 raise SyntaxInvalid(path, number, f"a second reply for exchange {place[0]}.{place[1]}", hint=_HINT)
             self._answers[place] = answer
-            self.model = self.model or model
+            self._models.setdefault(place[0], model)
         if not self._answers:
             raise SyntaxInvalid(path, None, "holds no reply", hint=_HINT)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models that have answered."""
+        return tuple(dict.fromkeys(self._models.values()))
+
+    def model_of(self, exchange: int) -> str:
+        """Which model answered a question; empty if none did."""
+        return self._models.get(exchange, "")
 
     def complete(self, request: ChatRequest, meter: Metered = FREE) -> Completion:
         del meter  # it costs nothing
@@ -140,8 +149,11 @@ class Replay:
         return None
 
 
-def spent(path: Path) -> Usage:
-    """What a run has spent, by its transcript; what is only reserved counts in full. Nothing if there is no file."""
+def spent(path: Path, price: Price | None = None) -> Usage:
+    """What a run has spent, by its transcript; what is only reserved counts in full. Nothing if there is no file.
+
+    price: of lines that do not tell their cost.
+    """
     try:
         lines = path.read_bytes().splitlines()
     except OSError:
@@ -153,7 +165,10 @@ def spent(path: Path) -> Usage:
         except SyntaxInvalid:
             continue  # torn
         counts = next((data[name] for name in ("charged", "usage", "reserved", "carried") if data.get(name)), None)
-        found[(data.get("exchange"), data.get("attempt"), data.get("request"))] = _usage(counts)
+        place = (data.get("exchange"), data.get("attempt"), data.get("request"))
+        found[place] = _usage(counts)
+        if found[place].money is None:
+            found[place] = found[place].at(price)
     total = Usage()
     for each in found.values():
         total = total.plus(each)
@@ -161,8 +176,13 @@ def spent(path: Path) -> Usage:
 
 
 def _counts(usage: Usage) -> dict[str, Json]:
-    fields = {"calls": usage.calls, "prompt_tokens": usage.prompt_tokens, "completion_tokens": usage.completion_tokens}
-    return {**fields, **({"estimated": usage.estimated} if usage.estimated else {})}
+    fields: dict[str, Json] = {
+        "calls": usage.calls,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+    }
+    fields |= {"estimated": usage.estimated} if usage.estimated else {}
+    return fields | ({"money": usage.money} if usage.money is not None else {})
 
 
 def _usage(counts: object) -> Usage:
@@ -172,6 +192,7 @@ def _usage(counts: object) -> Usage:
         prompt_tokens=_count(known.get("prompt_tokens")) or 0,
         completion_tokens=_count(known.get("completion_tokens")) or 0,
         estimated=_count(known.get("estimated")) or 0,
+        money=float(money) if isinstance(money := known.get("money"), int | float) else None,
     )
 
 

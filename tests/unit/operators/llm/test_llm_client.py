@@ -17,7 +17,7 @@ import pytest
 from llm_server import KEY, Act, LlmServer, Script
 
 from evo.errors import EvoError, HarnessFault, SyntaxInvalid, UsageError
-from evo.operators.llm import LlmSettings
+from evo.operators.llm import LlmSettings, ModelChoice
 from evo.operators.llm.client import Client, ModelServer
 from evo.operators.llm.cost import Budget
 from evo.operators.llm.endpoint import ChatRequest, Completion, Exhausted, Message, PromptRefused
@@ -309,7 +309,7 @@ def test_a_transcript_answers_as_the_server_did(tmp_path: Path) -> None:
         written.add(request, reply, model="m", strategy="free", parent="p")
     written.close()
     replay = Replay(path)
-    assert replay.model == "m"
+    assert (replay.models, replay.model_of(1)) == (("m",), "m")
     assert replay.complete(ASKED) == Completion(text="\ud800 1", prompt_tokens=3)
     assert replay.complete(second).text == "\ud800 2"
     assert replay.differing == 0
@@ -332,8 +332,9 @@ def test_a_file_that_is_no_transcript_is_refused_with_its_line(tmp_path: Path, t
 
 
 def test_a_budget_in_money_needs_a_price() -> None:
+    choice = ModelChoice(name="m", server=ModelServer(url=None, model="m", key=KEY))
     with pytest.raises(UsageError, match="no price of m") as caught:
-        LlmSettings(server=ModelServer(url=None, model="m", key=KEY), budget=Budget(money=2.0))
+        LlmSettings(models=(choice,), budget=Budget(money=2.0))
     assert "--llm-price" in caught.value.hint
     with pytest.raises(UsageError, match="no strategy"):
         LlmSettings(strategy="best")

@@ -254,7 +254,7 @@ def test_data_cannot_close_its_own_marks() -> None:
 
 
 def test_requests_in_flight_cannot_overrun_a_budget_together() -> None:
-    account = Account(Budget(calls=5, tokens=1000), None)
+    account = Account(Budget(calls=5, tokens=1000))
     most = Budget(calls=4, tokens=700)
     assert account.reserve(1, most) == Budget(calls=4, tokens=700)
     assert account.reserve(2, most) == Budget(calls=1, tokens=300)

@@ -6,6 +6,7 @@ Each distribution is made from the drawn tensor, at its scale and inside its dom
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import ml_dtypes
 import numpy as np
@@ -13,11 +14,13 @@ from numpy.typing import NDArray
 
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import is_float
+from evo.spec.integer_distributions import BOOLEANS, EQUAL, INTEGERS, integer_domain
 
 DRAWN = "drawn"
 ENDS = "ends"  # what counts stands where a tail would be dropped
 SPECIAL = "special"  # NaN and infinities, for tensors that declare them
-DERIVED = ("positive", "large", "outliers", ENDS, "indexed", "tiny", "normal", "equal", SPECIAL)
+FLOATS = ("positive", "large", "outliers", ENDS, "indexed", "tiny", "normal", EQUAL, SPECIAL)
+DERIVED = (*FLOATS, *INTEGERS, *BOOLEANS)
 MIXED = "mixed"  # rows of all of them, where one run has to do for many
 UNBIASED = (DRAWN, "normal", "positive")  # errors of these are independent enough to average
 END_FACTORS = (1.0, 0.5, 0.25)  # of the large values of ENDS
@@ -41,6 +44,14 @@ Array = NDArray[np.generic]
 Reals = NDArray[np.float64]
 
 
+def suited_to(dtypes: Iterable[str]) -> tuple[str, ...]:
+    """The distributions that can change an input of one of these types."""
+    found: set[str] = set()
+    for dtype in dtypes:
+        found.update(FLOATS if is_float(dtype) else BOOLEANS if dtype == "bool" else (*INTEGERS, EQUAL))
+    return tuple(name for name in DERIVED if name in found)
+
+
 def largest(dtype: str) -> float:
     return float(ml_dtypes.finfo(NUMPY[dtype]).max)
 
@@ -52,9 +63,12 @@ def smallest(dtype: str) -> float:
 
 
 def domain_of(dtype: str, values: Array) -> str:
-    """Which other values a drawn tensor may hold: `fixed`, `unit`, `positive` or `real`. In doubt the narrower one."""
+    """Which other values a drawn tensor may hold: `fixed`, `unit`, `positive` or `real`, for integers `fixed` or `any`.
+
+    In doubt the narrower one.
+    """
     if not is_float(dtype):
-        return "fixed"
+        return integer_domain(values)
     reals = values.astype(np.float64)
     if not np.isfinite(reals).all() or _is_structured(reals):
         return "fixed"

@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
 from evo.spec.deadline import Deadline, Exceeded
+from evo.spec.derived_inputs import candidates
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
-from evo.spec.input_distributions import DRAWN, END_FACTORS, ENDS, LARGE_FACTORS, MIXED, SPECIAL
+from evo.spec.input_distributions import DRAWN, SPECIAL
+from evo.spec.integer_distributions import beyond, fits
 from evo.spec.recent import Recent
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
@@ -37,7 +39,6 @@ _INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task 
 _EXPECTATION_BYTES = 384 << 20
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
-_FACTORS = {"large": LARGE_FACTORS, ENDS: END_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +163,10 @@ class Reference:
             return self._special(case, drawn, _rng(seed, case.name, distribution))
         if self._has_dependent_inputs():
             return None
-        domains = {t.name: t.domain or distributions.domain_of(t.dtype, drawn[t.name]) for t in self.task.inputs}
-        free = [t for t in self.task.inputs if domains[t.name] != "fixed" and is_float(t.dtype)]
-        # Products of tiny values vanish: then one tensor alone is tiny.
-        attempts = [(free, factor) for factor in (_FACTORS.get(distribution, (1.0,)))]
-        attempts += [([tensor], 1.0) for tensor in free[:1] if distribution == "tiny" and len(free) > 1]
-        for tensors, factor in attempts if free else []:
-            rng = _rng(seed, case.name, distribution)
-            changed = {
-                t.name: distributions.derive(distribution, t.dtype, drawn[t.name], domains[t.name], rng, factor=factor)
-                for t in tensors
-            }
-            if (found := self._sound(case, drawn | changed, distribution, rng)) is not None:
+        for inputs, rng in candidates(
+            self.task, case, drawn, distribution, lambda: _rng(seed, case.name, distribution)
+        ):
+            if (found := self._sound(case, inputs, distribution, rng)) is not None:
                 return found
         return None
 
@@ -189,7 +182,7 @@ class Reference:
 
     def _sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
-        level = 2.0**-24 if self.has("trusted") else max(ROUNDOFF[t.dtype] for t in self._float_outputs())
+        level = 2.0**-24 if self.has("trusted") else max((ROUNDOFF[t.dtype] for t in self._float_outputs()), default=0.0)
         moved = {
             tensor.name: distributions.perturbed(inputs[tensor.name], level, rng)
             if is_float(tensor.dtype)
@@ -213,6 +206,8 @@ class Reference:
 
     def _is_accurate(self, found: Expectation) -> bool:
         tolerance = self.task.tolerance
+        if tolerance.rtol == tolerance.atol == 0:
+            return True  # the task asks for the exact result, as a copy gives it, and says so of any input
         for tensor in self._float_outputs():
             assert found.spread is not None
             error = found.spread[tensor.name].astype(np.float64)
@@ -224,8 +219,12 @@ class Reference:
         return True
 
     def _representable(self, expected: Arrays) -> bool:
-        for tensor in self._float_outputs():
-            if not (np.abs(expected[tensor.name]) <= distributions.largest(tensor.dtype) / 2).all():
+        for tensor in self.task.outputs:
+            values = expected[tensor.name]
+            if is_float(tensor.dtype):
+                if not (np.abs(values) <= distributions.largest(tensor.dtype) / 2).all():
+                    return False
+            elif not fits(values, tensor.dtype):
                 return False
         return True
 
@@ -247,17 +246,16 @@ class Reference:
         return self._dependent
 
     def _find_dependent(self) -> bool:
-        if not self._float_outputs():
-            return True  # integer results of other inputs (an index of a maximum) depend on ties
         case = max(self.task.check, key=lambda case: min(sum(t.size_bytes(case) for t in self.task.inputs), 1 << 20))
         drawn = self.inputs(case, 0)
         before = self._outputs("expected", drawn, case)
         for tensor in self.task.inputs:
             array = drawn[tensor.name]
-            if tensor.domain is not None or distributions.domain_of(tensor.dtype, array) == "fixed":
+            if tensor.domain is not None or tensor.range is not None:
                 continue
-            other = array.reshape(-1)[::-1].reshape(array.shape).astype(np.float64) * 0.75  # no sum and no order stays
-            turned = np.ascontiguousarray(other.astype(array.dtype))
+            if distributions.domain_of(tensor.dtype, array) == "fixed":
+                continue
+            turned = _turned(array)
             try:
                 after = self._outputs("expected", drawn | {tensor.name: turned}, case)
             except TaskInvalid:
@@ -306,6 +304,8 @@ class Reference:
             what = f"{tensor.name} has shape {array.shape}, declared {tensor.dims(case)} at case {case.name}"
             raise self._broken(function, what)
         if function == "inputs":
+            if tensor.range is not None and (problem := beyond(array, tensor.range.at(case.axes))):
+                raise self._broken(function, f"returned {problem} in {tensor.name} at case {case.name}")
             return np.ascontiguousarray(array.astype(NUMPY[tensor.dtype], copy=False))
         return array
 
@@ -339,6 +339,17 @@ def _stream(seed: int, *names: str) -> list[int]:
 
 def _rng(seed: int, *names: str) -> np.random.Generator:
     return np.random.default_rng(_stream(seed, *names))
+
+
+def _turned(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Other values in another order, so that no sum stays; whole numbers between the least and the largest."""
+    flat = array.reshape(-1)[::-1].reshape(array.shape)
+    if array.dtype == np.bool_:
+        return np.ascontiguousarray(~flat.astype(np.bool_))
+    other = flat.astype(np.float64) * 0.75
+    if array.dtype.kind in "iu":
+        other = np.clip(other, float(array.min()), float(array.max()))
+    return np.ascontiguousarray(other.astype(array.dtype))
 
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ from evo.spec.expr import Expression, Number, parse
 from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
+from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, read_domain, read_range
 from evo.spec.yaml_fields import Fields
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -29,16 +30,16 @@ _HEADERS = (".h", ".cuh")
 _TOP = {"name", "axes", "tensors", "scalars", "tolerance", "check", "bench", "headline", "score", "work"}
 _OPTIONAL = {"scalars", "headline", "score", "work", "flags", "targets", "description", "nondeterministic"}
 _OPTIONAL |= {"traffic", "derive", "gates"}
-_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init")
+_TENSOR = ("name", "role", "dtype", "shape", "domain", "specials", "init", *RANGE_FIELDS)
 ROLES = ("in", "out", "inout")
-DOMAINS = ("real", "positive", "unit", "fixed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
     """One kernel argument. role: `in`, `out`, or `inout` for one that is read and changed in place; shape in axes.
 
-    domain: which other values the gate may put in (one of DOMAINS; None: judged from what the reference draws).
+    domain: which other values the gate may put in (evo/spec/value_ranges.py; None: judged from what is drawn).
+    range: which values an integer input may hold; None: what the reference draws.
     specials: the gate may put NaN and infinities in.
     init: what an output holds before the first launch: `poison`, or `zero` for one that kernels add to.
     """
@@ -48,6 +49,7 @@ class Tensor:
     dtype: str
     shape: tuple[Expression, ...]
     domain: str | None = None
+    range: DeclaredRange | None = None
     specials: bool = False
     init: str = "poison"
 
@@ -280,17 +282,21 @@ class _Yaml(Fields):
             seen.add(name)
             roles.append(role)
             dims = tuple(self._expression(dim, (*at, "shape", i), axes, False) for i, dim in enumerate(shape))
-            domain, specials = entry.get("domain"), entry.get("specials", False)
-            if domain is not None and (domain not in DOMAINS or role == "out"):
-                raise self.invalid((*at, "domain"), f"unknown domain {domain!r}", f"for inputs: {', '.join(DOMAINS)}")
+            specials = entry.get("specials", False)
             if not isinstance(specials, bool) or (specials and role == "out"):
                 raise self.invalid((*at, "specials"), f"{specials!r} is not a choice", "true or false, for inputs")
             init = entry.get("init", "poison")
             if init not in ("poison", "zero") or (init == "zero" and role != "out"):
                 raise self.invalid((*at, "init"), f"{init!r} is not a choice", "poison or zero, for role out")
-            dtype = self._dtype(entry, at)
             yield Tensor(
-                name=name, role=str(role), dtype=dtype, shape=dims, domain=domain, specials=specials, init=str(init)
+                name=name,
+                role=str(role),
+                dtype=self._dtype(entry, at),
+                shape=dims,
+                domain=read_domain(self, entry, at),
+                range=read_range(self, entry, at, lambda text, place: self._expression(text, place, axes, False)),
+                specials=specials,
+                init=str(init),
             )
         if set(roles) <= {"in"}:
             raise self.invalid(("tensors",), "no tensor with role out", "mark what the kernel writes `role: out`")
@@ -363,6 +369,8 @@ class _Yaml(Fields):
                 if min(tensor.dims(case)) < 1 or tensor.size_bytes(case) > _LARGEST_TENSOR:
                     dims = " x ".join(map(str, tensor.dims(case)))
                     raise self.invalid(at, f"{dims} at case {case.name}", "1 or more each, and 256 GiB at most")
+                if tensor.range is not None and (problem := range_problem(tensor.range, case.axes)):
+                    raise self.invalid(at[:2], f"{problem} at case {case.name}", "low and high are both allowed values")
 
     def _flags(self) -> tuple[str, ...]:
         given = self.data.get("flags") or []

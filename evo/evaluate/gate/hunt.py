@@ -17,12 +17,14 @@ from evo.errors import TaskInvalid
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
 from evo.evaluate.gate.threshold_cases import threshold_cases, usual_limits
 from evo.results import CaseCheck, Check, Fault, Stage, Status
-from evo.spec.input_distributions import DERIVED, DRAWN, ENDS
+from evo.spec.input_distributions import DRAWN, ENDS, suited_to
+from evo.spec.integer_distributions import EXTREME
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
 from evo.spec.variant import Variant
 
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
+_ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 # Programs of some cases; those that the variant refuses, or does not compile for, are left out.
@@ -37,10 +39,11 @@ def hunt(
     cases = threshold_cases(task, variant, seed, usual_limits(task, share))
     programs = bind(cases)
     rng = np.random.default_rng([seed, 78])
+    suited = suited_to(tensor.dtype for tensor in task.inputs)
     for case in cases:
         if case.name not in programs:
             continue
-        for step in _steps(case, device, rng, thorough=share >= THOROUGH):
+        for step in _steps(case, device, rng, suited, thorough=share >= THOROUGH):
             expectation = _expected(own, step, seed)
             if expectation is None:
                 continue
@@ -57,14 +60,16 @@ def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple
     return Check(status=row.status, reason=reason, stage=stage, cases=cases, faults=faults, seed=seed)
 
 
-def _steps(case: Case, device: RemoteDevice, rng: np.random.Generator, *, thorough: bool) -> Iterator[Step]:
-    other = str(rng.choice(DERIVED))
+def _steps(
+    case: Case, device: RemoteDevice, rng: np.random.Generator, suited: Sequence[str], *, thorough: bool
+) -> Iterator[Step]:
+    other = str(rng.choice(suited)) if suited else DRAWN
     if thorough or rng.integers(2):
         yield Step(case, device, check_races=True, budget=CHECK_BUDGET)
     else:
         yield Step(case, device, check_races=True, distribution=other, budget=CHECK_BUDGET)
     if thorough:
-        for distribution in dict.fromkeys((ENDS, other)):
+        for distribution in dict.fromkeys((*(name for name in _ENDS if name in suited), other)):
             yield Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
 
 
@@ -86,7 +91,7 @@ def all_distributions(
     """The first check case that is wrong under a distribution that the gate has not dealt to it; None if none is."""
     dealt = {(case.name, distribution) for case, distribution in spread_over_cases(task, reference, seed)}
     for case in task.check:
-        for distribution in DERIVED:
+        for distribution in suited_to(tensor.dtype for tensor in task.inputs):
             if (case.name, distribution) in dealt:
                 continue
             expectation = reference.derived(case, seed, distribution)

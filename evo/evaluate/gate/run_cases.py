@@ -17,7 +17,7 @@ from evo.evaluate.gate.compare import compare, first_difference
 from evo.evaluate.gate.metric_gates import metric_problem
 from evo.results import CaseCheck, Check, Fault, Figure, Stage, Status
 from evo.results.coverage import Coverage
-from evo.spec.input_distributions import DERIVED, DRAWN
+from evo.spec.input_distributions import DRAWN, suited_to
 from evo.spec.reference import Expectation, Reference
 from evo.spec.task import Case, Task
 
@@ -185,7 +185,7 @@ def spread_over_cases(task: Task, reference: Reference, seed: int) -> Iterator[t
         dealt.remove(longest)
     dealt.insert(0, longest)
     waiting = deque(dealt)
-    for distribution in DERIVED:
+    for distribution in suited_to(tensor.dtype for tensor in task.inputs):
         for case in list(waiting):
             if reference.derived(case, seed, distribution) is not None:
                 waiting.remove(case)

@@ -7,7 +7,7 @@ from task_folders import task_folder
 from evo.spec import input_distributions as distributions
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF
-from evo.spec.input_distributions import DERIVED, SPECIAL
+from evo.spec.input_distributions import FLOATS, SPECIAL
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 
@@ -31,13 +31,13 @@ def test_what_a_drawn_tensor_may_become_is_judged_from_its_values(values, domain
     assert distributions.domain_of("float32", values.astype(np.float32)) == domain
 
 
-def test_integers_are_left_alone():
+def test_integers_that_are_sorted_are_left_alone():
     assert distributions.domain_of("int32", np.arange(64)) == "fixed"
 
 
 @pytest.mark.parametrize("dtype", list(ROUNDOFF))
 @pytest.mark.parametrize("domain", ["real", "positive", "unit"])
-@pytest.mark.parametrize("name", [name for name in DERIVED if name != SPECIAL])
+@pytest.mark.parametrize("name", [name for name in FLOATS if name != SPECIAL])
 def test_derived_values_are_finite_and_inside_their_domain(name, domain, dtype):
     drawn = RNG.random((16, 24)).astype(NUMPY[dtype])
     values = distributions.derive(name, dtype, drawn, domain, np.random.default_rng(1), factor=8.0)
@@ -63,12 +63,12 @@ def test_tiny_halves_are_subnormal():
 
 
 def used(reference, task):
-    return {name for name in DERIVED if reference.derived(task.check[0], 3, name) is not None}
+    return {name for name in FLOATS if reference.derived(task.check[0], 3, name) is not None}
 
 
 def test_a_formula_of_reals_takes_all_but_special_values(tmp_path):
     task, reference = task_folder(tmp_path / "t", "2 * x + 1")
-    assert used(reference, task) == set(DERIVED) - {SPECIAL}
+    assert used(reference, task) == set(FLOATS) - {SPECIAL}
 
 
 def test_declared_tensors_take_nan_and_infinities(tmp_path):

@@ -13,7 +13,7 @@ from task_folders import task_folder
 from evo.device import POISON_LARGE, POISON_NAN, RunRequest, RunResult
 from evo.evaluate import gate
 from evo.results import MismatchKind, Stage, Status
-from evo.spec.input_distributions import DERIVED, SPECIAL
+from evo.spec.input_distributions import FLOATS, SPECIAL
 
 NO_LAUNCHES = SimpleNamespace(binary=SimpleNamespace(kernels=()), launches=())
 Kernel = Callable[[RunRequest, int], np.ndarray]
@@ -54,13 +54,13 @@ def test_every_distribution_is_run_once(task, gpu):
     check, _ = run(task, honest, gpu=gpu)
     assert check.status is Status.CORRECT, check.reason
     given = [name for row in check.cases for name in row.inputs if name != "drawn"]
-    assert sorted(given) == sorted(DERIVED)
+    assert sorted(given) == sorted(FLOATS)
     assert check.to_json()["seed"] == 4
 
 
 def test_the_simulator_runs_a_case_twice_and_the_plain_one_once_more(task):
     _, device = run(task, honest)
-    assert len(device.requests) <= 2 * len(task[0].check) + len(DERIVED)
+    assert len(device.requests) <= 2 * len(task[0].check) + len(FLOATS)
     first, *others = [r for r in device.requests if r.inputs["x"].shape == (64, 96)]
     assert (first.poison, first.offset_bytes, first.check_races) == (POISON_NAN, 0, True)
     assert {(r.poison, r.offset_bytes) for r in others} == {(POISON_LARGE, 16)}

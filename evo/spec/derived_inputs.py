@@ -1,0 +1,103 @@
+"""The inputs of a case under another distribution: which tensors may change, to what, and what to try instead.
+
+Knows a task and arrays, runs no reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.spec import input_distributions as distributions
+from evo.spec.element_types import is_float
+from evo.spec.input_distributions import END_FACTORS, ENDS, LARGE_FACTORS, MIXED
+from evo.spec.integer_distributions import (
+    ANY,
+    BOOLEANS,
+    EQUAL,
+    FIXED,
+    INTEGER_FACTORS,
+    INTEGERS,
+    IntegerRange,
+    derive_integers,
+    integer_domain,
+    observed_range,
+)
+from evo.spec.task import Case, Task, Tensor
+
+Arrays = dict[str, NDArray[np.generic]]
+_FACTORS = {"large": LARGE_FACTORS, ENDS: END_FACTORS, MIXED: LARGE_FACTORS[-1:]}  # tried in turn
+_NARROW = 8  # a range of fewer values tells little
+
+
+def candidates(
+    task: Task, case: Case, drawn: Arrays, distribution: str, generator: Callable[[], np.random.Generator]
+) -> Iterator[tuple[Arrays, np.random.Generator]]:
+    """Inputs to try in turn, the most telling first; none where the distribution can change no input."""
+    reals, wholes = _free_reals(task, drawn), _free_integers(task, drawn)
+    if distribution in (*INTEGERS, *BOOLEANS):
+        reals = []
+    if distribution not in (*INTEGERS, *BOOLEANS, EQUAL, MIXED):
+        wholes = []
+    wholes = [t for t in wholes if distribution in (EQUAL, MIXED) or (distribution in BOOLEANS) == (t.dtype == "bool")]
+    if distribution == EQUAL:
+        wholes = [t for t in wholes if t.dtype != "bool"]  # `all` and `none`
+    if not reals and not wholes:
+        return
+    attempts = [(reals, factor) for factor in _FACTORS.get(distribution, (1.0,))] if reals else []
+    # Products of tiny values vanish: then one tensor alone is tiny.
+    attempts += [([tensor], 1.0) for tensor in reals[:1] if distribution == "tiny" and len(reals) > 1]
+    parts = _range_factors(wholes, case, drawn)
+    for tensors, factor in attempts or [([], 1.0)]:
+        for part in parts:
+            rng = generator()
+            changed = {t.name: _real(distribution, t, drawn[t.name], rng, factor) for t in tensors}
+            changed |= {t.name: _integer(distribution, t, drawn[t.name], case, rng, part) for t in wholes}
+            yield drawn | changed, rng
+
+
+def _free_reals(task: Task, drawn: Arrays) -> list[Tensor]:
+    """Float inputs that may change: none if all results are whole numbers: an index of a maximum depends on ties."""
+    if not any(is_float(tensor.dtype) for tensor in task.outputs):
+        return []
+    return [t for t in task.inputs if is_float(t.dtype) and _domain(t, drawn[t.name]) != FIXED]
+
+
+def _free_integers(task: Task, drawn: Arrays) -> list[Tensor]:
+    return [t for t in task.inputs if not is_float(t.dtype) and _domain(t, drawn[t.name]) != FIXED]
+
+
+def _domain(tensor: Tensor, drawn: NDArray[np.generic]) -> str:
+    if tensor.domain is not None:
+        return tensor.domain
+    if is_float(tensor.dtype):
+        return distributions.domain_of(tensor.dtype, drawn)
+    return ANY if tensor.range is not None else integer_domain(drawn)
+
+
+def _range(tensor: Tensor, drawn: NDArray[np.generic], case: Case) -> IntegerRange:
+    """The declared range; else what is drawn, which is all that is known to be allowed."""
+    if tensor.range is not None:
+        return tensor.range.at(case.axes)
+    return observed_range(drawn)
+
+
+def _range_factors(wholes: list[Tensor], case: Case, drawn: Arrays) -> tuple[float, ...]:
+    """Parts of the ranges to try: the whole first, then less, for references whose results would not fit their type."""
+    widths = [found.high - found.low for t in wholes for found in (_range(t, drawn[t.name], case),)]
+    return tuple(factor for factor in INTEGER_FACTORS if factor == 1 or max(widths, default=0) * factor >= _NARROW)
+
+
+def _real(
+    name: str, tensor: Tensor, drawn: NDArray[np.generic], rng: np.random.Generator, factor: float
+) -> NDArray[np.generic]:
+    return distributions.derive(name, tensor.dtype, drawn, _domain(tensor, drawn), rng, factor=factor)
+
+
+def _integer(
+    name: str, tensor: Tensor, drawn: NDArray[np.generic], case: Case, rng: np.random.Generator, part: float
+) -> NDArray[np.generic]:
+    within = _range(tensor, drawn, case)
+    return derive_integers(name, drawn, within, _domain(tensor, drawn), rng, factor=part)

@@ -1,0 +1,12 @@
+// Counts of one block in shared memory.
+// evo: task   byte_counts
+// evo: launch kernel grid (1) block (256) shared 0
+
+extern "C" __global__ void kernel(const unsigned char* data, int* bins, int n) {
+    __shared__ int counts[256];
+    counts[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += 256) atomicAdd(&counts[data[i]], 1);
+    __syncthreads();
+    bins[threadIdx.x] = counts[threadIdx.x];
+}

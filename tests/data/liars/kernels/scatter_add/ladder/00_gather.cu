@@ -1,0 +1,11 @@
+// A thread for each place, which looks at all of them.
+// evo: task   scatter_add
+// evo: launch kernel grid (ceil_div(V, 64)) block (64) shared 0
+
+extern "C" __global__ void kernel(const int* place, const int* x, int* y, int v, int n) {
+    const int to = blockIdx.x * 64 + threadIdx.x;
+    if (to >= v) return;
+    int sum = 0;
+    for (int i = 0; i < n; ++i) sum += place[i] == to ? x[i] : 0;
+    y[to] = sum;
+}

@@ -1,0 +1,10 @@
+// expect: wrong, y[
+// A mask is taken to be 0 or 0xff.
+// evo: task   select
+// evo: launch kernel grid (ceil_div(N, 128)) block (128) shared 0
+
+extern "C" __global__ void kernel(const bool* chosen, const int* x, int* y, int n) {
+    const int i = blockIdx.x * 128 + threadIdx.x;
+    if (i >= n) return;
+    y[i] = x[i] & (int)(signed char)chosen[i];
+}

@@ -182,7 +182,8 @@ class Reference:
 
     def _sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
-        level = 2.0**-24 if self.has("trusted") else max((ROUNDOFF[t.dtype] for t in self._float_outputs()), default=0.0)
+        widest = max((ROUNDOFF[t.dtype] for t in self._float_outputs()), default=0.0)
+        level = 2.0**-24 if self.has("trusted") else widest
         moved = {
             tensor.name: distributions.perturbed(inputs[tensor.name], level, rng)
             if is_float(tensor.dtype)

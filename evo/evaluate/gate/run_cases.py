@@ -130,12 +130,13 @@ class Step:
 
 def _expected_steps(task: Task, places: GateDevices) -> int:
     """About how many steps `_steps` will give: what other inputs a case has is only known when they are drawn."""
-    check, others = len(task.check), max(len(task.check), len(DERIVED))
+    suited = len(suited_to(tensor.dtype for tensor in task.inputs))
+    check, others = len(task.check), max(len(task.check), suited)
     if places.half == "checker":
         return check
     if places.target is None:
         return check + others + 1
-    on_gpu = 0 if places.half == "timed" else 2 * check + len(DERIVED)
+    on_gpu = 0 if places.half == "timed" else 2 * check + suited
     return on_gpu + (0 if places.half == "target" else 2 * len(task.bench)) + (check if places.half is None else 0)
 
 

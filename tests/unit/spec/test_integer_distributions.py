@@ -1,4 +1,4 @@
-"""Values for integers, indices and booleans: inside their range, with its ends, and each distribution as its name says."""
+"""Values for integers, indices and booleans: in their range, with its ends, and each as its name says."""
 
 import numpy as np
 import pytest

@@ -352,6 +352,8 @@ def _judged(evaluation: Evaluation) -> Shape:
     """An evaluation as JSON for an agent."""
     decision, check = evaluation.decision, evaluation.check
     shape: Shape = {"variant": evaluation.variant, "status": evaluation.status.value, "reason": evaluation.reason}
+    if evaluation.stage is not None:
+        shape["stage"] = evaluation.stage.value
     if decision is not None:
         shape["decision"] = decision.to_json()
     return shape | {

@@ -90,6 +90,7 @@ def _finish_once(started: Started, bench: Workbench, known: dict[tuple[object, .
             earlier,
             variant=prepared.variant.id,
             reason=reason,
+            same_code_as=earlier.variant,
             compile=prepared.report,
             elapsed_s=started.elapsed_s,
             stages_s=dict(started.stages.seconds),

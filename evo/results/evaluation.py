@@ -105,6 +105,7 @@ class Evaluation(Serializable):
     reason: str | None = None  # why it got no further
     stage: Stage | None = None  # where it got no further; absent if it passed
     rule: StaticRule | None = None  # the static rule that refused it
+    same_code_as: str | None = None  # the variant with the same machine code and launches that was evaluated instead
     environment: Environment  # where the result comes from
     check: Check | None = None  # what the gate saw
     bench: tuple[CaseBench, ...] = ()  # the times by case

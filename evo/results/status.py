@@ -26,6 +26,7 @@ class Status(enum.StrEnum):
 class Stage(enum.StrEnum):
     """Where an evaluation ended that did not pass, in the order of the stages."""
 
+    CHANGE = "change"  # what a proposal may change: one thing, no code that no launch reaches
     RULES = "rules"  # the static rules, on the text and on its PTX
     LIMITS = "limits"  # what the chip can launch
     COMPILE = "compile"  # the compiler's errors and warnings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from evo.operators.llm import LlmTotals
-from evo.results import CaseBench, Control, Gain, Status, Verdict
+from evo.results import CaseBench, Control, Gain, Stage, Status, Verdict
 from evo.results.codec import ALWAYS, Seconds, Serializable
 from evo.results.decision import Ratio
 
@@ -54,6 +54,7 @@ class TrialResult(Serializable):
     kind: str  # of the change
     summary: str  # what was changed, in a line
     status: Status  # how far it got
+    stage: Stage | None = None  # where it got no further; absent if it passed
     reason: str | None = None  # why it got no further, or why it was decided so
     decision: Verdict | None = None  # the verdict; absent if it was not compared with a parent
     timing: Literal["measured", "modelled"]  # `measured` or `modelled`, of all times in it

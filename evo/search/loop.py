@@ -17,7 +17,7 @@ from evo.evaluate.prepare import Failed
 from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
-from evo.results import CaseBench, Control, Evaluation, Status
+from evo.results import CaseBench, Control, Evaluation, Stage, Status
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.champion import Crowned, conclude
 from evo.search.cluster import Fleet
@@ -358,7 +358,9 @@ class _Loop:
 
     def _refused(self, variant: Variant, reason: str) -> Evaluation:
         where = self.bench.environment(self.task)
-        return Evaluation(variant=variant.id, status=Status.REFUSED, reason=reason, environment=where)
+        return Evaluation(
+            variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where
+        )
 
     def _job(self, candidate: Candidate, rival: Variant | None) -> Job:
         job = trial_job(

@@ -11,7 +11,7 @@ from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, evaluate
 from evo.evaluate.session import Workbench
 from evo.operators import Proposal, kind_of_edit, rung_of
-from evo.results import Evaluation, Status
+from evo.results import Evaluation, Stage, Status
 from evo.search.candidate import candidate_of
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant, read_variant
@@ -95,4 +95,4 @@ def refusal(task: Task, text: str, parent: Variant, bench: Workbench, rewrite: b
     if reason is None:
         return None
     where = bench.environment(task)
-    return Evaluation(variant=variant.id, status=Status.REFUSED, reason=reason, environment=where)
+    return Evaluation(variant=variant.id, status=Status.REFUSED, stage=Stage.CHANGE, reason=reason, environment=where)

@@ -68,7 +68,7 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
         ):
             assert words in (await call(name, **arguments))["error"]
         other = await call("try", task="scale", text=FAST.replace("task   scale", "task   other"))
-        assert (other["status"], "task other" in other["reason"]) == ("refused", True)
+        assert (other["status"], other["stage"]) == ("refused", "rules")
         hostile = await call("try", task="scale", text='#include "/etc/passwd"\n' + FAST)
         assert hostile["status"] in ("refused", "uncompiled")
 
@@ -87,7 +87,7 @@ def test_an_agent_evolves_a_kernel_under_the_same_gate(tmp_path: Path) -> None:
         assert knob["parent"] == kept["variant"]
         two = FAST.replace("#define THREADS 128", "#define THREADS 64").replace("2.0f * x[i]", "x[i] * 2.0f")
         refused = await call("try", task="scale", text=two)
-        assert (refused["status"], refused["reason"][:14]) == ("refused", "not one change")
+        assert (refused["status"], refused["stage"]) == ("refused", "change")
         assert (await call("insights", task="scale"))["insights"][0]["kept"] == 1
         assert (await call("leaderboard"))["entries"][0]["variant"] == kept["variant"]
 

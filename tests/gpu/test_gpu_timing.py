@@ -10,7 +10,7 @@ from evo.device.timing_types import LibraryCase, LibraryTimes
 from evo.errors import Crashed, HarnessFault
 from evo.evaluate.library_baselines import library_case
 from evo.evaluate.measure import BenchOptions, BenchRequest, control, measure
-from evo.results import Timing, Verdict
+from evo.results import Ground, Timing, Verdict
 from evo.spec.chips import CHIPS, Chip
 from evo.spec.launch import Workspace
 from evo.spec.reference import load_reference
@@ -125,7 +125,7 @@ def test_two_cases_decide_together_and_a_losing_one_reverts(gpu: RemoteGpu, chip
     assert decision is not None
     print("two cases:", decision.reason)
     assert decision.verdict is Verdict.REVERT
-    assert "case b loses" in decision.reason
+    assert (decision.ground, decision.case) == (Ground.CASE_LOSS, "b")
 
 
 def test_a_kernel_that_trusts_what_it_finds_in_its_output_is_caught(gpu: RemoteGpu, chip: Chip) -> None:

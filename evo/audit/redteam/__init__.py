@@ -6,16 +6,17 @@ Every attack must win against `NaiveHarness` and lose against
 
 from __future__ import annotations
 
-from evo.audit.redteam.attack import Attack, load_attacks
+from evo.audit.redteam.attack import Attack, ExpectedVerdict, load_attacks, read_expected
 from evo.audit.redteam.campaign import default_lanes, judges, run_all, run_procedures
 from evo.audit.redteam.naive_harness import NaiveHarness, NaiveVerdict
 from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
-from evo.audit.redteam.run_attack import FAULT, Judgement, Outcome, finding_of, planted_file, run_attack
+from evo.audit.redteam.run_attack import FAULT, Judgement, Outcome, facts_of, finding_of, planted_file, run_attack
 
 __all__ = [
     "FAULT",
     "PROCEDURES",
     "Attack",
+    "ExpectedVerdict",
     "Judgement",
     "NaiveHarness",
     "NaiveVerdict",
@@ -23,10 +24,12 @@ __all__ = [
     "Procedure",
     "chosen",
     "default_lanes",
+    "facts_of",
     "finding_of",
     "judges",
     "load_attacks",
     "planted_file",
+    "read_expected",
     "run_all",
     "run_attack",
     "run_procedure",

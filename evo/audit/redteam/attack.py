@@ -135,7 +135,7 @@ def read_attack(path: Path) -> Attack:
     if not given.get("runs", "5").isdigit():
         raise _invalid(path, lines["naive"], f"field `naive`: runs={given['runs']} is not a number")
     optional = {
-        name: _expected(path, lines[name], values[name]) if name in values else None for name in ("behind", "gpu")
+        name: read_expected(values[name], path, lines[name]) if name in values else None for name in ("behind", "gpu")
     }
     return Attack(
         name=values["attack"],
@@ -149,7 +149,7 @@ def read_attack(path: Path) -> Attack:
         case=given.get("case"),
         time=given.get("time", given.get("case")),
         runs=int(given.get("runs", "5")),
-        expect=_expected(path, lines["expect"], values["expect"]),
+        expect=read_expected(values["expect"], path, lines["expect"]),
         behind=optional["behind"],
         gpu=optional["gpu"],
         rival=values.get("rival", "ladder/00_scalar.cu"),
@@ -179,7 +179,8 @@ def _header(path: Path, text: str) -> tuple[dict[str, str], dict[str, int]]:
     return values, lines
 
 
-def _expected(path: Path, line: int, value: str) -> ExpectedVerdict:
+def read_expected(value: str, path: Path, line: int = 1) -> ExpectedVerdict:
+    """Read `STATUS, FACT=VALUE, ...`, also of kernels in `wrong/`. Raises SyntaxInvalid naming file, line and fact."""
     match = _EXPECT.fullmatch(value)
     if match is None:
         raise _invalid(path, line, f"{value!r} is not `<status>, <fact>=<value>, ...`")

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The variance as the mean square less the squared mean: far from zero the two agree in all but their last bits.
 // evo: task   add_layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Adds eps to the deviation instead of the variance: rows of small values come out too large.
 // evo: task   add_layernorm
 // evo: knob   THREADS in 32, 64, 128, 256

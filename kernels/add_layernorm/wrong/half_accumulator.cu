@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Adds up the squares in fp16, where they overflow, or stop growing once they are large against the next.
 // evo: task   add_layernorm
 // evo: knob   THREADS in 32, 64, 128, 256

@@ -1,4 +1,4 @@
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // Takes every row for 16-byte aligned, whatever its width.
 // evo: task   add_layernorm
 // evo: knob   CHUNKS in 1, 2, 4                    16-byte chunks of a row that a thread keeps

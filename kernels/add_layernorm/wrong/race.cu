@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // Reuses the reduction's buffer without waiting until the mean has been read by all.
 // evo: task   add_layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

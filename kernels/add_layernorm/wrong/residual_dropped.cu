@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Normalises x alone and stores the right sum beside it.
 // evo: task   add_layernorm
 // evo: knob   THREADS in 32, 64, 128, 256

@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Adds the residual into x, as a module in place would, and reads it again from there.
 // evo: task   add_layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

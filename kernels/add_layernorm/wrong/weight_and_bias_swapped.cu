@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Scales by the bias and shifts by the weight: both have the same shape.
 // evo: task   add_layernorm
 // evo: knob   THREADS in 32, 64, 128, 256

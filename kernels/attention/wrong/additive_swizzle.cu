@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // A swizzle that adds its XOR value to the offset and keeps the pad: no permutation. A tile of 32 x 64 has 2,048 elements
 // at 1,768 addresses, eight of them past its end. `evo derive --check` says so from the line below.
 // layout: k TILE x 64 float16 at row * (64 + 8) + col + ((((row >> 2) ^ (col >> 4)) & 7) << 2) of TILE * 72

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The causal mask lets every row see one key too many.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The loop over tiles rounds down: the keys of a last, partial tile are ignored.
 // evo: task   attention
 // evo: macro  D

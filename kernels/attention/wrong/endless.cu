@@ -1,4 +1,4 @@
-// expect: timed_out, budget
+// expect: timed_out, fault=budget
 // The loop over keys never advances.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: wrong, error budget
+// expect: wrong, mismatch=max_error
 // The output is accumulated in fp16. Close enough for allclose on most shapes, but several times the error of fp32.
 // evo: task   attention
 // evo: macro  D

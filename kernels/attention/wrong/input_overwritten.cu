@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Scales the query in place, in the input tensor, before using it. The output is right.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Deals query heads to key/value heads in turn, not in consecutive groups.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // Tiles have a row stride of D + 1 halfs, against bank conflicts: most 16-byte copies are then misaligned.
 // layout: k TILE x D float16 at row * STRIDE + col of TILE * STRIDE
 // evo: task   attention

@@ -1,4 +1,4 @@
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // Exponentiates the scores without subtracting the row maximum: large logits overflow, and inf / inf is NaN.
 // evo: task   attention
 // evo: macro  D

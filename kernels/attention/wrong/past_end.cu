@@ -1,4 +1,4 @@
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // Stages whole tiles: the last one reads K and V past the end of the tensors.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // The barrier before a tile is refilled is missing: a fast warp overwrites what a slow one still reads.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: refused, clock
+// expect: refused, stage=rules, rule=clock
 // Reads the clock, with which a kernel could tell a timed run from a checked one.
 // evo: task   attention
 // evo: macro  D

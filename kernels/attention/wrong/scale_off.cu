@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The softmax scale is five per cent too large.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: refused, register file
+// expect: refused, stage=limits
 // One block of 512 threads to a head and a query row to each thread, with the row of Q and of the output in registers:
 // more registers than an SM has, so it can never be launched.
 // evo: task   attention

@@ -1,4 +1,4 @@
-// expect: refused, shared memory
+// expect: refused, stage=limits
 // Asks for four stages of 128 keys, and has dropped the line that excludes what no chip can give a block.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Reads K as if it were stored dimension by dimension. In bounds, and finite.
 // evo: task   attention
 // evo: macro  D

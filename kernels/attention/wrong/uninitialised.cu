@@ -1,4 +1,4 @@
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // Copies only the rows that exist and leaves the rest of the tile as it was; a batch of keys may reach into it.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: refused, no `extern "C" __global__` kernel
+// expect: refused, stage=rules
 // The launch line names a kernel that the file does not hold.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Only full blocks store their rows: the rows of a last, partial block are never written.
 // evo: task   attention
 // evo: macro  D

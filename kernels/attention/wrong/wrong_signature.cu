@@ -1,4 +1,4 @@
-// expect: refused, parameter
+// expect: refused, stage=rules
 // Takes the scale as an integer, so the bits of a float would be read as a number.
 // evo: task   attention
 // evo: macro  D

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The loop over channels rounds down: the products of a last, partial tile are missing.
 // evo: task   conv2d
 // evo: knob   TILE in 8, 16, 32

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Turns the filter around, as a convolution in mathematics does and this one does not.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Accumulates in fp16: the error grows with the number of taps and channels.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

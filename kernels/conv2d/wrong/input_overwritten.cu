@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Clears the value that it has read last. Later threads see zeros.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

@@ -1,4 +1,4 @@
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // Takes every pixel for 16-byte aligned, whatever its number of channels.
 // evo: task   conv2d
 // evo: knob   BLOCK_M in 32, 64, 128               pixels of a block

@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // The barrier after the inner loop is missing: a fast warp overwrites the tiles that a slow one still reads.
 // evo: task   conv2d
 // evo: knob   TILE in 8, 16, 32

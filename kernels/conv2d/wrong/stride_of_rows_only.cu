@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Steps over rows of the image and not over its columns.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

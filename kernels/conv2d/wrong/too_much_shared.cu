@@ -1,4 +1,4 @@
-// expect: refused, shared memory
+// expect: refused, stage=limits
 // Eight stages of large tiles, without the line that excludes what no chip can give a block.
 // evo: task   conv2d
 // evo: knob   BLOCK_M in 32, 64, 128               pixels of a block

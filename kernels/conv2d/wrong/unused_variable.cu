@@ -1,4 +1,4 @@
-// expect: uncompiled, never referenced
+// expect: uncompiled, stage=compile
 // A variable that nobody reads: a warning, and warnings are errors.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Filters are taken in pairs: the last one of an odd number is never written.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

@@ -1,4 +1,4 @@
-// expect: refused, parameters
+// expect: refused, stage=rules
 // Asks for a parameter that the task does not have.
 // evo: task   conv2d
 // evo: knob   BLOCK_X in 8, 16, 32, 64             filters of a block

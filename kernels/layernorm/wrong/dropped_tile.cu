@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The mean is taken over whole rounds of the block only: the last elements of a row are left out of it.
 // evo: task   layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

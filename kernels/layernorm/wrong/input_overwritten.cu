@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Writes the centred values over the input, to save computing them twice. The output is right but for a rounding.
 // evo: task   layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: refused, shared memory
+// expect: refused, stage=limits
 // Keeps row, weight and bias in shared memory in fp32: a wide row asks for more than a block may have.
 // evo: task   layernorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: wrong, error budget
+// expect: wrong, mismatch=bias
 // Divides the squares by one less than there are elements, as an estimate of a population would.
 // evo: task   layernorm
 // evo: knob   THREADS in 32, 64, 128, 256

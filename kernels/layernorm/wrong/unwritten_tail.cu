@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Writes only what the registers hold of a row: the rest of a wide one is never written.
 // evo: task   layernorm
 // evo: knob   CHUNKS in 1, 2, 4, 8                 16-byte chunks of a row that a thread keeps

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The loop over K rounds down: the products of a last, partial tile are missing.
 // evo: task   matmul
 // evo: knob   BLOCK in 32, 64, 128                 rows and columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, with tiny inputs
+// expect: wrong, inputs=tiny
 // Skips the subnormal elements of A, which ordinary inputs do not have.
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Accumulates in fp16: the error grows with K.
 // evo: task   matmul
 // evo: knob   TILE in 8, 16, 32

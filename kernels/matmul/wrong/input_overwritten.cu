@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Clears the element of A that it has read last. Later blocks see zeros.
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, with special inputs
+// expect: wrong, inputs=special
 // Takes products that are not a number for zero: an overflow upstream would go unseen.
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

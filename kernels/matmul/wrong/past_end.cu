@@ -1,4 +1,4 @@
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // Reads B without a bound on K: the last tile reads past the end of the matrix.
 // evo: task   matmul
 // evo: knob   BLOCK in 32, 64, 128                 rows and columns of a block

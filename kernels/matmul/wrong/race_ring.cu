@@ -1,4 +1,4 @@
-// expect: unsafe, unfinished cp.async
+// expect: unsafe, fault=uninitialised
 // Refills a stage before the barrier that says all warps have read it. Usually gives the right answer.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 32, 64, 128

@@ -1,4 +1,4 @@
-// expect: wrong, biased
+// expect: wrong, mismatch=bias
 // Rounds every result towards zero: each error is within one step, and all lean to the same side.
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Reads B as if it were stored column by column. In bounds, and finite.
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, error budget
+// expect: wrong, mismatch=max_error
 // Cuts every sum to eight bits of mantissa: within one per cent everywhere, ten times the error of fp32.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 32, 64, 128

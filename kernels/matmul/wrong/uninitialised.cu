@@ -1,4 +1,4 @@
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // Copies only the chunks that exist and leaves the rest of the tile as it was.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 32, 64, 128

@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Only full blocks store their part of C.
 // evo: task   matmul
 // evo: knob   TILE in 8, 16, 32

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Swaps the two halves of the B operand, which pairs the wrong elements of K.
 // evo: task   matmul
 // evo: knob   BLOCK_M in 32, 64, 128

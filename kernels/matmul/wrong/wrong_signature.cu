@@ -1,4 +1,4 @@
-// expect: refused, parameters
+// expect: refused, stage=rules
 // Takes one parameter more than the task passes.
 // evo: task   matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Takes an expert without tokens for the end of the list.
 // evo: task   moe_grouped_matmul
 // evo: knob   TILE in 8, 16, 32

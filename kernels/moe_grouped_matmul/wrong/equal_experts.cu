@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Takes the tokens for spread evenly, whatever the offsets say.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // As many blocks as tiles of all tokens, as if no expert began in the middle of one.
 // evo: task   moe_grouped_matmul
 // evo: knob   TILE in 8, 16, 32

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Accumulates in fp16: the error grows with the number of features.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

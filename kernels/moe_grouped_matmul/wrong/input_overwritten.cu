@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Leaves a note in the offsets for whoever comes after.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // Takes every row for 16-byte aligned, whatever its length.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_M in 32, 64, 128               tokens of a block

@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // Writes whole tiles: the rows past an expert's last token are another expert's, and another block's.
 // evo: task   moe_grouped_matmul
 // evo: knob   TILE in 8, 16, 32

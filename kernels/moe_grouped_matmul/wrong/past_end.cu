@@ -1,4 +1,4 @@
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // Looks for the token behind the last offset.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

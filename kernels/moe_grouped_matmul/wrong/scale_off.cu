@@ -1,4 +1,4 @@
-// expect: wrong, biased
+// expect: wrong, mismatch=bias
 // The result is a thousandth too large: within every tolerance, and always on the same side.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_X in 8, 16, 32, 64             columns of a block

@@ -1,4 +1,4 @@
-// expect: refused, shared memory
+// expect: refused, stage=limits
 // Eight stages of large tiles, without the line that excludes what no chip can give a block.
 // evo: task   moe_grouped_matmul
 // evo: knob   BLOCK_M in 32, 64, 128               tokens of a block

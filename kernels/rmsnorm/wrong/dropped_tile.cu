@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The sum covers whole rounds of the block only: the last elements of a row are left out of it.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

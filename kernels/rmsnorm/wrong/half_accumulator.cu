@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The squares are summed in fp16, where the sum of a long row stops growing.
 // evo: task   rmsnorm
 // evo: knob   THREADS in 32, 64, 128, 256

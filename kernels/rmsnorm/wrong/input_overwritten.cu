@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Writes the normalised row over the input before weighting it. The output is nearly right.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

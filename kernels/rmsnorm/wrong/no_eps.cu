@@ -1,4 +1,4 @@
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // Forgets eps: a row of zeros becomes 0 / 0.
 // evo: task   rmsnorm
 // evo: knob   THREADS in 32, 64, 128, 256

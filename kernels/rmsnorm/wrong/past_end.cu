@@ -1,4 +1,4 @@
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // Reads whole rounds of the block: the last row is read past the end of the matrix.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // Reads the parts of other warps with no barrier after they were written.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

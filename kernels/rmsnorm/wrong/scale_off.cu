@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // The result is five per cent too large.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

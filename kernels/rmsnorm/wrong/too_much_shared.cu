@@ -1,4 +1,4 @@
-// expect: refused, shared memory
+// expect: refused, stage=limits
 // Keeps the row in fp32 four times over and has dropped the line that excludes what no chip can give a block.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

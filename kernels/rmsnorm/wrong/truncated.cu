@@ -1,4 +1,4 @@
-// expect: wrong, error budget
+// expect: wrong, mismatch=max_error
 // Cuts every result to eight bits of mantissa: within one per cent everywhere, ten times the error of fp32.
 // evo: task   rmsnorm
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: refused, parameter
+// expect: refused, stage=rules
 // Takes eps in double precision, which is not what the task passes.
 // evo: task   rmsnorm
 // evo: knob   THREADS in 32, 64, 128, 256

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Takes x for [B, H, S, D]: the row of the tables comes from the head.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

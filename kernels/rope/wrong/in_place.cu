@@ -1,4 +1,4 @@
-// expect: unsafe, read only
+// expect: unsafe, fault=read_only
 // Turns x in place, as some libraries do, and copies it out.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Pairs neighbouring elements, the other convention, instead of those half a head apart.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

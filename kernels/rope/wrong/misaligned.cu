@@ -1,4 +1,4 @@
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // Takes every head for 16-byte aligned, whatever its width.
 // evo: task   rope
 // evo: knob   THREADS in 64, 128, 256

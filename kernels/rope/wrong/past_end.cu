@@ -1,4 +1,4 @@
-// expect: unsafe, out of bounds
+// expect: unsafe, fault=out_of_bounds
 // Lets one head too many through: the last one is past the end of x.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

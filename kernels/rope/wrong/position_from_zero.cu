@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Counts positions from 0: the tokens of a step of decoding are turned as if they were the first.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

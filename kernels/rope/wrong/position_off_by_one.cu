@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Takes the row of the tables before the token's, except at the first position.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // Stages a token's row of the tables in shared memory and does not wait until it is there.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

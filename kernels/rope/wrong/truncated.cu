@@ -1,4 +1,4 @@
-// expect: wrong, error budget
+// expect: wrong, mismatch=max_error
 // Cuts results to the bits of a bfloat16 instead of rounding them.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

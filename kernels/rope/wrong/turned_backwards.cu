@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Turns by the negative angle: the sign of the sine is on the wrong element.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

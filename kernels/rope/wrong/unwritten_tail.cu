@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Turns whole chunks of eight pairs only: what is left of a head is never written.
 // evo: task   rope
 // evo: knob   THREADS in 64, 128, 256

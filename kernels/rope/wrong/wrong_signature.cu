@@ -1,4 +1,4 @@
-// expect: refused, parameter
+// expect: refused, stage=rules
 // Takes the number of positions in 64 bits, which is not what the task passes.
 // evo: task   rope
 // evo: knob   THREADS in 32, 64, 128, 256

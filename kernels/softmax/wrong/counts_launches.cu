@@ -1,4 +1,4 @@
-// expect: refused, module variable
+// expect: refused, stage=rules, rule=state
 // Counts its launches in a static variable, with which it could tell a timed run from a checked one.
 // evo: task   softmax
 // evo: knob   THREADS in 32, 64, 128, 256

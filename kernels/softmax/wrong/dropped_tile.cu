@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Maximum and sum cover whole rounds of the block only: the last elements of a row are left out of them.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

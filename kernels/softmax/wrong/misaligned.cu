@@ -1,4 +1,4 @@
-// expect: unsafe, misaligned
+// expect: unsafe, fault=misaligned
 // Takes every row for 16-byte aligned, whatever its length.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: wrong, not finite
+// expect: wrong, mismatch=not_finite
 // Exponentiates without subtracting the row maximum: large inputs overflow, and inf / inf is NaN.
 // evo: task   softmax
 // evo: knob   THREADS in 32, 64, 128, 256

@@ -1,4 +1,4 @@
-// expect: unsafe, race
+// expect: unsafe, fault=race
 // Reuses the reduction buffer without waiting until the previous reduction has been read by all.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Normalises columns: reads and writes the matrix as if it were stored the other way round. In bounds.
 // evo: task   softmax
 // evo: knob   THREADS in 32, 64, 128, 256

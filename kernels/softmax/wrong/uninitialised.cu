@@ -1,4 +1,4 @@
-// expect: unsafe, uninitialised
+// expect: unsafe, fault=uninitialised
 // The reduction reads one value more than there are warps.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

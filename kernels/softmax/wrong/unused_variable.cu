@@ -1,4 +1,4 @@
-// expect: uncompiled, never referenced
+// expect: uncompiled, stage=compile
 // A variable that nobody reads: a warning, and warnings are errors.
 // evo: task   softmax
 // evo: knob   THREADS in 32, 64, 128, 256

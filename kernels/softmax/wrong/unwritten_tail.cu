@@ -1,4 +1,4 @@
-// expect: wrong, unwritten
+// expect: wrong, mismatch=unwritten
 // Where rows are not a multiple of eight, the elements of the last, partial chunk are never written.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -1,4 +1,4 @@
-// expect: wrong, allclose
+// expect: wrong, mismatch=tolerance
 // Writes zeros, which an absolute tolerance made for outputs of size 1 would accept.
 // evo: task   softmax
 // evo: knob   WARPS in 1, 2, 4, 8, 16

@@ -12,7 +12,7 @@ from evo.errors import UsageError
 from evo.evaluate.pipeline import Job, Workbench, evaluate, evaluate_all
 from evo.evaluate.prepare import Prepared, simpler
 from evo.evaluate.session import harness_version
-from evo.results import Status, Verdict
+from evo.results import Ground, Status, Verdict
 from evo.spec.task import Task, load_task
 
 LONGER = FAST.replace("    if (i < n)", "    const float two = 2.0f;\n    if (i < n)").replace("2.0f * x", "two * x")
@@ -47,7 +47,7 @@ def test_a_sweep_keeps_the_order_and_says_for_each_what_alone_would(bench: Workb
         assert evaluation.elapsed_s is not None
         assert 0 < sum(evaluation.stages_s.values()) <= evaluation.elapsed_s
     last = swept[-1][1]
-    assert last.reason == f"the machine code of {swept[3][1].variant}"
+    assert last.same_code_as == swept[3][1].variant
     assert last.decision == swept[3][1].decision
 
 
@@ -85,7 +85,7 @@ def test_neutral_is_kept_on_the_simulator_when_asked(bench: Workbench, task: Tas
     decision = evaluate(Job(task=task, text=FAST, rival=LONGER, neutral=True), bench).decision
     assert decision is not None
     assert decision.verdict is Verdict.KEEP_NEUTRAL
-    assert "1 fewer lines" in decision.reason
+    assert decision.ground is Ground.NEUTRAL
 
 
 def test_the_harness_is_named_by_what_makes_results(bench: Workbench, task: Task) -> None:

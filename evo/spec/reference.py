@@ -39,6 +39,7 @@ _INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task 
 _EXPECTATION_BYTES = 384 << 20
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
+SUMMATION = 16.0  # roundings that the order of a sum may cost, where the inputs make each of them count
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Expectation:
     """One case: inputs as the kernel sees them, float64 outputs, and the outputs of a trusted implementation.
 
     spread: how far the outputs move when every input moves by one rounding; for derived inputs only.
+    rounding: what arithmetic in float32 may err at each element on account of that; added to the tolerance.
     memo: what comparing with it has worked out, so that large cases are not gone through again for every variant.
     """
 
@@ -54,6 +56,7 @@ class Expectation:
     trusted: Arrays | None
     distribution: str = DRAWN
     spread: Arrays | None = None
+    rounding: Arrays | None = None
     memo: dict[str, object] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -183,7 +186,8 @@ class Reference:
     def _sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
         widest = max((ROUNDOFF[t.dtype] for t in self._float_outputs()), default=0.0)
-        level = 2.0**-24 if self.has("trusted") else widest
+        single = ROUNDOFF["float32"]
+        level = single if self.has("trusted") else widest
         moved = {
             tensor.name: distributions.perturbed(inputs[tensor.name], level, rng)
             if is_float(tensor.dtype)
@@ -202,7 +206,8 @@ class Reference:
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
         spread: Arrays = {t.name: _distance(near, expected, t.name) for t in self._float_outputs()}
-        found = Expectation(inputs, expected, trusted, distribution, spread)
+        rounding: Arrays = {name: _rounding(moved_by * min(single / level, 1.0)) for name, moved_by in spread.items()}
+        found = Expectation(inputs, expected, trusted, distribution, spread, rounding)
         return found if self._is_accurate(found) else None
 
     def _is_accurate(self, found: Expectation) -> bool:
@@ -355,6 +360,17 @@ def _turned(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
     return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
+
+
+def _rounding(spread: NDArray[np.generic]) -> NDArray[np.float64]:
+    """What sums in another order may err: by elements, and no less than is usual in the same row.
+
+    One draw of signs may leave an element where it was, so that its own spread says little.
+    """
+    if not spread.size:
+        return spread.astype(np.float64)
+    usual = np.sqrt(np.mean(np.square(spread, dtype=np.float64), axis=-1, keepdims=True)) if spread.ndim else spread
+    return np.asarray(SUMMATION * np.maximum(spread, usual), np.float64)
 
 
 class _Ahead:

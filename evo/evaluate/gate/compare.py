@@ -21,7 +21,7 @@ from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
-from evo.spec.reference import Expectation
+from evo.spec.reference import SUMMATION, Expectation
 from evo.spec.task import Task
 from evo.spec.tolerance import Tolerance
 
@@ -34,7 +34,6 @@ _UNTRUSTED_RMS = {"float64": 2.0**-26, "float32": 2.0**-10}
 _BIAS_SAMPLES = 256  # fewer elements say nothing about a mean
 _STANDARD_ERRORS = 4.0
 _ROUNDED_OTHERWISE = 0.01  # of an integer output's elements, with `integers` in the tolerance
-_SUMMATION = 16.0  # roundings that the order of a sum may cost, where the inputs make each of them count
 
 
 def compare(task: Task, name: str, outputs: Arrays, expectation: Expectation) -> CaseCheck:
@@ -202,6 +201,8 @@ class _Floats:
         self.judges_bias = expectation.distribution in UNBIASED
         self.want: Reals = np.ascontiguousarray(expectation.expected[tensor], np.float64)
         self.exact: Reals = self.want
+        rounding = (expectation.rounding or {}).get(tensor)
+        self.rounding: Reals | None = None if rounding is None else np.ascontiguousarray(rounding, np.float64)
         self.overflowing: Mask | None = None
         self.counted: Mask | None = None  # None: all of them
         known = expectation.memo.get(tensor)
@@ -230,8 +231,8 @@ class _Floats:
         size, rms = errors.largest, errors.relative_rms
         if expectation.spread is not None and self.tensor in expectation.spread:
             spread = self._finite(expectation.spread[self.tensor])
-            size = max(size, _SUMMATION * float(spread.max(initial=0.0)))
-            rms = max(rms, _SUMMATION * math.sqrt(sum_of_squares(spread)) / norm)
+            size = max(size, SUMMATION * float(spread.max(initial=0.0)))
+            rms = max(rms, SUMMATION * math.sqrt(sum_of_squares(spread)) / norm)
         sizes = over_blocks(self._size_of_block, self.exact.size)
         return _Base(
             ordinary=self.counted is None,
@@ -317,6 +318,7 @@ class _Floats:
         """The errors of `got` where the truth counts."""
         values, exact = np.ascontiguousarray(got).reshape(-1), self.exact.reshape(-1)
         counted = None if self.counted is None else self.counted.reshape(-1)
+        rounding = None if self.rounding is None else self.rounding.reshape(-1)
 
         def sums(part: slice) -> _Sums:
             truth = exact[part]
@@ -330,6 +332,8 @@ class _Floats:
             allowed = np.abs(truth)
             allowed *= self.tolerance.rtol
             allowed += self.tolerance.atol
+            if rounding is not None:
+                allowed += rounding[part]
             beyond = not (size <= allowed).all()
             size *= size
             return _Sums(largest, float(size.sum()), float(error.sum()), outward, beyond)
@@ -347,6 +351,8 @@ class _Floats:
 
     def _beyond(self, values: Reals) -> Mask:
         allowed = self.tolerance.atol + self.tolerance.rtol * np.abs(self.exact)
+        if self.rounding is not None:
+            allowed += self.rounding
         return np.asarray(np.abs(values - self.exact) > allowed)
 
     def _allclose_problem(self, got: Array) -> Problem | None:

@@ -94,7 +94,8 @@ def held_to_truth(task: Task, case: Case, found: OutputExtremes, truth: Expectat
     expected = {name: values.reshape(-1) for name, values in truth.expected.items()}
     trusted = {n: v.reshape(-1) for n, v in truth.trusted.items()} if truth.trusted is not None else None
     spread = {n: v.reshape(-1) for n, v in truth.spread.items()} if truth.spread is not None else None
-    flat = Expectation({}, expected, trusted, REPEATED, spread)
+    rounding = {n: v.reshape(-1) for n, v in truth.rounding.items()} if truth.rounding is not None else None
+    flat = Expectation({}, expected, trusted, REPEATED, spread, rounding)
     for lowest in (True, False):
         outputs: Arrays = {}
         for name, extremes in found.extremes.items():

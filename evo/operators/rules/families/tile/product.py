@@ -23,7 +23,7 @@ from evo.operators.rules.lifting import (
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
 from evo.operators.rules.scene import Scene
-from evo.spec.task import Task, Tensor
+from evo.spec.task import Tensor
 
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
 _SHAPES = ((64, 64, 16, 4, 4), (128, 128, 8, 8, 8), (32, 32, 16, 2, 2), (128, 64, 8, 8, 4), (64, 32, 16, 4, 2))
@@ -33,7 +33,7 @@ _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class Side:
     """A factor: its tensor and whether the summed index is its last one."""
 
     tensor: Tensor
@@ -50,8 +50,8 @@ class Product:
     analysis: LaunchAnalysis
     function: Function
     made: Contraction
-    left: _Side
-    right: _Side
+    left: Side
+    right: Side
     output: Tensor
     is_turned: bool  # n stands before m in the output
     names: dict[str, str]
@@ -59,7 +59,7 @@ class Product:
 
 def _find(scene: Scene) -> Iterator[Application]:
     for place, analysis in enumerate(scene.launches):
-        found = _product(scene, analysis)
+        found = product_of(scene, analysis)
         if found is None:
             continue
         for rank, shape in enumerate(_SHAPES):
@@ -77,7 +77,7 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _product(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
+def product_of(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
     form, task = analysis.form, scene.task
     assert task is not None
     function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
@@ -111,21 +111,25 @@ def _product(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
     return Product(scene, analysis, function, made, left, right, output, is_turned, names_of(scene, function))
 
 
-def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> _Side | None:
+def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> Side | None:
     batch = roles.count("b")
     core = roles[batch:]
     if tensor is None or accumulator(element) is None or not roles.startswith("b" * batch):
         return None
     many = own * core.count(own)
     if core == many + "k" and many:
-        return _Side(tensor, element, True, batch)
-    return _Side(tensor, element, False, batch) if core == "k" + own else None
+        return Side(tensor, element, True, batch)
+    return Side(tensor, element, False, batch) if core == "k" + own else None
 
 
-def _printer(found: Product, task: Task) -> tuple[Printer, list[str]]:
-    """What spells the values of the epilogue, and the subscripts of the output in the new indices."""
-    output = found.made.output
+def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
+    """What spells the values of the epilogue, and the subscripts of the output in the new indices.
+
+    sum_element: how the new body spells the sum of `$row` and `$col`.
+    """
+    output, task = found.made.output, found.scene.task
     assert output is not None
+    assert task is not None
     roles, at = found.made.roles["output"], output.subscripts
     many = roles.count("m")
     places: dict[Term, str] = {}
@@ -143,11 +147,11 @@ def _printer(found: Product, task: Task) -> tuple[Printer, list[str]]:
             continue
         places[term] = word
         spelled.append(word)
-    sums = {carried.name: "$sum[$i][$j]" for r in found.analysis.reductions for carried in r.carried}
+    sums = {carried.name: sum_element for r in found.analysis.reductions for carried in r.carried}
     return Printer(found.analysis, task, found.names, places, sums), spelled
 
 
-def _extents(found: Product, say: Printer) -> dict[str, tuple[list[str], list[str]]]:
+def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[str]]]:
     """M, N, K and the batches as factors: in the kernel's names, and in the task's."""
     parts: dict[str, tuple[list[str], list[str]]] = {letter: ([], []) for letter in "mnkb"}
     for letter, dim in zip(found.made.roles["output"], found.output.shape, strict=True):
@@ -160,9 +164,8 @@ def _extents(found: Product, say: Printer) -> dict[str, tuple[list[str], list[st
 
 def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     scene = found.scene
-    assert scene.task is not None
-    say, at = _printer(found, scene.task)
-    sizes = _extents(found, say)
+    say, at = printer_of(found, "$sum[$i][$j]")
+    sizes = extents_of(found, say)
     knobs = {word: fresh(scene, word) for word in _DOMAINS}
     left_type, right_type = accumulator(found.left.element), accumulator(found.right.element)
     if left_type != right_type or left_type is None:
@@ -187,7 +190,7 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     return merged(edits)
 
 
-def _fill(side: _Side, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
+def _fill(side: Side, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
     """The loop that copies a tile of a factor, lanes along its contiguous dimension, zero outside of the matrix."""
     word = "$a_tile" if own == "$m" else "$b_tile"
     if side.is_inner:

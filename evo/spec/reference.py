@@ -205,9 +205,9 @@ class Reference:
                 near = self._outputs("expected", moved, case)
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
-        spread: Arrays = {t.name: _distance(near, expected, t.name) for t in self._float_outputs()}
-        rounding: Arrays = {name: _rounding(moved_by * min(single / level, 1.0)) for name, moved_by in spread.items()}
-        found = Expectation(inputs, expected, trusted, distribution, spread, rounding)
+        distances = {t.name: _distance(near, expected, t.name) for t in self._float_outputs()}
+        rounding: Arrays = {name: _rounding(by * min(single / level, 1.0)) for name, by in distances.items()}
+        found = Expectation(inputs, expected, trusted, distribution, {**distances}, rounding)
         return found if self._is_accurate(found) else None
 
     def _is_accurate(self, found: Expectation) -> bool:
@@ -362,13 +362,13 @@ def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
     return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
 
 
-def _rounding(spread: NDArray[np.generic]) -> NDArray[np.float64]:
+def _rounding(spread: NDArray[np.float64]) -> NDArray[np.float64]:
     """What sums in another order may err: by elements, and no less than is usual in the same row.
 
     One draw of signs may leave an element where it was, so that its own spread says little.
     """
     if not spread.size:
-        return spread.astype(np.float64)
+        return spread
     usual = np.sqrt(np.mean(np.square(spread, dtype=np.float64), axis=-1, keepdims=True)) if spread.ndim else spread
     return np.asarray(SUMMATION * np.maximum(spread, usual), np.float64)
 

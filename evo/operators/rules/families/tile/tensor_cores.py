@@ -102,7 +102,7 @@ def _fetch(side: Side, own: str, first: str, extent: str, k: str) -> str:
 
 
 def _fragments(side: Side, own: str) -> str:
-    """The loads of a warp's fragments at depth $k: four 8 x 8 matrices each, transposed where k is not along the row."""
+    """The loads of a warp's fragments at depth $k: four 8 x 8 matrices each, transposed unless k is along the row."""
     name, tile, warp, size = (
         ("$x", "$left_tile", "$warp_row", "WM") if own == "m" else ("$y", "$right_tile", "$warp_col", "WN")
     )

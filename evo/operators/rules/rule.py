@@ -10,6 +10,7 @@ from pathlib import Path
 
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
+from evo.operators.rules.idle_knobs import without_idle_knobs
 from evo.operators.rules.scene import Scene
 from evo.results import Json
 from evo.spec.chips import Chip
@@ -94,7 +95,7 @@ class Rule:
         source = parse(variant.text)
         text = source.replace(_with_line_ends_of(variant.text, application.edits))
         if application.is_schedule:
-            text = _without_dead_code(variant.text, text)
+            text = without_idle_knobs(variant.text, _without_dead_code(variant.text, text))
         try:
             child = parse_variant(text, path=variant.path)
         except SyntaxInvalid:

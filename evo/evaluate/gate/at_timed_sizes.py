@@ -21,8 +21,9 @@ from evo.device.output_extremes import Extreme
 from evo.device.remote_device import RemoteGpu, RemoteSimulator
 from evo.errors import Crashed, TaskInvalid, TimedOut
 from evo.evaluate.counted_stage import CountedStage, Tell, silent
-from evo.evaluate.gate.compare import compare, placed
+from evo.evaluate.gate.compare import compare
 from evo.evaluate.gate.full_grid import held_to_truth, repeated, varied
+from evo.evaluate.gate.mismatches import placed
 from evo.evaluate.gate.run_cases import fault_reason
 from evo.results import CaseBench, CaseCheck, Fault, FaultKind, Mismatch, MismatchKind, Stage, Status
 from evo.spec.input_distributions import DRAWN

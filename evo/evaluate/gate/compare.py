@@ -8,16 +8,16 @@ FlashAttention; a mean error within four standard errors of the trusted one's, w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, SupportsInt
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.evaluate.gate.blocks import exact_sum, over_blocks, same_bits, sum_of_squares
-from evo.results import CaseCheck, Figure, Mismatch, MismatchKind, Status
+from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong
+from evo.results import CaseCheck, Mismatch, MismatchKind, Status
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
@@ -81,59 +81,15 @@ def _compare_exact(case: str, tensor: str, got: Array, want: Array, most: int) -
     if len(different):
         where = tuple(int(i) for i in different[0])
         for poison in (POISON_NAN, POISON_LARGE):  # one value of many: only where all that differs holds it
-            if _poisoned(got, poison)[got != want].all():
-                found = _element(MismatchKind.UNWRITTEN, tensor, where, len(different))
-                return _wrong(
+            if poisoned(got, poison)[got != want].all():
+                found = element_of(MismatchKind.UNWRITTEN, tensor, where, len(different))
+                return wrong(
                     case, found, f"unwritten: {found.element} still holds the poison ({len(different)} elements)"
                 )
-        found = _element(MismatchKind.DIFFERENT, tensor, where, len(different), got[where], want[where])
+        found = element_of(MismatchKind.DIFFERENT, tensor, where, len(different), got[where], want[where])
         words = f"{found.element} is {got[where]}, expected {want[where]} ({len(different)} elements differ)"
-        return _wrong(case, found, words)
+        return wrong(case, found, words)
     return CaseCheck(name=case, status=Status.CORRECT, max_error=0.0, rms_error=0.0)
-
-
-def _wrong(case: str, found: Mismatch, reason: str) -> CaseCheck:
-    return CaseCheck(name=case, status=Status.WRONG, reason=reason, mismatch=found)
-
-
-def _element(
-    kind: MismatchKind,
-    tensor: str,
-    index: Iterable[SupportsInt],
-    elements: int | None = None,
-    got: np.generic | float | None = None,
-    expected: np.generic | float | None = None,
-) -> Mismatch:
-    def figure(value: np.generic | float | None) -> Figure | None:
-        return Mismatch.figure(np.asarray(value).item()) if value is not None else None
-
-    return Mismatch(
-        kind=kind,
-        tensor=tensor,
-        index=tuple(int(i) for i in index),
-        got=figure(got),
-        expected=figure(expected),
-        elements=elements,
-    )
-
-
-def placed(row: CaseCheck, index: Sequence[int]) -> CaseCheck:
-    """The row with another index of its element: that in the tensor, after a part of the tensor was compared."""
-    if row.mismatch is None:
-        return row
-    there = replace(row.mismatch, index=tuple(int(i) for i in index))
-    return replace(row, reason=(row.reason or "").replace(row.mismatch.element, there.element, 1), mismatch=there)
-
-
-def _poisoned(values: Array, poison: int) -> Mask:
-    """Which elements hold the poison in every byte."""
-    raw = np.ascontiguousarray(values)
-    pattern = np.frombuffer(bytes([poison]) * raw.itemsize, f"V{raw.itemsize}")[0]
-    return np.asarray(raw.view(f"V{raw.itemsize}") == pattern, np.bool_)
-
-
-def _is_poison(value: np.generic) -> bool:
-    return value.tobytes() == bytes([POISON_NAN]) * value.itemsize
 
 
 def _classes(values: Reals) -> NDArray[np.int8]:
@@ -255,7 +211,7 @@ class _Floats:
         if ours.beyond or self.counted is not None:
             problem = self._class_problem(got) or self._poison_problem(got)
             if problem is not None:
-                return _wrong(case, *problem)
+                return wrong(case, *problem)
             problem = self._allclose_problem(got) if ours.beyond else None
         budget, limits = self._budget(ours)
         problem = problem or self._budget_problem(ours, limits)
@@ -292,13 +248,13 @@ class _Floats:
             return None
         where = tuple(int(i) for i in different[0])
         count, both = len(different), (values[where], self.want[where])
-        if _is_poison(got[where]):
-            found = _element(MismatchKind.UNWRITTEN, self.tensor, where, count)
+        if is_poison(got[where]):
+            found = element_of(MismatchKind.UNWRITTEN, self.tensor, where, count)
             return found, f"unwritten: {found.element} still holds the poison ({count} elements, not finite)"
         if self.overflowing is not None and self.overflowing[where]:
-            found = _element(MismatchKind.OVERFLOW, self.tensor, where, count, *both)
+            found = element_of(MismatchKind.OVERFLOW, self.tensor, where, count, *both)
             return found, f"{found.element} is {both[0]:.6g}, expected {both[1]:.6g}, which overflows {self.dtype}"
-        found = _element(MismatchKind.NOT_FINITE, self.tensor, where, count, *both)
+        found = element_of(MismatchKind.NOT_FINITE, self.tensor, where, count, *both)
         names = _CLASS_NAMES[ours[where]], _CLASS_NAMES[theirs[where]]
         return (
             found,
@@ -307,10 +263,10 @@ class _Floats:
 
     def _poison_problem(self, got: Array) -> Problem | None:
         """The finite poison, where it is beyond the tolerance: better words than its value."""
-        held = _poisoned(got, POISON_LARGE)
+        held = poisoned(got, POISON_LARGE)
         if held.any() and (held & self._beyond(self._finite(got))).any():
             count = int(held.sum())
-            found = _element(MismatchKind.UNWRITTEN, self.tensor, np.argwhere(held)[0], count)
+            found = element_of(MismatchKind.UNWRITTEN, self.tensor, np.argwhere(held)[0], count)
             return found, f"unwritten: {found.element} still holds the poison ({count} elements)"
         return None
 
@@ -362,7 +318,7 @@ class _Floats:
         beyond = self._beyond(values)
         where = tuple(int(i) for i in np.argwhere(beyond)[0])
         count = int(beyond.sum())
-        found = _element(MismatchKind.TOLERANCE, self.tensor, where, count, values[where], self.exact[where])
+        found = element_of(MismatchKind.TOLERANCE, self.tensor, where, count, values[where], self.exact[where])
         return found, (
             f"allclose: {found.element} is {values[where]:.6g}, expected {self.exact[where]:.6g} "
             f"({count} of {beyond.size} elements beyond rtol {self.tolerance.rtol:g}, "
@@ -389,7 +345,7 @@ class _Floats:
 
     def _budget_problem(self, ours: _Errors, limits: dict[str, float]) -> Problem | None:
         def beyond(kind: MismatchKind, got: float, allowed: float, words: str) -> Problem:
-            found = _element(kind, self.tensor, (), None, got, allowed)
+            found = element_of(kind, self.tensor, (), None, got, allowed)
             return found, f"error budget: {self.tensor} {words}, allowed {allowed:.3g}"
 
         largest_allowed = limits.get("max_error")
@@ -422,5 +378,5 @@ def first_difference(a: Arrays, b: Arrays) -> Mismatch | None:
             other = np.frombuffer(right.tobytes(), np.dtype((np.void, raw)))
             differs = np.flatnonzero(bits != other)
             where = np.unravel_index(int(differs[0]), left.shape)
-            return _element(MismatchKind.UNREPEATABLE, name, where, len(differs), right[where], left[where])
+            return element_of(MismatchKind.UNREPEATABLE, name, where, len(differs), right[where], left[where])
     return None

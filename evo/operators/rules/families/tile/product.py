@@ -33,7 +33,7 @@ _ROOM = 48 * 1024  # bytes of shared memory that a kernel has without asking for
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Factor:
     """A factor: its tensor and whether the summed index is its last one."""
 
     tensor: Tensor
@@ -50,8 +50,8 @@ class Product:
     analysis: LaunchAnalysis
     function: Function
     made: Contraction
-    left: Side
-    right: Side
+    left: Factor
+    right: Factor
     output: Tensor
     is_turned: bool  # n stands before m in the output
     names: dict[str, str]
@@ -111,15 +111,15 @@ def product_of(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
     return Product(scene, analysis, function, made, left, right, output, is_turned, names_of(scene, function))
 
 
-def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> Side | None:
+def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> Factor | None:
     batch = roles.count("b")
     core = roles[batch:]
     if tensor is None or accumulator(element) is None or not roles.startswith("b" * batch):
         return None
     many = own * core.count(own)
     if core == many + "k" and many:
-        return Side(tensor, element, True, batch)
-    return Side(tensor, element, False, batch) if core == "k" + own else None
+        return Factor(tensor, element, True, batch)
+    return Factor(tensor, element, False, batch) if core == "k" + own else None
 
 
 def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
@@ -190,7 +190,7 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     return merged(edits)
 
 
-def _fill(side: Side, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
+def _fill(side: Factor, own: str, size: str, first: str, extent: str, found: Product, k: str) -> str:
     """The loop that copies a tile of a factor, lanes along its contiguous dimension, zero outside of the matrix."""
     word = "$a_tile" if own == "$m" else "$b_tile"
     if side.is_inner:

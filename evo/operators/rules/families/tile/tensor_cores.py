@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from evo.cuda.source import Edit
 from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.families.tile.product import Product, Side, extents_of, printer_of, product_of
+from evo.operators.rules.families.tile.product import Product, Factor, extents_of, printer_of, product_of
 from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
@@ -85,7 +85,7 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
     return merged(edits)
 
 
-def _fetch(side: Side, own: str, first: str, extent: str, k: str) -> str:
+def _fetch(side: Factor, own: str, first: str, extent: str, k: str) -> str:
     """The loop that starts the copies of a factor's tile, eight elements of a row at a time."""
     source, to, size = ("$left", "$to", "BM") if own == "m" else ("$right", "$to + $left_size", "BN")
     rows, columns, at = (
@@ -101,7 +101,7 @@ def _fetch(side: Side, own: str, first: str, extent: str, k: str) -> str:
 """
 
 
-def _fragments(side: Side, own: str) -> str:
+def _fragments(side: Factor, own: str) -> str:
     """The loads of a warp's fragments at depth $k: four 8 x 8 matrices each, transposed unless k is along the row."""
     name, tile, warp, size = (
         ("$x", "$left_tile", "$warp_row", "WM") if own == "m" else ("$y", "$right_tile", "$warp_col", "WN")
@@ -134,7 +134,32 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     if len(sizes["b"][0]) > 1:
         raise NotPrinted("several batches")
     target, value = say.element(found.output, at), stored(output.array.element, say.value(output.value))
-    batch = "    const int $batch = blockIdx.z;\n" if sizes["b"][0] else ""
+    fills = _fetch(found.left, "m", "$row0", m, k) + _fetch(found.right, "n", "$col0", n, k)
+    fragments = _fragments(found.left, "m") + _fragments(found.right, "n")
+    return (
+        "{\n"
+        + _declared(found, m, n, k)
+        + _copies(fills)
+        + _multiplied(fragments, _MMA_TYPES[found.left.element])
+        + f"""\
+    #pragma unroll
+    for (int $i = 0; $i < WM / 16; ++$i) {{
+        #pragma unroll
+        for (int $j = 0; $j < WN / 8; ++$j) {{
+            #pragma unroll
+            for (int $e = 0; $e < 4; ++$e) {{
+                const int $row = $row0 + $warp_row + $i * 16 + $e / 2 * 8 + $lane / 4;
+                const int $col = $col0 + $warp_col + $j * 8 + $lane % 4 * 2 + $e % 2;
+                if ($row < {m} && $col < {n}) {target} = {value};
+            }}
+        }}
+    }}
+}}"""
+    )
+
+
+def _declared(found: Product, m: str, n: str, k: str) -> str:
+    """Where the tiles lie, and what a block and a warp compute."""
     left, right = (
         f"reinterpret_cast<const unsigned short*>({found.names[side.tensor.name]})"
         + (f" + (long long)$batch * {extent} * {k}" if side.batch else "")
@@ -142,10 +167,8 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     )
     left_size = "BM * (BK + 8)" if found.left.is_inner else "BK * (BM + 8)"
     right_size = "BN * (BK + 8)" if found.right.is_inner else "BK * (BN + 8)"
-    kind = _MMA_TYPES[found.left.element]
-    fills = _fetch(found.left, "m", "$row0", m, k) + _fetch(found.right, "n", "$col0", n, k)
-    fragments = _fragments(found.left, "m") + _fragments(found.right, "n")
-    return f"""{{
+    batch = "    const int $batch = blockIdx.z;\n" if found.left.batch else ""
+    return f"""\
     // A block computes BM x BN results on tensor cores, a warp WM x WN of them; STAGES tiles of depth BK are under way.
     // Rows of a tile are 16 bytes longer than they need to be, so that ldmatrix meets no bank twice.
     constexpr int $warps_n = BN / WN, $threads = BM / WM * $warps_n * 32;
@@ -157,6 +180,12 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
     const int $warp_row = threadIdx.x / 32 / $warps_n * WM, $warp_col = threadIdx.x / 32 % $warps_n * WN;
     const int $tiles = ({k} + BK - 1) / BK;
 
+"""
+
+
+def _copies(fills: str) -> str:
+    """What copies eight elements, and what starts the copies of a tile."""
+    return f"""\
     // Eight elements of a row, zeros outside of the matrix; one by one if rows are not aligned to 16 bytes.
     auto $copy = [](unsigned short* $to, const unsigned short* $from, int $row, int $col, int $rows, int $cols) {{
         const int $count = $row < $rows ? $cols - $col : 0;
@@ -176,6 +205,12 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
         asm volatile("cp.async.commit_group;" ::: "memory");  // empty past the end, so that the count is right
     }};
 
+"""
+
+
+def _multiplied(fragments: str, kind: str) -> str:
+    """The loop over the tiles: the sums of a warp in registers."""
+    return f"""\
     float $sum[WM / 16][WN / 8][4] = {{}};
     for (int $t = 0; $t < STAGES - 1; ++$t) $load($t);
     for (int $t = 0; $t < $tiles; ++$t) {{
@@ -200,19 +235,7 @@ def _body(found: Product, say: Printer, at: list[str], sizes: dict[str, tuple[li
             }}
         }}
     }}
-    #pragma unroll
-    for (int $i = 0; $i < WM / 16; ++$i) {{
-        #pragma unroll
-        for (int $j = 0; $j < WN / 8; ++$j) {{
-            #pragma unroll
-            for (int $e = 0; $e < 4; ++$e) {{
-                const int $row = $row0 + $warp_row + $i * 16 + $e / 2 * 8 + $lane / 4;
-                const int $col = $col0 + $warp_col + $j * 8 + $lane % 4 * 2 + $e % 2;
-                if ($row < {m} && $col < {n}) {target} = {value};
-            }}
-        }}
-    }}
-}}"""
+"""
 
 
 RULES = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from evo.cuda.source import Edit
 from evo.operators.rules.directives import line_span, new_knob, require
-from evo.operators.rules.families.tile.product import Product, Factor, extents_of, printer_of, product_of
+from evo.operators.rules.families.tile.product import Factor, Product, extents_of, printer_of, product_of
 from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
+from evo.spec.conditioning import rounding_of
 from evo.spec.deadline import Deadline, Exceeded
 from evo.spec.derived_inputs import candidates
 from evo.spec.dtypes import NUMPY
@@ -39,7 +40,6 @@ _INPUT_BYTES = 640 << 20  # held at most; all seeds and cases of a shipped task 
 _EXPECTATION_BYTES = 384 << 20
 _FEW_STEPS = 64
 _NUMBERS = "biufcV"  # kinds of dtypes; the narrow floats of ml_dtypes are V to numpy
-SUMMATION = 16.0  # roundings that the order of a sum may cost, where the inputs make each of them count
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class Reference:
         except TaskInvalid:  # it holds inputs to a condition that other values break, which is its right
             return None
         distances = {t.name: _distance(near, expected, t.name) for t in self._float_outputs()}
-        rounding: Arrays = {name: _rounding(by * min(single / level, 1.0)) for name, by in distances.items()}
+        rounding: Arrays = {name: rounding_of(by * min(single / level, 1.0)) for name, by in distances.items()}
         found = Expectation(inputs, expected, trusted, distribution, {**distances}, rounding)
         return found if self._is_accurate(found) else None
 
@@ -360,17 +360,6 @@ def _turned(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 def _distance(left: Arrays, right: Arrays, name: str) -> NDArray[np.float64]:
     return np.asarray(np.abs(left[name].astype(np.float64) - right[name].astype(np.float64)))
-
-
-def _rounding(spread: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What sums in another order may err: by elements, and no less than is usual in the same row.
-
-    One draw of signs may leave an element where it was, so that its own spread says little.
-    """
-    if not spread.size:
-        return spread
-    usual = np.sqrt(np.mean(np.square(spread, dtype=np.float64), axis=-1, keepdims=True)) if spread.ndim else spread
-    return np.asarray(SUMMATION * np.maximum(spread, usual), np.float64)
 
 
 class _Ahead:

@@ -18,10 +18,11 @@ from evo.device import POISON_LARGE, POISON_NAN, Array, Arrays
 from evo.evaluate.gate.blocks import exact_sum, over_blocks, same_bits, sum_of_squares
 from evo.evaluate.gate.mismatches import element_of, is_poison, poisoned, wrong
 from evo.results import CaseCheck, Mismatch, MismatchKind, Status
+from evo.spec.conditioning import SUMMATION
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import UNBIASED, largest, smallest
-from evo.spec.reference import SUMMATION, Expectation
+from evo.spec.reference import Expectation
 from evo.spec.task import Task
 from evo.spec.tolerance import Tolerance
 

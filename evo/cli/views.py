@@ -50,6 +50,8 @@ def show_check(evaluation: Evaluation, path: Path) -> None:
     if evaluation.reason:
         out()
         out(f"{paint(evaluation.status.value, 'red')}: {plain(evaluation.reason)}")
+    if evaluation.compile is not None:
+        _show_excerpt(evaluation.compile)
     for fault in check.faults if check is not None else ():
         out()
         show_fault(fault, path)
@@ -231,9 +233,16 @@ def show_compile(report: CompileReport, path: Path) -> None:
             ranked = sorted(kernel.sass.items(), key=lambda item: (-item[1], item[0]))
             shown = "  ".join(f"{name} {count}" for name, count in ranked[:10])
             out(f"{paint('instructions', 'dim')} {kernel.name}{_axes(kernel)}: {shown}")
-    for warning in report.warnings:
+    if report.warnings:
         out()
-        out(f"{coloured(report.status)}: {plain(warning)}")
+        out(f"{coloured(report.status)}: {plain(report.warnings[0])}")
+        _show_excerpt(report)
+
+
+def _show_excerpt(report: CompileReport) -> None:
+    """The source line that the compiler complains of, and the caret below it."""
+    for line in report.warnings[1:]:
+        out(f"  {plain(line)}")
 
 
 def _axes(kernel: KernelResources) -> str:

@@ -13,6 +13,7 @@ from evo.cuda.source import Param
 from evo.device import Argument, BoundLaunch, Buffer, Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.entry_parameters import parameter_problem
+from evo.evaluate.tensor_parameters import missing_kernel, pointer_problem
 from evo.spec.chips import Chip
 from evo.spec.element_types import DTYPES, OF_C_TYPE, is_float, same_bits
 from evo.spec.expr import Number
@@ -36,11 +37,10 @@ def signature_problem(variant: Variant, task: Task, signatures: Mapping[str, Seq
     fixed = len(wanted) - len(task.axes)
     for line in variant.launches:
         if line.kernel not in signatures:
-            known = ", ".join(sorted(signatures)) or "none"
-            return f'line {line.line}: no `extern "C" __global__` kernel {line.kernel} in the file (found: {known})'
+            return f"line {line.line}: {missing_kernel(line.kernel, variant.text, signatures)}"
         given = signatures[line.kernel]
         if line.args is not None:
-            if problem := _named_problem(line, given, variant, task):
+            if problem := _named_problem(line, given, variant, task) or _pointer_problem(line, given, variant, task):
                 return problem
             continue
         if not fixed <= len(given) <= len(wanted):
@@ -51,7 +51,18 @@ def signature_problem(variant: Variant, task: Task, signatures: Mapping[str, Seq
         for param, argument in zip(given, wanted, strict=False):
             if problem := _mismatch(param, argument):
                 return f"{line.kernel}: parameter {param.name or argument.name}: {problem}"
+        if problem := _pointer_problem(line, given, variant, task):
+            return problem
     return None
+
+
+def _pointer_problem(line: LaunchLine, given: Sequence[Param], variant: Variant, task: Task) -> str | None:
+    """Which pointer does not suit its tensor."""
+    of_name = {tensor.name: tensor for tensor in task.tensors}
+    passed = list(of_name) if line.args is None else [arg.text for arg in line.args]
+    tensors = [of_name.get(name) for name in passed]
+    alone, named = len(variant.launches) == 1, line.args is not None
+    return pointer_problem(line.kernel, given, tensors, task, alone=alone, named=named)
 
 
 def _named_problem(line: LaunchLine, given: Sequence[Param], variant: Variant, task: Task) -> str | None:

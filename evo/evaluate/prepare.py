@@ -14,6 +14,7 @@ from evo.cuda.source import Param, kernel_signatures, parse
 from evo.device import Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
+from evo.evaluate.compiler_words import explained
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
@@ -157,14 +158,15 @@ def _compile_and_bind(
     binaries: dict[Macros, compiler.Binary] = {}
     for key, built in _each(compiled, list(dict.fromkeys(keys.values()))):
         if isinstance(built, compiler.Diagnostics):
-            report = compile_report(variant, arch, built.status, (), (built.reason,), time.monotonic() - started)
-            stage = Stage.RULES if built.status is Status.REFUSED else Stage.COMPILE
-            stage = Stage.COMPILE_LIMIT if built.exhausted else stage
+            failed, said = explained(built, variant, f"{task.name}.cu")
+            report = compile_report(variant, arch, failed.status, (), said, time.monotonic() - started)
+            stage = Stage.RULES if failed.status is Status.REFUSED else Stage.COMPILE
+            stage = Stage.COMPILE_LIMIT if failed.exhausted else stage
             return Failed(
-                status=built.status,
+                status=failed.status,
                 stage=stage,
-                reason=built.reason,
-                rule=built.rule,
+                reason=failed.reason,
+                rule=failed.rule,
                 variant=variant.id,
                 report=report,
             )

@@ -340,7 +340,10 @@ class _Reader:
 
     def finish(self) -> Variant:
         if not self.launches:
-            hint = "add `// evo: launch KERNEL grid (...) block (...) shared 0` at the top of the file"
+            hint = (
+                "add `// evo: launch KERNEL grid (...) block (...) shared 0` at the top of the file; "
+                "`evo adopt FILE.cu` reads it from a launch with <<<>>>"
+            )
             raise self.invalid(None, "no `// evo: launch` line", hint)
         return Variant(
             text=self.text,

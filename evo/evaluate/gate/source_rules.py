@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evo.results import StaticRule
 from evo.spec.comments import replace_comments
@@ -16,6 +16,12 @@ _BANNED = [
     (r"\bprintf\s*\(|\bvprintf\b", StaticRule.PRINT, "prints from the device"),
     (r"<<<|\bcuda(?:Graph|Launch|Stream)\w*", StaticRule.LAUNCH, "launches work from the device"),
 ]
+_OF_HOSTS = {StaticRule.LAUNCH, StaticRule.ALLOCATION, StaticRule.PRINT}
+_HOST = re.compile(r"\bint\s++main\s*+\(|<<<|\bcuda(?:Malloc|Memcpy|Memset|Free|DeviceSynchronize|Event)\w*+\s*+\(")
+_ADOPT = (
+    "a variant holds kernels alone, and `// evo: launch` says grid and block; "
+    "`evo adopt FILE.cu` makes task and variant of a file with host code"
+)
 _GLOBAL = re.compile(r"__device__|__managed__")
 _CONSTANT = re.compile(r"\s++(?:const|constexpr)\b|\s*+__constant__")
 _DELIMITER = re.compile(r"[;{(]")
@@ -45,7 +51,13 @@ def static_problem(text: str) -> StaticProblem | None:
     if (place := _mutable_global(code)) is not None:
         found.append((place, StaticRule.STATE, "keeps state in a mutable __device__ global"))
     problems = [StaticProblem(rule, code.count("\n", 0, place) + 1, what) for place, rule, what in found]
-    return min(problems, key=lambda problem: problem.line) if problems else None
+    if not problems:
+        return None
+    first = min(problems, key=lambda problem: problem.line)
+    if (host := _HOST.search(code)) is None or first.rule not in _OF_HOSTS:
+        return first
+    line = code.count("\n", 0, host.start()) + 1
+    return replace(first, what=f"{first.what}; host code in line {line} (`{host[0].rstrip(' (')}`): {_ADOPT}")
 
 
 def _mutable_global(code: str) -> int | None:

@@ -50,7 +50,7 @@ def test_help_lists_the_commands_fast(tmp_path: Path) -> None:
 
 def test_version_and_bare_command(tmp_path: Path) -> None:
     assert evo("--version", cwd=tmp_path).out.startswith("evo ")
-    assert "Commands:" in evo(cwd=tmp_path).out
+    assert "Evolve:" in evo(cwd=tmp_path).out
 
 
 @pytest.mark.parametrize(

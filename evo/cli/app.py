@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evo.cli import (
+    apply,
     baseline,
     completion,
     derive,
@@ -29,6 +30,7 @@ from evo.cli import (
     start,
     tune,
 )
+from evo.cli.command_help import Command, Commands, suggestion
 from evo.cli.failures import guarded
 from evo.cli.session import GlobalOptions
 from evo.cli.terminal import complain, out, prepare_streams
@@ -37,7 +39,12 @@ from evo.errors import UsageError
 # The parser's usage errors have no public name of their own in typer.
 _ParserComplaint: type[Exception] = typer.BadParameter.__bases__[0]
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+app = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "init": start.init,
@@ -53,6 +60,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "explain": explain.explain,
     "profile": profile.profile,
     "tune": tune.tune,
+    "apply": apply.apply,
     "operators": lists.operators,
     "insights": lists.insights,
     "log": history.log,
@@ -70,7 +78,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "doctor": doctor.doctor,
 }
 for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, cls=Command)(_command)
 
 
 def _version(wanted: bool) -> None:
@@ -116,11 +124,22 @@ def _parsed(arguments: list[str]) -> int:
         context = getattr(problem, "ctx", None)
         command = context.command_path if context is not None else "evo"
         message = getattr(problem, "format_message", problem.__str__)()
-        complain(str(message).rstrip("."), f"`{command} --help` lists its options")
+        complain(_with_suggestion(problem) or str(message).rstrip("."), f"`{command} --help` lists its options")
         return UsageError.exit_code
     except typer.Abort:
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _with_suggestion(problem: Exception) -> str | None:
+    """What an unknown option was meant to be; None for other complaints."""
+    option, known = getattr(problem, "option_name", None), getattr(problem, "possibilities", None)
+    context = getattr(problem, "ctx", None)
+    if not isinstance(option, str) or known is None:
+        return None
+    every = [name for param in context.command.params for name in param.opts] if context is not None else list(known)
+    meant = suggestion(option, every)
+    return f"no such option: {option}" + (f". Did you mean {meant}?" if meant else "")
 
 
 def _hoisted(arguments: list[str]) -> list[str]:

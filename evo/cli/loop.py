@@ -28,7 +28,7 @@ from evo.cli.options import (
     seconds_of,
 )
 from evo.cli.session import GlobalOptions, choose_task, session_of
-from evo.cli.terminal import is_live, out_json_line
+from evo.cli.terminal import is_live, out_json_line, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def iterate(
         cluster=several,
         ahead=jobs != 1,
     )
+    _warn_of_uncommitted(root, chosen)
     with _view(chosen, budget_s, json) as view, stoppable(view) as stop:
         evolve(settings, root, _watch(view, json), stop=stop)
     return 0
@@ -200,6 +201,26 @@ def _inside(session: GlobalOptions, task: Task, file: Path | None) -> Path | Non
     from evo.cli.session import find_file
 
     return find_file(session, file, task.name).resolve() if file is not None else None
+
+
+def _warn_of_uncommitted(root: Path, task: Task) -> None:
+    """One line if the task is not in git as it is here: the commits of this run would not have what they rest on."""
+    from evo.errors import EvoError
+    from evo.records.ledger import History
+
+    try:
+        history = History.open(root)
+    except EvoError:  # the run itself says so, with a hint
+        return
+    try:
+        files = [name for name in history.not_committed(task.folder) if "/champions/" not in name]
+    finally:
+        history.close()
+    if files:
+        folder = os.path.relpath(task.folder)
+        few = ", ".join(name.rpartition("/")[2] for name in files[:3]) + (" ..." if len(files) > 3 else "")
+        command = f"git add {folder} && git commit -m 'Task {task.name}'"
+        say(f"{task.name} is not committed as it is here ({few}), and evo commits champions only: `{command}`")
 
 
 def _view(task: Task, budget_s: float | None, json: bool) -> LoopView:

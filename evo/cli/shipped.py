@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import evo
@@ -22,20 +23,28 @@ def shipped_folder() -> Path:
     raise HarnessFault("this installation of evo has no shipped tasks", hint="reinstall evo-kernels")
 
 
-def shipped_files() -> dict[str, bytes]:
-    """The files of `init`: contents by path below the root."""
+def shipped_tasks() -> list[str]:
+    """The names of the shipped tasks."""
+    return sorted(path.parent.name for path in shipped_folder().glob("*/task.yaml"))
+
+
+def shipped_files(tasks: Sequence[str] | None = None) -> dict[str, bytes]:
+    """The files of `init`, of these tasks alone if some are named: contents by path below the root."""
     folder = shipped_folder()
+    if tasks is not None and (unknown := [name for name in tasks if name not in shipped_tasks()]):
+        raise UsageError(f"no shipped task {', '.join(unknown)}", hint=f"there is {', '.join(shipped_tasks())}")
     files = {"leaderboard.json": _EMPTY_LEADERBOARD.encode(), "population/.gitkeep": b""}
     for path in sorted(folder.rglob("*")):
         below = path.relative_to(folder)
-        if path.is_file() and not _LEFT_OUT & set(below.parts):
+        wanted = tasks is None or below.parts[0] in tasks
+        if wanted and path.is_file() and not _LEFT_OUT & set(below.parts):
             files[f"kernels/{below.as_posix()}"] = path.read_bytes()
     return files
 
 
-def lay_down(root: Path) -> tuple[str, ...]:
+def lay_down(root: Path, tasks: Sequence[str] | None = None) -> tuple[str, ...]:
     """Write the shipped files below root; return the new ones. Raises UsageError, writing nothing, if one differs."""
-    files = shipped_files()
+    files = shipped_files(tasks)
     differing = [name for name, content in files.items() if _differs(root / name, content)]
     if differing:
         more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""

@@ -325,5 +325,6 @@ def _show_tuned(
     changed = {name: value for name, value in best.values.items() if start.get(name) != value}
     if changed:
         out("best: " + ", ".join(f"{name} {start.get(name)} -> {value}" for name, value in changed.items()))
+        out("with --out RESULTS, `evo apply FILE --tuned RESULTS` writes the best into FILE")
     else:
         out("best: the file's own knob values")

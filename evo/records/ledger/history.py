@@ -76,6 +76,10 @@ class History:
         """A file as committed at a revision; None if it was not there. Raises UsageError for an unknown revision."""
         return self._git.read(self._resolve(revision), self._git.path(path))
 
+    def not_committed(self, folder: Path) -> list[str]:
+        """The files of a folder that are untracked, or that differ from what is committed, by path below the top."""
+        return [path for _, path in self._git.status(f":(top,literal){self._git.path(folder)}")]
+
     def close(self) -> None:
         self._git.close()
 

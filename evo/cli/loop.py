@@ -120,7 +120,7 @@ def iterate(
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
     root = (session := session_of(context)).root()
-    chosen = choose_task(root, task)
+    _warn_of_uncommitted(root, chosen := choose_task(root, task))
     budget_s, share, wanted = seconds_of(budget), margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, operator_names(operators, patch), root)
     start, patch = (_inside(session, chosen, file) for file in (start, patch))
@@ -150,7 +150,6 @@ def iterate(
         cluster=several,
         ahead=jobs != 1,
     )
-    _warn_of_uncommitted(root, chosen)
     with _view(chosen, budget_s, json) as view, stoppable(view) as stop:
         evolve(settings, root, _watch(view, json), stop=stop)
     return 0

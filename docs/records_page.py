@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, tuple[str, bool, str]] = {
     ),
     "operators": ("evo.operators.proposal:OperatorDoc", True, "one object per operator"),
     "insights": ("evo.records.insights:Insight", True, "one object per kind of change"),
+    "insights --rewrites": ("evo.records.insights:RewriteStatistics", True, "one object per operator with rewrites"),
     "insights --rules": ("evo.records.insights:RuleEvidence", True, "one object per rule"),
     "log": ("evo.cli.outputs:LoggedTrial", True, "one object per trial"),
     "show": ("evo.cli.outputs:ShownRecord", False, "one trial"),

@@ -20,7 +20,7 @@ from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.operators import OperatorDoc
-    from evo.records.insights import Insight, RuleEvidence, Unsuccessful
+    from evo.records.insights import Insight, RewriteStatistics, RuleEvidence, Unsuccessful
     from evo.records.leaderboard import Entry
 
 OnlyTask = Annotated[
@@ -136,7 +136,7 @@ def _board_row(root: Path, entry: Entry) -> list[str]:
         gain_text(entry.gain, interval=False) if entry.gain is not None else "",
         (entry.commit or "")[:7],
         entry.date[:10],
-        plain(entry.name),
+        plain(entry.name) + (f" ({entry.rewrites} rewrites on the way)" if entry.rewrites else ""),
     ]
 
 
@@ -147,23 +147,36 @@ def insights(
         bool, typer.Option("--failed", help="List the changes that were not kept, with the reason, latest first.")
     ] = False,
     rules: Annotated[bool, typer.Option("--rules", help="Show the evidence for each rewrite rule.")] = False,
+    rewrites: Annotated[
+        bool, typer.Option("--rewrites", help="Show what whole rewrites have brought, apart from single changes.")
+    ] = False,
     json: AsJson = False,
 ) -> int:
     """Show the effect of each kind of change, from all records. --failed lists what was not kept, and why."""
-    from evo.records.insights import rule_evidence, summarise, unsuccessful
+    from evo.records.insights import rewrite_statistics, rule_evidence, summarise, unsuccessful
     from evo.records.trials import load_records
 
     root = session_of(context).root()
     records = load_records(root, choose_task(root, task).name if task is not None else None)
-    if failed and rules:
-        raise UsageError("--failed and --rules exclude each other", hint="give one of them")
-    rows: list[Insight] | list[Unsuccessful] | list[RuleEvidence] = (
-        unsuccessful(records) if failed else rule_evidence(records) if rules else summarise(records)
+    if failed + rules + rewrites > 1:
+        raise UsageError("--failed, --rules and --rewrites exclude each other", hint="give one of them")
+    rows: list[Insight] | list[Unsuccessful] | list[RuleEvidence] | list[RewriteStatistics] = (
+        unsuccessful(records)
+        if failed
+        else rule_evidence(records)
+        if rules
+        else rewrite_statistics(records)
+        if rewrites
+        else summarise(records)
     )
     if json:
         out_json([row.to_json() for row in rows])
     elif not rows:
-        say("no trials yet: `evo iterate` makes some")
+        say(
+            "no rewrites yet: see `evo iterate --rewrites N`" if rewrites else "no trials yet: `evo iterate` makes some"
+        )
+    elif rewrites:
+        _show_rewrites(rewrite_statistics(records))
     elif failed:
         _show_unsuccessful(unsuccessful(records))
     elif rules:
@@ -215,6 +228,12 @@ def _show_evidence(rows: list[RuleEvidence]) -> None:
             for row in group
         ]
         out_table(["operator", "rule", ">trials", ">new code", ">correct", ">kept", ">best"], table)
+
+
+def _show_rewrites(rows: list[RewriteStatistics]) -> None:
+    from evo.cli.pages.model import REWRITE_HEAD, rewrite_rows
+
+    out_table(REWRITE_HEAD, rewrite_rows(rows))
 
 
 def _show_unsuccessful(rows: list[Unsuccessful]) -> None:

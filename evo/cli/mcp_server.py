@@ -15,9 +15,11 @@ from typing import Annotated
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.resources import TextResource
 from mcp.server.mcpserver.tools import Tool
-from mcp.types import ToolAnnotations
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 from pydantic import Field
 
 from evo.cli.mcp_jobs import Jobs, McpJob
@@ -75,6 +77,7 @@ def serve(options: ServerOptions) -> None:
             )
         ],
     )
+    server.add_prompt(_improve(tools))
     try:
         server.run("stdio")
     finally:
@@ -92,6 +95,17 @@ def _tool(call: Callable[..., object], name: str, *, writes: bool = False) -> To
     made.fn_metadata.arg_model.model_rebuild(force=True)
     made.parameters["additionalProperties"] = False
     return made
+
+
+def _improve(tools: McpTools) -> Prompt:
+    async def improve(task: str) -> str:
+        try:
+            return await anyio.to_thread.run_sync(tools.improve, task)
+        except EvoError as error:
+            raise MCPError(INVALID_PARAMS, str(_told(error))) from None
+
+    about = "One change of the champion: task, kernel, times and limiters, what was tried, the grammar of launch lines."
+    return Prompt.from_function(improve, name="improve", description=about)
 
 
 async def _read(call: Callable[..., Shape], *words: object) -> Shape:

@@ -18,6 +18,8 @@ from typing import Any
 
 from evo.analysis.roofline import limits
 from evo.cli.mcp_jobs import Cancelled, McpJob
+from evo.cli.mcp_prompt import improve_prompt
+from evo.cuda.compile import toolkit_version
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid, UsageError
@@ -71,6 +73,7 @@ class McpTools:
         self._where: tuple[Chip, str, str] | None = None
         self._stage: Callable[[str], None] = lambda _: None
         self._rewrites = 0
+        self._margin = 0.0  # known once the device was opened
 
     def close(self) -> None:
         with self._opening:
@@ -131,6 +134,14 @@ class McpTools:
             "insights": [insight.to_json() | {"says": insight.sentence()} for insight in summarise(records)],
             "failed": [change.to_json() for change in unsuccessful(records)[:_FAILED_SHOWN]],
         }
+
+    def improve(self, task: str) -> str:
+        """The prompt with which a model would be asked to improve the champion."""
+        found = self._task(task)
+        chip, slug, arch = self._place()
+        parent, _ = self._parent(found)
+        records = load_records(self._options.root, found.name)
+        return improve_prompt(found, parent, records, chip, (slug, arch), toolkit_version(), self._margin)
 
     def leaderboard(self, task: str | None = None) -> Shape:
         """The champions of one task or of all; measured and modelled times are never compared."""
@@ -292,6 +303,7 @@ class McpTools:
                 options = self._options
                 self._bench = Workbench(options.device, arch=options.arch, on_stage=self._see)
                 self._where = (self._bench.chip, self._bench.chip_slug, self._bench.arch)
+                self._margin = self._bench.default_margin
             return self._bench
 
     def _see(self, stage: str) -> None:

@@ -80,6 +80,22 @@ class RuleEvidence(Serializable):
     best: float | None = None  # the largest gain over the parent that a correct one had; absent if none was timed
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteStatistics(Serializable):
+    """What rewrites of one operator have brought to a task in one place. No single change is among them."""
+
+    task: str  # the task
+    operator: str  # what proposed them
+    chip: str  # the chip
+    timing: str  # `measured` or `modelled`
+    tried: int  # rewrites that became trials
+    correct: int  # of them: those that passed the gate
+    kept: int  # of them
+    median: float | None = None  # of the gains of those that were timed; absent if none was
+    best: float | None = None  # the largest gain of a kept one; absent if none was kept
+    changes_after: int  # single changes that were kept on top of a kept rewrite
+
+
 def change_of(record: Record) -> str:
     """The kind of change within its operator. Rewrites are one kind: each is a change of its own."""
     if record.kind == "rewrite":
@@ -131,6 +147,53 @@ def rule_evidence(records: Sequence[Record]) -> list[RuleEvidence]:
         for (operator, rule, timing), group in groups.items()
     ]
     return sorted(rows, key=lambda row: (row.timing != "measured", -row.kept, -(row.best or 0.0), row.rule))
+
+
+def rewrite_statistics(records: Sequence[Record]) -> list[RewriteStatistics]:
+    """One row per task, operator, chip and kind of timing that has rewrites; measured ones first."""
+    groups: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in records:
+        if record.kind == "rewrite":
+            key = (record.task, record.operator, record.place[0], record.timing)
+            groups.setdefault(key, []).append(record)
+    after = _kept_after(records)
+    rows = []
+    for (task, operator, chip, timing), group in groups.items():
+        ratios = [ratio for record in group if record.status.passed and (ratio := record.own_ratio) is not None]
+        kept = [record for record in group if record.kept]
+        rows.append(
+            RewriteStatistics(
+                task=task,
+                operator=operator,
+                chip=chip,
+                timing=timing,
+                tried=len(group),
+                correct=sum(record.status.passed for record in group),
+                kept=len(kept),
+                median=statistics.median(ratios) if ratios else None,
+                best=max((ratio for record in kept if (ratio := record.own_ratio) is not None), default=None),
+                changes_after=sum(after.get(record.trial, 0) for record in kept),
+            )
+        )
+    return sorted(rows, key=lambda row: (row.timing != "measured", row.task, row.chip, row.operator))
+
+
+def _kept_after(records: Sequence[Record]) -> dict[str, int]:
+    """By trial of a kept rewrite: the single changes kept after it, up to the next rewrite or start in its place."""
+    found: dict[str, int] = {}
+    latest: dict[tuple[str, ...], str] = {}
+    for record in sorted(records, key=lambda record: (record.run, record.number)):
+        place = (record.task, *record.place)
+        if not record.kept:
+            continue
+        if record.kind == "rewrite":
+            latest[place] = record.trial
+            found[record.trial] = 0
+        elif record.kind in ("start", "rung"):
+            latest.pop(place, None)
+        elif record.proposed and place in latest:
+            found[latest[place]] += 1
+    return found
 
 
 def outcomes(records: Iterable[Record], *, chip: str) -> dict[str, tuple[int, float]]:

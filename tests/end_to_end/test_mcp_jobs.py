@@ -124,6 +124,66 @@ def test_what_was_tried_is_answered_from_the_record_and_a_commit_keeps_its_reaso
     assert git(root, "status", "--porcelain") == ""
 
 
+def slow_repository(root: Path) -> Path:
+    """The task with cases so large that a try takes its time."""
+    new_repository(root)
+    described = root / "kernels" / "scale" / "task.yaml"
+    cases = "".join(f"  case{number}: {{N: {262144 + number}}}\n" for number in range(4))
+    described.write_text(described.read_text().replace("  small: {N: 131072}\n", cases))
+    git(root, "commit", "--all", "--quiet", "--message", "larger cases")
+    return root
+
+
+@pytest.mark.parametrize("by", ["tool", pytest.param("client", marks=pytest.mark.long)])
+def test_a_cancelled_try_stops_and_nothing_is_kept(tmp_path: Path, by: str) -> None:
+    root = slow_repository(tmp_path / "mine")
+    before = git(root, "rev-parse", "HEAD")
+
+    async def agent(client: Client) -> None:
+        words = {"task": "scale", "text": FAST, "commit": True}
+        begun = time.monotonic()
+        if by == "tool":
+            running = await ask(client, "try", **words, wait_s=0.5)
+            assert running["status"] == "running"
+            assert (await ask(client, "champion", task="scale"))["is_champion"] is False  # a read is answered meanwhile
+            assert (await ask(client, "cancel", job=running["job"]))["status"] == "cancelled"
+        else:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.call_tool("try", words), timeout=0.5)
+        ended = await ask(client, "result", job="job-1", wait_s=60.0)
+        stopped_s = time.monotonic() - begun
+        assert "cancelled" in ended["error"]
+        assert load_records(root, "scale") == []
+        begun = time.monotonic()
+        whole = await ask(client, "try", **words, wait_s=200.0)
+        assert (whole["status"], whole["committed"]) == ("correct", True)  # the device is free, the ledger is whole
+        assert stopped_s < (time.monotonic() - begun) / 2
+
+    session(root, agent, "--commit")
+    assert git(root, "status", "--porcelain") == ""
+    assert git(root, "rev-list", "--count", f"{before}..HEAD").strip() not in ("", "0")
+    assert {record.run for record in load_records(root, "scale")} == {load_records(root, "scale")[0].run}
+
+
+def test_the_prompt_shows_the_champion_and_the_grammar(tmp_path: Path) -> None:
+    root = new_repository(tmp_path / "mine")
+
+    async def agent(client: Client) -> None:
+        (listed,) = (await client.list_prompts()).prompts
+        assert (listed.name, [argument.name for argument in listed.arguments or ()]) == ("improve", ["task"])
+        await ask(client, "try", task="scale", text=FAST, commit=True, wait_s=120.0)
+        found = await client.get_prompt("improve", {"task": "scale"})
+        text = "".join(getattr(message.content, "text", "") for message in found.messages)
+        assert FAST.strip() in text
+        assert "// evo: launch scale grid" in text
+        assert "BEGIN times" in text
+        assert "limited by" in text
+        with pytest.raises(Exception, match="not a task"):
+            await client.get_prompt("improve", {"task": "../etc"})
+
+    session(root, agent, "--commit")
+
+
 def test_a_job_ends_at_the_first_stage_after_its_cancellation() -> None:
     jobs = Jobs()
 

@@ -14,7 +14,7 @@ from evo.cli.pages.model import Climb, Line, ReportModel, Spent
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.source_counters import Heat
 from evo.cli.pages.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
-from evo.records.insights import Insight
+from evo.records.insights import Insight, RewriteStatistics
 from evo.records.leaderboard import Entry
 from evo.results import Environment, Gain
 from evo.results.codec import ALWAYS, Serializable, copied
@@ -91,6 +91,9 @@ class ReportOutput(Serializable):
     lines: Annotated[tuple[DescentLine, ...], ALWAYS]  # from starts to champions
     leaderboard: Annotated[tuple[Entry, ...], ALWAYS]  # the champions
     insights: Annotated[tuple[Insight, ...], ALWAYS]  # what each kind of change has brought
+    rewrites: Annotated[
+        tuple[RewriteStatistics, ...], ALWAYS
+    ]  # what whole rewrites have brought, apart from single changes
     rooflines: Annotated[tuple[Roofline, ...], ALWAYS]  # limits and times
     counters: Annotated[tuple[Heat, ...], ALWAYS]  # counted events by source line
     spent: Spent  # time and cost

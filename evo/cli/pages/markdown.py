@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from evo.cli.pages.case_study import CaseStudy, llm_words, time_words
-from evo.cli.pages.model import Climb, ReportModel
+from evo.cli.pages.model import REWRITE_HEAD, Climb, ReportModel, rewrite_rows
 from evo.cli.pages.svg import climb_words
 from evo.records.insights import Insight
 from evo.results.wording import clipped, duration, gain_words, markdown_table, microseconds, percent, plural, ratio
@@ -48,6 +48,8 @@ def markdown(report: ReportModel, study: CaseStudy | None = None) -> str:
         ]
         parts += [*_table(head, rows), ""]
     parts += ["## Effects by kind of change", "", *_insights(report.insights), ""]
+    if report.rewrites:
+        parts += ["## Rewrites", "", *_table(REWRITE_HEAD, rewrite_rows(report.rewrites)), ""]
     parts += ["## Time and cost", "", *_spent(report), ""]
     parts += [
         "## Environments",

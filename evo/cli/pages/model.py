@@ -14,11 +14,12 @@ from typing import Annotated
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.source_counters import Heat
 from evo.errors import EvoError
-from evo.records.insights import Insight, environment_words, summarise
+from evo.records.insights import Insight, RewriteStatistics, environment_words, rewrite_statistics, summarise
 from evo.records.leaderboard import Entry, build, entries
-from evo.records.trials import DiffMismatch, Record, apply_diff, rebuild_text
+from evo.records.trials import DiffMismatch, Record, apply_diff, arm_of, rebuild_text
 from evo.results import Environment
 from evo.results.codec import ALWAYS, Seconds, Serializable
+from evo.results.wording import ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ class Line:
 class OperatorTime(Serializable):
     """What one operator's trials took."""
 
-    operator: str  # the operator
+    operator: str  # the operator; its rewrites apart, as `llm (rewrite)`
     trials: int  # how many
     kept: int  # how many of them were kept
     seconds: Seconds  # wall clock
@@ -125,6 +126,7 @@ class ReportModel:
     lines: tuple[Line, ...]
     board: tuple[Entry, ...]
     insights: tuple[Insight, ...]
+    rewrites: tuple[RewriteStatistics, ...]
     spent: Spent
     environments: tuple[tuple[str, Environment, int], ...]  # words, one of them, trials
     headlines: Mapping[str, str]
@@ -158,6 +160,7 @@ def report_model(
         lines=tuple(lines_of_descent(ordered, population if population is not None else ordered)),
         board=tuple(entries(build(ordered, commits))),
         insights=tuple(summarise(ordered)),
+        rewrites=tuple(rewrite_statistics(ordered)),
         spent=spent(ordered),
         environments=tuple(_environments(ordered)),
         headlines=headlines,
@@ -165,6 +168,26 @@ def report_model(
         heats=tuple(heats),
         no_heat=no_heat,
     )
+
+
+REWRITE_HEAD = ["task", "operator", "chip", "timing", ">tried", ">correct", ">kept", ">median", ">best", ">kept after"]
+
+
+def rewrite_rows(rows: Sequence[RewriteStatistics]) -> list[list[str]]:
+    """The cells of a table of rewrites. `kept after`: single changes that were kept on top of a kept rewrite."""
+    return [
+        [
+            row.task,
+            row.operator,
+            row.chip,
+            row.timing,
+            *map(str, (row.tried, row.correct, row.kept)),
+            ratio(row.median) if row.median is not None else "",
+            ratio(row.best) if row.best is not None else "",
+            str(row.changes_after),
+        ]
+        for row in rows
+    ]
 
 
 # --- climbs ---------------------------------------------------------------------------------------------------------
@@ -302,7 +325,7 @@ def spent(records: Iterable[Record]) -> Spent:
         count += 1
         ended = datetime.fromisoformat(record.date)
         ends[record.run] = max(ends.get(record.run, ended), ended)
-        row = operators.setdefault(record.operator, [0, 0, 0.0])
+        row = operators.setdefault(arm_of(record.operator, record.kind), [0, 0, 0.0])
         row[0] += 1
         row[1] += record.kept
         if record.elapsed_s is not None:

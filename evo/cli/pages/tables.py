@@ -5,7 +5,7 @@ from __future__ import annotations
 from evo.cli.pages.case_study import Chapter, llm_words, time_words
 from evo.cli.pages.highlight import clean, highlighted
 from evo.cli.pages.html import LONGEST, Room, identifier, region, table
-from evo.cli.pages.model import ReportModel
+from evo.cli.pages.model import REWRITE_HEAD, ReportModel, rewrite_rows
 from evo.cli.pages.source_counters import Heat
 from evo.records.trials import Record, arm_of
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, ratio
@@ -68,6 +68,9 @@ def insight_section(report: ReportModel, room: Room) -> str:
         parts.append(f"<p>And {left} more kinds of change: <code>evo insights</code> lists them.</p>")
     if not report.insights:
         parts.append("<p>Nothing but starts so far.</p>")
+    if report.rewrites:
+        caption = "Rewrites: whole kernels or files, apart from single changes"
+        parts.append(f"<h3>Rewrites</h3>{table(REWRITE_HEAD, rewrite_rows(report.rewrites), caption)}")
     return "".join(parts)
 
 

@@ -11,7 +11,7 @@ setup(
         "evo": ["py.typed"],
         "evo.operators": ["rules/families/examples/*.cu"],
         "evo.shipped": ["**/*"],
-        "evo.audit.redteam": ["attacks/*/*.cu"],
+        "evo.audit.redteam": ["attacks/*/*.cu", "tasks/*/*.yaml", "tasks/*/*.py", "tasks/*/ladder/*.cu"],
     },
     exclude_package_data={"evo.shipped": ["*/champions/*", "**/__pycache__/*"]},
 )

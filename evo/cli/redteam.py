@@ -59,7 +59,16 @@ def redteam(
 
 
 def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: int) -> tuple[list[Outcome], str]:
-    from evo.audit.redteam import chosen, default_lanes, judges, load_attacks, planted_file, run_all, run_procedures
+    from evo.audit.redteam import (
+        chosen,
+        default_lanes,
+        judges,
+        load_attacks,
+        planted_file,
+        run_all,
+        run_procedures,
+        task_folder,
+    )
     from evo.cli.shipped import shipped_folder
     from evo.evaluate.counted_stage import CountedStage
 
@@ -67,7 +76,7 @@ def _run(context: typer.Context, word: str, only: list[str], arch: str, seed: in
     tasks = session.root() / "kernels" if session.given_root is not None else shipped_folder()
     attacks, procedures = chosen(load_attacks(), only)
     names = {attack.task for attack in attacks} | {procedure.task for procedure in procedures}
-    if missing := [name for name in sorted(names) if not (tasks / name / "task.yaml").is_file()]:
+    if missing := [name for name in sorted(names) if not (task_folder(name, tasks) / "task.yaml").is_file()]:
         hint = "leave --root out to attack the shipped tasks, or choose with --only"
         raise UsageError(f"no task {', '.join(missing)} in {tasks}", hint=hint)
     device = choose_device(word)

@@ -19,6 +19,7 @@ from evo.spec.launch import Launch
 SECOND_LOOK = 200_000_000  # warp instructions
 _THREADS = min(os.cpu_count() or 1, 8)  # blocks in parallel; results and counts are those of one thread
 _BESIDE = 4  # one in so many of them is a neighbour of another, for races between the two
+_OTHER_BASE = 0x7F5A_2C00_0000
 
 
 class Execution:
@@ -27,7 +28,8 @@ class Execution:
     def __init__(self, module: sim.Module, request: RunRequest) -> None:
         self.module, self.request = module, request
         self.program = request.program
-        self.memory = sim.Memory()
+        # A second look has other addresses, such as a GPU's: no result may depend on them.
+        self.memory = sim.Memory(_OTHER_BASE) if request.offset_bytes else sim.Memory()
         self.buffers: dict[str, sim.SimBuffer] = {}
         self.totals: dict[str, int] = {}
         self.by_line: dict[int, dict[str, int]] = {}

@@ -15,6 +15,7 @@ from evo.device import Program
 from evo.errors import SyntaxInvalid
 from evo.evaluate.bind import build, signature_problem
 from evo.evaluate.compiler_words import explained
+from evo.evaluate.gate.address_rules import address_problem
 from evo.evaluate.gate.ptx_rules import ptx_problem
 from evo.evaluate.gate.source_rules import StaticProblem, static_problem
 from evo.results import Check, CompileReport, KernelResources, Stage, StaticRule, Status
@@ -127,7 +128,7 @@ def _hidden_problem(prepared: Prepared) -> StaticProblem | None:
     """What the text's rules did not see, found in the compiler's output."""
     texts = dict.fromkeys(program.binary.ptx for program in prepared.programs.values())
     for ptx in texts:
-        if problem := ptx_problem(ptx):
+        if problem := ptx_problem(ptx) or address_problem(ptx):
             return problem
     return None
 

@@ -19,10 +19,20 @@ from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
 from evo.device import BenchCase, DeviceName, Program
 from evo.device.calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
-from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, UsageError
+from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, TaskInvalid, UsageError
 from evo.evaluate import kept_control
 from evo.evaluate.counted_stage import CountedStage
-from evo.evaluate.gate import THOROUGH, Sanitized, TimedSizes, all_distributions, check_task, hunt, timed_sizes
+from evo.evaluate.gate import (
+    THOROUGH,
+    Sanitized,
+    TimedSizes,
+    all_distributions,
+    check_task,
+    hunt,
+    large_cases,
+    patterns,
+    timed_sizes,
+)
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
 from evo.evaluate.prepare import Failed, Prepared, bind_more, prepare
@@ -184,11 +194,31 @@ class Workbench:
         """The first size at which the variant is wrong, of those that its source suggests; None if none was found."""
 
         def bind(cases: Sequence[Case]) -> dict[str, Program]:
-            most = _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED
-            chip, arch = self.chip, self.arch
-            return bind_more(task, prepared.variant, cases, chip=chip, arch=arch, most_compiled=most)
+            return self._bound(task, prepared, cases, _FEW_COMPILED if share < THOROUGH else _MANY_COMPILED)
 
-        return hunt(task, prepared.variant, bind, self.reference(task), checker, seed, share=share)
+        found = patterns(task, prepared.programs, self.reference(task), checker, seed, share=share)
+        return found or hunt(
+            task, prepared.variant, prepared.programs, bind, self.reference(task), checker, self.chip, seed, share=share
+        )
+
+    def _bound(self, task: Task, prepared: Prepared, cases: Sequence[Case], most: int) -> dict[str, Program]:
+        return bind_more(task, prepared.variant, cases, chip=self.chip, arch=self.arch, most_compiled=most)
+
+    def _at_large(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes | None:
+        """What is wrong at large sizes at which the variant decides otherwise than at its check cases; None if nothing.
+
+        What cannot be looked at there is no case that the task times.
+        """
+        cases = large_cases(task, prepared.variant, prepared.programs, self.chip, seed)
+        programs = self._bound(task, prepared, cases, _FEW_COMPILED)
+        cases = tuple(case for case in cases if case.name in programs)
+        kept = self.reference(task)
+        own = Reference(task, kept.process, limit_s=kept.limit_s)
+        try:
+            seen = timed_sizes(task, programs, own, self.checker, seed, cases=cases)
+        except TaskInvalid:  # its sizes do not go together, in a way that the task's cases do not show
+            return None
+        return None if seen.status.passed else seen
 
     def _before_keep(self, task: Task, prepared: Prepared, seed: int) -> TimedSizes | None:
         """What is wrong at other sizes or on other inputs than an ordinary trial looks at; None if nothing."""
@@ -196,7 +226,7 @@ class Workbench:
         found = self.hunt(task, prepared, self.checker, seed, share=THOROUGH)
         found = found or all_distributions(task, prepared.programs, self.reference(task), device, seed)
         if found is None:
-            return None
+            return self._at_large(task, prepared, seed)
         fault = next(iter(found.faults), None)
         stage = found.stage or Stage.GATE
         return TimedSizes(status=found.status, stage=stage, reason=found.reason, case=found.cases[0], fault=fault)

@@ -55,6 +55,7 @@ class StaticRule(enum.StrEnum):
     RUNTIME_CALL = "runtime_call"  # calls another function of the device runtime
     INCLUDE = "include"  # includes what is not a CUDA header or a file of the task
     FILE = "file"  # looks at files in another way
+    ADDRESS = "address"  # decides by where buffers lie
     COMPILER = "compiler"  # tells one compiler, compilation or place in the text from another
     SPELLING = "spelling"  # characters or tokens that read otherwise than they compile
     DIRECTIVE = "directive"  # a directive or pragma that is not allowed

@@ -164,12 +164,12 @@ class Reference:
         drawn = self.inputs(case, seed)
         if distribution == SPECIAL:
             return self._special(case, drawn, _rng(seed, case.name, distribution))
-        if self._has_dependent_inputs():
+        if self.has_dependent_inputs():
             return None
         for inputs, rng in candidates(
             self.task, case, drawn, distribution, lambda: _rng(seed, case.name, distribution)
         ):
-            if (found := self._sound(case, inputs, distribution, rng)) is not None:
+            if (found := self.sound(case, inputs, distribution, rng)) is not None:
                 return found
         return None
 
@@ -183,7 +183,7 @@ class Reference:
             trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return Expectation(inputs, expected, trusted, SPECIAL)
 
-    def _sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
+    def sound(self, case: Case, inputs: Arrays, distribution: str, rng: np.random.Generator) -> Expectation | None:
         """The expectation on these inputs if it is finite, and the trusted implementation well within tolerance."""
         widest = max((ROUNDOFF[t.dtype] for t in self._float_outputs()), default=0.0)
         single = ROUNDOFF["float32"]
@@ -242,7 +242,7 @@ class Reference:
     def _float_outputs(self) -> list[Tensor]:
         return [tensor for tensor in self.task.outputs if is_float(tensor.dtype)]
 
-    def _has_dependent_inputs(self) -> bool:
+    def has_dependent_inputs(self) -> bool:
         """Whether the reference ignores an input: then that one may follow from the others, as a saved sum does.
 
         A kernel may use it, so the inputs cannot be changed one by one. A declared domain says that they can.

@@ -6,7 +6,7 @@ Every attack must win against `NaiveHarness` and lose against
 
 from __future__ import annotations
 
-from evo.audit.redteam.attack import Attack, ExpectedVerdict, load_attacks, read_expected
+from evo.audit.redteam.attack import Attack, ExpectedVerdict, load_attacks, read_expected, task_folder
 from evo.audit.redteam.campaign import default_lanes, judges, run_all, run_procedures
 from evo.audit.redteam.naive_harness import NaiveHarness, NaiveVerdict
 from evo.audit.redteam.procedures import PROCEDURES, Procedure, chosen, run_procedure
@@ -34,4 +34,5 @@ __all__ = [
     "run_attack",
     "run_procedure",
     "run_procedures",
+    "task_folder",
 ]

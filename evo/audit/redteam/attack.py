@@ -12,6 +12,7 @@ from evo.results import FaultKind, Ground, MismatchKind, Stage, StaticRule, Stat
 from evo.spec.input_distributions import DERIVED, DRAWN, MIXED
 
 FOLDER = Path(__file__).parent / "attacks"
+IMPORTED = Path(__file__).parent / "tasks"  # tasks as an importer writes them, for attacks on such
 
 _HEADER = re.compile(r"^// (?P<field>[a-z]+): (?P<value>.*)$")
 _MORE = re.compile(r"^//  +(?P<value>\S.*)$")
@@ -111,6 +112,12 @@ def load_attacks(folder: Path = FOLDER) -> tuple[Attack, ...]:
             raise _invalid(attack.path, 1, f"attack `{attack.name}` is also the name of {names[attack.name]}")
         names[attack.name] = attack.path
     return tuple(sorted(found, key=lambda attack: (*row_order(attack.rows[0]), attack.name)))
+
+
+def task_folder(name: str, tasks: Path) -> Path:
+    """The folder of an attack's task: among `tasks`, or of the red team's own."""
+    own = IMPORTED / name
+    return own if own.is_dir() else tasks / name
 
 
 def row_order(row: str) -> tuple[bool, int]:

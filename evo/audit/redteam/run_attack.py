@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from evo.audit.redteam.attack import Attack
+from evo.audit.redteam.attack import Attack, task_folder
 from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
 from evo.evaluate.pipeline import Job, Workbench, evaluate
@@ -143,11 +143,13 @@ def run_attack(attack: Attack, tasks: Path, bench: Workbench, naive: NaiveHarnes
 def _task_of(attack: Attack, tasks: Path) -> Iterator[Task]:
     """The attack's task; with the attack's own gate, a copy of its folder that has it."""
     if attack.gate is None:
-        yield read_task(tasks / attack.task)
+        yield read_task(task_folder(attack.task, tasks))
         return
     with tempfile.TemporaryDirectory(prefix="evo-redteam-") as folder:
         copy = Path(folder) / attack.task
-        shutil.copytree(tasks / attack.task, copy, ignore=shutil.ignore_patterns("champions", "wrong", "__pycache__"))
+        shutil.copytree(
+            task_folder(attack.task, tasks), copy, ignore=shutil.ignore_patterns("champions", "wrong", "__pycache__")
+        )
         with (copy / "task.yaml").open("a", encoding="utf-8") as file:
             file.write(f"gates:\n  redteam: {attack.gate}\n")
         yield read_task(copy)

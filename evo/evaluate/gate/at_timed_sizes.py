@@ -9,7 +9,7 @@ numbers alone are looked at over the whole grid, or as many of its blocks as can
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -75,9 +75,12 @@ def timed_sizes(
     *,
     numbers: bool = True,
     target: RemoteGpu | None = None,
+    cases: Sequence[Case] | None = None,
     tell: Tell = silent,
 ) -> TimedSizes:
     """Look at every bench case again. Raises EvoError for the harness only.
+
+    cases: to look at others instead, which are as large.
 
     numbers: hold them to the reference, which takes time; not where a GPU has run the whole grid and was held to it.
     target: that GPU, which then runs other inputs than the task draws as well.
@@ -85,8 +88,9 @@ def timed_sizes(
     axis = _cut_axis(task, reference)
     rows: list[CaseBench] = []
     unseen: str | None = None
-    for number, case in enumerate(task.bench):
-        tell(CountedStage("verify", "timed size", number, len(task.bench), case.name))
+    chosen = task.bench if cases is None else cases
+    for number, case in enumerate(chosen):
+        tell(CountedStage("verify", "timed size", number, len(chosen), case.name))
         bench = BenchCase(program=programs[case.name], inputs=reference.inputs(case, seed))
         found = _Look(task, case, reference, axis, seed, bench, checker, numbers, target).judge()
         if found.status is not Status.CORRECT:

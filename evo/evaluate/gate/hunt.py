@@ -14,9 +14,14 @@ import numpy as np
 from evo.device import Program
 from evo.device.remote_device import RemoteDevice
 from evo.errors import TaskInvalid
+from evo.evaluate.gate.input_patterns import PATTERNS, SOURCED, UNEVEN, patterned
 from evo.evaluate.gate.run_cases import CHECK_BUDGET, Step, check_case, spread_over_cases
-from evo.evaluate.gate.threshold_cases import threshold_cases, usual_limits
+from evo.evaluate.gate.steered_cases import steered_cases
+from evo.evaluate.gate.threshold_cases import AxisLimits, cost_of, threshold_cases, usual_limits
 from evo.results import CaseCheck, Check, Fault, Stage, Status
+from evo.sim import PtxError
+from evo.sim.launch_conditions import compared_constants
+from evo.spec.chips import Chip
 from evo.spec.input_distributions import DRAWN, ENDS, suited_to
 from evo.spec.integer_distributions import EXTREME
 from evo.spec.reference import Expectation, Reference
@@ -25,6 +30,11 @@ from evo.spec.variant import Variant
 
 QUICK, THOROUGH = 0.3, 2.0  # of what the task's own check cases cost
 _ENDS = (ENDS, EXTREME)  # what a thorough look adds to the drawn inputs
+_EACH = (2, 6)  # cases for an outcome that no check case has: in a trial, before a keep
+_SURPLUS = 1.5  # of what hunting by the text alone may cost
+_TURNS = {UNEVEN: 4, SOURCED: 2}  # before a keep, on each case: one run shows one way to be uneven
+_LARGE = 3  # cases that are looked at by a sample of their blocks
+_CHEAP = 0.6  # of the dearest check case: a trial prefers those that cost less
 _HUNTED = "hunted"  # so few elements say nothing about a bias
 
 # Programs of some cases; those that the variant refuses, or does not compile for, are left out.
@@ -32,27 +42,57 @@ Bind = Callable[[Sequence[Case]], Mapping[str, Program]]
 
 
 def hunt(
-    task: Task, variant: Variant, bind: Bind, reference: Reference, device: RemoteDevice, seed: int, *, share: float
+    task: Task,
+    variant: Variant,
+    programs: Mapping[str, Program],
+    bind: Bind,
+    reference: Reference,
+    device: RemoteDevice,
+    chip: Chip,
+    seed: int,
+    *,
+    share: float,
 ) -> Check | None:
     """The first case that is wrong; None if none is. share: QUICK or THOROUGH. Raises EvoError for the harness only."""
     own = Reference(task, reference.process, limit_s=reference.limit_s)  # nobody asks for these cases again
-    cases = threshold_cases(task, variant, seed, usual_limits(task, share))
-    programs = bind(cases)
+    limits = usual_limits(task, share)
+    steered = steered_cases(task, variant, programs, chip, seed, limits, each=_EACH[share >= THOROUGH])
+    cases = list(chosen(task, (*steered.cheap, *threshold_cases(task, variant, seed, limits)), limits))
+    bound = bind(cases)
     rng = np.random.default_rng([seed, 78])
     suited = suited_to(tensor.dtype for tensor in task.inputs)
     for case in cases:
-        if case.name not in programs:
+        if case.name not in bound:
             continue
         for step in _steps(case, device, rng, suited, thorough=share >= THOROUGH):
             expectation = _expected(own, step, seed)
             if expectation is None:
                 continue
-            row, _, faults = check_case(task, programs, expectation, step, {})
+            row, _, faults = check_case(task, bound, expectation, step, {})
             if row.status is not Status.CORRECT:
                 under = "" if step.distribution == DRAWN else f" with {step.distribution} inputs"
                 reason = f"at a size that the source suggests, {case.name}{under}: {row.reason}"
                 return _failed(row, step, Stage.THRESHOLD, reason, faults, seed)
     return None
+
+
+def large_cases(
+    task: Task, variant: Variant, programs: Mapping[str, Program], chip: Chip, seed: int
+) -> tuple[Case, ...]:
+    """Sizes at which the variant decides otherwise than at its check cases, and that are too large to run whole."""
+    return steered_cases(task, variant, programs, chip, seed, usual_limits(task, THOROUGH), each=1).dear[:_LARGE]
+
+
+def chosen(task: Task, cases: Sequence[Case], limits: AxisLimits) -> Iterator[Case]:
+    """The first cases that the limits afford."""
+    known: set[tuple[int, ...]] = set()
+    spent = 0.0
+    for case in cases:
+        cost = cost_of(task, case)
+        if tuple(case.axes.values()) not in known and spent + cost <= _SURPLUS * limits.total:
+            known.add(tuple(case.axes.values()))
+            spent += cost
+            yield case
 
 
 def _failed(row: CaseCheck, step: Step, stage: Stage, reason: str, faults: tuple[Fault, ...], seed: int) -> Check:
@@ -95,11 +135,66 @@ def all_distributions(
             if (case.name, distribution) in dealt:
                 continue
             expectation = reference.derived(case, seed, distribution)
-            if expectation is None:
-                continue
-            step = Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
-            row, _, faults = check_case(task, programs, expectation, step, {})
-            if row.status is not Status.CORRECT:
-                reason = f"case {case.name} with {distribution} inputs: {row.reason}"
-                return _failed(row, step, Stage.GATE, reason, faults, seed)
+            if (found := _wrong(task, programs, case, distribution, expectation, device, seed)) is not None:
+                return found
     return None
+
+
+def patterns(
+    task: Task,
+    programs: Mapping[str, Program],
+    reference: Reference,
+    device: RemoteDevice,
+    seed: int,
+    *,
+    share: float,
+) -> Check | None:
+    """The first check case that is wrong on inputs with a structure that no draw has; None if none is.
+
+    In a trial each pattern meets one case, before a keep all of them.
+    """
+    constants = _constants(programs)
+    rng = np.random.default_rng([seed, 80])
+    for pattern in PATTERNS:
+        order = [task.check[at] for at in rng.permutation(len(task.check))]
+        if share < THOROUGH:
+            order.sort(key=lambda case: cost_of(task, case) > _CHEAP * max(cost_of(task, c) for c in task.check))
+        for case in order:
+            for turn in range(_TURNS.get(pattern, 1) if share >= THOROUGH else 1):
+                expectation = patterned(task, reference, case, seed, pattern, constants, turn=turn)
+                if (found := _wrong(task, programs, case, pattern, expectation, device, seed)) is not None:
+                    return found
+            if share < THOROUGH and expectation is not None:
+                break
+    return None
+
+
+def _constants(programs: Mapping[str, Program]) -> tuple[int | float, ...]:
+    """What the machine code compares data with."""
+    binaries = {program.binary.key: program.binary for program in programs.values()}
+    found: dict[int | float, None] = {}
+    for binary in binaries.values():
+        try:
+            found |= dict.fromkeys(compared_constants(binary.ptx))
+        except PtxError:
+            continue
+    return tuple(found)
+
+
+def _wrong(
+    task: Task,
+    programs: Mapping[str, Program],
+    case: Case,
+    distribution: str,
+    expectation: Expectation | None,
+    device: RemoteDevice,
+    seed: int,
+) -> Check | None:
+    """What is wrong with a check case under other inputs than were drawn; None if nothing, or if they do not suit."""
+    if expectation is None:
+        return None
+    step = Step(case, device, distribution=distribution, budget=CHECK_BUDGET)
+    row, _, faults = check_case(task, programs, expectation, step, {})
+    if row.status is Status.CORRECT:
+        return None
+    return _failed(row, step, Stage.GATE, f"case {case.name} with {distribution} inputs: {row.reason}", faults, seed)

@@ -55,7 +55,7 @@ class AxisLimits:
 
 def usual_limits(task: Task, share: float) -> AxisLimits:
     """Limits by what the task's own check cases cost: together, times `share`; more if that is little."""
-    costs = [_cost(task, case) for case in task.check]
+    costs = [cost_of(task, case) for case in task.check]
     each = max(max(1.0, share) * max(costs), _LEAST * min(1.0, share))
     return AxisLimits(each=each, total=max(share * sum(costs), _LEAST_TOTAL * share), thorough=share > 1)
 
@@ -64,7 +64,7 @@ def threshold_cases(task: Task, variant: Variant, seed: int, limits: AxisLimits)
     """Cases within the limits, those that comparisons suggest first. The seed draws among equals and what surrounds
     a length.
     """
-    space = _Space.of(task)
+    space = AxisSpace.of(task)
     if not space.free:
         return ()
     rng = np.random.default_rng([seed, 77])
@@ -79,7 +79,7 @@ def threshold_cases(task: Task, variant: Variant, seed: int, limits: AxisLimits)
             continue
         if len(chosen) == _MOST:
             break
-        cost = _cost(task, case)
+        cost = cost_of(task, case)
         if spent + cost <= limits.total:
             spent += cost
             chosen[tuple(case.axes.values())] = case
@@ -129,7 +129,7 @@ def _value(token: str, values: Mapping[str, int]) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Space:
+class AxisSpace:
     """Which sizes a task allows, as its cases show: lengths, what they divide by, and how axes go together.
 
     free: axes whose length may be any in `spans` that `steps` divides. flags: the boolean axes. pairs: of two axes, the
@@ -145,7 +145,7 @@ class _Space:
     divided: tuple[tuple[str, str], ...]
 
     @staticmethod
-    def of(task: Task) -> _Space:
+    def of(task: Task) -> AxisSpace:
         cases = [case.axes for case in (*task.check, *task.bench)]
         whole = [name for name, kind in task.axes.items() if kind != "bool"]
         values = {name: sorted({axes[name] for axes in cases}) for name in whole}
@@ -155,7 +155,7 @@ class _Space:
             if values[name][-1] >= _LONG and len(values[name]) > 2 and any(v > 1 and v % 8 for v in values[name])
         )
         couples = [(a, b) for a in whole for b in whole if a != b]
-        return _Space(
+        return AxisSpace(
             free=free,
             flags=tuple(name for name, kind in task.axes.items() if kind == "bool"),
             spans={name: (values[name][0], values[name][-1]) for name in whole},
@@ -200,7 +200,7 @@ _Lengths = dict[str, int]
 
 
 def _wanted(
-    space: _Space, compared: set[int], others: set[int], times: int, rng: np.random.Generator
+    space: AxisSpace, compared: set[int], others: set[int], times: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, _Lengths]]:
     """Lengths in the order in which they are tried, with the number of the check case that lends the other axes."""
 
@@ -222,7 +222,7 @@ def _wanted(
     yield from enumerate(itertools.chain(drawn[few:], beside(compared - large), beside(others)))
 
 
-def _products(space: _Space, constants: set[int], rng: np.random.Generator) -> Iterator[_Lengths]:
+def _products(space: AxisSpace, constants: set[int], rng: np.random.Generator) -> Iterator[_Lengths]:
     """Lengths of two axes whose product lies just above a constant that neither reaches alone."""
     for value in sorted(constants):
         for a, b in itertools.permutations(space.free, 2):
@@ -234,19 +234,19 @@ def _products(space: _Space, constants: set[int], rng: np.random.Generator) -> I
                 yield lengths
 
 
-def _fits(space: _Space, axis: str, length: int) -> bool:
+def _fits(space: AxisSpace, axis: str, length: int) -> bool:
     low, high = space.spans[axis]
     return low <= length <= high and length % space.steps[axis] == 0
 
 
-def _drawn(space: _Space, axis: str, rng: np.random.Generator) -> int:
+def _drawn(space: AxisSpace, axis: str, rng: np.random.Generator) -> int:
     low, high = space.spans[axis]
     length = round(math.exp(rng.uniform(math.log(max(1, low)), math.log(high + 1))))
     return int(length) // space.steps[axis] * space.steps[axis]
 
 
 def _around(
-    task: Task, space: _Space, lengths: _Lengths, turn: int, limits: AxisLimits, rng: np.random.Generator
+    task: Task, space: AxisSpace, lengths: _Lengths, turn: int, limits: AxisLimits, rng: np.random.Generator
 ) -> Case | None:
     """An allowed and cheap case with these lengths, or None. Check cases lend the other axes in turn."""
     grouped = {axis for couple in space.divided for axis in couple}
@@ -268,11 +268,11 @@ def _around(
             continue
         shown = ", ".join(f"{name} {value}" for name, value in axes.items())
         case = Case(name=f"({shown})", axes=axes)
-        if _cost(task, case) <= (limits.total / _CASES if attempt < _TRIES - _SHRINKS else limits.each):
+        if cost_of(task, case) <= (limits.total / _CASES if attempt < _TRIES - _SHRINKS else limits.each):
             return case
     return None
 
 
-def _cost(task: Task, case: Case) -> float:
+def cost_of(task: Task, case: Case) -> float:
     work = task.work_of(case)
     return float(work.get("flop", 0.0)) + float(work.get("bytes", 0.0))

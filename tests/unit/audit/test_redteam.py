@@ -24,6 +24,7 @@ from evo.audit.redteam import (
     run_all,
     run_attack,
     run_procedure,
+    task_folder,
 )
 from evo.audit.redteam.attack import read_attack
 from evo.cli.app import run
@@ -190,7 +191,7 @@ def test_a_verdict_for_another_reason_is_not_the_expected_one(fact, value):
 
 @pytest.mark.parametrize("task", sorted({attack.task for attack in ATTACKS.values()}))
 def test_an_expected_case_is_one_of_the_task(task):
-    declared = read_task(TASKS / task)
+    declared = read_task(task_folder(task, TASKS))
     names = {case.name for case in (*declared.check, *declared.bench)}
     for attack in ATTACKS.values():
         if attack.task == task:

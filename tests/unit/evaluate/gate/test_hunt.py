@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from tiny import FAST, write_task
 
+from evo.audit.redteam import task_folder
 from evo.device import parse_device
-from evo.evaluate.gate import QUICK, THOROUGH, all_distributions
+from evo.evaluate.gate import QUICK, THOROUGH, all_distributions, patterns
 from evo.evaluate.gate.threshold_cases import constants, threshold_cases, usual_limits
-from evo.evaluate.prepare import Prepared
+from evo.evaluate.prepare import Failed, Prepared
 from evo.evaluate.session import Workbench
-from evo.results import Check, Status
-from evo.spec.task import Task, load_task
+from evo.results import Check, Stage, Status
+from evo.spec.task import Task, load_task, read_task
 from evo.spec.variant import parse_variant, read_variant
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -140,3 +141,50 @@ def test_every_distribution_meets_every_case(bench: Workbench) -> None:
         dealt = [name for case, name in spread_over_cases(task, reference, seed) if case.name == "ragged"]
         found = all_distributions(task, prepared.programs, reference, bench.checker, seed)
         assert found is not None or {"large", "outliers"} & set(dealt)
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [
+        "(float)n * 1.37f > 511.5f",
+        "__clz(n) < 23",
+        "(long long)n * n > 90001ll",
+        "__popc(n) > 8",
+        "n * 7 % 251 == 12",
+        "(n * 5 + 3) / 7 >= 244",
+    ],
+)
+def test_a_threshold_that_no_number_of_the_text_shows_is_found(bench: Workbench, scale: Task, bound: str) -> None:
+    text = FAST.replace("if (i < n)", f"if (i < n && !(({bound}) && i == n - 1))")
+    found = hunted(bench, scale, text, share=QUICK)
+    assert found is not None
+    assert found.status is Status.WRONG
+
+
+def test_a_kernel_that_decides_by_addresses_is_refused(bench: Workbench, scale: Task) -> None:
+    for base in ("0x7ull", "0x7full"):
+        text = FAST.replace("if (i < n)", f"if (i < n && ((unsigned long long)x >> 40) == {base})")
+        found = bench.prepare(scale, text)
+        assert isinstance(found, Failed)
+        assert found.stage is Stage.RULES
+    aligned = FAST.replace("if (i < n)", "if (i < n && ((unsigned long long)x & 15) == 0)")
+    assert isinstance(bench.prepare(scale, aligned), Prepared)
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "seed"),
+    [
+        ("softmax/18_constant_by_prefix", "structured", 3),
+        ("rmsnorm/18_two_magic_values", "compared", 3),
+        ("gather_rows/18_repeated_ids", "uneven", 3),
+    ],
+)
+def test_inputs_with_a_structure_show_what_drawn_ones_hide(
+    bench: Workbench, name: str, pattern: str, seed: int
+) -> None:
+    task = read_task(task_folder(name.split("/", maxsplit=1)[0], ROOT / "kernels"))
+    prepared = bench.prepare(task, (ROOT / f"evo/audit/redteam/attacks/{name}.cu").read_text())
+    assert isinstance(prepared, Prepared)
+    found = patterns(task, prepared.programs, bench.reference(task), bench.checker, seed, share=THOROUGH)
+    assert found is not None
+    assert found.cases[0].inputs == (pattern,)

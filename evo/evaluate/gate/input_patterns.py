@@ -1,0 +1,279 @@
+"""Inputs that have a structure no draw would have: what a kernel may take for granted on drawn values alone.
+
+Rows that begin equal, that are sorted, that repeat, or are far from zero; values that the machine code compares with;
+numbers that all point to one place. Every pattern is made from the drawn tensors, and is used only where the reference
+and a trusted implementation are accurate on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.evaluate.gate.integer_patterns import varied_integers
+from evo.spec import input_distributions as distributions
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import is_float
+from evo.spec.input_distributions import SPECIAL, largest
+from evo.spec.reference import Arrays, Expectation, Reference
+from evo.spec.task import Case, Task, Tensor
+
+STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS = "structured", "shifted", "compared", "uneven", "special_zeros"
+PATTERNS = (STRUCTURED, SHIFTED, SOURCED, UNEVEN, ZEROS)
+
+Reals = NDArray[np.float64]
+Rng = np.random.Generator
+_SHRINKS = (1.0, 0.25, 0.0625)  # of shifts, until the reference is accurate
+_ZERO_SHARE = 0.25
+_PLACES = 64  # whole numbers up to it are no values
+_NEAR, _LONG = 0.8, 16  # how near to the end of an axis drawn places come, and how long it must be to tell
+
+
+def patterned(
+    task: Task,
+    reference: Reference,
+    case: Case,
+    seed: int,
+    pattern: str,
+    constants: Sequence[int | float] = (),
+    *,
+    turn: int = 0,
+) -> Expectation | None:
+    """The case under a pattern; None where the task has no use for it. constants: what the variant compares with.
+
+    turn: the same seed has other inputs in each.
+    """
+    drawn = reference.inputs(case, seed)
+    rng = np.random.default_rng([seed, turn, *case.name.encode(), *pattern.encode()])
+    if pattern == UNEVEN:
+        return _uneven(task, reference, case, drawn, seed, rng)
+    domains = {t.name: t.domain or distributions.domain_of(t.dtype, drawn[t.name]) for t in task.inputs}
+    free = [t for t in task.inputs if is_float(t.dtype) and domains[t.name] != "fixed"]
+    if not free or reference.has_dependent_inputs() or (pattern == SOURCED and not constants):
+        return None
+    if pattern == ZEROS:
+        return _special_zeros(reference, case, drawn, free, rng)
+    for shrink in _SHRINKS if pattern == SHIFTED else (1.0,):
+        changed = {t.name: _of_tensor(pattern, t, drawn[t.name], domains[t.name], rng, shrink, constants) for t in free}
+        if (found := reference.sound(case, drawn | changed, pattern, rng)) is not None:
+            return found
+    if pattern == SHIFTED:
+        return None
+    one = free[int(rng.integers(len(free)))]  # not all at once: equal rows of all of them may cancel
+    changed = {one.name: _of_tensor(pattern, one, drawn[one.name], domains[one.name], rng, 1.0, constants)}
+    return reference.sound(case, drawn | changed, pattern, rng)
+
+
+def _of_tensor(
+    pattern: str,
+    tensor: Tensor,
+    drawn: NDArray[np.generic],
+    domain: str,
+    rng: Rng,
+    shrink: float,
+    constants: Sequence[int | float],
+) -> NDArray[np.generic]:
+    values = drawn.astype(np.float64)
+    turned = values.ndim > 1 and rng.random() < 0.25
+    rows = np.swapaxes(values, -1, -2) if turned else values
+    rows = np.ascontiguousarray(rows)
+    flat = rows.reshape(-1, rows.shape[-1])
+    scale = float(np.median(np.abs(flat[flat != 0]))) / 0.6745 if flat.any() else 1.0
+    likely = _values_of(tensor.dtype, constants) if pattern == SOURCED else ()
+    if pattern == SOURCED and not likely:
+        return drawn
+    for number in range(len(flat)):
+        row = flat[number]
+        if pattern == SOURCED:
+            _sourced(row, likely, rng)
+        elif pattern == SHIFTED:
+            _SHIFTS[int(rng.integers(len(_SHIFTS)))](row, scale, shrink, rng)
+        else:
+            before = flat[number - 1] if number else row
+            _STRUCTURES[int(rng.integers(len(_STRUCTURES)))](row, before, rng)
+    out = np.swapaxes(rows, -1, -2) if turned else rows
+    if domain == "positive":
+        out = np.maximum(np.abs(out), scale / 1024)
+    elif domain == "unit":
+        out = np.clip(np.abs(out), 0, 1)
+    limit = largest(tensor.dtype) / 4
+    return np.ascontiguousarray(np.clip(out, -limit, limit).astype(NUMPY[tensor.dtype]))
+
+
+# Structures: each changes one row in place. ------------------------------------------------------------------------
+
+
+def _length(row: Reals, rng: Rng) -> int:
+    """Of a part of a row: about half of it, nearly all of it, or a few."""
+    choices = (len(row) // 2, len(row) - 1, 300, 40, 8, 2)
+    fitting = [length for length in choices if 0 < length < len(row)]
+    return int(rng.choice(fitting)) if fitting else len(row)
+
+
+def _prefix_equal(row: Reals, _before: Reals, rng: Rng) -> None:
+    row[: _length(row, rng)] = row[0]
+
+
+def _prefix_zero(row: Reals, _before: Reals, rng: Rng) -> None:
+    row[: _length(row, rng)] = 0
+
+
+def _suffix_equal(row: Reals, _before: Reals, rng: Rng) -> None:
+    row[len(row) - _length(row, rng) :] = row[-1]
+
+
+def _all_equal(row: Reals, _before: Reals, _rng: Rng) -> None:
+    row[:] = row[0]
+
+
+def _one_unlike(row: Reals, _before: Reals, rng: Rng) -> None:
+    place, value = int(rng.integers(len(row))), row[-1]
+    row[:] = row[0]
+    row[place] = 6 * value
+
+
+def _one_hot(row: Reals, _before: Reals, rng: Rng) -> None:
+    place = int(rng.integers(len(row)))
+    value = row[place]
+    row[:] = 0
+    row[place] = 8 * value
+
+
+def _rising(row: Reals, _before: Reals, _rng: Rng) -> None:
+    row.sort()
+
+
+def _falling(row: Reals, _before: Reals, _rng: Rng) -> None:
+    row[:] = np.sort(row)[::-1]
+
+
+def _few_values(row: Reals, _before: Reals, rng: Rng) -> None:
+    row[:] = rng.choice(row[: min(3, len(row))], len(row))
+
+
+def _stretches(row: Reals, _before: Reals, _rng: Rng) -> None:
+    row[:] = np.repeat(row, 3)[: len(row)]
+
+
+def _one_sign(row: Reals, _before: Reals, rng: Rng) -> None:
+    row[:] = np.abs(row) * rng.choice([-1.0, 1.0])
+
+
+def _as_before(row: Reals, before: Reals, _rng: Rng) -> None:
+    row[:] = before
+
+
+_STRUCTURES: tuple[Callable[[Reals, Reals, Rng], None], ...] = (
+    _prefix_equal, _prefix_equal, _prefix_zero, _prefix_zero, _suffix_equal, _all_equal, _one_unlike, _one_hot,
+    _rising, _falling, _few_values, _stretches, _one_sign, _as_before,
+)  # fmt: skip
+
+
+def _offset(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
+    row += rng.choice([-1.0, 1.0]) * shrink * scale * 2.0 ** rng.uniform(0, 6)
+
+
+def _scaled(row: Reals, _scale: float, shrink: float, rng: Rng) -> None:
+    row *= 2.0 ** (rng.uniform(-8, 8) * min(1.0, 2 * shrink))
+
+
+def _peak(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
+    row[int(rng.integers(len(row)))] = rng.choice([-1.0, 1.0]) * shrink * scale * 2.0 ** rng.uniform(2, 8)
+
+
+def _peak_over_equals(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
+    row[:] = row[0]
+    _peak(row, scale, shrink, rng)
+
+
+def _far_side(row: Reals, scale: float, shrink: float, rng: Rng) -> None:
+    row[:] = -np.abs(row) - shrink * scale * 2.0 ** rng.uniform(0, 7)
+
+
+_SHIFTS: tuple[Callable[[Reals, float, float, Rng], None], ...] = (
+    _offset,
+    _scaled,
+    _peak,
+    _peak_over_equals,
+    _far_side,
+)
+
+
+# Values that the machine code compares with -----------------------------------------------------------------------
+
+
+def _values_of(dtype: str, constants: Sequence[int | float]) -> tuple[Reals, ...]:
+    """The constants as values of a type, and as its bits, in the order of the code; those that it cannot hold left out.
+
+    Small whole numbers are sizes of tiles, and places.
+    """
+    kind = np.dtype(NUMPY[dtype])
+    whole = [constant for constant in constants if isinstance(constant, int) and constant > _PLACES]
+    floats = [constant for constant in constants if isinstance(constant, float)]
+    fitting = [constant for constant in whole if constant < 1 << (8 * kind.itemsize)]
+    with np.errstate(all="ignore"):
+        as_values = np.asarray([*floats, *whole], np.float64).astype(kind).astype(np.float64)
+    as_bits = np.asarray(fitting, f"u{kind.itemsize}").view(kind).astype(np.float64)
+    found = (values[np.isfinite(values)] for values in (as_bits, as_values))
+    return tuple(values for values in found if len(values))
+
+
+def _sourced(row: Reals, likely: Sequence[Reals], rng: Rng) -> None:
+    exact = likely[int(rng.integers(len(likely)))]
+    turn = int(rng.integers(5))
+    few = min(len(row), int(rng.integers(1, 5)))
+    if turn <= 1:  # one after the other, as they are compared
+        start = int(rng.integers(len(exact))) if turn else 0
+        row[:few] = np.roll(exact, -start)[np.arange(few) % len(exact)]
+    elif turn == 2:
+        row[:few] = rng.choice(exact, few)
+    elif turn == 3:  # and what lies on both sides of them
+        beside = rng.choice(exact, len(row)) * (1 + rng.choice([-1.0, 0.0, 1.0], len(row)) * 2.0**-9)
+        row[:] = np.where(rng.random(len(row)) < 0.1, beside, row)
+    else:
+        row[:] = rng.choice(exact, len(row))
+
+
+# Whole numbers, and special values beside zeros -------------------------------------------------------------------
+
+
+def _uneven(task: Task, reference: Reference, case: Case, drawn: Arrays, seed: int, rng: Rng) -> Expectation | None:
+    changed: Arrays = {}
+    for tensor in task.inputs:
+        if not is_float(tensor.dtype):
+            other = varied_integers(drawn[tensor.name], _highest(task, reference, case, tensor, seed), rng)
+            if other is not None:
+                changed[tensor.name] = other
+    return reference.sound(case, drawn | changed, UNEVEN, rng) if changed else None
+
+
+def _highest(task: Task, reference: Reference, case: Case, tensor: Tensor, seed: int) -> int | None:
+    """The last place along an axis, where numbers are places along it as far as check cases show."""
+    highest = [(other.axes, int(reference.inputs(other, seed)[tensor.name].max(initial=0))) for other in task.check]
+    for axis in task.axes:
+        inside = all(value < axes[axis] for axes, value in highest)
+        near = sum(value + 1 >= _NEAR * axes[axis] for axes, value in highest)
+        if inside and 2 * near >= len(highest) and any(axes[axis] > _LONG for axes, _ in highest):
+            return case.axes[axis] - 1
+    return None
+
+
+def _special_zeros(
+    reference: Reference, case: Case, drawn: Arrays, free: Sequence[Tensor], rng: Rng
+) -> Expectation | None:
+    """NaN and infinities where the task declares them, beside many zeros: zero times infinity is not zero."""
+    named = [tensor for tensor in free if tensor.specials]
+    if not named:
+        return None
+    changed: Arrays = {}
+    for tensor in free:
+        values = drawn[tensor.name].copy()
+        values[rng.random(values.shape) < _ZERO_SHARE] = 0
+        changed[tensor.name] = values
+    one = named[int(rng.integers(len(named)))]
+    changed[one.name] = distributions.with_specials(changed[one.name], rng)
+    with np.errstate(all="ignore"):
+        found = reference.expectation_of(drawn | changed, case)
+    return Expectation(found.inputs, found.expected, found.trusted, SPECIAL)

@@ -1,0 +1,64 @@
+"""Whole numbers among a task's inputs, dealt out otherwise: ends of groups, numbers of rows, flags.
+
+What they mean is not declared, so what they are is kept: where they begin and end, their order, that none repeats, that
+none is outside the drawn ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.generic]
+_LEAST = 3
+
+
+def varied_integers(drawn: Integers, most: int | None, rng: np.random.Generator) -> Integers | None:
+    """Other numbers of the same kind; None where there is no telling what else they could be.
+
+    most: if it is known, the largest that they may be, from 0 on.
+    """
+    if drawn.size < _LEAST or drawn.dtype.kind not in "iu":
+        return None
+    values = drawn.reshape(-1).astype(np.int64)
+    steps = np.diff(values)
+    if (steps == steps[0]).all() and steps[0]:
+        return None  # a ramp: places, or strides
+    if (steps >= 0).all():
+        other = _ends(values, steps, rng)
+    elif len(np.unique(values)) == len(values):
+        other = rng.permutation(values)  # each of them once, as in a permutation
+    else:
+        other = _numbers(values, most, rng)
+    return np.ascontiguousarray(other.reshape(drawn.shape).astype(drawn.dtype))
+
+
+def _ends(values: NDArray[np.int64], steps: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Groups of other sizes between the same ends: one has all, the first have none, or all are uneven."""
+    least = int(steps.min())
+    free = int(values[-1] - values[0]) - least * len(steps)
+    shares = np.zeros(len(steps), np.int64)
+    turn = int(rng.integers(4))
+    if turn == 0:
+        shares[int(rng.integers(len(steps)))] = free
+    elif turn == 1:
+        shares[-1] = free
+    elif turn == 2:
+        late = int(rng.integers(1, len(steps)))
+        shares[-late:] = rng.multinomial(free, np.full(late, 1 / late))
+    else:
+        weights = rng.exponential(size=len(steps)) ** 3 + 1e-9
+        shares[:] = rng.multinomial(free, weights / weights.sum())
+    return np.concatenate([values[:1], values[0] + np.cumsum(shares + least)])
+
+
+def _numbers(values: NDArray[np.int64], most: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
+    """The drawn numbers with neighbours alike, in stretches, and the extreme ones often."""
+    out = values.copy()
+    lowest, highest = (values.min(), values.max()) if most is None else (0, most)
+    at = 0
+    while at < len(out):
+        length = int(rng.integers(1, 6))
+        out[at : at + length] = rng.choice([lowest, highest, rng.choice(values)])
+        at += length
+    return out

@@ -1,0 +1,317 @@
+"""Conditions of a PTX kernel that follow from its launch alone, as functions of scalar parameters and grid.
+
+A comparison of sizes decides for a whole launch. Here each one is computed from the code for many launches at once,
+with NumPy and without running anything. So a caller knows which sizes make it true, and which make it false, even where
+no number of the source is the threshold. Values that come from memory, loops or lanes are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evo.sim.bit_arithmetic import FLOATS, OPERATIONS, TESTS, Bits, bits_of, converted, cut, typed
+from evo.sim.lower.isa.opcode_table import TABLE, defs
+from evo.sim.ptx.ast import WIDTH, Imm, Instr, Mem, Operand, Pair, PtxFunction, PtxModule, Reg, Special, Sym
+from evo.sim.ptx.parser import parse
+
+_SPECIALS = ("ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z")
+_SPLITS = frozenset(("shr", "div", "rem", "and", "bfe", "bfind"))  # results that are zero on one side of a threshold
+_GRID = -1  # among the parameters of a value: it follows from the grid or the block
+_DEEP = 400  # instructions between a condition and the parameters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchCondition:
+    """A decision of a kernel that is the same for all threads of a launch.
+
+    parameters: the numbers of those that it follows from. of_grid: sizes of grid or block are among its sources.
+    """
+
+    kernel: str
+    instruction: str  # its PTX text
+    source_line: int | None
+    parameters: frozenset[int]
+    of_grid: bool
+    _compute: Callable[[Launches], NDArray[np.bool_]] = field(repr=False, compare=False)
+
+    def outcomes(self, launches: Launches) -> NDArray[np.bool_]:
+        """Of each launch."""
+        with np.errstate(all="ignore"):
+            return np.broadcast_to(self._compute(launches), (launches.count,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launches:
+    """Launches of one kernel. parameters: by number, one value a launch or one for all; grid, block: three rows."""
+
+    parameters: Mapping[int, NDArray[np.generic]]
+    grid: NDArray[np.int64]
+    block: NDArray[np.int64]
+    unknown: NDArray[np.bool_] | None = None  # launches whose grid is not known
+
+    @property
+    def count(self) -> int:
+        return int(self.grid.shape[1])
+
+
+def launch_conditions(ptx: str) -> dict[str, tuple[LaunchCondition, ...]]:
+    """Of each kernel of a module. Raises PtxError for what is not PTX."""
+    module = _parsed(ptx)
+    return {name: tuple(_conditions(function)) for name, function in module.functions.items() if function.entry}
+
+
+@functools.lru_cache(maxsize=8)  # several questions are asked of one text
+def _parsed(ptx: str) -> PtxModule:
+    return parse(ptx, TABLE)
+
+
+def pointer_parameters(ptx: str) -> dict[str, frozenset[int]]:
+    """Of each kernel, the numbers of the parameters that are addresses of buffers. Raises PtxError."""
+    found: dict[str, frozenset[int]] = {}
+    for name, function in _parsed(ptx).functions.items():
+        slices = _Slices(function)
+        numbers: set[int] = set()
+        for ins in function.body:
+            if isinstance(ins, Instr) and ins.name == "cvta":
+                for source in _sources(ins):
+                    numbers |= slices.parameters(source) or frozenset()
+        found[name] = frozenset(numbers)
+    return found
+
+
+def compared_constants(ptx: str) -> tuple[int | float, ...]:
+    """The numbers that data, or their bits, are compared with or bounded by. Raises PtxError."""
+    found: dict[int | float, None] = {}
+    for function in _parsed(ptx).functions.values():
+        slices = _Slices(function)
+        for ins in function.body:
+            if not isinstance(ins, Instr) or ins.name not in ("setp", "min", "max", "set") or ins.mods[-1] not in WIDTH:
+                continue
+            others = [arg.name for arg in ins.args[1:3] if isinstance(arg, Reg)]
+            if all(slices.parameters(name) is not None for name in others):
+                continue
+            for arg in ins.args[1:3]:
+                for immediate in (arg, slices.constant(arg)):
+                    if isinstance(immediate, Imm):
+                        found.setdefault(_value_of(immediate, ins.mods[-1]))
+    return tuple(found)
+
+
+def _value_of(immediate: Imm, kind: str) -> int | float:
+    if immediate.kind == "int" and kind not in FLOATS:
+        return immediate.value & ((1 << WIDTH[kind]) - 1)
+    bits = np.asarray([immediate.value], np.uint64)
+    if immediate.kind == "f64":
+        return float(bits.view(np.float64)[0])
+    kind = immediate.kind if immediate.kind in FLOATS else kind
+    return float(typed(bits, kind)[0])
+
+
+def _conditions(function: PtxFunction) -> Iterator[LaunchCondition]:
+    slices = _Slices(function)
+    seen: set[tuple[str, int]] = set()
+    for ins in function.body:
+        if not isinstance(ins, Instr) or not _decides(ins):
+            continue
+        target = ins.args[0]
+        target = target.first if isinstance(target, Pair) else target
+        if not isinstance(target, Reg):
+            continue
+        name = target.name
+        found = slices.parameters(name)
+        if found is None:
+            continue
+        text = " ".join(ins.text.split())
+        if (text, ins.loc) in seen:
+            continue
+        seen.add((text, ins.loc))
+        yield LaunchCondition(
+            kernel=function.name,
+            instruction=text,
+            source_line=ins.loc or None,
+            parameters=found - {_GRID},
+            of_grid=_GRID in found,
+            _compute=slices.decision(ins, name),
+        )
+
+
+def _decides(ins: Instr) -> bool:
+    if ins.guard is not None:
+        return False
+    return (
+        ins.name in ("setp", "min", "max") or ins.name in _SPLITS or (ins.name in ("or", "xor") and "pred" in ins.mods)
+    )
+
+
+class _Unknown(Exception):
+    """The value does not follow from the launch alone, or by an instruction that is not computed here."""
+
+
+class _Slices:
+    """The registers of one kernel that are set once, and from what."""
+
+    def __init__(self, function: PtxFunction) -> None:
+        self.numbers = {param.name: number for number, param in enumerate(function.params)}
+        self.setters: dict[str, Instr | None] = {}
+        for ins in function.body:
+            if isinstance(ins, Instr):
+                for name in defs(ins):
+                    alone = name not in self.setters and ins.guard is None
+                    self.setters[name] = ins if alone else None
+        self._known: dict[str, frozenset[int] | None] = {}
+        self._values: _Values | None = None  # at the launches that were asked for last
+
+    def parameters(self, name: str) -> frozenset[int] | None:
+        """The parameters that a register follows from; None if from anything else than them and the grid."""
+        pending = [name]
+        while pending:
+            top = pending[-1]
+            if top in self._known:
+                pending.pop()
+                continue
+            ins = self.setters.get(top)
+            if ins is None or not _computable(ins) or len(pending) > _DEEP:
+                self._known[top] = None
+                continue
+            sources = list(_sources(ins))
+            missing = [source for source in sources if source not in self._known and source not in pending]
+            if missing:
+                pending += missing
+                continue
+            parts = [self._known.get(source) for source in sources]
+            own = self._own(ins)
+            if own is None or any(part is None for part in parts):
+                self._known[top] = None
+            else:
+                self._known[top] = own.union(*(part for part in parts if part is not None))
+        return self._known[name]
+
+    def _own(self, ins: Instr) -> frozenset[int] | None:
+        if ins.name == "ld":
+            address = ins.args[1]
+            if "param" in ins.mods and isinstance(address, Mem) and isinstance(address.base, Sym):
+                number = self.numbers.get(address.base.name)
+                return frozenset((number,)) if number is not None and not address.offset else None
+            return None
+        specials = [arg.name for arg in ins.args if isinstance(arg, Special)]
+        if not all(name in _SPECIALS for name in specials):
+            return None
+        return frozenset((_GRID,)) if specials else frozenset()
+
+    def constant(self, arg: Operand) -> Imm | None:
+        """The number that a register was set to, if it is one."""
+        ins = self.setters.get(arg.name) if isinstance(arg, Reg) else None
+        if ins is not None and ins.name == "mov" and isinstance(ins.args[1], Imm):
+            return ins.args[1]
+        return None
+
+    def decision(self, ins: Instr, name: str) -> Callable[[Launches], NDArray[np.bool_]]:
+        def compute(launches: Launches) -> NDArray[np.bool_]:
+            if self._values is None or self._values.launches is not launches:
+                self._values = _Values(self, launches)
+            values = self._values
+            if ins.name in ("min", "max"):
+                first = values.of_operand(ins.args[1], ins.mods[-1])
+                return np.asarray(values.of(name) == first)
+            return np.asarray(values.of(name) != 0)
+
+        return compute
+
+
+def _sources(ins: Instr) -> Iterator[str]:
+    for arg in ins.args[1:]:
+        if isinstance(arg, Reg):
+            yield arg.name
+
+
+def _computable(ins: Instr) -> bool:
+    if len(list(defs(ins))) != 1 or not isinstance(ins.args[0], Reg):
+        return False
+    if not all(isinstance(arg, (Reg, Imm, Special, Mem)) for arg in ins.args[1:]):
+        return False
+    kind = ins.mods[-1] if ins.mods else ""
+    if ins.name == "cvt":
+        return all(mod in WIDTH for mod in ins.mods[-2:]) and not {"bf16", "f16x2", "bf16x2", "tf32"} & set(ins.mods)
+    if kind not in WIDTH or kind in ("f16", "bf16", "f16x2", "bf16x2"):
+        return ins.name == "cvta"
+    return ins.name in OPERATIONS or ins.name in ("ld", "mov", "cvta", "setp", "selp")
+
+
+@dataclass(slots=True)
+class _Values:
+    """Values of registers at some launches, as bits."""
+
+    slices: _Slices
+    launches: Launches
+    known: dict[str, Bits] = field(default_factory=dict)
+
+    def of(self, name: str) -> Bits:
+        order: list[str] = [name]
+        while order:  # without recursion, which long chains would exhaust
+            top = order[-1]
+            ins = self.slices.setters[top]
+            assert ins is not None
+            missing = [source for source in _sources(ins) if source not in self.known]
+            if top not in self.known and missing:
+                order += missing
+                continue
+            if top not in self.known:
+                self.known[top] = self._computed(ins)
+            order.pop()
+        return self.known[name]
+
+    def of_operand(self, arg: Operand, kind: str) -> Bits:
+        if isinstance(arg, Reg):
+            return cut(self.known[arg.name] if arg.name in self.known else self.of(arg.name), kind)
+        if isinstance(arg, Special):
+            rows = self.launches.grid if arg.name.startswith("nctaid") else self.launches.block
+            row: Bits = rows["xyz".index(arg.name[-1])].astype(np.uint64)
+            return row
+        assert isinstance(arg, Imm)
+        value = arg.value
+        if arg.kind == "f64" and kind == "f32":
+            value = int(np.uint64(value).view(np.float64).astype(np.float32).view(np.uint32))
+        return np.asarray(value & ((1 << WIDTH[kind]) - 1), np.uint64)
+
+    def _computed(self, ins: Instr) -> Bits:
+        kind = ins.mods[-1] if ins.mods else "b64"
+        if ins.name == "ld":
+            address = ins.args[1]
+            assert isinstance(address, Mem)
+            assert isinstance(address.base, Sym)
+            return bits_of(self.launches.parameters[self.slices.numbers[address.base.name]], kind)
+        if ins.name in ("mov", "cvta"):
+            return self.of_operand(ins.args[1], kind if kind in WIDTH else "b64")
+        if ins.name == "cvt":
+            return converted(self.of_operand(ins.args[1], kind), ins.mods)
+        if ins.name == "setp":
+            return self._compared(ins, kind)
+        if ins.name == "selp":
+            first, second = (self.of_operand(arg, kind) for arg in ins.args[1:3])
+            return np.where(self.of_operand(ins.args[3], "pred") != 0, first, second)
+        given = [self.of_operand(arg, _kind_of(ins, place, kind)) for place, arg in enumerate(ins.args[1:])]
+        return OPERATIONS[ins.name](kind, ins.mods, *given)
+
+    def _compared(self, ins: Instr, kind: str) -> Bits:
+        left, right = (typed(self.of_operand(arg, kind), kind) for arg in ins.args[1:3])
+        test = ins.mods[0]
+        found = TESTS[test.rstrip("u") if kind[0] == "f" and test != "num" else test](left, right)
+        if kind[0] == "f" and test in ("equ", "neu", "ltu", "leu", "gtu", "geu"):
+            found = found | np.isnan(left) | np.isnan(right)
+        if len(ins.args) > 3:
+            other = self.of_operand(ins.args[3], "pred") != 0
+            joined = ins.mods[1]
+            found = found & other if joined == "and" else found | other if joined == "or" else found ^ other
+        return np.asarray(found, np.uint64)
+
+
+def _kind_of(ins: Instr, place: int, kind: str) -> str:
+    """The type of a source operand."""
+    if ins.name in ("shl", "shr", "bfe") and place:
+        return "u32"
+    return "u64" if ins.name == "mad" and "wide" in ins.mods and place == 2 else kind

@@ -1,0 +1,56 @@
+"""Conditions of a launch: computed from PTX for many sizes at once, as the C that they came from computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from evo.cuda.compile import Binary, compile_source
+from evo.sim.launch_conditions import Launches, compared_constants, launch_conditions
+
+SIZES = np.unique(np.r_[np.arange(1, 600), np.random.default_rng(5).integers(1, 60_000, 2000)])
+KERNEL = """extern "C" __global__ void k(float* y, int n, int m) {{ if ({0}) y[threadIdx.x] = 1.0f; }}"""
+
+
+def compiled(code: str) -> str:
+    found = compile_source(code, name="k", macros={}, arch="sm_89")
+    assert isinstance(found, Binary)
+    return found.ptx
+
+
+@pytest.mark.parametrize(
+    ("condition", "meant"),
+    [
+        ("n > 3000", lambda n, m: n > 3000),
+        ("(float)n * 1.53f > 7801.5f", lambda n, m: n.astype(np.float32) * np.float32(1.53) > np.float32(7801.5)),
+        ("__clz(n) < 20", lambda n, m: n >= 4096),
+        ("__popc(n) == 5", lambda n, m: np.asarray([bin(v).count("1") for v in n]) == 5),
+        ("n / 7 % 13 == 4", lambda n, m: n // 7 % 13 == 4),
+        ("(long long)n * n * m > 123456789ll", lambda n, m: n * n * m > 123456789),
+        ("(n - 700) / 3 < -5", lambda n, m: np.trunc((n - 700) / 3) < -5),
+        ("n > 100 && m < 20 || n == 7", lambda n, m: (n > 100) & (m < 20) | (n == 7)),
+        ("min(n, m) * 3 > 50", lambda n, m: np.minimum(n, m) * 3 > 50),
+        ("n * gridDim.x > 100000u", lambda n, m: n * 30 > 100000),
+    ],
+)
+def test_an_outcome_is_that_of_the_source(condition: str, meant: Callable[..., np.ndarray]) -> None:
+    (conditions,) = launch_conditions(compiled(KERNEL.format(condition))).values()
+    other = SIZES[::-1] % 50 + 1
+    shape = np.repeat([[30], [1], [1]], len(SIZES), axis=1)
+    launches = Launches(parameters={1: SIZES, 2: other}, grid=shape, block=shape)
+    wanted = np.asarray(meant(SIZES, other), bool)
+    found = [c.outcomes(launches) for c in conditions]
+    assert any((each == wanted).all() or (each == ~wanted).all() for each in found)
+
+
+def test_what_data_are_compared_with_is_known() -> None:
+    ptx = compiled(
+        'extern "C" __global__ void k(const float* x, const unsigned short* b, float* y, int n) {'
+        " if (x[0] > 3.25f && b[1] == 0xb9c4 && n > 77) y[0] = 1.0f; }"
+    )
+    found = compared_constants(ptx)
+    assert 3.25 in found
+    assert 0xB9C4 in found
+    assert 77 not in found

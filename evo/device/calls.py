@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 from evo.device import DeviceName
 from evo.device.kept_arrays import Receiver, Sender, Shipment
-from evo.errors import ChildGarbled
+from evo.device.processor_wait import ProcessorWait
+from evo.errors import ChildGarbled, WorkerLost
 from evo.spec.child_process import ChildProcess
 
 _ENTRY = "evo.device.child:serve"
+_PATIENCE = 5  # times the limit, on a machine that is busy with other work
+_ARRIVAL_S = 10.0  # for a message that has begun to arrive
 OPENER = "evo.device.child:open_device"
 
 
@@ -100,16 +104,42 @@ class OpenedObject:
     def call(self, call: RemoteCall, limit_s: float) -> Answer:
         """The answer to a call. The time that it waits for the GPU is not on its clock; the child bounds that itself.
 
-        Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use.
+        Nor is the time for which a busy machine gives it no processor, up to _PATIENCE times the limit.
+        Raises TimeoutError, ChildDied or ChildGarbled: then the child is of no more use. On a machine that is too
+        busy, WorkerLost: then nothing is known of the call.
         """
         deadline = time.monotonic() + limit_s
         said = packed(call)
         self.child.send(("shipment", *self._arrays.pack(said)) if self._arrays is not None else said, limit_s)
         return self._answer(deadline, limit_s)
 
+    def _await(self, deadline: float, limit_s: float) -> None:
+        """Until something arrives. Raises TimeoutError or WorkerLost."""
+        waited = ProcessorWait(self.child.pid)
+        last = deadline + (_PATIENCE - 1) * limit_s
+        until = deadline
+        while not self._arrives(until):
+            until = min(deadline + waited.seconds(), last)
+            if time.monotonic() < until:
+                continue
+            if until < last:
+                raise TimeoutError
+            raise WorkerLost(
+                f"not finished: in {_PATIENCE * limit_s:g} s the machine had too little processor time for it",
+                hint="nothing was counted against the variant; run it again when the machine is less busy",
+            )
+
+    def _arrives(self, until: float) -> bool:
+        """Whether the child says something, or ends, before the monotonic time `until`."""
+        left = None if until == float("inf") else 1000 * max(0.0, until - time.monotonic())
+        poll = select.poll()
+        poll.register(self.child.connection.fileno(), select.POLLIN)
+        return bool(poll.poll(left))
+
     def _answer(self, deadline: float, limit_s: float) -> Answer:
         while True:
-            said = unpacked(self.child.receive(deadline))
+            self._await(deadline, limit_s)
+            said = unpacked(self.child.receive(max(deadline, time.monotonic() + _ARRIVAL_S)))
             if isinstance(said, Returned | Raised):
                 return said
             if isinstance(said, RemoteCall | Begin):

@@ -56,6 +56,9 @@ class Device:
         while True:
             time.sleep(1)
 
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def segfault(self, _: object) -> None:
         ctypes.string_at(0)
 

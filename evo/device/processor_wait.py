@@ -1,6 +1,6 @@
 """How long the threads of a process were ready to run and had no processor: a busy machine's doing, not the process's.
 
-From Linux's /proc (Documentation/scheduler/sched-stats.rst: the second figure of `schedstat`, in nanoseconds). If that is
+From /proc of Linux (Documentation/scheduler/sched-stats.rst: the second figure of `schedstat`, nanoseconds). If that is
 missing, nothing is known to have been waited for.
 """
 

@@ -9,6 +9,7 @@ setup(
     package_dir={"evo.shipped": "kernels"},
     package_data={
         "evo": ["py.typed"],
+        "evo.cli.pages": ["static/*"],
         "evo.operators": ["rules/families/examples/*.cu"],
         "evo.shipped": ["**/*"],
         "evo.audit.redteam": ["attacks/*/*.cu", "tasks/*/*.yaml", "tasks/*/*.py", "tasks/*/ladder/*.cu"],

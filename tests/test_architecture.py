@@ -52,6 +52,8 @@ OWNERS = {
     "scipy": (),  # the tests hold the statistics of decide against it
     "openai": ("operators/llm/client",),
     "mcp": ("cli/mcp_server",),
+    "starlette": ("cli/serving/server",),
+    "uvicorn": ("cli/serving/server",),
     "ray": ("search/cluster",),
     # The rivals' side of a measurement, and modules that become tasks; otherwise it belongs to the tasks' references.
     "torch": ("device", "interop"),
@@ -69,6 +71,8 @@ HEAVY = (
     "cuda",
     "rich",
     "msgspec",
+    "starlette",
+    "uvicorn",
 )
 
 FILE_LINES = 420

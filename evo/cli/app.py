@@ -27,6 +27,7 @@ from evo.cli import (
     prompt,
     redteam,
     report,
+    serve,
     start,
     tune,
 )
@@ -68,6 +69,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "diff": history.diff,
     "replay": history.replay,
     "report": report.report,
+    "serve": serve.serve,
     "new": exchange.new,
     "import": exchange.import_,
     "export": exchange.export,

@@ -92,6 +92,10 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo report --case-study --task attention --format md --out study.md", "one run as an article"),
         ("evo report --format csv --out trials.csv", "the trials as a table"),
     ),
+    "serve": (
+        ("evo serve", "then open the address that it prints"),
+        ("evo serve --port 0 --task softmax", "one task, on a free port"),
+    ),
     "new": (
         (
             "evo new row_scale --axis ROWS=4096,COLS=1024 --in 'x:float16[ROWS,COLS]' --in 's:float32[ROWS]'"

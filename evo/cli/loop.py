@@ -89,6 +89,7 @@ Rewrites = Annotated[
     int | None,
     typer.Option("--rewrites", metavar="N", min=0, help="Maximum number of rewrites (3 if the strategy uses them)."),
 ]
+Serve = Annotated[bool, typer.Option("--serve", help="Also show the run on a page, as `evo serve` does.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the last run; --iterations counts its trials too.")]
 
 
@@ -114,13 +115,13 @@ def iterate(
     margin: Share = None,
     keep_neutral: Neutral = False,
     seed: ProposalSeed = 0,
+    serve: Serve = False,
     json: AsJson = False,
     *,
     llm: LlmOptions,
 ) -> int:
     """Evolve a task's champion. Propose one change, check, time, decide, commit or revert; again. Ctrl-C stops."""
-    root = (session := session_of(context)).root()
-    _warn_of_uncommitted(root, chosen := choose_task(root, task))
+    session, root, chosen = _subject(context, task)
     budget_s, share, wanted = seconds_of(budget), margin_of(margin), margin_of(target, "--target")
     model, names = llm_settings(llm, operator_names(operators, patch), root)
     start, patch = (_inside(session, chosen, file) for file in (start, patch))
@@ -150,9 +151,16 @@ def iterate(
         cluster=several,
         ahead=jobs != 1,
     )
-    with _view(chosen, budget_s, json) as view, stoppable(view) as stop:
+    with _page(root, chosen, wanted=serve), _view(chosen, budget_s, json) as view, stoppable(view) as stop:
         evolve(settings, root, _watch(view, json), stop=stop)
     return 0
+
+
+def _subject(context: typer.Context, task: str | None) -> tuple[GlobalOptions, Path, Task]:
+    session = session_of(context)
+    root = session.root()
+    _warn_of_uncommitted(root, chosen := choose_task(root, task))
+    return session, root, chosen
 
 
 def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceName, Cluster | None]:
@@ -166,6 +174,18 @@ def _side_by_side(jobs: int, cluster: str | None, device: str) -> tuple[DeviceNa
     from evo.search.cluster import Cluster
 
     return on, Cluster("processes", jobs if on.kind == "sim" else 1)
+
+
+@contextmanager
+def _page(root: Path, task: Task, *, wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    from evo.cli.serving.beside_run import served
+
+    with served(root, task.name) as address:
+        say(f"the run is shown at {address}")
+        yield
 
 
 def _watch(view: LoopView, json: bool) -> Callable[[Event], None]:

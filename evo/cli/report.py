@@ -5,7 +5,6 @@ from __future__ import annotations
 import json as json_module
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -17,17 +16,12 @@ from evo.cli import completion
 from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
 from evo.cli.session import choose_task, session_of
-from evo.cli.stage_line import stage
 from evo.cli.terminal import out, say
-from evo.errors import EvoError, TaskInvalid, UsageError
+from evo.errors import TaskInvalid, UsageError
 
 if TYPE_CHECKING:
-    from evo.cli.pages import CaseStudy, Heat, ReportModel, Roofline
-    from evo.records.leaderboard import Entry
+    from evo.cli.pages import CaseStudy, ReportModel
     from evo.records.trials import Record
-
-_COUNT_LIMIT_S = 30.0  # for each case that is tried
-_MOST_COUNTED = 6  # champions with different texts
 
 
 class Format(StrEnum):
@@ -147,31 +141,31 @@ def _told(
     import evo
     from evo.cli.pages import case_study as tell
     from evo.cli.pages import report_model
+    from evo.cli.reported import heats, rooflines
     from evo.records.leaderboard import build, entries
 
     commits = commits_of(root)
     names = sorted({record.task for record in shown})
     headlines = {name: headline for name in names if (headline := headline_of(root, name)) is not None}
     board = entries(build(shown, commits))
-    rooflines = _rooflines(root, board)
-    heats = _heats(root, board, population) if count else []
+    roofs = rooflines(root, board)
+    counted = heats(root, board, population) if count else []
     told = report_model(
         shown,
-        population=population,
         commits=commits,
         headlines=headlines,
         title=f"Kernel evolution of {', '.join(names)}",
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         version=evo.__version__,
-        rooflines=rooflines,
-        heats=heats,
+        rooflines=roofs,
+        heats=counted,
         no_heat="" if count else "Counters by source line were not requested",
     )
     if not case_study:
         return told, None
     name = shown[0].task
     same = [record for record in population if record.task == name]
-    return told, tell(shown[0].run, same, headlines.get(name), rooflines)
+    return told, tell(shown[0].run, same, headlines.get(name), roofs)
 
 
 def _rendered(chosen: Format, told: ReportModel, study: CaseStudy | None) -> str:
@@ -197,93 +191,3 @@ def _write(target: Path, text: str) -> None:
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: no folder {target.parent}", hint="create the folder first")
     write_atomic(target, text.encode("utf-8", "replace"))
-
-
-# --- rooflines ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    task: str
-    chip: str  # a chip's slug in the table, without `sim-`
-    timing: str
-
-
-def _rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
-    """One for each task, chip and timing that has a champion."""
-    places = dict.fromkeys(_Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) for entry in board)
-    found = [_roofline(root, place, board) for place in places]
-    return [one for one in found if one is not None]
-
-
-def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
-    from evo.analysis.roofline import limits
-    from evo.cli.pages import roofline
-    from evo.cli.pages.roofline_plot import RooflineDot
-    from evo.spec.chips import chip as chip_of
-    from evo.spec.task import load_task
-
-    try:
-        chip = chip_of(place.chip)
-    except EvoError:
-        return None  # a GPU that the table has no row for
-    try:
-        task = load_task(root, place.task)
-        cases = [limits(task, case, chip) for case in task.bench]
-    except EvoError as error:
-        return roofline(place.task, chip, place.timing, (), (), problem=f"There are no limits: {error.message}")
-    taken: list[RooflineDot] = []
-    for entry in board:
-        if _Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) == place:
-            what = f"{entry.variant} {entry.built_for}"
-            taken += [
-                RooflineDot(case=name, what=what, role="champion", p50_us=case.p50_us, modelled_us=case.modelled_us)
-                for name, case in entry.cases.items()
-            ]
-    if place.timing == "measured":
-        from evo.cli.limits import measured_times
-
-        for name, times in measured_times(root, task, chip).items():
-            taken += [
-                RooflineDot(case=name, what=time.what.removeprefix("rival "), role="rival", p50_us=time.p50_us)
-                for time in times
-                if time.what.startswith("rival ")
-            ]
-    return roofline(place.task, chip, place.timing, cases, taken)
-
-
-# --- counters -------------------------------------------------------------------------------------------------------
-
-
-def _heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> list[Heat]:
-    """Each champion's text once, on the simulator of its chip, else of the L4."""
-    from evo.cli.pages import Heat, count_lines
-    from evo.records.trials import find_among, rebuild_text
-    from evo.spec.task import load_task
-
-    found: dict[tuple[str, str], Heat] = {}
-    for entry in board:
-        task, variant, arch = entry.task, entry.variant, entry.arch
-        chip = _simulated(entry.chip.removeprefix("sim-"))
-        if (variant, chip) in found or len(found) == _MOST_COUNTED:
-            continue
-        stage(f"counting {task} {variant}")
-        text = ""
-        try:
-            record = find_among([r for r in population if r.task == task and r.kept], variant)
-            text = rebuild_text(population, record.trial)
-            heat = count_lines(
-                load_task(root, task), text, variant=variant, chip=chip, arch=arch, limit_s=_COUNT_LIMIT_S
-            )
-        except EvoError as error:  # the rest of the report is still useful
-            heat = Heat(task=task, chip=chip, arch=arch, variant=variant, text=text, problem=error.message)
-        finally:
-            stage("")
-        found[(variant, chip)] = heat
-    return list(found.values())
-
-
-def _simulated(slug: str) -> str:
-    from evo.spec.chips import CHIPS
-
-    return slug if slug in CHIPS else "l4"

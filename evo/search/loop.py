@@ -27,6 +27,7 @@ from evo.search.progress import advice, by_case, control_words, is_stalled, sati
 from evo.search.proposer import DUPLICATES, Proposer
 from evo.search.restarts import AFTER, Lines
 from evo.search.resume import LastRun, gain_of, last_run
+from evo.search.run_status import StatusWriter
 from evo.search.screening import screened_gains
 from evo.search.settings import Settings, language_model
 from evo.search.single_trial import trial_job
@@ -48,9 +49,11 @@ def evolve(
     """Run the loop and return its summary. Raises EvoError for harness failures."""
     task = load_task(root, settings.task)
     started = clock()
+    watch = status = StatusWriter(root, task.name, watch)
 
     with (
         open_notebook(root, task, branch=settings.branch) as notebook,
+        status,
         open_bench(settings, watch) as (bench, fleet),
         open_ahead(settings, bench, fleet) as ahead,
     ):

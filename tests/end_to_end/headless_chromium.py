@@ -91,15 +91,15 @@ class Chromium:
         line, _, self._rest = self._rest.partition(b"\0")
         return json.loads(line)
 
-    def open(self, path: Path, *, width: int, height: int = 900, dark: bool = False) -> None:
-        """Show a file at a size and colour scheme, and wait until it is loaded."""
+    def open(self, page: Path | str, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Show a file or an address at a size and colour scheme, and wait until it is loaded."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.events.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
 
@@ -107,6 +107,13 @@ class Chromium:
         done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in done, done
         return done["result"].get("value")
+
+    def wait(self, script: str, limit_s: float = 10.0) -> None:
+        """Until an expression is true."""
+        ends = time.monotonic() + limit_s
+        while not self.evaluate(script):
+            assert time.monotonic() < ends, f"not true within {limit_s:g} s: {script}"
+            time.sleep(0.05)
 
     def complaints(self) -> list[str]:
         """Errors and warnings of the console, uncaught exceptions and refusals since the page was opened."""

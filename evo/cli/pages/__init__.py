@@ -7,9 +7,9 @@ from evo.cli.pages.csv_json import climbs_svg, report_output, roof_svg, trials_c
 from evo.cli.pages.markdown import markdown
 from evo.cli.pages.model import AncestryStep, Climb, ClimbPoint, ReportModel, report_model
 from evo.cli.pages.page import page
+from evo.cli.pages.roofline_chart import drawable
 from evo.cli.pages.roofline_plot import Roofline, RooflineDot, roofline
 from evo.cli.pages.source_counters import Heat, count_lines
-from evo.cli.pages.svg import drawable
 
 __all__ = [
     "AncestryStep",

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from evo.cli.pages.assets import SVG_STYLE
 from evo.cli.pages.case_study import CaseStudy
+from evo.cli.pages.climb_chart import climb_svg
+from evo.cli.pages.climb_speedup import climb_speedup
+from evo.cli.pages.figures import WIDE
 from evo.cli.pages.highlight import clean
 from evo.cli.pages.model import Climb, Line, ReportModel, Spent
+from evo.cli.pages.roofline_chart import roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.source_counters import Heat
-from evo.cli.pages.svg import SHAPES, STYLE, WIDTH, climb_svg, roofline_svg
 from evo.records.insights import Insight, RewriteStatistics
 from evo.records.leaderboard import Entry
 from evo.results import Environment, Gain
@@ -175,23 +180,33 @@ def _cell(name: str, value: object) -> object:
 
 
 def climbs_svg(report: ReportModel) -> str:
-    """All climbs below one another, each with its own axes, as a complete SVG file."""
-    drawn = [(climb.title, climb_svg(climb, f"climb{number}")) for number, climb in enumerate(report.climbs)]
+    """All climbs below one another, each with its own axes and its speed-up, as a complete SVG file."""
+    drawn = []
+    for number, climb in enumerate(report.climbs):
+        since = climb_speedup(climb)
+        headline = (f"{since.ratio_words} {since.since}", since.facts) if since is not None else ("", "")
+        drawn.append((climb.title, *headline, climb_svg(climb, f"climb{number}", WIDE)))
     return _standing_alone(report.title, drawn)
 
 
 def roof_svg(roof: Roofline) -> str:
     """One roofline as a complete SVG file; it must be `drawable`."""
-    return _standing_alone(f"Roofline of {roof.title}", [(roof.title, roofline_svg(roof, "roofline"))])
+    title = f"Roofline of {roof.title}"
+    return _standing_alone(title, [(title, "", "", roofline_svg(roof, "roofline", WIDE))])
 
 
-def _standing_alone(title: str, drawn: Sequence[tuple[str, str]]) -> str:
-    parts, y = [], 0
-    for caption, svg in drawn:
-        inner = svg.replace("<svg ", f'<svg x="0" y="{y + 30}" width="{WIDTH}" height="340" ', 1)
-        parts.append(f'<text class="ink" x="4" y="{y + 20}">{clean(caption)}</text>{inner}')
-        y += 390
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y}" width="{WIDTH}" height="{y}">'
-    background = f'<rect width="{WIDTH}" height="{y}" style="fill:var(--paper)"/>'
-    style = f"<style>{STYLE}{SHAPES}</style>"
-    return f"{head}<title>{clean(title)}</title>{style}{background}{''.join(parts)}</svg>\n"
+def _standing_alone(title: str, drawn: Sequence[tuple[str, str, str, str]]) -> str:
+    """A file of drawings, each under its title and, if it has one, its headline with the facts beside it."""
+    parts, y, width = [], 0, WIDE.width
+    for caption, headline, facts, svg in drawn:
+        parts.append(f'<text class="ink title" x="24" y="{y + 34}">{clean(caption)}</text>')
+        if headline:
+            parts.append(f'<text class="headline" x="24" y="{y + 74}">{clean(headline)}</text>')
+            parts.append(f'<text x="24" y="{y + 98}">{clean(facts)}</text>')
+        y += 116 if headline else 50
+        height = math.ceil(float(svg.partition('viewBox="0 0 ')[2].partition('"')[0].split()[1]))
+        parts.append(svg.replace("<svg ", f'<svg x="0" y="{y}" width="{width}" height="{height}" ', 1))
+        y += height + 24
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" width="{width}" height="{y}">'
+    background = f'<rect width="{width}" height="{y}" style="fill:var(--paper)"/>'
+    return f"{head}<title>{clean(title)}</title><style>{SVG_STYLE}</style>{background}{''.join(parts)}</svg>\n"

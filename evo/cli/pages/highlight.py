@@ -1,8 +1,8 @@
-"""CUDA C++ as HTML: tokens in spans, everything escaped; and two texts side by side as a table."""
+"""CUDA C++ as HTML: tokens in spans, everything escaped; and a change as a table, old beside new."""
 
 from __future__ import annotations
 
-import difflib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -28,7 +28,7 @@ _TOKEN = re.compile(
 )
 _CONTROL = (*range(9), *range(11, 32), 127, *range(0xD800, 0xE000))
 _ESCAPES = {ord(sign): escape(sign, quote=True) for sign in "&<>\"'"} | dict.fromkeys(_CONTROL, "\ufffd")
-_CONTEXT = 3
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@$")
 _LONGEST_LINE = 400
 
 
@@ -73,19 +73,41 @@ def _span(kind: str, token: str) -> str:
     return f'<i class="{kind}">{clean(token)}</i>' if kind and token else clean(token)
 
 
-def side_by_side(old: str, new: str, caption: str) -> str:
-    """The changed hunks of two texts as a table: old and new line with numbers. CSS stacks them on a narrow screen."""
-    old, new = old.removesuffix("\n"), new.removesuffix("\n")
-    before, after = highlighted(old), highlighted(new)
+def side_by_side(diff: str, caption: str) -> str:
+    """A unified diff as a table: old and new line with numbers. CSS stacks them on a narrow screen."""
     titles = "".join(f'<th scope="col">{title}</th>' for title in ("line", "parent", "line", "this"))
     rows = [f"<thead><tr>{titles}</tr></thead><tbody>"]
-    matcher = difflib.SequenceMatcher(None, old.split("\n"), new.split("\n"), autojunk=False)
-    for index, group in enumerate(matcher.get_grouped_opcodes(_CONTEXT)):
+    for index, (i, j, lines) in enumerate(_hunks(diff)):
         if index:
             rows.append('<tr class="gap"><td colspan="4">⋯</td></tr>')
-        for tag, i1, i2, j1, j2 in group:
-            rows += _rows(tag, before[i1:i2], after[j1:j2], i1 + 1, j1 + 1)
+        rows += _hunk_rows(i, j, lines)
     return f'<table class="diff"><caption>{clean(caption)}</caption>{"".join(rows)}</tbody></table>'
+
+
+def _hunks(diff: str) -> Iterator[tuple[int, int, list[str]]]:
+    """The first old and new line of each hunk, and its lines with their signs."""
+    found: tuple[int, int, list[str]] | None = None
+    for line in diff.split("\n"):
+        if match := _HUNK.match(line):
+            if found is not None:
+                yield found
+            found = (int(match[1]), int(match[2]), [])
+        elif found is not None and line[:1] in (" ", "-", "+"):
+            found[2].append(line)
+    if found is not None:
+        yield found
+
+
+def _hunk_rows(i: int, j: int, lines: Sequence[str]) -> Iterator[str]:
+    """Runs of removed and added lines beside each other, the rest on both sides."""
+    before = iter(highlighted("\n".join(line[1:] for line in lines if line[0] in " -")))
+    after = iter(highlighted("\n".join(line[1:] for line in lines if line[0] in " +")))
+    for changed, group in itertools.groupby(lines, key=lambda line: line[0] != " "):
+        signs = [line[0] for line in group]
+        old = [next(before) for sign in signs if sign != "+"]
+        new = [next(after) for sign in signs if sign != "-"]
+        yield from _rows("replace" if changed else "equal", old, new, i, j)
+        i, j = i + len(old), j + len(new)
 
 
 def _rows(tag: str, old: Sequence[str], new: Sequence[str], i: int, j: int) -> Iterator[str]:

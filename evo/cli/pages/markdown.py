@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from evo.cli.pages.case_study import CaseStudy, llm_words, time_words
+from evo.cli.pages.climb_chart import climb_words
+from evo.cli.pages.climb_speedup import climb_speedup
 from evo.cli.pages.model import REWRITE_HEAD, Climb, ReportModel, rewrite_rows
-from evo.cli.pages.svg import climb_words
 from evo.records.insights import Insight
 from evo.results.wording import clipped, duration, gain_words, markdown_table, microseconds, percent, plural, ratio
 
@@ -26,7 +27,9 @@ def markdown(report: ReportModel, study: CaseStudy | None = None) -> str:
             if chapter.rows:
                 parts += [*_table(chapter.head, chapter.rows), ""]
     for climb in report.climbs:
-        parts += [f"## {_text(climb.title)}", "", _text(climb_words(climb)), "", *_kept(climb), ""]
+        since = climb_speedup(climb)
+        headline = [f"**{since.ratio_words}** {since.since}, {_text(since.facts)}.", ""] if since is not None else []
+        parts += [f"## {_text(climb.title)}", "", *headline, _text(climb_words(climb)), "", *_kept(climb), ""]
     parts += ["## Champions", "", *_champions(report), ""]
     for roof in report.rooflines:
         parts += [f"## Limits: {_text(roof.title)}", ""]

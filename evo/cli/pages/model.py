@@ -13,10 +13,9 @@ from typing import Annotated
 
 from evo.cli.pages.roofline_plot import Roofline
 from evo.cli.pages.source_counters import Heat
-from evo.errors import EvoError
 from evo.records.insights import Insight, RewriteStatistics, environment_words, rewrite_statistics, summarise
 from evo.records.leaderboard import Entry, build, entries
-from evo.records.trials import DiffMismatch, Record, apply_diff, arm_of, rebuild_text
+from evo.records.trials import Record, arm_of
 from evo.results import Environment
 from evo.results.codec import ALWAYS, Seconds, Serializable
 from evo.results.wording import ratio
@@ -62,15 +61,9 @@ class Climb(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AncestryStep:
-    """One kept variant in a genealogy: the record, both texts if the chain of diffs is complete, its siblings.
-
-    tried: the trials made from it that were not kept.
-    """
+    """One kept variant in a line of descent. tried: the trials made from it that were not kept."""
 
     record: Record
-    parent_text: str | None
-    text: str | None
-    problem: str = ""
     tried: tuple[Record, ...] = ()
 
 
@@ -133,6 +126,7 @@ class ReportModel:
     rooflines: tuple[Roofline, ...] = ()
     heats: tuple[Heat, ...] = ()
     no_heat: str = ""  # why there are none
+    lazy: bool = False  # whether the page asks its server for what a trial unfolds to
 
 
 def report_model(
@@ -146,9 +140,9 @@ def report_model(
     rooflines: Sequence[Roofline] = (),
     heats: Sequence[Heat] = (),
     no_heat: str = "",
-    population: Sequence[Record] | None = None,
+    lazy: bool = False,
 ) -> ReportModel:
-    """Arrange records. population: all records, if `records` are a part whose texts depend on the others."""
+    """Arrange records. lazy: a server gives the page what a trial unfolds to, and counts lines, when it is asked."""
     ordered = sorted(records, key=lambda record: (record.run, record.number))
     return ReportModel(
         title=title,
@@ -157,7 +151,7 @@ def report_model(
         records=tuple(ordered),
         commits=commits,
         climbs=tuple(climbs(ordered, headlines)),
-        lines=tuple(lines_of_descent(ordered, population if population is not None else ordered)),
+        lines=tuple(lines_of_descent(ordered)),
         board=tuple(entries(build(ordered, commits))),
         insights=tuple(summarise(ordered)),
         rewrites=tuple(rewrite_statistics(ordered)),
@@ -167,6 +161,7 @@ def report_model(
         rooflines=tuple(rooflines),
         heats=tuple(heats),
         no_heat=no_heat,
+        lazy=lazy,
     )
 
 
@@ -257,7 +252,7 @@ def interval_us(record: Record, case: str, us: float | None) -> tuple[float | No
 # --- descent --------------------------------------------------------------------------------------------------------
 
 
-def lines_of_descent(ordered: Sequence[Record], population: Sequence[Record]) -> list[Line]:
+def lines_of_descent(ordered: Sequence[Record]) -> list[Line]:
     """The kept chain of the latest champion of each place."""
     champions: dict[tuple[str, ...], Record] = {}
     children: dict[tuple[str, ...], list[Record]] = {}
@@ -266,16 +261,12 @@ def lines_of_descent(ordered: Sequence[Record], population: Sequence[Record]) ->
             champions[(record.task, *record.place)] = record
         elif record.parent is not None:
             children.setdefault((record.task, *record.place, record.parent), []).append(record)
-    return [
-        _line(champion, ordered, population, children)
-        for _, champion in sorted(champions.items(), key=lambda item: item[0])
-    ]
+    return [_line(champion, ordered, children) for _, champion in sorted(champions.items(), key=lambda item: item[0])]
 
 
 def _line(
     champion: Record,
     ordered: Sequence[Record],
-    population: Sequence[Record],
     children: Mapping[tuple[str, ...], Sequence[Record]],
 ) -> Line:
     kept = [r for r in ordered if r.kept and (r.task, r.place) == (champion.task, champion.place)]
@@ -287,27 +278,11 @@ def _line(
         at = earlier[-1]
         chain.append(at)
     steps = []
-    previous: str | None = None
     for record in reversed(chain):
-        text, problem = _text(record, previous, population)
         tried = children.get((record.task, *record.place, record.variant), ())
-        steps.append(AncestryStep(record=record, parent_text=previous, text=text, problem=problem, tried=tuple(tried)))
-        previous = text
+        steps.append(AncestryStep(record=record, tried=tuple(tried)))
     chip, arch, loaded = champion.place
     return Line(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))
-
-
-def _text(record: Record, previous: str | None, population: Sequence[Record]) -> tuple[str | None, str]:
-    """A step's text, rebuilt from the step before if the diff fits; else None and the reason."""
-    if previous is not None:
-        try:
-            return apply_diff(previous, record.diff), ""
-        except DiffMismatch:  # texts that differ in comments share an id: the parent was another one
-            pass
-    try:
-        return rebuild_text(population, record.trial), ""
-    except EvoError as error:
-        return None, error.message
 
 
 # --- cost and environment -------------------------------------------------------------------------------------------

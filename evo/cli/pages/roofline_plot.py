@@ -46,7 +46,8 @@ class Roofline(Serializable):
 
     @property
     def title(self) -> str:
-        return f"{self.task} on {self.chip_name}, {self.timing} times"
+        """With the kind of the times, if there are any."""
+        return f"{self.task} on {self.chip_name}{f', {self.timing} times' if self.taken else ', limits'}"
 
     def of_case(self, name: str) -> list[RooflineDot]:
         return [one for one in self.taken if one.case == name]

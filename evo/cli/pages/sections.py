@@ -1,18 +1,30 @@
-"""The page's drawn sections: climbs, rooflines, genealogies. Text from a record goes through `clean`."""
+"""The page's drawn sections: the headline, climbs, rooflines. Text from a record goes through `clean`."""
 
 from __future__ import annotations
 
-from evo.cli.pages.highlight import clean, highlighted, side_by_side
-from evo.cli.pages.html import LONGEST, Room, identifier, region, table
-from evo.cli.pages.model import AncestryStep, Line, ReportModel
+from collections.abc import Callable
+
+from evo.cli.pages.climb_chart import climb_svg, climb_words
+from evo.cli.pages.climb_speedup import ClimbSpeedup, climb_speedup
+from evo.cli.pages.figures import SIZES, Size
+from evo.cli.pages.highlight import clean
+from evo.cli.pages.html import Room, table
+from evo.cli.pages.model import Climb, ReportModel
+from evo.cli.pages.roofline_chart import drawable, roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
-from evo.cli.pages.svg import COLOURS, climb_svg, climb_words, descent_svg, drawable, drawn_cases, roofline_svg
-from evo.results.wording import clipped, duration, gain_words, microseconds, percent, plural
+from evo.results.wording import duration, microseconds, percent
 
 # --- summary and climbs ---------------------------------------------------------------------------------------------
 
 
-def facts(report: ReportModel) -> str:
+def summary(report: ReportModel) -> str:
+    """The latest climb's speed-up, then counts; nothing before the first trial."""
+    if not report.records:
+        return ""
+    ordered = latest_first(report.climbs)
+    since = climb_speedup(ordered[0]) if ordered else None
+    several = len({climb.task for climb in report.climbs}) > 1
+    told = _headline(since, f"{ordered[0].task}, " if several else "") if since is not None else ""
     kept = sum(record.kept for record in report.records)
     runs = len({record.run for record in report.records})
     pairs = [("trials", f"{len(report.records):,}"), ("kept", f"{kept:,}"), ("runs", f"{runs:,}")]
@@ -22,56 +34,72 @@ def facts(report: ReportModel) -> str:
     if report.spent.lasted_s is not None:
         pairs.append(("from start to last trial", duration(report.spent.lasted_s)))
     cells = "".join(f"<div><dt>{name}</dt><dd>{clean(value)}</dd></div>" for name, value in pairs)
-    return f'<dl class="facts">{cells}</dl>'
+    return f'{told}<dl class="facts">{cells}</dl>'
+
+
+def latest_first(climbs: tuple[Climb, ...]) -> list[Climb]:
+    return sorted(climbs, key=lambda climb: climb.points[-1].trial, reverse=True)
+
+
+def _headline(since: ClimbSpeedup, what: str = "") -> str:
+    words = f"{what}{since.since}"
+    return (
+        f'<p class="headline"><b>{since.ratio_words}</b><span>{clean(words)}</span></p>'
+        f'<p class="figures">{clean(since.facts)}</p>'
+    )
+
+
+def figure(draw: Callable[[Size], str], caption: str) -> str:
+    """A drawing for wide and for narrow screens; the page shows the one that fits."""
+    return f"<figure>{''.join(draw(size) for size in SIZES)}<figcaption>{caption}</figcaption></figure>"
 
 
 def climb_section(report: ReportModel, room: Room) -> str:
-    parts = [
-        "<p>Time by trial at one case. The score over all cases decides, so a mark below the line may still not be "
-        "kept. A filled mark was kept, a hollow one was not, a cross below the axis was never "
-        "timed, a square is a start. The line is the champion's time as its own trial measured it. A whisker is the "
-        "95 % interval of the gain over the parent at this case, as a time. Measured and modelled times never share "
-        "an axis, nor do times of unlike environments.</p>"
-    ]
+    if not report.climbs:
+        return "<p>No trial is recorded yet.</p>"
+    ordered = latest_first(report.climbs)
     titles = [climb.title for climb in report.climbs]
-    for number, climb in enumerate(report.climbs):
-        name = room.new_id("climb")
+    parts: list[str] = []
+    for climb in ordered:
+        place = next(at for at, one in enumerate(report.climbs) if one is climb)
         title = climb.title
         if (of := titles.count(title)) > 1:  # the caption names each environment
-            title += f", environment {titles[: number + 1].count(title)} of {of}"
-        parts.append(f'<h3 id="{name}">{clean(title)}</h3>')
-        drawn = climb_svg(climb, f"{name}-svg")
-        model = f", model version {climb.model}" if climb.model else ""
-        parts.append(
-            f"<figure>{region(drawn, f'Drawing: climb of {title}')}<figcaption>{clean(climb_words(climb))} "
-            f"{clean(climb.environment + model)}.</figcaption></figure>"
-        )
+            title += f", environment {titles[: place + 1].count(title)} of {of}"
+        shown = _climb(climb, room.new_id("climb"))
+        since = climb_speedup(climb)
+        if climb is ordered[0] or climb.task not in {one.task for one in ordered[: ordered.index(climb)]}:
+            parts.append(f"<h3>{clean(title)}</h3>{_headline(since) if since is not None and parts else ''}{shown}")
+        else:
+            words = f"{since.ratio_words} {since.since}, {since.facts}" if since is not None else climb_words(climb)
+            folded = f"<summary>{clean(title)} <span class='soft'>{clean(words)}</span></summary>"
+            parts.append(f'<details data-key="{clean(f"climb-{place}-{title}")}">{folded}{shown}</details>')
+    parts.append(
+        "<p class='soft'>The score over all cases decides, so a trial may be faster at this case and still not be "
+        "kept. The line is the champion's time as its own trial had it. A whisker is the 95 % interval of the gain "
+        "over the parent at this case, as a time. Measured and modelled times never share an axis, nor do times of "
+        "unlike environments.</p>"
+    )
     return "".join(parts)
+
+
+def _climb(climb: Climb, name: str) -> str:
+    model = f", model version {climb.model}" if climb.model else ""
+    caption = f"{clean(climb_words(climb))} {clean(climb.environment + model)}."
+    return figure(lambda size: climb_svg(climb, name, size), caption)
 
 
 # --- rooflines ------------------------------------------------------------------------------------------------------
 
 
 def roofline_section(report: ReportModel, room: Room) -> str:
-    parts = [
-        "<p>Throughput over arithmetic intensity, both logarithmic. Hollow circles: the limit of each case, "
-        "warm and cold; filled circles: the champion; diamonds: the library's rivals.</p>"
-    ]
+    parts = ["<p>Throughput over arithmetic intensity, both logarithmic, against what the chip can do.</p>"]
     for roof in report.rooflines:
-        name = room.new_id("roofline")
-        parts.append(f'<h3 id="{name}">{clean(roof.title)}</h3>')
+        parts.append(f"<h3>{clean(roof.title)}</h3>")
         if roof.problem:
             parts.append(f"<p>{clean(roof.problem)}</p>")
             continue
         if drawable(roof):
-            legend = "".join(
-                f'<li><b class="l{number % COLOURS}"></b>{clean(case.name)}</li>'
-                for number, (case, _, _) in enumerate(drawn_cases(roof))
-            )
-            drawn = region(roofline_svg(roof, f"{name}-svg"), f"Drawing: roofline of {roof.title}")
-            words = "Cases of one intensity stand side by side. Dashed: an estimate that binds nothing."
-            caption = f"{words} Times are {roof.timing}."
-            parts.append(f'<figure>{drawn}<ul class="legend">{legend}</ul><figcaption>{caption}</figcaption></figure>')
+            parts.append(_roofline(roof, room.new_id("roofline")))
         else:
             parts.append("<p>The task states no arithmetic to draw; its floors are of memory.</p>")
         parts.append(_limits_table(roof))
@@ -84,6 +112,11 @@ def roofline_section(report: ReportModel, room: Room) -> str:
             else "<p>There is no champion yet.</p>"
         )
     return "".join(parts)
+
+
+def _roofline(roof: Roofline, name: str) -> str:
+    beside = "Cases of one intensity stand side by side. " if len(roof.cases) > 1 else ""
+    return figure(lambda size: roofline_svg(roof, name, size), f"{beside}Times are {roof.timing}.")
 
 
 def _no_rivals(roof: Roofline) -> str:
@@ -100,79 +133,11 @@ def _limits_table(roof: Roofline) -> str:
         for one in taken:
             share = percent(case.floor_us / one.us) if case.floor_us else ""
             rate = f"{case.flop / one.us * 1e-6:.2f}" if case.flop else ""
-            rows.append([*limits, f"{one.role}: {one.what}", microseconds(one.us), rate, share])
+            role = "library" if one.role == "rival" else one.role
+            rows.append([*limits, f"{role}: {one.what}", microseconds(one.us), rate, share])
         if not taken:
             rows.append([*limits, "none yet", "", "", ""])
     head = ["case", ">floor µs", "bound by", "*what", f">{roof.timing} µs", ">TFLOP/s", ">floor / time"]
-    return table(head, rows, f"Limits and times of {roof.title}")
-
-
-# --- descent --------------------------------------------------------------------------------------------------------
-
-
-def descent_section(report: ReportModel, room: Room) -> str:
-    parts = [
-        "<p>Each champion's line of descent: the variants that were kept, from the start on, with what changed. To the "
-        "right of a variant, what was tried from it and not kept.</p>"
-    ]
-    for line in report.lines:
-        name = room.new_id("descent")
-        parts.append(f'<h3 id="{name}">{clean(line.title)}</h3>')
-        drawn = region(descent_svg(line, f"{name}-svg"), f"Drawing: descent of {line.title}")
-        caption = f"{plural(len(line.steps), 'kept variant')}, the champion last. Effects are {line.timing}."
-        parts.append(f"<figure>{drawn}<figcaption>{caption}</figcaption></figure>")
-        first = line.steps[0].record
-        if first.parent is not None:
-            parts.append(f"<p>It begins at {identifier(first.parent)}, whose record is not among those shown.</p>")
-        # The latest steps come first when the page's room is short.
-        shown = {step.record.trial: _diff(step, room) for step in reversed(line.steps)}
-        steps = "".join(f"<li>{_step(step, shown[step.record.trial], line, report)}</li>" for step in line.steps)
-        parts.append(f'<ol class="chain">{steps}</ol>')
-    if not report.lines:
-        parts.append("<p>Nothing was kept so far.</p>")
-    return "".join(parts)
-
-
-def _step(step: AncestryStep, diff: str, line: Line, report: ReportModel) -> str:
-    record = step.record
-    commit = report.commits.get(record.trial)
-    effect = gain_words(record.gain)
-    words = f"{line.timing} {effect}" if effect else "a start, which claims no gain"
-    rows = {
-        "trial": record.trial,
-        "parent": record.parent or "none",
-        "operator": f"{record.operator} ({record.kind})",
-        "why": clipped(record.reason, LONGEST),
-        "expected": clipped(record.expected, LONGEST),
-        "effect": words,
-        "commit": commit[:12] if commit else "",
-    }
-    told = "".join(f"<tr><th scope='row'>{name}</th><td>{clean(text)}</td></tr>" for name, text in rows.items() if text)
-    title = clean(clipped(record.summary, 120))
-    return (
-        f"<details><summary>{identifier(record.variant)} {title} <span class='soft'>{clean(words)}</span></summary>"
-        f"<table><caption>Trial {record.number} of run {clean(record.run)}</caption><tbody>{told}</tbody></table>{diff}"
-        "</details>"
-    )
-
-
-def _diff(step: AncestryStep, room: Room) -> str:
-    record = step.record
-    if step.text is None:
-        return f"<p>{clean(step.problem)}</p>"
-    if record.parent is None:
-        lines = plural(step.text.count("\n") + 1, "line")
-        html = f"<p>The start: {lines}.</p>{region(f'<pre>{_code(step.text)}</pre>', f'Source of {record.variant}')}"
-    elif step.parent_text is None:
-        how = f"evo diff {clean(record.parent)} {clean(record.variant)}"
-        return f"<p>The parent's text is not among these records; <code>{how}</code> shows the change.</p>"
-    else:
-        html = side_by_side(step.parent_text, step.text, f"What changed from {record.parent} to {record.variant}")
-    if not room.take(html):
-        how = f"evo show {clean(record.trial)}"
-        return f"<p>Left out to keep the page small: <code>{how}</code> shows the change.</p>"
-    return html
-
-
-def _code(text: str) -> str:
-    return "\n".join(highlighted(text))
+    shown = table(head, rows, f"Limits and times of {roof.title}")
+    key = clean(f"limits-{roof.task}-{roof.chip}-{roof.timing}")
+    return f'<details class="more" data-key="{key}"><summary>Limits and times as a table</summary>{shown}</details>'

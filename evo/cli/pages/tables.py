@@ -1,4 +1,4 @@
-"""The page's tables: champions, effects, trials, counters, cost, environments. Text from records is escaped."""
+"""The page's tables: champions, effects, counters, cost, environments. Text from records is escaped."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from evo.cli.pages.highlight import clean, highlighted
 from evo.cli.pages.html import LONGEST, Room, identifier, region, table
 from evo.cli.pages.model import REWRITE_HEAD, ReportModel, rewrite_rows
 from evo.cli.pages.source_counters import Heat
-from evo.records.trials import Record, arm_of
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, ratio
 
-_MOST_ROWS = 2000  # trials in the table
 _MOST_INSIGHTS = 200
 _MOST_REMARKS = 12
 _EVENTS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
@@ -74,51 +72,6 @@ def insight_section(report: ReportModel, room: Room) -> str:
     return "".join(parts)
 
 
-def trial_section(report: ReportModel, room: Room) -> str:
-    del room
-    shown = report.records[-_MOST_ROWS:]
-    head = ("trial", "variant", "operator", "change", "status", "verdict", "time µs", "gain", "why")
-    titles = "".join(f'<th scope="col">{title}</th>' for title in head)
-    body = "".join(_trial_row(record, report) for record in shown)
-    caption = "All trials, oldest first" if len(shown) == len(report.records) else f"The latest {_MOST_ROWS} trials"
-    left = len(report.records) - len(shown)
-    note = f"<p>{left} older trials are left out; <code>evo log</code> lists them.</p>" if left else ""
-    form = (
-        '<form id="filter" role="search" aria-label="Trials" hidden><label for="filter-text">Filter trials '
-        '<input type="search" id="filter-text" aria-controls="trial-rows"></label><label for="filter-kept">'
-        '<input type="checkbox" id="filter-kept" aria-controls="trial-rows"> kept only</label>'
-        '<output id="filter-count" for="filter-text filter-kept" aria-live="polite"></output></form>'
-    )
-    whole = (
-        f'<table class="stack"><caption>{caption}</caption><thead><tr>{titles}</tr></thead>'
-        f'<tbody id="trial-rows">{body}</tbody></table>'
-    )
-    return f"{form}{region(whole, 'Trials')}{note}"
-
-
-def _trial_row(record: Record, report: ReportModel) -> str:
-    headline = report.headlines.get(record.task)
-    times = record.evaluation.times_us
-    case = headline if headline in times else next(iter(times), "")
-    us = times.get(case or "")
-    time = f"{microseconds(us)} {record.timing}, {clean(case or '')}" if us is not None else ""
-    why = record.decision.reason if record.decision is not None else record.evaluation.reason or ""
-    kind = "good" if record.kept else "bad"
-    cells = [
-        f'<td class="id">{clean(record.trial)}</td>',
-        f'<td class="id">{clean(record.variant)}</td>',
-        f"<td>{clean(arm_of(record.operator, record.kind))}</td>",
-        f'<td class="long">{clean(clipped(record.summary, 160))}</td>',
-        f"<td>{record.status.value}</td>",
-        f'<td class="{kind}">{record.outcome}</td>',
-        f'<td class="now">{time}</td>',
-        f"<td>{clean(gain_words(record.gain))}</td>",
-        f'<td class="long">{clean(clipped(why, LONGEST))}</td>',
-    ]
-    mark = ' data-kept="1"' if record.kept else ""
-    return f"<tr{mark}>{''.join(cells)}</tr>"
-
-
 # --- counters, cost, environment ------------------------------------------------------------------------------------
 
 
@@ -128,21 +81,37 @@ def heat_section(report: ReportModel, room: Room) -> str:
         "the kernel; the stronger the colour, the larger the share. Nothing here was timed.</p>"
     ]
     for heat in report.heats:
-        parts.append(f"<h3>{clean(heat.title)}</h3>")
-        if heat.problem:
-            parts.append(f"<p>There are no counters: {clean(clipped(heat.problem, LONGEST))}.</p>")
-            continue
-        html = _heat_table(heat)
+        html = heat_html(heat)
         if not room.take(html):
             html = "<p>Left out to keep the page small: <code>evo profile FILE</code> shows it.</p>"
-        remarks = [remark for line in heat.lines for remark in line.remarks]
-        found = [f"<li>{clean(remark)}</li>" for remark in remarks[:_MOST_REMARKS]]
-        parts.append(html + (f"<h4>Losses by line</h4><ul>{''.join(found)}</ul>" if found else ""))
-    if not report.heats:
+        parts.append(f"<h3>{clean(heat.title)}</h3>{html}")
+    if report.lazy:
+        parts.append(_count_buttons(report))
+    elif not report.heats:
         parts.append(f"<p>{clean(report.no_heat or 'No champion was counted')}. "
                      "<code>evo report --count</code> counts each champion at a small case, "
                      "<code>evo profile FILE</code> at a case of your choice.</p>")  # fmt: skip
     return "".join(parts)
+
+
+def _count_buttons(report: ReportModel) -> str:
+    """Counting takes the processor for seconds, perhaps from a run, so that a reader asks for it."""
+    parts = []
+    for entry in sorted(report.board, key=lambda entry: entry.date, reverse=True):
+        trial = next((one.trial for one in reversed(report.records) if one.kept and one.variant == entry.variant), "")
+        words = f"Count the lines of the champion {entry.variant} of {entry.chip}, {entry.built_for}"
+        button = f'<button type="button" data-count="counts/{clean(trial)}">{clean(words)}</button>'
+        parts.append(f"<div><p>{button}</p></div>")
+    return "".join(parts) or "<p>There is no champion yet.</p>"
+
+
+def heat_html(heat: Heat) -> str:
+    """One variant's source with what each line keeps busy, and the losses that follow; or why that is not known."""
+    if heat.problem:
+        return f"<p>There are no counters: {clean(clipped(heat.problem, LONGEST))}.</p>"
+    remarks = [remark for line in heat.lines for remark in line.remarks]
+    found = "".join(f"<li>{clean(remark)}</li>" for remark in remarks[:_MOST_REMARKS])
+    return _heat_table(heat) + (f"<p><b>Losses by line</b></p><ul>{found}</ul>" if found else "")
 
 
 def _heat_table(heat: Heat) -> str:

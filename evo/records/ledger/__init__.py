@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from evo.records.ledger.history import Commit, History
 from evo.records.ledger.ledger import Kept, Ledger, Render
+from evo.records.ledger.run_status import RunStatus, StatusFile, TrialStatus
 
-__all__ = ["Commit", "History", "Kept", "Ledger", "Render"]
+__all__ = ["Commit", "History", "Kept", "Ledger", "Render", "RunStatus", "StatusFile", "TrialStatus"]

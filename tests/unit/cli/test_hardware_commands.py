@@ -105,8 +105,8 @@ def test_the_roofline_is_a_drawing(capsys: pytest.CaptureFixture[str], tmp_path:
         assert len(root.findall(".//{*}circle")) >= 8
         assert "DRAM" in file.read_text(encoding="utf-8")
         for circle in root.iter("{http://www.w3.org/2000/svg}circle"):
-            assert 0 <= float(circle.attrib["cx"]) <= 720
-            assert 0 <= float(circle.attrib["cy"]) <= 340
+            assert 0 <= float(circle.attrib["cx"]) <= 1120
+            assert 0 <= float(circle.attrib["cy"]) <= 450
         capsys.readouterr()
 
 

@@ -26,9 +26,12 @@ from evo.cli.pages import (
     report_output,
     trials_csv,
 )
+from evo.cli.pages.climb_speedup import climb_speedup, segments
+from evo.cli.pages.figures import Labels
+from evo.cli.pages.genealogy import genealogies
 from evo.cli.pages.highlight import highlighted, side_by_side
 from evo.cli.pages.roofline_plot import RooflineDot, roofline
-from evo.records.trials import Record
+from evo.records.trials import Record, make_diff
 from evo.results import CaseEvidence, Evidence, Verdict
 from evo.spec.chips import chip
 
@@ -224,24 +227,93 @@ def test_a_long_run_stays_small() -> None:
     assert len([a for a in outline.all("table") if a.get("class") == "diff"]) > 5
 
 
-def test_the_line_of_descent_carries_diffs(both: ReportModel) -> None:
+def test_the_line_of_descent_is_the_champions(both: ReportModel) -> None:
     line = both.lines[0]
     assert [step.record.kept for step in line.steps] == [True] * len(line.steps)
     assert [step.record.parent for step in line.steps[1:]] == [step.record.variant for step in line.steps[:-1]]
     assert sum(len(step.tried) for step in line.steps) == sum(not point.kept for point in both.climbs[0].points)
-    assert page(both).count('class="diff"') == sum(len(line.steps) - 1 for line in both.lines)
 
 
-def test_a_broken_chain_is_told() -> None:
-    trials = climbing(10)
-    text = page(told(trials[5:]))
+def test_every_trial_shows_its_change_beside_its_parent(both: ReportModel) -> None:
+    text = page(both)
+    outline = Outline(text)
+    trials = [a for a in outline.all("details") if a.get("class") == "trial"]
+    assert {str(a["id"]) for a in trials} == {f"t-{record.trial}" for record in both.records}
+    assert sum("data-kept" in a for a in trials) == sum(record.kept for record in both.records)
+    assert text.count('class="diff"') == sum(record.parent is not None for record in both.records)
+
+
+def test_the_genealogy_has_every_start_and_every_keep(both: ReportModel) -> None:
+    shown = genealogies(both.records)
+    assert [one.timing for one in shown] == ["modelled", "measured"]  # the latest first
+    for one in shown:
+        kept = [record for record in both.records if record.kept and record.timing == one.timing]
+        assert [kin.record.trial for kin in one.kin] == [record.trial for record in kept]
+        tried = sum(len(kin.tried) for kin in one.kin)
+        assert tried + len(kept) == sum(record.timing == one.timing for record in both.records)
+
+
+def test_lines_of_champions_that_overlap_have_lanes_of_their_own() -> None:
+    other = record(4, parent=text_of(1), text=text_of(40))  # a second child of the start, when a line went on
+    again = record(6, parent=None, text=text_of(60))
+    records = [
+        record(1, parent=None),
+        record(2, parent=text_of(1)),
+        record(3, parent=text_of(2)),
+        other,
+        record(5, parent=text_of(3)),
+        again,
+    ]
+    (one,) = genealogies(records)
+    lanes = [kin.lane for kin in one.kin]
+    assert lanes[1] == lanes[2] == lanes[4]
+    assert lanes[0] == lanes[3] != lanes[1]
+    assert one.kin[5].parent is None
+    assert lanes[5] == 0  # the lines before have ended
+    text = page(told(records))
+    assert text.count('class="h"') == 1
+
+
+def test_a_part_of_a_run_says_what_it_leaves_out() -> None:
+    text = page(told(climbing(10)[5:]))
     Outline(text)
-    assert "cannot be rebuilt" in text
     assert "not among those shown" in text
 
 
+def test_the_speed_up_since_the_start_leads(both: ReportModel) -> None:
+    measured, modelled = both.climbs
+    since = climb_speedup(modelled)
+    assert since is not None
+    assert since.start_us / since.now_us == pytest.approx(since.ratio)
+    assert (since.trials, since.kept) == (11, 2)
+    assert "modelled (sim:l4)" in since.facts
+    assert "measured" not in since.facts
+    assert climb_speedup(measured).how == "measured (l4, sm_89)"  # type: ignore[union-attr]
+    header = page(both).partition("<nav")[0]
+    assert f"<b>{since.ratio_words}</b>" in header
+    untimed = told([record(1, parent=None, verdict=None)])
+    assert climb_speedup(untimed.climbs[0]) is None
+
+
+def test_a_second_start_begins_the_headline_anew() -> None:
+    records = climbing(10) + climbing(3, run="20260102T093000-cd34")
+    (climb,) = told(records).climbs
+    assert [len(points) for points in segments(climb)] == [10, 3]
+    since = climb_speedup(climb)
+    assert since is not None
+    assert since.trials == 2
+
+
+def test_labels_cover_neither_marks_nor_one_another() -> None:
+    labels = Labels((0, 0, 100, 100))
+    labels.block(10, 10, 20, 20)
+    assert labels.place(30, 10, [(5, 5), (30, 10)]) == (30, 10)
+    assert labels.place(30, 10, [(40, 12)]) is None
+    assert labels.place(30, 10, [(90, 50), (60, 50)]) == (60, 50)  # the first would leave the frame
+
+
 def test_side_by_side_pairs_lines_and_escapes() -> None:
-    html = side_by_side("a\nb < 1;\nc\n", "a\nb < 2;\nx\nc\n", "what")
+    html = side_by_side(make_diff("a\nb < 1;\nc\n", "a\nb < 2;\nx\nc\n"), "what")
     outline = Outline(html)
     assert len(outline.all("del")) == 1
     assert len(outline.all("ins")) == 2
@@ -284,13 +356,18 @@ def test_marks_of_a_roofline_stand_clear_of_its_labels() -> None:
     ]
     taken = [RooflineDot(case=case.name, what="x", role="champion", modelled_us=5000.0) for case in cases]
     text = page(told(climbing(3), rooflines=[roofline("attention", chip("l4"), "modelled", cases, taken)]))
-    drawn = text[text.index("Roofline of attention") :]
-    marks = [float(at) for at in re.findall(r'<circle class="c\d[^>]* cx="([\d.]+)"', drawn)]
-    edge = float(re.findall(r'<path class="grid" d="M([\d.]+) 24V', drawn)[0])
-    labels = [float(at) for at in re.findall(r'transform="translate\(([\d.]+) ', drawn)]
-    assert len(marks) == 15
-    assert min(marks) > edge + 5
-    assert all(not label - 5 <= mark <= label + 60 for label in labels for mark in marks)
+    drawings = re.findall(r'<svg class="(?:wide|narrow)".*?</svg>', text[text.index("Throughput over") :])
+    assert len(drawings) == 2
+    for drawn in drawings:
+        # The marks of each case: champion, and the limits with inputs in L2 and in DRAM.
+        marks = [
+            float(at) for at in re.findall(r'<title>c\d:[^<]*</title><circle class="c\d[^>]* cx="([\d.]+)"', drawn)
+        ]
+        edge = float(re.findall(r'<path class="axis" d="M([\d.]+) ', drawn)[0])
+        labels = [float(at) for at in re.findall(r'transform="translate\(([\d.]+) ', drawn)]
+        assert len(marks) == 10
+        assert min(marks) > edge + 5
+        assert all(not label - 5 <= mark <= label + 60 for label in labels for mark in marks), (labels, marks)
 
 
 def test_the_time_of_runs_holds_what_lies_between_trials() -> None:

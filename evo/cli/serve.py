@@ -1,0 +1,60 @@
+"""`evo serve`: the page that follows runs, on this machine only."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from evo.cli import completion
+from evo.cli.session import choose_task, session_of
+from evo.cli.terminal import out, say
+from evo.errors import UsageError
+
+DEFAULT_PORT = 8377
+
+
+def serve(
+    context: typer.Context,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", metavar="N", min=0, max=65535, help=f"The port; 0 for a free one (default: {DEFAULT_PORT})."
+        ),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="Only this task.", autocompletion=completion.tasks)
+    ] = None,
+    with_run: Annotated[bool, typer.Option("--with-run", hidden=True)] = False,
+) -> int:
+    """Show runs as they go, on a page at 127.0.0.1: the climb, the trial under way, every change and its verdict.
+
+    The page follows the records of all runs in this repository, of other processes too. Nobody else can reach it, and
+    nothing can be changed through it. Ctrl-C ends it; `evo iterate --serve` ends it with the run.
+    """
+    try:
+        from evo.cli.serving import server
+    except ImportError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in ("starlette", "uvicorn", "anyio", "h11", "click"):
+            raise
+        raise UsageError(f"evo serve needs the package {missing}", hint=f"pip install {missing}") from None
+    from evo.cli.serving.content import Content
+    from evo.records.ledger import StatusFile
+
+    root = session_of(context).root()
+    if task is not None:
+        task = choose_task(root, task).name
+    status_file = StatusFile.of(root)
+    try:
+        listener = server.listen(port if port is not None else DEFAULT_PORT)
+    except UsageError:
+        if not with_run or port is not None:
+            raise
+        listener = server.listen(0)
+    content = Content(root, status_file, task)
+    out(server.address_of(listener))
+    if not with_run:
+        say("the page follows the runs of this repository; Ctrl-C ends it")
+    server.run(content, listener, with_stdin=with_run)
+    return 0

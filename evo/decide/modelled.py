@@ -11,6 +11,7 @@ from evo.results import CaseBench, CaseEvidence, Decision, Estimate, Evidence, G
 
 MARGIN = 0.10
 CASE_LOSS = 0.02
+_BINDING = 0.9  # of the largest term: one as large binds with it, since the model adds up what overlaps badly
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def decide_modelled(
     simpler: str | None = None,
     unseen: str | None = None,
 ) -> Decision:
-    """Keep only past the margin, with no case lost, and with the parent's limiting term lowered too.
+    """Keep only past the margin, with no case lost; a case's gain counts only if a term that bound the parent dropped.
 
     neutral asks for KEEP_NEUTRAL within the margin; `simpler` then says in words what the child needs less of.
     unseen: what the child costs that the model does not know, in words; with such a cost nothing is kept.
@@ -65,12 +66,17 @@ def decide_modelled(
         reason = f"modelled {ratio:.2f}x, but {unseen}, and the model does not see that"
         return decision(Verdict.REVERT, Ground.NOT_MODELLED, reason)
     if 1 / ratio < 1 - margin:
-        for pair in pairs:
-            if unsupported := _unsupported(pair):
-                return decision(Verdict.REVERT, Ground.LIMITER, unsupported, pair)
-        headline = max(pairs, key=lambda pair: pair.weight * math.log(pair.gain))
-        term = headline.before.limiter
-        reason = f"modelled {ratio:.2f}x faster; {_term(headline, term)}"
+        doubtful = {pair.name: words for pair in pairs if (words := _unsupported(pair))}
+        sure = geometric_mean({pair.name: 1.0 if pair.name in doubtful else pair.gain for pair in pairs}, score)
+        assert sure is not None
+        if 1 / sure >= 1 - margin:
+            worst = max((pair for pair in pairs if pair.name in doubtful), key=_share)
+            return decision(Verdict.REVERT, Ground.LIMITER, doubtful[worst.name], worst)
+        headline = max((pair for pair in pairs if pair.name not in doubtful), key=_share)
+        gain = Gain(ratio=sure)
+        reason = f"modelled {sure:.2f}x faster; {_term(headline, _binding_term(headline) or headline.before.limiter)}"
+        if doubtful:
+            reason += f"; not counted, since no binding term shows it: {', '.join(sorted(doubtful))}"
         return decision(Verdict.KEEP, Ground.GAIN, reason, headline)
     if neutral and simpler and 1 - margin < ratio:
         reason = f"modelled {ratio:.3f}x, within the margin of {margin:.0%}, with {simpler}"
@@ -103,17 +109,38 @@ def _matched(parent: Sequence[CaseBench], child: Sequence[CaseBench], score: Map
     return pairs
 
 
+def _share(pair: _Pair) -> float:
+    """What a case adds to the logarithm of the gain."""
+    return pair.weight * math.log(pair.gain)
+
+
 def _unsupported(pair: _Pair) -> str | None:
-    """Why a case's modelled gain is not believed: the term that bounded the parent did not drop with it."""
-    saved = 1 - pair.after.modelled_us / pair.before.modelled_us
-    if saved <= CASE_LOSS:
+    """Why a case's modelled gain is not believed: no term that bound the parent dropped with it."""
+    if _saved(pair) <= CASE_LOSS or _binding_term(pair) is not None:
         return None
     term = pair.before.limiter
     if term not in pair.before.terms_us or term not in pair.after.terms_us:
         return f"case {pair.name}: the estimate has no term {term!r}, so nothing shows the gain"
-    dropped = 1 - pair.after.terms_us[term] / pair.before.terms_us[term] if pair.before.terms_us[term] > 0 else 0.0
-    if dropped < saved / 2:  # other terms may have moved as well, but this one has to carry the larger part
-        return f"case {pair.name}: {_times(pair)}, but its limiter does not show it: {_term(pair, term)}"
+    return f"case {pair.name}: {_times(pair)}, but its limiter does not show it: {_term(pair, term)}"
+
+
+def _saved(pair: _Pair) -> float:
+    return 1 - pair.after.modelled_us / pair.before.modelled_us
+
+
+def _binding_term(pair: _Pair) -> str | None:
+    """The term that shows the gain: the largest of those that bound the parent and dropped by half of what is saved.
+
+    Other terms may have moved as well, but this one has to carry the larger part.
+    """
+    before, after = pair.before.terms_us, pair.after.terms_us
+    top = before.get(pair.before.limiter, 0.0)
+    if top <= 0:
+        return None
+    for term in sorted(before, key=lambda name: (name != pair.before.limiter, -before[name])):
+        binds = before[term] >= _BINDING * top and term in after
+        if binds and 1 - after[term] / before[term] >= _saved(pair) / 2:
+            return term
     return None
 
 

@@ -138,13 +138,23 @@ def test_the_limiter_has_to_carry_half_of_what_is_saved() -> None:
     assert shown(estimate(16, shared=0.0), estimate(8, shared=0.0)) is Verdict.REVERT
 
 
-def test_a_case_that_gains_next_to_nothing_needs_no_limiter() -> None:
-    """Its saving is no more than what a case may lose."""
+def test_a_term_that_binds_with_the_limiter_shows_a_gain_too() -> None:
+    before = estimate(18, shared=16, l2=14.5, dram=14.3)
+    assert shown(before, estimate(14, shared=16, l2=11, dram=14.3)) is Verdict.KEEP
+    assert shown(before, estimate(14, shared=16, l2=14.5, dram=11)) is Verdict.REVERT  # less than nine tenths of it
+
+
+def test_a_gain_that_no_binding_term_shows_is_not_counted() -> None:
     score = {"a": 1.0, "b": 1.0}
     parent = cases(a=estimate(10), b=estimate(100, shared=50))
-    at, past = (cases(a=estimate(5), b=estimate(us, shared=50)) for us in (98.1, 97.9))
-    assert decide_modelled(parent, at, score).verdict is Verdict.KEEP
-    assert decide_modelled(parent, past, score).verdict is Verdict.REVERT
+    decision = decide_modelled(parent, cases(a=estimate(5), b=estimate(80, shared=50)), score)
+    assert decision.verdict is Verdict.KEEP
+    assert decision.ratio == pytest.approx(2**0.5)
+    decision = decide_modelled(parent, cases(a=estimate(9), b=estimate(80, shared=50)), score)
+    assert (decision.verdict, decision.ground, decision.case) == (Verdict.REVERT, Ground.LIMITER, "b")
+    # What saves no more than a case may lose needs no term.
+    decision = decide_modelled(parent, cases(a=estimate(5), b=estimate(98.1, shared=50)), score)
+    assert decision.ratio == pytest.approx((2 * 100 / 98.1) ** 0.5)
 
 
 @pytest.mark.parametrize(

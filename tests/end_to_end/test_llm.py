@@ -318,15 +318,16 @@ def test_a_reply_that_was_all_thought_is_asked_for_again_with_more_room(tmp_path
     root = new_repository(tmp_path / "mine")
 
     def script(body: dict[str, Any], number: int) -> Act:
-        return Act(text="", finish="length", usage=(100, body["max_tokens"])) if number == 1 else model(body, number)
+        return Act(text="", finish="length", usage=(100, body["max_tokens"])) if number <= 2 else model(body, number)
 
     with LlmServer(script) as server:
-        ran = iterate(root, server, iterations=1)
+        ran = iterate(root, server, "--llm-effort", "high", iterations=1)
     assert ran.lines[1]["decision"] == "keep"
-    first, second = server.requests[:2]
-    assert second["max_tokens"] == 2 * first["max_tokens"]
-    assert prompt_of(second) == prompt_of(first)
-    assert "--llm-reply-tokens" in ran.err
+    first, second, third = server.requests[:3]
+    assert second["max_tokens"] == third["max_tokens"] == 2 * first["max_tokens"]
+    assert [body["reasoning_effort"] for body in (first, second, third)] == ["high", "high", "medium"]
+    assert prompt_of(third) == prompt_of(second) == prompt_of(first)
+    assert all(option in ran.err for option in ("--llm-reply-tokens", "--llm-effort"))
 
 
 @pytest.mark.long

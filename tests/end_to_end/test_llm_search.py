@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,9 @@ def test_samples_differ_by_aim_and_are_screened_before_one_is_tried(tmp_path: Pa
     root = new_repository(tmp_path / "mine")
     with LlmServer(thoughtful) as server:
         words = ("--llm-samples", 4, "--margin", "5%", "--llm-repairs", 0)
-        ran = iterate(root, server, *words, iterations=1)
+        ran = iterate(root, server, "--llm-api", "responses", *words, iterations=1)
         assert ran.code == 0, ran.err
+        assert set(server.paths) == {"/v1/responses"}
         assert sorted(map(aim_of, server.requests)) == ["instructions", "latency", "memory", "occupancy"]
         shared = {prompt_of(body).partition("Others are asked")[0] for body in server.requests}
         assert len(shared) == 1  # the same question
@@ -142,3 +144,37 @@ def test_a_run_that_keeps_nothing_goes_on_from_another_parent_and_sums_up(tmp_pa
     assert "3 trials, 0 kept" in last
     assert "is not the champion" in last
     assert "3 trials, 0 kept" not in prompt_of(server.requests[0])
+
+
+@pytest.mark.long
+def test_a_seed_and_a_transcript_give_the_same_run(tmp_path: Path) -> None:
+    """Samples, models, other parents and summaries together, with several questions in flight."""
+
+    def script(body: dict[str, Any], number: int) -> Act:
+        time.sleep(0.1 * (number % 3))  # in no order
+        kernel, aim, seed = kernel_of(body), aim_of(body), body["seed"]
+        if LAUNCH in kernel and aim == "memory":
+            return Act(text=coalesced(), usage=(1000, 100))
+        line = next(line for line in kernel.splitlines() if "x[i]" in line and "=" in line)
+        if body["model"] == "b" or aim == "latency":
+            return Act(text=block(line, line.replace("x[i]", f"(x[i] + {seed % 97 + 1}e-12f)")), usage=(1000, 300))
+        return Act(text=block(THREADS, f"#define THREADS {(64, 128)[seed % 2]}"), usage=(900, 100))
+
+    words = ("--llm-samples", 3, "--llm-parallel", 2, "--llm-summary", 2, "--llm-parents", "elites", "--margin", "1%")
+    both = ("--llm-model", "a", "--llm-model", "b@low", "--seed", 5)
+    common = ("iterate", "scale", "--device", "sim:l4", "--operators", "llm", "--iterations", 6, "--json", *words)
+    roots = [new_repository(tmp_path / name) for name in ("first", "second", "replayed")]
+    with LlmServer(script) as server:
+        for root in roots[:2]:
+            ran = evo(*common, *both, "--llm-url", server.url, cwd=root, env={"EVO_LLM_KEY": KEY})
+            assert ran.code == 0, ran.err
+    first, second = [next((root / "population/scale/transcripts").iterdir()) for root in roots[:2]]
+    assert first.read_bytes() == second.read_bytes()
+    again = evo(*common, "--seed", 5, "--llm-replay", first, cwd=roots[2])
+    assert again.code == 0, again.err
+    assert "differed" not in again.err
+    told = [[(r.variant, r.parent, r.kept, r.arguments.get("model"), r.arguments.get("aim"))
+             for r in load_records(root, "scale")] for root in roots]  # fmt: skip
+    assert told[0] == told[1] == told[2]
+    assert len(told[0]) == 7
+    assert len({(root / CHAMPION).read_bytes() for root in roots}) == 1

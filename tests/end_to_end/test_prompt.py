@@ -10,6 +10,7 @@ import pytest
 from llm_server import block
 from tiny import FAST, SLOW, evo, evo_here, git, new_repository
 
+from evo.analysis.roofline import limits
 from evo.device import parse_device
 from evo.evaluate.session import Workbench
 from evo.operators.llm import STRATEGIES
@@ -17,6 +18,7 @@ from evo.operators.llm.case_table import case_table, least_us, possible_gain
 from evo.operators.llm.prompt_context import insights, past_solutions
 from evo.records.trials import load_records
 from evo.records.trials.elites import Elite
+from evo.spec.chips import chip
 from evo.spec.task import load_task
 from evo.spec.variant import parse_variant
 
@@ -118,3 +120,18 @@ def test_the_shown_prompts_are_whole() -> None:
             assert ("times" in {name.split()[0] for name in begun}) == STRATEGIES[strategy].insights
             cases = load_task(DOCS.parent, task).bench
             assert all(f"\n{case.name} (" in text for case in cases) == STRATEGIES[strategy].insights
+
+
+def test_a_measured_time_names_what_binds_its_floor_and_no_term_of_a_model() -> None:
+    root = DOCS.parent
+    task = load_task(root, "attention")
+    kept = [record for record in load_records(root, "attention") if record.kept and record.timing == "measured"][-1]
+    rows = {row.name for row in kept.bench}
+    lines = case_table(task, kept.evaluation, chip("h200"), 0.03)
+    assert lines[0] == "Times are measured."
+    for case in task.bench:
+        if case.name in rows:
+            (line,) = [line for line in lines if line.startswith(f"{case.name} (")]
+            assert f"the largest of its floors is {limits(task, case, chip('h200')).limiter}" in line
+            assert "terms" not in line
+    assert not any("A term that" in line for line in lines)

@@ -25,7 +25,7 @@ def case_table(task: Task, own: Evaluation | None, chip: Chip, margin: float) ->
     lines = [_line(task, case, rows[case.name], chip) for case in task.bench if case.name in rows]
     modelled = "from a simulator's model of the chip: for ranking only, never measured"
     lines.insert(0, f"Times are {modelled if own.environment.timing == 'modelled' else 'measured'}.")
-    lines.append(_rule(margin))
+    lines.append(_rule(margin, modelled=any(row.terms_us for row in own.bench)))
     gain = possible_gain(task, own, chip)
     if gain is not None:
         needed = 1 / (1 - margin)
@@ -78,6 +78,8 @@ def _line(task: Task, case: Case, row: CaseBench, chip: Chip) -> str:
     if row.terms_us:
         terms = sorted(row.terms_us.items(), key=lambda term: -term[1])[:_TERMS]
         line += f", limited by {row.limiter}; terms " + ", ".join(f"{name} {_us(us)}" for name, us in terms)
+    elif bound := _bound(task, case, chip):
+        line += f"; the largest of its floors is {bound}"
     if (least := least_us(task, case, row, chip)) is not None:
         line += f"; no kernel takes less than {_us(least)} us ({row.time_us / least:.2f}x)"
     if row.baseline is not None:
@@ -85,12 +87,21 @@ def _line(task: Task, case: Case, row: CaseBench, chip: Chip) -> str:
     return line
 
 
+def _bound(task: Task, case: Case, chip: Chip) -> str:
+    """What binds the least time of a case: a measured time does not tell what limits it."""
+    try:
+        return limits(task, case, chip).limiter
+    except SyntaxInvalid:
+        return ""
+
+
 def _us(time: float) -> str:
     return f"{time:,.0f}" if time >= 1000 else f"{time:.4g}"
 
 
-def _rule(margin: float) -> str:
+def _rule(margin: float, *, modelled: bool) -> str:
     return (
         f"Kept is what makes the weighted geometric mean of the scored cases at least {margin:.0%} shorter and no case"
-        " more than 2 % slower. A term that is not the largest cannot shorten a case by being made smaller."
+        " more than 2 % slower."
+        + (" A term that is not the largest cannot shorten a case by being made smaller." if modelled else "")
     )

@@ -93,7 +93,7 @@ class _State:
         if self.only_thoughts > _MOST_THOUGHT:
             return False
         before, self.room = self.room, self.meter.most
-        self.less_effort = self.only_thoughts - 1 if self.room > before else self.only_thoughts
+        self.less_effort += self.room == before
         asked = "with twice the room" if self.room > before else "with less effort"
         self.notes.append(f"a reply of {before:,} tokens was all thought: asked again {asked} {_OPTIONS}")
         return True

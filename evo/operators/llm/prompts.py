@@ -6,7 +6,7 @@ EvoEngineer's two choices, kept apart: this file decides what guides the model, 
 |---|---|---|---|---|---|---|
 | free | yes | | | | | single best |
 | insight | yes | | yes | | | single best |
-| full | yes | yes | yes | | while stalled | elites, with crossover |
+| full | yes | yes | yes | | while stalled | elites, with crossover, parents while stalled |
 | inversion | yes | | yes | yes | while stalled | single best |
 | hybrid | as insight; as inversion while stalled below 60 % of the target | | | | | single best |
 | rewrite | yes | | yes | yes | first, then while stalled | single best |

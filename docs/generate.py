@@ -25,6 +25,7 @@ from evo.sim.lower.isa import TABLE
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
+from pictures import PICTURES  # noqa: E402
 from records_page import records_page, schemas_text  # noqa: E402
 
 _BESIDE = 72  # characters: if the longest example has more, comments go above the examples
@@ -76,6 +77,7 @@ def pages() -> dict[str, str]:
         "commands/README.md": index_page(),
         **found,
         **{name: _filled(name) for name in ("operators.md", "simulator.md", "design.md")},
+        **{name: draw() for name, draw in PICTURES.items()},
         "records.md": records_page(NOTE),
         "data/schemas.json": schemas_text(),
     }

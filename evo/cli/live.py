@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.cli.stage_line import StageClock
-from evo.cli.terminal import duration, out, plain, verdict_colour
-from evo.cli.watch import Row, RunTotals, begin_line, done_line, usage_words
+from evo.cli.terminal import duration, out, paint, plain, verdict_colour
+from evo.cli.watch import NO_GAIN, Row, RunTotals, begin_line, done_line, usage_words
 from evo.operators.llm import LlmTotals
 from evo.search.events import Event, RunBegun, RunSummary, TrialBegun, TrialResult
 
@@ -78,7 +78,9 @@ class LiveView:
             case RunSummary() as done:
                 self._live.stop()
                 if not self._quiet:
-                    out(done_line(done, self._tally))
+                    lead = self._tally.gained()
+                    line = done_line(done, self._tally)
+                    out(line.replace(lead, paint(lead, "green", "bold"), 1) if lead != NO_GAIN else line)
 
     def _do(self, words: str) -> None:
         self._doing, self._clock = words, StageClock()

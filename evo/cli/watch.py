@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evo.results import CaseBench
     from evo.search.events import Event, RunBegun, RunSummary, TrialResult
 
+NO_GAIN = "no gain yet"
 _SAME_RATIO = 1e-3  # two speed-ups that differ less are one figure
 _QUIET_S = 30.0  # a line tells the stage of a trial that takes longer
 
@@ -110,9 +111,9 @@ class RunTotals:
         here = self.start_us / self.champion_us if self.start_us and self.champion_us else None
         if self.speedup is None:
             moved = here is not None and self.start_us != self.champion_us
-            return f"{speedup_text(here)} since this run began" if here is not None and moved else "no gain yet"
+            return f"{speedup_text(here)} since this run began" if here is not None and moved else NO_GAIN
         if self.speedup == 1:
-            return "no gain yet"
+            return NO_GAIN
         words = f"{speedup_text(self.speedup)} since the start"
         if here is not None and abs(here / self.speedup - 1) > _SAME_RATIO:
             words += f" ({speedup_text(here)} in this run)" if here != 1 else " (none of it in this run)"

@@ -221,7 +221,8 @@ def test_the_attacks_are_counted_right() -> None:
 def shown_commands(page: Path) -> list[str]:
     """Command lines of a page's code blocks, without prompts, remarks and what comes after a pipe."""
     text = page.read_text(encoding="utf-8")
-    fenced = re.findall(r"^```(?:console|sh|bash)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    every = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    fenced = [block for label, block in every if label in ("", "console", "sh", "bash")]
     indented = re.findall(r"^    (evo .*)$", text, re.MULTILINE)
     lines = [line for block in fenced for line in block.replace("\\\n", " ").splitlines()] + indented
     found = []
@@ -264,3 +265,23 @@ def test_the_simulators_example_runs() -> None:
         exec(compile(code, "simulator.md", "exec"), names)
     assert "2.046e+03]" in printed.getvalue()  # twice 1023
     assert names["result"].faults == ()  # type: ignore[attr-defined]
+
+
+def test_a_recorded_terminal_shows_what_a_terminal_shows() -> None:
+    path = DOCS / "record_terminal.py"
+    spec = importlib.util.spec_from_file_location("record_terminal", path)
+    assert spec is not None
+    assert spec.loader is not None
+    recorder = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(recorder)
+    screen = recorder.Screen(12)
+    screen.feed("stays\r\n\x1b[31mspinner\x1b[0m\r\n  bar")
+    screen.feed("\r\x1b[2K\x1b[1A\x1b[2K")  # as rich takes two live lines away
+    screen.feed("\x1b[1mkept\x1b[0m and wrapped")
+    assert screen.text().plain == "stays\nkept and wra\npped"
+    assert screen.shows("wra")
+    svg = recorder.svg_of(screen.text(), 12, "a title")
+    assert "http" not in re.sub(r'xmlns="[^"]*"|<!--.*?-->', "", svg)
+    for page in ("README.md", "docs/tutorial.md"):
+        for picture in re.findall(r"!\[[^\]]*\]\(([^)]*\.svg)\)", (ROOT / page).read_text(encoding="utf-8")):
+            assert ((ROOT / page).parent / picture).is_file()

@@ -105,8 +105,8 @@ def test_the_container_begins_with_an_image_and_ends_in_the_command() -> None:
 
 def test_every_action_is_pinned_by_commit_with_its_version_beside() -> None:
     pinned: dict[str, set[str]] = {}
-    for path in sorted(WORKFLOWS.glob("*.yml")):
-        for line in re.findall(r"uses:.*", path.read_text(encoding="utf-8")):
+    for path in (*sorted(WORKFLOWS.glob("*.yml")), ACTION, EXAMPLE):
+        for line in re.findall(r"uses: (?!OWNER/).*", path.read_text(encoding="utf-8")):
             found = re.fullmatch(r"uses: ([\w.-]+/[\w.-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)", line)
             assert found is not None, f"{path.name}: {line}"
             pinned.setdefault(found[1], set()).add(f"{found[2]} {found[3]}")
@@ -238,3 +238,74 @@ def test_the_steps_of_the_night_run_in_order_without_a_gpu(tmp_path: Path) -> No
     branches = subprocess.run(["git", "branch", "--list"], cwd=origin, check=True, capture_output=True, text=True)
     assert "evo/nightly-1-1" in branches.stdout
     shutil.rmtree(work)
+
+
+# --- for a repository of the user's own
+
+ACTION = ROOT / ".github" / "actions" / "nightly" / "action.yml"
+EXAMPLE = ROOT / "deploy" / "evo-nightly.yml"
+
+
+def test_the_action_installs_this_checkout_and_gives_evo_options_that_exist() -> None:
+    action = loaded(ACTION)
+    given = {step.get("name"): step for step in action["runs"]["steps"]}
+    installs = given["Install evo"]
+    assert (ACTION.parent / "../../.." / "pyproject.toml").resolve() == ROOT / "pyproject.toml"
+    assert installs["env"]["EVO"] == "${{ github.action_path }}/../../.."
+    assert action["inputs"]["extra"]["default"] in EXTRAS
+    group: Any = typer.main.get_command(app)
+    for step in action["runs"]["steps"]:
+        for name in re.findall(r"\$\{\{ inputs\.([\w-]+)", json.dumps(step)):
+            assert name in action["inputs"]
+        for line in step.get("run", "").splitlines():
+            words = line.split()
+            if words[:1] == ["evo"]:
+                known = {option for parameter in group.commands[words[1]].params for option in parameter.opts}
+                assert {word for word in words if word.startswith("--")} <= known | {"--root"}
+
+
+def test_what_the_example_workflow_gives_the_action_takes() -> None:
+    workflow = loaded(EXAMPLE)
+    (job,) = workflow["jobs"].values()
+    (used,) = [step for step in job["steps"] if "/.github/actions/" in step.get("uses", "")]
+    assert (ROOT / used["uses"].partition("@")[0].removeprefix("OWNER/evo/") / "action.yml") == ACTION
+    assert set(used["with"]) <= set(loaded(ACTION)["inputs"])
+    assert {"contents", "pull-requests"} <= set(workflow["permissions"])
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_night_of_the_action_ends_with_evos_code_after_its_report_and_pull_request(tmp_path: Path, code: int) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    told = tmp_path / "told"
+    for name, script in (
+        ("evo", f"echo evo $* >> {told}; mkdir -p nightly; echo night > nightly/summary.md; "
+                f"git commit -q --allow-empty -m kept -m 'Evo-Trial: 1'; exit {code}"),
+        ("gh", f"echo gh $* >> {told}"),
+    ):  # fmt: skip
+        (folder / name).write_text(f"#!/bin/bash\n{script}\n")
+        (folder / name).chmod(0o755)
+    work, remote = tmp_path / "work", tmp_path / "remote.git"
+    subprocess.run(["git", "init", "-q", "--bare", remote], check=True)
+    subprocess.run(["git", "clone", "-q", remote, work], check=True, stderr=subprocess.DEVNULL)
+    identity = {f"GIT_{who}_{what}": "night@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    env = {**os.environ, **identity, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    commit = ["git", "commit", "-q", "--allow-empty", "-m", "mine"]
+    subprocess.run(commit, cwd=work, env=env, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=work, capture_output=True, text=True, check=True).stdout
+    output = tmp_path / "output"
+    env |= {"GITHUB_OUTPUT": str(output), "GITHUB_SHA": head.strip(), "GITHUB_REF_NAME": "main", "BRANCH": "evo/night"}
+    env |= {"ROOT": ".", "DEVICE": "sim:l4", "BUDGET": "1m", "ARGUMENTS": "softmax --no-redteam"}
+    ran = {}
+    for step in loaded(ACTION)["runs"]["steps"]:
+        if "run" in step and step["name"] != "Install evo":
+            for line in output.read_text().splitlines() if output.exists() else ():
+                env |= {"CODE": line.partition("=")[2]} if line.startswith("exit-code=") else {}
+            script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+            ran[step["name"]] = subprocess.run(script, cwd=work, env=env, check=False, capture_output=True).returncode
+    assert ran.pop("The night's verdict") == code
+    if code == 0:
+        assert set(ran.values()) == {0}
+    words = told.read_text()
+    assert "nightly --root . --device sim:l4 --budget 1m --branch evo/night --out nightly softmax --no-redteam" in words
+    assert ("gh pr create --base main --head evo/night" in words) == (ran["Propose what was kept"] == 0)

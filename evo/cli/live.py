@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import textwrap
 
 from rich.console import Console, Group
@@ -12,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evo.cli.stage_line import StageClock
-from evo.cli.terminal import duration, out, paint, plain, verdict_colour
+from evo.cli.terminal import columns, duration, out, paint, plain, verdict_colour, wrapped
 from evo.cli.watch import NO_GAIN, Row, RunTotals, begin_line, done_line, usage_words
 from evo.operators.llm import LlmTotals
 from evo.search.events import Event, RunBegun, RunSummary, TrialBegun, TrialResult
@@ -79,7 +80,7 @@ class LiveView:
                 self._live.stop()
                 if not self._quiet:
                     lead = self._tally.gained()
-                    line = done_line(done, self._tally)
+                    line = wrapped(done_line(done, self._tally), columns(sys.stdout))
                     out(line.replace(lead, paint(lead, "green", "bold"), 1) if lead != NO_GAIN else line)
 
     def _do(self, words: str) -> None:

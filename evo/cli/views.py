@@ -116,7 +116,7 @@ def show_bench(evaluation: Evaluation, path: Path, *, headed: bool = True) -> No
         out(f"{paint(evaluation.variant, 'cyan')}  {environment.device}  {environment.arch}  {environment.timing}")
     out()
     if environment.timing == "modelled":
-        _modelled_table(evaluation.bench)
+        show_modelled(evaluation.bench)
     else:
         _measured_table(evaluation.bench)
     if evaluation.decision is not None:
@@ -124,7 +124,7 @@ def show_bench(evaluation: Evaluation, path: Path, *, headed: bool = True) -> No
         show_decision(evaluation.decision)
 
 
-def _modelled_table(cases: Sequence[CaseBench]) -> None:
+def show_modelled(cases: Sequence[CaseBench]) -> None:
     rows = []
     for case in cases:
         estimate = case.estimate
@@ -133,6 +133,9 @@ def _modelled_table(cases: Sequence[CaseBench]) -> None:
         blocks = f"{estimate.blocks_run} of {estimate.blocks_total} blocks" if sampled else "all blocks"
         rows.append([case.name, microseconds(estimate.modelled_us), estimate.limiter, blocks])
     out_table(["case", ">modelled µs", "limited by", "executed"], rows)
+    for case in cases:
+        if case.is_launch_bound:
+            out_note(f"{case.name} is launch-bound: the launch alone is {case.launch_share:.0%} of its time")
     first = cases[0].estimate if cases else None
     if first is not None:
         said = f"modelled for {first.chip} by model {first.model_version}, {first.calibration}; no hardware was timed"

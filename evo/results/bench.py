@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 
 from evo.results.codec import Decimals, Digits, Serializable, Us, copied
 
+LAUNCH_BOUND = 0.5  # of a case's time: from there on a case says more of the launch than of the kernel
 UNSTEADY = 0.10  # of the mean: a standard deviation above this is flagged
 
 
@@ -109,6 +110,17 @@ class CaseBench(Serializable):
             blocks_run=self.blocks_run or 0,
             blocks_total=self.blocks_total or 0,
         )
+
+    @property
+    def launch_share(self) -> float | None:
+        """How much of the modelled time the launch alone takes; None if the model has no such term."""
+        launch_us = (self.terms_us or {}).get("launch")
+        return min(launch_us / self.modelled_us, 1.0) if launch_us and self.modelled_us else None
+
+    @property
+    def is_launch_bound(self) -> bool:
+        """Whether the model's launch alone takes half of the time, or more."""
+        return (self.launch_share or 0.0) >= LAUNCH_BOUND
 
     @property
     def time_us(self) -> float:

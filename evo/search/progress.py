@@ -8,6 +8,7 @@ from evo.analysis.roofline import BestFloor
 from evo.evaluate.session import Workbench
 from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Control, Evaluation
+from evo.results.bench import LAUNCH_BOUND
 from evo.results.codec import copied
 from evo.results.wording import microseconds
 from evo.search.events import TrialResult
@@ -18,7 +19,6 @@ from evo.spec.variant import Variant
 Cases = Mapping[str, CaseBench]
 
 _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a search
-_LAUNCH_BOUND = 0.5  # of a case's time
 _STALLED = 12  # trials without a keep
 
 
@@ -34,8 +34,9 @@ def reached(task: Task, bench: Workbench, cases: Cases) -> float | None:
 
 def launch_share(row: CaseBench, floor: BestFloor | None) -> float | None:
     """How much of a case's time the launch alone takes; None if that is not known."""
-    known = (row.terms_us or {}).get("launch") if row.terms_us is not None else floor.launch_us if floor else None
-    return min(known / row.time_us, 1.0) if known else None
+    if row.modelled_us is not None:
+        return row.launch_share
+    return min(floor.launch_us / row.time_us, 1.0) if floor is not None and floor.launch_us else None
 
 
 def is_stalled(task: Task, bench: Workbench, cases: Cases, since_kept: int) -> bool:
@@ -68,7 +69,7 @@ def advice(task: Task, bench: Workbench, cases: Cases, *, since_kept: int) -> st
     if share is None or floor is None:
         return f"{said}; no floor to compare with (`evo limits {task.name}` says why)"
     launch = launch_share(row, floor)
-    if launch is not None and launch >= _LAUNCH_BOUND:
+    if launch is not None and launch >= LAUNCH_BOUND:
         larger = "a larger headline case would show more of the kernel (`headline` in task.yaml)"
         return f"{said}, launch-bound: the launch alone is {launch:.0%} of it; {larger}"
     said += f", limited by {floor.words}: {share:.0%} of the speed that it allows"

@@ -12,7 +12,7 @@ from evo.cli import terminal
 from evo.cli.terminal import clip, duration, microseconds, out_table, paint, plain, ratio, wrapped
 from evo.cli.watch import PlainView, RunTotals, row_of
 from evo.evaluate.counted_stage import CountedStage
-from evo.results import CaseBench, Gain, Status, Timing, Verdict
+from evo.results import CaseBench, Estimate, Gain, Status, Timing, Verdict
 from evo.search.events import Event, RunBegun, RunSummary, Skipped, TrialBegun, TrialResult
 
 BEGIN = RunBegun(task="scale", device="sim:l4", arch="sm_89", chip="sim-l4", run="r", iterations=4)
@@ -173,3 +173,26 @@ def test_without_colour_bold_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     assert paint("kept", "green", "bold") == "\x1b[1mkept\x1b[0m"
     monkeypatch.delenv("NO_COLOR")
     assert paint("kept", "green") == "\x1b[32mkept\x1b[0m"
+
+
+def test_a_case_that_is_mostly_launch_is_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    from evo.cli.views import show_modelled
+
+    def case(name: str, launch_us: float) -> CaseBench:
+        terms = {"launch": launch_us, "l2": 1.0}
+        estimate = Estimate(
+            modelled_us=4.0,
+            model_version="sim-2",
+            chip="l4",
+            calibration="uncalibrated",
+            limiter="l2",
+            terms_us=terms,
+            blocks_run=1,
+            blocks_total=1,
+        )
+        return CaseBench.modelled(name, estimate)
+
+    show_modelled([case("small", 2.5), case("large", 1.0)])
+    shown = capsys.readouterr().out
+    assert "small is launch-bound: the launch alone is 62% of its time" in shown
+    assert "large is" not in shown

@@ -19,7 +19,7 @@ from throughput import SWEPT, drawn, knob_space
 
 from evo.device import DeviceName, gpu_count, parse_device
 from evo.evaluate.pipeline import Job
-from evo.search.cluster import Fleet, open_site, parse_cluster
+from evo.search.cluster import WorkerPool, open_site, parse_cluster
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import parse_variant
@@ -45,16 +45,16 @@ def measured(spec: str, device: DeviceName, count: int, seed: int, slug: str) ->
         os.environ["EVO_CACHE"] = cache
         began = time.perf_counter()
         notes: list[str] = []
-        with Fleet(open_site(parse_cluster(spec), device), note=notes.append) as fleet:
-            while not all(slot.name or slot.retired for slot in fleet.slots()):
+        with WorkerPool(open_site(parse_cluster(spec), device), note=notes.append) as pool:
+            while not all(slot.name or slot.retired for slot in pool.slots()):
                 time.sleep(0.05)
             opened = time.perf_counter()
             # The parent first, as in a run, and at every station: inputs and the reference's answers are made there.
-            for future in [fleet.submit(Job(task=task, text=rival, seed=seed)) for _ in range(fleet.width)]:
+            for future in [pool.submit(Job(task=task, text=rival, seed=seed)) for _ in range(pool.width)]:
                 future.result()
             ready = time.perf_counter()
             jobs = [Job(task=task, text=text, rival=rival, seed=seed, sanitize=False) for text in texts]
-            found = [evaluation for _, evaluation in fleet.evaluate_all(jobs)]
+            found = [evaluation for _, evaluation in pool.evaluate_all(jobs)]
             done = time.perf_counter()
     stages: dict[str, list[float]] = {}
     for evaluation in found:

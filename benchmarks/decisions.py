@@ -22,12 +22,12 @@ from report import ROOT, Clock, parser, required_gpu, run, say, table, verdict, 
 
 from evo.cuda.compile import Diagnostics, compile_source
 from evo.decide.capture_noise import ASSUMED, student_t
-from evo.decide.sequential import Between, NoiseFloor, gain_of, noise_floor, widened
+from evo.decide.sequential import CaptureScatter, NoiseFloor, gain_of, noise_floor, widened
 from evo.device import Argument, Arrays, BenchCase, BoundLaunch, Buffer, Program
 from evo.device.remote_device import RemoteGpu
 from evo.errors import HarnessFault
 from evo.evaluate.measure import BenchOptions, BenchRequest, control, measure
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import Verdict
 from evo.spec.chips import Chip, chip
 from evo.spec.launch import Launch
@@ -98,7 +98,7 @@ def rung_subject(task_name: str, rung: str, cases: Sequence[str], row: Chip, arc
     chosen = [task.case(name) for name in cases]
     text = (task.folder / "ladder" / f"{rung}.cu").read_text(encoding="utf-8")
     prepared = prepare(task, text, chip=row, arch=arch, cases=chosen)
-    if isinstance(prepared, Failed):
+    if isinstance(prepared, PrepareFailure):
         raise HarnessFault(f"{task_name} {rung}: {prepared.reason}", hint="run `evo check` on it")
     reference = load_reference(task)
     return Subject(
@@ -229,11 +229,15 @@ class Outcome:
 
 
 def covers(
-    pairs: Sequence[dict[str, float]], truth: float, alpha: float, between: Between | None = None, unsure: float = 0.0
+    pairs: Sequence[dict[str, float]],
+    truth: float,
+    alpha: float,
+    between: CaptureScatter | None = None,
+    unsure: float = 0.0,
 ) -> bool | None:
     """Whether the interval from these pairs, widened for other captures, holds the truth; unsure: of its logarithm."""
     gain = widened(gain_of([statistics.fmean(pair.values()) for pair in pairs], alpha=alpha), between, alpha=alpha)
-    gain = widened(gain, Between(sd=0.0, timer_step=unsure), alpha=alpha)
+    gain = widened(gain, CaptureScatter(sd=0.0, timer_step=unsure), alpha=alpha)
     if gain.low is None or gain.high is None:
         return None
     return gain.low <= truth <= gain.high
@@ -270,7 +274,7 @@ def taken(trial: Trial, recorder: Recorder, row: Chip, seed: int) -> Outcome:
     known = trial.floor.between if trial.floor is not None and trial.floor.between is not None else ASSUMED
     between = replace(known, timer_step=last.timer_step)
 
-    def covered(alpha: float, between: Between | None = between, *, strict: bool = False) -> bool | None:
+    def covered(alpha: float, between: CaptureScatter | None = between, *, strict: bool = False) -> bool | None:
         unsure = trial.line.uncertainty(alpha) if trial.line is not None and not strict else 0.0
         return covers(last.pairs, trial.truth, alpha, between, unsure) if last.pairs else None
 

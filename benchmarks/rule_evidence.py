@@ -26,8 +26,8 @@ from report import ROOT, say, table, write_json
 
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.evaluate.prepare import Failed, Prepared, prepare
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
 from evo.interop import new_task
 from evo.operators import RULES, Context, Rule
 from evo.operators.one_change import clutter
@@ -157,18 +157,23 @@ def children(task: Task, parent: Variant, rules: Sequence[Rule], most: int) -> I
         yield rule, found
 
 
-def compiled(task: Task, text: str, fast: bool = False) -> Prepared | Failed:
+def compiled(task: Task, text: str, fast: bool = False) -> Prepared | PrepareFailure:
     """The text at the headline case, with --use_fast_math if asked for."""
     whole = f"// evo: flags {FAST}\n{text}" if fast and f"flags {FAST}" not in text else text
     return prepare(task, whole, chip=L4, arch="sm_89", cases=[task.case(task.headline)])
 
 
 def study(
-    task: Task, parent: Variant, bench: Workbench, found: dict[str, Evidence], rules: Sequence[Rule], part: slice
+    task: Task,
+    parent: Variant,
+    bench: EvaluationSession,
+    found: dict[str, Evidence],
+    rules: Sequence[Rule],
+    part: slice,
 ) -> None:
     """Add one kernel to the evidence: of these rules, these of their children."""
     before = compiled(task, parent.text)
-    if isinstance(before, Failed):
+    if isinstance(before, PrepareFailure):
         raise SystemExit(f"{parent.path}: {before.reason}")
     offered: list[Child] = []
     for rule, some in children(task, parent, rules, part.stop):
@@ -179,7 +184,7 @@ def study(
     fresh: list[Child] = []
     for child, after in zip(offered, built, strict=True):
         row = found[child.rule.name]
-        if isinstance(after, Failed):
+        if isinstance(after, PrepareFailure):
             row.failed += 1
             continue
         row.tried += 1
@@ -200,7 +205,7 @@ def _is_redundant(task: Task, parent: Variant, child: Child) -> bool:
     return isinstance(before, Prepared) and isinstance(after, Prepared) and before.code_hash == after.code_hash
 
 
-def _judge(task: Task, parent: Variant, child: Child, gain: float, bench: Workbench, row: Evidence) -> None:
+def _judge(task: Task, parent: Variant, child: Child, gain: float, bench: EvaluationSession, row: Evidence) -> None:
     row.slower += 0.0 < gain < 2 - GAIN
     if gain < GAIN and row.checked >= CHECKED:
         return
@@ -236,7 +241,7 @@ def main(words: Sequence[str] | None = None) -> int:
     chosen = [rule for rule in RULES if not asked.rules or rule.name in asked.rules.split(",")]
     found = {rule.name: Evidence() for rule in chosen}
     began, done = time.monotonic(), [0, 0]
-    with tempfile.TemporaryDirectory() as folder, Workbench(DeviceName("sim", "l4")) as bench:
+    with tempfile.TemporaryDirectory() as folder, EvaluationSession(DeviceName("sim", "l4")) as bench:
         strangers_tasks(Path(folder))
         waiting = [(task, parent) for task, parent in kernels(Path(folder)) if asked.only in str(parent.path)]
         for number, part in enumerate((slice(0, 1), slice(1, asked.most))):

@@ -32,9 +32,9 @@ from evo.device import DeviceName
 from evo.device.remote_device import OPENER
 from evo.errors import HarnessFault
 from evo.evaluate.pipeline import Job, evaluate, evaluate_all
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.results import Evaluation, Status, Verdict
-from evo.search.screening import Screened, screen_all
+from evo.search.screening import ScreeningResult, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Case, Task, load_task
@@ -128,7 +128,9 @@ def candidate(name: str, found: Evaluation, wall_s: float, recorder: Recorder) -
     )
 
 
-def sweep(bench: Workbench, count: int, seed: int, *, sanitize: bool = False) -> tuple[list[Candidate], list[str]]:
+def sweep(
+    bench: EvaluationSession, count: int, seed: int, *, sanitize: bool = False
+) -> tuple[list[Candidate], list[str]]:
     """Evaluate knob settings of attention against the rung as it stands; the candidates and their texts."""
     task_name, rung, cases = SWEPT
     task = narrowed(load_task(ROOT, task_name), cases)
@@ -201,7 +203,7 @@ def peer(arguments: list[str], environment: Mapping[str, str], given: str | None
 # --- (c) first screening against Kernel Tuner -----------------------------------------------------------------------
 
 
-def screened(bench: Workbench, count: int, seed: int) -> tuple[list[Screened], float, dict[str, Any]]:
+def screened(bench: EvaluationSession, count: int, seed: int) -> tuple[list[ScreeningResult], float, dict[str, Any]]:
     """evo's first screening of matmul configurations; the wall seconds; and the same job for Kernel Tuner."""
     task_name, rung, case_name = SCREENED
     task = load_task(ROOT, task_name)
@@ -298,7 +300,7 @@ def aims(figures: Mapping[str, Any]) -> list[tuple[str, bool | None, str]]:
     ]
 
 
-def screening_report(looks: Sequence[Screened], wall_s: float, tuner: Mapping[str, Any]) -> str:
+def screening_report(looks: Sequence[ScreeningResult], wall_s: float, tuner: Mapping[str, Any]) -> str:
     timed = [look for look in looks if look.status is Status.MEASURED]
     best = min((look.p50_us for look in timed if look.p50_us), default=None)
     parts = {name: [look.stages_s[name] for look in timed] for name in ("compile", "check", "bench")}
@@ -354,12 +356,12 @@ def measured(
     quick, seed, arch = options.quick, options.seed, options.arch
     os.environ["EVO_CACHE"] = str(folder / "cache")
     count, settings = (4, 4) if quick else (options.candidates, options.configurations)
-    with Workbench(device, arch=arch, opener=opener) as bench:
+    with EvaluationSession(device, arch=arch, opener=opener) as bench:
         about = {**bench.about, "arch": bench.arch}
         say("(a) evo on a knob sweep of attention")
         found, texts = sweep(bench, count, seed, sanitize=options.sanitize)
         print(sweep_report(found))
-    with Workbench(device, arch=arch, opener=opener) as bench:
+    with EvaluationSession(device, arch=arch, opener=opener) as bench:
         say("(c) first screening, then Kernel Tuner")
         looks, wall_s, job = screened(bench, settings, seed)
     tuner = peer(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evo.cli.prompt import prompt_text
 from evo.device import parse_device
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators.llm import STRATEGIES
 from evo.spec.task import load_task
 from evo.spec.variant import read_variant
@@ -31,7 +31,7 @@ task's first rung. `python docs/prompts.py` writes these files; [llm.md](../llm.
 
 def main(only: tuple[str, ...] = TASKS) -> None:
     rows = []
-    with Workbench(parse_device("sim:l4"), arch="sm_89") as bench:
+    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as bench:
         for name in TASKS:
             task = load_task(DOCS.parent, name)
             folder = DOCS / "prompts" / name

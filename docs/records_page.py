@@ -13,7 +13,7 @@ from evo.results.schema import schema_of, types_within
 # What is written -> (its types, whether as an array, what it holds).
 FILES: Mapping[str, tuple[str, bool, str]] = {
     "population/TASK/runs/RUN.jsonl": ("evo.records.trials:Record", False, "one trial a line, in order"),
-    "leaderboard.json": ("evo.records.leaderboard:Board", False, "the champions; follows from the records"),
+    "leaderboard.json": ("evo.records.leaderboard:Leaderboard", False, "the champions; follows from the records"),
     "nightly.json": ("evo.audit.nightly.results:Night", False, "what `evo nightly` has found"),
     "measured/CHIP/rates-DRIVER.json": ("evo.analysis.calibration:Calibration", False, "in the user's cache"),
     "measured/CHIP/baseline-TASK-DRIVER.json": (
@@ -24,7 +24,7 @@ FILES: Mapping[str, tuple[str, bool, str]] = {
 }
 COMMANDS: Mapping[str, tuple[str, bool, str]] = {
     "iterate": ("evo.search.events:TrialResult evo.search.events:RunSummary", False, "an object a line, one per trial"),
-    "leaderboard": ("evo.records.leaderboard:Board", False, "the champions"),
+    "leaderboard": ("evo.records.leaderboard:Leaderboard", False, "the champions"),
     "check": ("evo.cli.outputs:CheckOutput", False, "the verdict"),
     "bench": ("evo.cli.outputs:BenchOutput", False, "the times"),
     "try": ("evo.cli.outputs:BenchOutput", False, "the verdict, the times and the decision"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from evo.device import parse_device
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation
 from evo.search.events import Event, RunSummary
 from evo.search.loop import evolve
@@ -39,7 +39,7 @@ class Session:
 
     def __init__(self, device: str = "auto", *, arch: str = "sm_89") -> None:
         """device: `gpu:0`, `sim:l4` or `auto`. Raises UsageError if it is unknown, DeviceMissing if it is absent."""
-        self._bench = Workbench(parse_device(device), arch=arch)
+        self._bench = EvaluationSession(parse_device(device), arch=arch)
 
     def __repr__(self) -> str:
         return f"<Session {self.device}, {self._bench.arch}>"

@@ -79,6 +79,21 @@ FILE_LINES = 420
 FUNCTION_LINES = 60
 TABLES = ("evo/sim/lower/isa/",)  # opcode tables: one row per opcode is one idea, however many rows
 BROAD_EXCEPTS = 12
+# Module stems that stand in two places, because the idea is one. Any other stem has one place.
+SHARED_STEMS = {
+    "errors": "a tree of exceptions: of evo, and of the simulator, which stands alone",
+    "parser": "text to syntax tree: of PTX, and of CUDA C++",
+    "statements": "the statements of a function: PTX, CUDA C++ as syntax, CUDA C++ as access analysis reads it",
+    "protocol": "what can be asked over a seam: of a device, and of a worker",
+    "operator": "an operator of the loop: language model, family of rules",
+    "reductions": "loops that reduce: found for rules in the text, found for the access analysis by what they do",
+    "coverage": "conditions that check cases exercise: counted, recorded, shown",
+    "atomics": "atomic operations: rules that rewrite them, routines that execute them",
+    **dict.fromkeys(
+        ("cp_async", "mbarrier", "printing", "tensor", "wmma"),
+        "one group of PTX instructions: its opcode table and lowering, and the routines that execute it",
+    ),
+}
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "core", "manager"}
 
 
@@ -168,6 +183,16 @@ def test_a_public_class_name_has_one_meaning() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(name_of(path))
     assert not (twice := {name: found for name, found in homes.items() if len(found) > 1}), twice
+
+
+def test_a_module_stem_has_one_meaning() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sources():
+        if path.stem not in DOORS:
+            homes.setdefault(path.stem, []).append(name_of(path))
+    twice = {stem for stem, found in homes.items() if len(found) > 1}
+    assert twice <= SHARED_STEMS.keys(), {stem: homes[stem] for stem in twice - SHARED_STEMS.keys()}
+    assert SHARED_STEMS.keys() <= twice, f"these have one place now: {sorted(SHARED_STEMS.keys() - twice)}"
 
 
 def test_imports_point_upwards() -> None:

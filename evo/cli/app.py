@@ -16,24 +16,24 @@ from evo.cli import (
     doctor,
     exchange,
     explain,
-    files,
-    history,
+    iterate,
     limits,
     lists,
-    loop,
     mcp,
     nightly,
     profile,
     prompt,
+    record_commands,
     redteam,
     report,
     serve,
     start,
     tune,
+    variant_commands,
 )
+from evo.cli.command_context import GlobalOptions
 from evo.cli.command_help import Command, Commands, suggestion
 from evo.cli.failures import guarded
-from evo.cli.session import GlobalOptions
 from evo.cli.terminal import complain, out, prepare_streams
 from evo.errors import UsageError
 
@@ -49,12 +49,12 @@ app = typer.Typer(
 
 _COMMANDS: dict[str, Callable[..., int]] = {
     "init": start.init,
-    "iterate": loop.iterate,
+    "iterate": iterate.iterate,
     "leaderboard": lists.leaderboard,
-    "check": files.check,
-    "bench": files.bench,
-    "try": files.try_file,
-    "compile": files.compile_file,
+    "check": variant_commands.check,
+    "bench": variant_commands.bench,
+    "try": variant_commands.try_file,
+    "compile": variant_commands.compile_file,
     "limits": limits.limits,
     "derive": derive.derive,
     "baseline": baseline.baseline,
@@ -64,10 +64,10 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "apply": apply.apply,
     "operators": lists.operators,
     "insights": lists.insights,
-    "log": history.log,
-    "show": history.show,
-    "diff": history.diff,
-    "replay": history.replay,
+    "log": record_commands.log,
+    "show": record_commands.show,
+    "diff": record_commands.diff,
+    "replay": record_commands.replay,
     "report": report.report,
     "serve": serve.serve,
     "new": exchange.new,

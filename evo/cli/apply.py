@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.command_context import FileSubject, find_file, read_subject, session_of
 from evo.cli.options import KernelFile, TaskWord
-from evo.cli.session import FileSubject, find_file, read_subject, session_of
 from evo.cli.terminal import out, paint, say
 from evo.errors import UsageError
 

@@ -9,8 +9,8 @@ import typer
 
 from evo.cli import completion
 from evo.cli.chips import CaseWord, choose_cases
+from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson, DeviceWord, Seed
-from evo.cli.session import choose_task, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, plain, say
 from evo.errors import DeviceMissing, HarnessFault

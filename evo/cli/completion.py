@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from evo.cli.session import GlobalOptions, choose_task, read_subject, session_of
+from evo.cli.command_context import GlobalOptions, choose_task, read_subject, session_of
 from evo.errors import EvoError
 
 _MOST = 50

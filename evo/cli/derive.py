@@ -9,16 +9,16 @@ import typer
 
 from evo.cli import completion
 from evo.cli.chips import GpuWord, choose_chip
+from evo.cli.command_context import choose_task, read_subject, session_of
 from evo.cli.options import AsJson
-from evo.cli.session import choose_task, read_subject, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import microseconds, out, out_json, out_table, paint, say
 
 if TYPE_CHECKING:
     from evo.analysis.tiles import Checked, Derivation, Rung, TileCandidate
     from evo.cli.analysis_outputs import CheckedLayout, DeriveOutput
+    from evo.cli.command_context import GlobalOptions
     from evo.cli.pages.tile_derivation import CompilerReport
-    from evo.cli.session import GlobalOptions
     from evo.spec.chips import Chip
     from evo.spec.task import Case, Task
     from evo.spec.variant import Variant
@@ -83,14 +83,14 @@ class _Compiler:
 
     def __call__(self, variant: Variant) -> str | None:
         from evo.cli.pages.tile_derivation import CompilerReport
-        from evo.evaluate.prepare import Failed, prepare
+        from evo.evaluate.prepare import PrepareFailure, prepare
 
         name = Path(variant.path).name
         stage(f"compile {name}")
         prepared = prepare(
             self.task, variant.text, chip=self.chip, arch=self.chip.arch, path=variant.path, cases=[self.case]
         )
-        if isinstance(prepared, Failed):
+        if isinstance(prepared, PrepareFailure):
             return prepared.reason.split("\n")[0]
         kernels = [kernel for program in prepared.programs.values() for kernel in program.binary.kernels]
         report = CompilerReport(
@@ -218,7 +218,7 @@ def _check_file(
     session: GlobalOptions, file: Path, task: str | None, gpu: str | None, case: str | None, json: bool
 ) -> int:
     from evo.analysis.tiles import check_layouts
-    from evo.evaluate.prepare import Failed, prepare
+    from evo.evaluate.prepare import PrepareFailure, prepare
 
     subject = read_subject(session, file, task)
     chip = choose_chip(gpu)
@@ -228,7 +228,7 @@ def _check_file(
     prepared = prepare(
         subject.task, subject.variant.text, chip=chip, arch=chip.arch, path=str(subject.path), cases=[chosen]
     )
-    refused = prepared.reason.split("\n")[0] if isinstance(prepared, Failed) else None
+    refused = prepared.reason.split("\n")[0] if isinstance(prepared, PrepareFailure) else None
     wrong = refused is not None or any(one.proof.faults for one in found)
     if json:
         from evo.cli.analysis_outputs import LayoutsOutput

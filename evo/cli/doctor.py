@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.command_context import session_of
 from evo.cli.llm_endpoint import (
     Api,
     Effort,
@@ -18,7 +19,6 @@ from evo.cli.llm_endpoint import (
     Url,
 )
 from evo.cli.options import AsJson, DeviceWord
-from evo.cli.session import session_of
 from evo.cli.terminal import out, out_json, paint
 from evo.errors import UsageError
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from evo.cli.analysis_outputs import EndpointsOutput
+from evo.cli.command_context import GlobalOptions
 from evo.cli.llm_endpoint import EndpointOptions, model_choices
-from evo.cli.session import GlobalOptions
 from evo.cli.terminal import out, out_json, paint
 from evo.errors import EvoError
 from evo.operators.llm.probe import REPLY_TOKENS, EndpointReport, probe

@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evo.cli.session import GlobalOptions
+from evo.cli.command_context import GlobalOptions
 from evo.errors import CandidateFailed, EvoError, HarnessFault
 from evo.results.codec import Serializable
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evo.cli import completion
+from evo.cli.command_context import session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson
-from evo.cli.session import session_of
 from evo.cli.terminal import out, out_json_line, paint, say
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import typer
 
 from evo.cli import completion
 from evo.cli.chips import GpuWord, choose_chip
+from evo.cli.command_context import read_subject, session_of
 from evo.cli.explained import show
 from evo.cli.options import AsJson, KernelFile, TaskWord
-from evo.cli.session import read_subject, session_of
 from evo.cli.terminal import out, out_json
 from evo.errors import EvoError, UsageError
 from evo.results import Json, drop_absent
@@ -18,7 +18,7 @@ from evo.results import Json, drop_absent
 if TYPE_CHECKING:
     from evo.analysis.access import Access, ArrayTraffic, LaunchAnalysis, Loop, Permission
     from evo.analysis.roofline import CaseLimits
-    from evo.cli.session import FileSubject
+    from evo.cli.command_context import FileSubject
     from evo.spec.chips import Chip
     from evo.spec.task import Case
 

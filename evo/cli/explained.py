@@ -114,11 +114,11 @@ def _nest(
 
 
 def _branch(analysis: LaunchAnalysis, node: Node, wording: Wording, depth: int) -> Iterator[tuple[str, str, str, str]]:
-    from evo.analysis.access import Branch, Leave
+    from evo.analysis.access import Branch, EarlyExit
 
     assert isinstance(node, Branch)
     indent, condition = "  " * depth, wording.condition(node.condition)
-    leaves = [inner for inner in node.then if isinstance(inner, Leave)]
+    leaves = [inner for inner in node.then if isinstance(inner, EarlyExit)]
     if leaves and len(node.then) == 1:
         yield str(node.line), f"{indent}if {condition}: {leaves[0].word}", "", ""
         yield from _nest(analysis, node.otherwise, wording, depth)

@@ -11,8 +11,8 @@ import typer
 
 from evo.cli import completion
 from evo.cli.chips import CaseWord, GpuWord, choose_cases, choose_chip
+from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson
-from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import microseconds, out, out_json, out_note, out_table, paint, say
 from evo.errors import HarnessFault, UsageError
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
+from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
-from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import columns, microseconds, out, out_json, out_table, paint, plain, ratio, say
 from evo.cli.views import gain_text
 from evo.errors import UsageError
@@ -21,7 +21,7 @@ from evo.errors import UsageError
 if TYPE_CHECKING:
     from evo.operators import OperatorDoc
     from evo.records.insights import Insight, RewriteStatistics, RuleEvidence, Unsuccessful
-    from evo.records.leaderboard import Entry
+    from evo.records.leaderboard import LeaderboardEntry
 
 OnlyTask = Annotated[
     str | None,
@@ -119,7 +119,7 @@ def leaderboard(
     return 0
 
 
-def _board_row(root: Path, entry: Entry) -> list[str]:
+def _board_row(root: Path, entry: LeaderboardEntry) -> list[str]:
     from evo.records.since_start import speedup_text
 
     headline, since = headline_of(root, entry.task), entry.since_start

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from evo.cli.command_context import session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, choose_device
-from evo.cli.session import session_of
 from evo.errors import UsageError
 
 

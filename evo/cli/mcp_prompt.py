@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evo.operators.llm.case_table import case_table
 from evo.operators.llm.endpoint import data
 from evo.operators.llm.prompt_context import insights, task_context, timed_record
-from evo.operators.llm.prompts import Guidance, prompt
+from evo.operators.llm.prompts import PromptParts, prompt
 from evo.records.trials import Record
 from evo.spec.chips import Chip
 from evo.spec.task import Task
@@ -31,7 +31,7 @@ def improve_prompt(
     """The task, the kernel with its times and limiters, what was tried, and the grammar of launch lines."""
     own = timed_record(records, parent.id, places)
     table = case_table(task, own.evaluation if own is not None else None, chip, margin)
-    shown = Guidance(
+    shown = PromptParts(
         task=task_context(task, chip, places[1], toolkit, parent),
         times=f"Its times by case:\n{data('times', chr(10).join(table))}" if table else "",
         insights=insights(records, task.name, places, parent),

@@ -23,8 +23,8 @@ from evo.cuda.compile import toolkit_version
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid, UsageError
-from evo.evaluate.prepare import Failed
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import PrepareFailure
+from evo.evaluate.session import EvaluationSession
 from evo.operators import Hypothesis, kind_of_edit
 from evo.operators.llm.edits import apply_reply
 from evo.operators.llm.hardware_context import counted
@@ -69,7 +69,7 @@ class McpTools:
         self._options = options
         self._device = threading.Lock()  # held while something runs
         self._opening = threading.Lock()
-        self._bench: Workbench | None = None
+        self._bench: EvaluationSession | None = None
         self._where: tuple[Chip, str, str] | None = None
         self._stage: Callable[[str], None] = lambda _: None
         self._rewrites = 0
@@ -209,7 +209,9 @@ class McpTools:
             self._rewrites += shape.get("kind") == "rewrite"
             return {**about, **shape}
 
-    def _without_trial(self, task: Task, parent: Variant, child: str, bench: Workbench, rewrite: bool) -> Shape | None:
+    def _without_trial(
+        self, task: Task, parent: Variant, child: str, bench: EvaluationSession, rewrite: bool
+    ) -> Shape | None:
         """A text that is refused, or whose machine code was held against this champion before."""
         variant = _id_of(child)
         if variant == parent.id:
@@ -217,9 +219,9 @@ class McpTools:
         if (refused := refusal(task, child, parent, bench, rewrite)) is not None:
             return _judged(refused)
         prepared, own = bench.prepare(task, child), bench.prepare(task, parent.text)
-        if isinstance(prepared, Failed):
+        if isinstance(prepared, PrepareFailure):
             return None
-        if not isinstance(own, Failed) and own.code_hash == prepared.code_hash:
+        if not isinstance(own, PrepareFailure) and own.code_hash == prepared.code_hash:
             return {"status": "unchanged", "reason": "it compiles to the machine code of the champion"}
         here = bench.environment(task)
         for record in reversed(load_records(self._options.root, task.name)):
@@ -278,7 +280,7 @@ class McpTools:
         return "this text or its machine code was tried before"
 
     @contextmanager
-    def _using(self, job: McpJob | None) -> Iterator[Workbench]:
+    def _using(self, job: McpJob | None) -> Iterator[EvaluationSession]:
         """The device, for one call at a time. Raises Cancelled at a stage of a cancelled job."""
         while not self._device.acquire(timeout=_POLL_S):
             if job is not None:
@@ -286,7 +288,7 @@ class McpTools:
         try:
             self._stage = job.see if job is not None else lambda _: None
             self._stage("")
-            yield self._workbench()
+            yield self._bench_session()
         except Cancelled:
             self.close()  # a worker may still be busy with what nobody waits for
             raise
@@ -297,11 +299,11 @@ class McpTools:
     def _task(self, name: str) -> Task:
         return load_task(self._options.root, name) if re.fullmatch(r"\w+", name) else _no_task(name)
 
-    def _workbench(self) -> Workbench:
+    def _bench_session(self) -> EvaluationSession:
         with self._opening:
             if self._bench is None:
                 options = self._options
-                self._bench = Workbench(options.device, arch=options.arch, on_stage=self._see)
+                self._bench = EvaluationSession(options.device, arch=options.arch, on_stage=self._see)
                 self._where = (self._bench.chip, self._bench.chip_slug, self._bench.arch)
                 self._margin = self._bench.default_margin
             return self._bench
@@ -312,7 +314,7 @@ class McpTools:
     def _place(self) -> tuple[Chip, str, str]:
         """The chip, its slug and the arch; known once the device was opened, whoever uses it."""
         if self._where is None:
-            self._workbench()
+            self._bench_session()
         assert self._where is not None
         return self._where
 

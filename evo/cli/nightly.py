@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
-from evo.cli.loop import Branch, Operators, operator_names, stoppable
+from evo.cli.command_context import GlobalOptions, session_of
+from evo.cli.iterate import Branch, Operators, operator_names, stoppable
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -24,7 +25,6 @@ from evo.cli.options import (
     seconds_of,
 )
 from evo.cli.recorded import headline_of
-from evo.cli.session import GlobalOptions, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import duration, is_live, out_json, say
 from evo.cli.watch import PlainView

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from evo.cli.session import FileSubject
+from evo.cli.command_context import FileSubject
 from evo.records.trials import Kind, Record
 from evo.results import (
     CaseBench,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.command_context import FileSubject, read_subject, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, KernelFile, Seed, TaskWord, choose_device
 from evo.cli.profiled import show_profile
-from evo.cli.session import FileSubject, read_subject, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import out_json, say
 from evo.errors import UsageError
@@ -21,7 +21,7 @@ from evo.errors import UsageError
 if TYPE_CHECKING:
     from evo.cli.profile_output import Profile
     from evo.device import Program, RunRequest, RunResult
-    from evo.evaluate.pipeline import Workbench
+    from evo.evaluate.pipeline import EvaluationSession
     from evo.evaluate.profile import NcuCounters, Unavailable
     from evo.spec.task import Case
 
@@ -59,12 +59,12 @@ def profile(
     names = [line.kernel for line in subject.variant.launches]
     if kernel is not None and kernel not in names:
         raise UsageError(f"{subject.path} does not launch a kernel {kernel!r}", hint=f"one of {', '.join(names)}")
-    from evo.evaluate.pipeline import Workbench
+    from evo.evaluate.pipeline import EvaluationSession
 
-    with Workbench(choose_device(device), arch=arch, on_stage=stage) as workbench:
-        say(f"profiling {subject.path} at case {chosen.name} on {workbench.device}")
+    with EvaluationSession(choose_device(device), arch=arch, on_stage=stage) as bench_session:
+        say(f"profiling {subject.path} at case {chosen.name} on {bench_session.device}")
         try:
-            found = _profiled(subject, chosen, workbench, count=count, seed=seed)
+            found = _profiled(subject, chosen, bench_session, count=count, seed=seed)
         finally:
             stage("")
     if kernel is not None:
@@ -77,10 +77,10 @@ def profile(
     return 0 if found.status == "profiled" else FAILED
 
 
-def _profiled(subject: FileSubject, case: Case, workbench: Workbench, *, count: bool, seed: int) -> Profile:
+def _profiled(subject: FileSubject, case: Case, bench_session: EvaluationSession, *, count: bool, seed: int) -> Profile:
     from evo.cli.profile_output import Profile
     from evo.device import RunRequest
-    from evo.evaluate.prepare import Failed, prepare
+    from evo.evaluate.prepare import PrepareFailure, prepare
     from evo.evaluate.profile import NcuCounters, compare_measured, kernel_profiles
     from evo.spec.metrics import added
 
@@ -89,33 +89,38 @@ def _profiled(subject: FileSubject, case: Case, workbench: Workbench, *, count: 
         subject=subject,
         at=case,
         case=case.name,
-        device=str(workbench.device),
-        chip=workbench.chip_slug,
-        arch=workbench.arch,
+        device=str(bench_session.device),
+        chip=bench_session.chip_slug,
+        arch=bench_session.arch,
     )
     stage("compile")
     prepared = prepare(
-        task, subject.variant.text, chip=workbench.chip, arch=workbench.arch, path=str(subject.path), cases=[case]
+        task,
+        subject.variant.text,
+        chip=bench_session.chip,
+        arch=bench_session.arch,
+        path=str(subject.path),
+        cases=[case],
     )
-    if isinstance(prepared, Failed):
+    if isinstance(prepared, PrepareFailure):
         found.status, found.reason = prepared.status.value, prepared.reason
         return found
     program = prepared.programs[case.name]
-    found.kernels = kernel_profiles(program, workbench.chip, None)
-    inputs = workbench.reference(task).inputs(case, seed)
+    found.kernels = kernel_profiles(program, bench_session.chip, None)
+    inputs = bench_session.reference(task).inputs(case, seed)
     request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET)
     totals: dict[str, int] | None = None
     if count:
-        result = _counted(found, workbench, request)
+        result = _counted(found, bench_session, request)
         if found.reason is not None:
             return found
         if result is not None:
             totals = added(launch.totals for launch in result.launches)
-            _add_counts(found, workbench, program, result, totals)
+            _add_counts(found, bench_session, program, result, totals)
     else:
         found.not_counted = "--no-count"
-    if workbench.device.kind == "gpu":
-        measured = _measured(request, workbench.device.which)
+    if bench_session.device.kind == "gpu":
+        measured = _measured(request, bench_session.device.which)
         if isinstance(measured, NcuCounters):
             found.measured = measured
             found.expected += compare_measured(task, case, totals, measured.sums())
@@ -125,7 +130,7 @@ def _profiled(subject: FileSubject, case: Case, workbench: Workbench, *, count: 
     return found
 
 
-def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunResult | None:
+def _counted(found: Profile, bench_session: EvaluationSession, request: RunRequest) -> RunResult | None:
     """The simulator's run of the whole grid; None, with words in `found`, where it did not get through.
 
     On a GPU a case may be too large for the simulator, and the rest of the profile is still worth having.
@@ -135,10 +140,10 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
 
     stage(f"count {found.case}")
     try:
-        result = workbench.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
+        result = bench_session.checker.run(request, time_limit_s=_COUNT_LIMIT_S)
     except TimedOut as late:
         words = f"still counting after {late.seconds:g} s: choose a smaller --case, or --no-count"
-        if workbench.device.kind == "gpu":
+        if bench_session.device.kind == "gpu":
             found.not_counted = words
         else:
             found.status, found.reason = "timed_out", words
@@ -154,13 +159,13 @@ def _counted(found: Profile, workbench: Workbench, request: RunRequest) -> RunRe
 
 
 def _add_counts(
-    found: Profile, workbench: Workbench, program: Program, result: RunResult, totals: dict[str, int]
+    found: Profile, bench_session: EvaluationSession, program: Program, result: RunResult, totals: dict[str, int]
 ) -> None:
     from evo.evaluate.profile import compare_counted, hot_lines, kernel_profiles
 
     found.counted = True
-    found.kernels = kernel_profiles(program, workbench.chip, result.launches)
-    found.lines = hot_lines(found.kernels, result.launches, found.subject.variant.text, workbench.chip)
+    found.kernels = kernel_profiles(program, bench_session.chip, result.launches)
+    found.lines = hot_lines(found.kernels, result.launches, found.subject.variant.text, bench_session.chip)
     found.expected = compare_counted(found.subject.task, found.at, totals, len(result.launches))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from evo.cli.session import FileSubject
+from evo.cli.command_context import FileSubject
 from evo.evaluate.profile import ExpectedMetric, HotLine, KernelProfile, NcuCounters
 from evo.results import Fault
 from evo.results.codec import ALWAYS, NEVER, Serializable

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
+from evo.cli.command_context import FileSubject, GlobalOptions, choose_task, find_file, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, DeviceWord, Seed, choose_device
-from evo.cli.session import FileSubject, GlobalOptions, choose_task, find_file, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import out, say
 from evo.errors import SyntaxInvalid, UsageError
 
 if TYPE_CHECKING:
-    from evo.evaluate.session import Workbench
+    from evo.evaluate.session import EvaluationSession
     from evo.operators.llm.prompts import PromptStrategy
     from evo.records.trials import Record
     from evo.results import Evaluation
@@ -48,11 +48,11 @@ def prompt(
     seed: Seed = 0,
 ) -> int:
     """Print a prompt for a language model. Its answer goes to `evo try --edits FILE --task TASK`."""
-    from evo.evaluate.session import Workbench
+    from evo.evaluate.session import EvaluationSession
 
     session = session_of(context)
     chosen, shown = choose_task(session.root(), task), _strategy(strategy)
-    with Workbench(choose_device(device), arch=arch, on_stage=stage) as bench:
+    with EvaluationSession(choose_device(device), arch=arch, on_stage=stage) as bench:
         parent = _parent(session, chosen, bench, start)
         say(f"for {parent.path} on {bench.device}")
         text = prompt_text(session.root(), chosen, bench, parent, shown, rewrite=rewrite, seed=seed)
@@ -62,7 +62,14 @@ def prompt(
 
 
 def prompt_text(
-    root: Path, task: Task, bench: Workbench, parent: Variant, strategy: PromptStrategy, *, rewrite: bool, seed: int = 0
+    root: Path,
+    task: Task,
+    bench: EvaluationSession,
+    parent: Variant,
+    strategy: PromptStrategy,
+    *,
+    rewrite: bool,
+    seed: int = 0,
 ) -> str:
     """The whole prompt as one text, as the first question of a run would have it."""
     import random
@@ -86,7 +93,7 @@ def prompt_text(
     return "\n\n".join(message.content for message in messages_of(shown))
 
 
-def timed_of(task: Task, bench: Workbench, parent: Variant, records: Sequence[Record]) -> Evaluation | None:
+def timed_of(task: Task, bench: EvaluationSession, parent: Variant, records: Sequence[Record]) -> Evaluation | None:
     """The times of a kernel that no record has: it is run, as the start of a run would be. None if it fails."""
     from evo.evaluate.pipeline import evaluate
     from evo.operators.llm.prompt_context import kept_record
@@ -102,7 +109,7 @@ def timed_of(task: Task, bench: Workbench, parent: Variant, records: Sequence[Re
 
 
 def read_edits(
-    session: GlobalOptions, file: Path | None, edits: Path, task_word: str | None, bench: Workbench
+    session: GlobalOptions, file: Path | None, edits: Path, task_word: str | None, bench: EvaluationSession
 ) -> FileSubject:
     """What a model's answer makes of FILE, or of the champion. Raises UsageError if it cannot be applied."""
     from evo.operators.llm.edits import apply_reply
@@ -122,7 +129,7 @@ def read_edits(
     return FileSubject(chosen, parse_variant(text, path=edits), edits)
 
 
-def _parent(session: GlobalOptions, task: Task, bench: Workbench, start: Path | None) -> Variant:
+def _parent(session: GlobalOptions, task: Task, bench: EvaluationSession, start: Path | None) -> Variant:
     from evo.operators import first_rung
     from evo.search.single_trial import champion_of
     from evo.spec.variant import read_variant

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.command_context import session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, Seed, choose_device
-from evo.cli.session import session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import duration, is_live, out, out_json, out_table, paint, ratio, say
 from evo.errors import HarnessFault, UsageError

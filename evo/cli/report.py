@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
+from evo.cli.command_context import choose_task, session_of
 from evo.cli.options import AsJson
 from evo.cli.recorded import commits_of, headline_of
-from evo.cli.session import choose_task, session_of
 from evo.cli.terminal import out, say
 from evo.errors import TaskInvalid, UsageError
 

@@ -11,9 +11,9 @@ from evo.cli.stage_line import stage
 from evo.errors import EvoError
 
 if TYPE_CHECKING:
-    from evo.cli.pages import Heat, Roofline
+    from evo.cli.pages import LineUtilisation, Roofline
     from evo.cli.pages.roofline_plot import RooflineDot
-    from evo.records.leaderboard import Entry
+    from evo.records.leaderboard import LeaderboardEntry
     from evo.records.trials import Record
 
 _COUNT_LIMIT_S = 30.0  # for each case that is tried
@@ -27,7 +27,7 @@ class _Place:
     timing: str
 
 
-def rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
+def rooflines(root: Path, board: Sequence[LeaderboardEntry]) -> list[Roofline]:
     """One for each task, chip and timing that has a champion, that of the latest champion first."""
     latest = sorted(board, key=lambda entry: entry.date, reverse=True)
     places = dict.fromkeys(_Place(entry.task, entry.chip.removeprefix("sim-"), entry.timing) for entry in latest)
@@ -35,7 +35,7 @@ def rooflines(root: Path, board: Sequence[Entry]) -> list[Roofline]:
     return [one for one in found if one is not None]
 
 
-def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | None:
+def _roofline(root: Path, place: _Place, board: Sequence[LeaderboardEntry]) -> Roofline | None:
     from evo.analysis.roofline import limits
     from evo.cli.pages import roofline
     from evo.cli.pages.roofline_plot import RooflineDot
@@ -74,11 +74,11 @@ def _roofline(root: Path, place: _Place, board: Sequence[Entry]) -> Roofline | N
 # --- counters -------------------------------------------------------------------------------------------------------
 
 
-def heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> list[Heat]:
+def heats(root: Path, board: Sequence[LeaderboardEntry], population: Sequence[Record]) -> list[LineUtilisation]:
     """Each champion's text once, on the simulator of its chip, else of the L4; that of the latest champion first."""
     from evo.records.trials import find_among
 
-    found: dict[tuple[str, str], Heat] = {}
+    found: dict[tuple[str, str], LineUtilisation] = {}
     for entry in sorted(board, key=lambda entry: entry.date, reverse=True):
         chip = _simulated(entry.chip)
         if (entry.variant, chip) in found or len(found) == _MOST_COUNTED:
@@ -92,9 +92,9 @@ def heats(root: Path, board: Sequence[Entry], population: Sequence[Record]) -> l
     return list(found.values())
 
 
-def heat_of(root: Path, record: Record, population: Sequence[Record]) -> Heat:
+def heat_of(root: Path, record: Record, population: Sequence[Record]) -> LineUtilisation:
     """The counters of a trial's text by line. What goes wrong is the heat's problem: the rest is still useful."""
-    from evo.cli.pages import Heat, count_lines
+    from evo.cli.pages import LineUtilisation, count_lines
     from evo.records.trials import rebuild_text
     from evo.spec.task import load_task
 
@@ -109,7 +109,7 @@ def heat_of(root: Path, record: Record, population: Sequence[Record]) -> Heat:
         text = rebuild_text(population, record.trial)
         return count_lines(load_task(root, task), text, variant=variant, chip=chip, arch=arch, limit_s=_COUNT_LIMIT_S)
     except EvoError as error:
-        return Heat(task=task, chip=chip, arch=arch, variant=variant, text=text, problem=error.message)
+        return LineUtilisation(task=task, chip=chip, arch=arch, variant=variant, text=text, problem=error.message)
 
 
 def _simulated(slug: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from evo.cli import completion
-from evo.cli.session import choose_task, session_of
+from evo.cli.command_context import choose_task, session_of
 from evo.cli.terminal import out, say
 from evo.errors import UsageError
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evo.cli import completion
-from evo.cli.session import session_of
+from evo.cli.command_context import session_of
 from evo.cli.terminal import out
 
 

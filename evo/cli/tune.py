@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.command_context import read_subject, session_of
 from evo.cli.options import DEFAULT_ARCH, ArchWord, AsJson, DeviceWord, TaskWord, choose_device
-from evo.cli.session import read_subject, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import microseconds, out, out_json, out_json_line, out_table, paint, plain, say
 from evo.errors import UsageError
@@ -96,10 +96,10 @@ def _use_one_thread() -> None:
 
 
 def _converse(name: str, budget: int, seed: int) -> int:
-    from evo.search.knobs.ask_tell import Protocol
+    from evo.search.knobs.ask_tell import AskTellSession
     from evo.search.knobs.strategies import strategy
 
-    protocol = Protocol(lambda space, seed: strategy(name, space, seed=seed), budget=budget, seed=seed)
+    protocol = AskTellSession(lambda space, seed: strategy(name, space, seed=seed), budget=budget, seed=seed)
     for reply in protocol.replies(iter(sys.stdin.readline, "")):
         out_json_line(reply)
     return 0
@@ -232,7 +232,7 @@ def _tuned(
     save: Path | None,
     json: bool,
 ) -> int:
-    from evo.evaluate.session import Workbench
+    from evo.evaluate.session import EvaluationSession
     from evo.search.knobs.strategies import strategy
     from evo.search.knobs.sweep import Sweep
 
@@ -240,7 +240,7 @@ def _tuned(
     chosen = subject.task.case(case or subject.task.headline)
     if save is not None and not save.absolute().parent.is_dir():
         raise UsageError(f"--out {save}: no such folder", hint="give --out a file in a folder that exists")
-    with Workbench(choose_device(device), arch=arch, on_stage=stage) as bench:
+    with EvaluationSession(choose_device(device), arch=arch, on_stage=stage) as bench:
         sweep = Sweep(subject.task, subject.variant, chosen, bench)
         space = sweep.space()
         known = sweep.known(save) if save is not None else {}

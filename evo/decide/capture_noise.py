@@ -23,7 +23,7 @@ from evo.results import CaptureNoise, Gain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Between(CaptureNoise):
+class CaptureScatter(CaptureNoise):
     """The sd of ln ratios between captures: of the score's mean, and by case. captures: None if it is assumed."""
 
     def half_width(self, alpha: float, case: str | None = None) -> float:
@@ -34,12 +34,12 @@ class Between(CaptureNoise):
 
 
 # Where no control ran: the largest that A/A captures of three kernels showed on an H200.
-ASSUMED = Between(sd=0.0005)
+ASSUMED = CaptureScatter(sd=0.0005)
 
 
 def between_captures(
     pairs: Sequence[Mapping[str, float]], captures: Sequence[int], score: Mapping[str, float]
-) -> Between:
+) -> CaptureScatter:
     """From the pairs of an A/A run and the capture that each was taken in. score: weights that add up to 1."""
     groups: dict[int, list[Mapping[str, float]]] = {}
     for pair, capture in zip(pairs, captures, strict=True):
@@ -51,10 +51,10 @@ def between_captures(
         return math.sqrt(_mean(mean * mean for mean in means))
 
     cases = {case: spread({case: 1.0}) for case in pairs[0]}
-    return Between(sd=spread(score), captures=len(groups), cases=cases if len(cases) > 1 else {})
+    return CaptureScatter(sd=spread(score), captures=len(groups), cases=cases if len(cases) > 1 else {})
 
 
-def widened(gain: Gain, between: Between | None, *, alpha: float = 0.05, case: str | None = None) -> Gain:
+def widened(gain: Gain, between: CaptureScatter | None, *, alpha: float = 0.05, case: str | None = None) -> Gain:
     """The gain with an interval that holds for other captures too."""
     if between is None or gain.low is None or gain.high is None:
         return gain

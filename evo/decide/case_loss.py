@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from evo.decide.capture_noise import widened
-from evo.decide.sequential import Bets, Comparison, DecisionRule, case_evidence, gain_of, words
+from evo.decide.sequential import Comparison, DecisionRule, EProcessPair, case_evidence, gain_of, words
 from evo.results import Decision, Evidence, Ground, Verdict
 
 
@@ -18,7 +18,7 @@ class CaseLoss:
 
     def __init__(self, rule: DecisionRule) -> None:
         self._rule = rule
-        self.bets = Bets(math.log1p(rule.case_loss), rule.bet)
+        self.bets = EProcessPair(math.log1p(rule.case_loss), rule.bet)
 
     def add(self, ratio: float) -> bool:
         """Whether the case is now shown to lose more than the rule allows."""

@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from evo.decide.capture_noise import Between, between_captures, widened
+from evo.decide.capture_noise import CaptureScatter, between_captures, widened
 from evo.decide.guards import P99_SAMPLES, compute_bound, tail_problem, too_fast
 from evo.decide.modelled import decide_modelled
 from evo.errors import HarnessFault, UsageError
@@ -27,7 +27,7 @@ from evo.results import CaseBench, CaseEvidence, Clocks, Control, Decision, Envi
 __all__ = [
     "DEFAULT_RULE",
     "P99_SAMPLES",
-    "Between",
+    "CaptureScatter",
     "Comparison",
     "DecisionRule",
     "NoiseFloor",
@@ -92,8 +92,8 @@ class Sequential:
         self.reason = ""
         self.ground = Ground.UNDECIDED
         self.losing: str | None = None
-        self._gain = Bets(math.log1p(-rule.margin), rule.bet)
-        self._cases: dict[str, Bets] = {}
+        self._gain = EProcessPair(math.log1p(-rule.margin), rule.bet)
+        self._cases: dict[str, EProcessPair] = {}
 
     def add(self, ratios: Ratios) -> Verdict | None:
         """Take one pair's log ratios of all cases. Returns the verdict once there is one."""
@@ -107,7 +107,7 @@ class Sequential:
         self.combined.append(combined)
         self._gain.add(combined)
         for case, ratio in ratios.items():
-            self._cases.setdefault(case, Bets(math.log1p(self.rule.case_loss), self.rule.bet)).add(ratio)
+            self._cases.setdefault(case, EProcessPair(math.log1p(self.rule.case_loss), self.rule.bet)).add(ratio)
         self.verdict = self._look()
         return self.verdict
 
@@ -151,7 +151,7 @@ class Sequential:
 
 
 @dataclass(slots=True)
-class Bets:
+class EProcessPair:
     """Two mirrored e-processes on the sign of (d - threshold). A tie counts against both."""
 
     threshold: float
@@ -182,7 +182,7 @@ class Comparison:
     clocks: Clocks | None = None
     cycles: tuple[Ratios, ...] = ()
     compute_bound: frozenset[str] = frozenset()
-    between: Between | None = None
+    between: CaptureScatter | None = None
 
 
 def judge(comparison: Comparison, score: Mapping[str, float], rule: DecisionRule = DEFAULT_RULE) -> Decision:
@@ -256,7 +256,7 @@ class NoiseFloor:
 
     sd: float
     pairs: int
-    between: Between | None = None
+    between: CaptureScatter | None = None
 
     def smallest_margin(self, pairs: int) -> float:
         """Gains below this are not told from noise with so many pairs of one capture: three standard errors."""
@@ -358,7 +358,7 @@ def words(gain: Gain) -> str:
     return f"{factor:.3f}x {side} [{low:.3f}, {high:.3f}]"
 
 
-def case_evidence(pairs: Sequence[Ratios], case: str, between: Between | None) -> CaseEvidence:
+def case_evidence(pairs: Sequence[Ratios], case: str, between: CaptureScatter | None) -> CaseEvidence:
     gain = widened(gain_of([pair[case] for pair in pairs]), between, case=case)
     return CaseEvidence(ratio=gain.ratio, low=gain.low, high=gain.high, confirmed=gain.confirmed)
 

@@ -1,4 +1,4 @@
-"""The child's side of `evo.device.calls`: opens an object and answers calls of its methods until the driver is gone."""
+"""The child's side of `evo.device.remote_calls`: opens an object and answers calls until the driver is gone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ from types import TracebackType
 from typing import Any
 
 from evo.device import DeviceName, Program, plugin_device
-from evo.device.calls import OPENER, Begin, LockState, Raised, RemoteCall, Returned, packed, received, unpacked
 from evo.device.kept_arrays import Receiver
+from evo.device.remote_calls import (
+    OPENER,
+    LockState,
+    OpenRequest,
+    Raised,
+    RemoteCall,
+    Returned,
+    packed,
+    received,
+    unpacked,
+)
 from evo.errors import Crashed, EvoError, HarnessFault, TimedOut
 from evo.spec.child_main import die_with_driver, find_entry
-from evo.spec.connection import Closed, Connection
+from evo.spec.connection import Connection, ConnectionClosed
 
 _COLLECT_AFTER = 20_000  # objects
 
@@ -47,7 +57,7 @@ def serve(connection: Connection, kind: str, which: str, opener: str) -> None:
     _limit_memory(kind)
     opened: Any = None
     _import_ahead(kind, opener)
-    assert isinstance(unpacked(connection.receive()), Begin)
+    assert isinstance(unpacked(connection.receive()), OpenRequest)
     with _answering(connection, lambda: False) as reply:
         opened = find_entry(opener)(DeviceName(kind, which))
         if hasattr(opened, "notify"):
@@ -81,7 +91,7 @@ def _answering(
     """Send what the body replies, or the exception it raises, told apart as the candidate's or the harness's."""
     try:
         yield lambda value: connection.send(packed(Returned(value, spent())))
-    except Closed:
+    except ConnectionClosed:
         raise
     except (EvoError, TimedOut, Crashed) as error:
         connection.send(packed(Raised(error, spent() or isinstance(error, Crashed))))

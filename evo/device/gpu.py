@@ -14,7 +14,7 @@ from evo.device.gpu_library_pairs import compare_with_library
 from evo.device.gpu_load import KernelFault, Sequence, mostly_free
 from evo.device.gpu_memory import Arena
 from evo.device.gpu_rates import measure_rates
-from evo.device.gpu_timing import Bench
+from evo.device.gpu_timing import TimingRun
 from evo.device.protocol import TimingDevice
 from evo.device.timing_types import (
     BenchOptions,
@@ -47,7 +47,7 @@ class GpuDevice(GpuContext, TimingDevice):
     def bench(self, request: BenchRequest) -> BenchResult:
         with self.timing():
             started = time.perf_counter()
-            found = Bench(self, request).measure()
+            found = TimingRun(self, request).measure()
             return replace(found, held_s=time.perf_counter() - started)
 
     def output_extremes(self, request: ExtremesRequest) -> OutputExtremes:

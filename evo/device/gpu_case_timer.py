@@ -21,10 +21,10 @@ import numpy as np
 
 from evo.device import POISON_NAN, Arrays, BenchCase, place_of
 from evo.device.gpu_context import GpuContext
-from evo.device.gpu_l2 import SetAside
+from evo.device.gpu_l2 import PersistingL2
 from evo.device.gpu_load import KernelFault, Sequence, blamed_on
 from evo.device.gpu_memory import Arena
-from evo.device.timing_types import SAMPLE_US, BenchRequest, Side, Stages, sequences_per_sample
+from evo.device.timing_types import SAMPLE_US, BenchRequest, Side, StageTimer, sequences_per_sample
 from evo.errors import CandidateFailed, Crashed, HarnessFault
 from evo.results import Fault, FaultKind
 from evo.spec.dtypes import NUMPY
@@ -38,7 +38,7 @@ BLOCK_US = 20_000.0  # a block of long launches takes fewer samples, so that a p
 LONG_US = 5_000.0  # one such launch is a block: what went before it in the caches is nothing beside it
 
 
-class Diverged(CandidateFailed):
+class OutputsDiverged(CandidateFailed):
     """Timed launches of one side gave other outputs than the verified ones."""
 
     def __init__(self, fault: Fault, side: Side) -> None:
@@ -71,11 +71,11 @@ class CaseTimer:
         device: GpuContext,
         request: BenchRequest,
         index: int,
-        stages: Stages,
+        stages: StageTimer,
         *,
         capture: int = 0,
         before: Mapping[Side, TimedVariant] | None = None,
-        aside: SetAside | None = None,
+        aside: PersistingL2 | None = None,
     ) -> None:
         """capture: its number, where each has modules of its own. before: the sides of the capture before this one.
 
@@ -113,7 +113,7 @@ class CaseTimer:
         with stages.time("capture"), self._inputs_in(aside):
             self._capture(before or {})
 
-    def _inputs_in(self, aside: SetAside | None) -> contextlib.AbstractContextManager[None]:
+    def _inputs_in(self, aside: PersistingL2 | None) -> contextlib.AbstractContextManager[None]:
         """What is captured meanwhile keeps all sets of inputs in L2."""
         if aside is None or not self.inputs[0]:
             return contextlib.nullcontext()
@@ -301,10 +301,10 @@ class CaseTimer:
         if self._digest(number) != side.expected[self.values_at[number % INPUT_SETS]]:
             raise self._diverged(side, "a timed launch gave other outputs than the verified ones")
 
-    def _diverged(self, side: TimedVariant, what: str) -> Diverged:
+    def _diverged(self, side: TimedVariant, what: str) -> OutputsDiverged:
         message = f"case {self.name}: {side.which}: {what}"
         fault = Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel=side.sequences[0].names, message=message)
-        return Diverged(fault, side.which)
+        return OutputsDiverged(fault, side.which)
 
     def _poison(self) -> None:
         for number in range(OUTPUT_SETS):

@@ -15,7 +15,7 @@ from evo.device import DeviceName, Program, no_gpu
 from evo.device.gpu_l2 import PERSISTING_LIMIT
 from evo.device.gpu_load import Loaded, load, missing
 from evo.device.gpu_lock import held, lock_path
-from evo.device.gpu_memory import Arena, Tools
+from evo.device.gpu_memory import Arena, HarnessKernels
 from evo.device.nvml import Monitor
 from evo.errors import HarnessFault
 from evo.spec.chips import Chip, chip_by_name, queried
@@ -50,7 +50,7 @@ class GpuContext:
         with contextlib.suppress(Exception):  # not every chip has it, and device code cannot set it
             runtime.deviceSetLimit(PERSISTING_LIMIT, 0)
         l2_bytes = int(properties["l2CacheSize"])
-        self.tools = Tools(
+        self.tools = HarnessKernels(
             int(properties["multiProcessorCount"]), l2_bytes, int(properties["sharedMemPerBlockOptin"]), self.stream
         )
         bus = str(runtime.deviceGetPCIBusId(index))

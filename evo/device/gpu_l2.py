@@ -42,7 +42,7 @@ def window_of(base: int, size: int, set_aside: int, longest: int) -> Window:
     return Window(base=base, bytes=size, hit_ratio=min(1.0, set_aside / size), hit=_PERSISTING, miss=_STREAMING)
 
 
-class SetAside:
+class PersistingL2:
     """The largest part of L2 that the GPU sets aside, while the context is entered.
 
     Raises UsageError where the GPU has no such thing, HarnessFault where the driver refuses.
@@ -55,7 +55,7 @@ class SetAside:
         if not self.bytes or not self.longest:
             raise UsageError("this GPU sets no L2 aside", hint="leave --l2-persist out; sm_80 and newer have it")
 
-    def __enter__(self) -> SetAside:
+    def __enter__(self) -> PersistingL2:
         if self._library is None:
             self._library = ctypes.CDLL("libcuda.so.1")
         try:

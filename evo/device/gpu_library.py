@@ -17,9 +17,9 @@ from evo.device.timing_types import (
     SAMPLE_US,
     SINGLE_US,
     BenchOptions,
+    IdlePacing,
     LibraryCase,
     LibraryTimes,
-    Pace,
     settled,
     timing_of,
 )
@@ -190,7 +190,7 @@ def replayed_block(torch: Any, graphs: list[Any], stream: Any, samples: int) -> 
 
 def timing_samples(torch: Any, graphs: list[Any], per_graph: int, stream: Any, options: BenchOptions) -> list[float]:
     """Microseconds of one call, from `options.samples` replays after warming up; at the pace of a champion's blocks."""
-    pace = Pace()
+    pace = IdlePacing()
 
     def block() -> list[float]:
         return replayed_block(torch, graphs, stream, 8)

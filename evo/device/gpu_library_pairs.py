@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from evo.device.clock_pairs import same_clock
-from evo.device.gpu_case_timer import BLOCK_SAMPLES, BLOCK_US, CaseTimer, Diverged
+from evo.device.gpu_case_timer import BLOCK_SAMPLES, BLOCK_US, CaseTimer, OutputsDiverged
 from evo.device.gpu_context import GpuContext
 from evo.device.gpu_library import captured, each_call, replayed_block
 from evo.device.nvml import Reading
-from evo.device.timing_types import BenchRequest, LibraryCase, LibraryPairs, Side, Stages
+from evo.device.timing_types import BenchRequest, LibraryCase, LibraryPairs, Side, StageTimer
 from evo.errors import Crashed, EvoError
 
 
@@ -30,7 +30,7 @@ def compare_with_library(
 
     Raises what timing a variant raises where the variant itself fails.
     """
-    timer = CaseTimer(device, request, 0, Stages())
+    timer = CaseTimer(device, request, 0, StageTimer())
     side = timer.sides[Side.CANDIDATE]
     own_failure: list[Exception] = []  # not to be taken for one of the library's
 
@@ -40,7 +40,7 @@ def compare_with_library(
         except (Crashed, EvoError) as error:
             own_failure.append(error)
             raise
-        except Diverged as error:
+        except OutputsDiverged as error:
             own_failure.append(Crashed(error.fault.message))
             raise
 

@@ -73,7 +73,7 @@ extern "C" __global__ void flush_read(const uint4* data, u64 count, unsigned* si
 """
 
 
-class Tools:
+class HarnessKernels:
     """The harness's kernels, compiled for the GPU at hand, and the small buffers that they need."""
 
     def __init__(self, sms: int, l2_bytes: int, shared_optin: int, stream: Any) -> None:
@@ -161,7 +161,7 @@ class Tools:
 class Arena:
     """Named buffers in one raw allocation, each between guard zones. sizes in bytes."""
 
-    def __init__(self, sizes: Mapping[str, int], tools: Tools, *, key: int, offset_bytes: int = 0) -> None:
+    def __init__(self, sizes: Mapping[str, int], tools: HarnessKernels, *, key: int, offset_bytes: int = 0) -> None:
         self._tools, self._key = tools, key
         self._offsets: dict[str, int] = {}
         self._sizes = dict(sizes)

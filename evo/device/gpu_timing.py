@@ -20,12 +20,21 @@ import numpy as np
 from evo.decide.case_loss import CaseLoss
 from evo.decide.sequential import P99_SAMPLES, Sequential
 from evo.device.clock_pairs import OwnClock, clock_ratio, same_clock
-from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, Diverged, TimedVariant
+from evo.device.gpu_case_timer import BLOCK_SAMPLES, SHORT_SAMPLES, CaseTimer, OutputsDiverged, TimedVariant
 from evo.device.gpu_context import GpuContext
-from evo.device.gpu_l2 import SetAside
+from evo.device.gpu_l2 import PersistingL2
 from evo.device.gpu_load import mostly_free
 from evo.device.nvml import Reading
-from evo.device.timing_types import BenchRequest, BenchResult, Pace, Side, Stages, settled, timer_step_us, timing_of
+from evo.device.timing_types import (
+    BenchRequest,
+    BenchResult,
+    IdlePacing,
+    Side,
+    StageTimer,
+    settled,
+    timer_step_us,
+    timing_of,
+)
 from evo.errors import HarnessFault
 from evo.results import CaseBench, Clocks, Fault, FaultKind, Verdict
 
@@ -35,7 +44,7 @@ TAIL_SAMPLES = 32  # of every side at least, however slow it is
 LOST_PAIRS = 8  # a loss that this many short pairs do not settle is looked at with whole blocks
 
 
-class Bench:
+class TimingRun:
     """One measurement: warm-up, pairs until the rule stops, more samples for the tails, cold samples."""
 
     def __init__(self, device: GpuContext, request: BenchRequest) -> None:
@@ -54,16 +63,16 @@ class Bench:
         self.lost_at: str | None = None
         self.readings: list[Reading] = []  # of the pairs' blocks, in the order taken
         self.more_readings: list[Reading] = []  # of the blocks that only fill up samples
-        self.stages = Stages()
-        self.aside: SetAside | None = None
+        self.stages = StageTimer()
+        self.aside: PersistingL2 | None = None
 
     def measure(self) -> BenchResult:
-        aside = SetAside(int(self.device.name.which)) if self.options.l2_persist else None
+        aside = PersistingL2(int(self.device.name.which)) if self.options.l2_persist else None
         try:
             with aside or contextlib.nullcontext():
                 self.aside = aside
                 return self._measure()
-        except Diverged as found:
+        except OutputsDiverged as found:
             if found.side is Side.PARENT:
                 raise HarnessFault(
                     found.fault.message, hint="demote the parent: it no longer does what it did"
@@ -128,7 +137,9 @@ class Bench:
         for timer in self.timers:
             if broken := timer.arena.broken():
                 message = f"case {timer.name}: written past the ends of {', '.join(broken)} while timed"
-                raise Diverged(Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="", message=message), Side.CANDIDATE)
+                raise OutputsDiverged(
+                    Fault(kind=FaultKind.TIMING_DIVERGENCE, kernel="", message=message), Side.CANDIDATE
+                )
 
     def _capture_anew(self, number: int) -> None:
         """Other buffers, modules and graphs; the samples so far are kept."""
@@ -263,7 +274,7 @@ class Bench:
 
     def _top_up(self) -> None:
         """More blocks until every side has its samples; a parent needs no more than its own tail takes."""
-        pace = Pace()
+        pace = IdlePacing()
         tail_end = time.monotonic() + self.options.tail_s
         for timer in self.timers:
             wanted = {Side.CANDIDATE: self.options.samples, Side.PARENT: min(self.options.samples, P99_SAMPLES)}

@@ -26,8 +26,8 @@ from evo.device import (
     SampleRequest,
     plugin_device,
 )
-from evo.device.calls import OPENER, Answer, OpenedObject, Raised, RemoteCall
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
+from evo.device.remote_calls import OPENER, Answer, OpenedObject, Raised, RemoteCall
 from evo.device.timing_types import (
     BenchOptions,
     BenchRequest,

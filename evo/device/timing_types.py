@@ -101,7 +101,7 @@ class BenchResult:
     lost_at: str | None = None  # the only case that was timed, since the child plainly lost it
 
 
-class Stages:
+class StageTimer:
     """Wall time by named part. A part that is timed within another is not counted in that one: the parts add up."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Stages:
         self.seconds[name] = self.seconds.get(name, 0.0) + max(0.0, seconds)
 
 
-class Pace:
+class IdlePacing:
     """Idle time after dense work, as long as the work: a power limit then slows down no later kernel.
 
     Whatever is timed for its absolute time has the same duty cycle that way: variants and library calls alike. An H200

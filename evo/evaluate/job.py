@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from evo.device.timing_types import Stages
+from evo.device.timing_types import StageTimer
 from evo.evaluate import gate
-from evo.evaluate.prepare import Failed, Prepared
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import Prepared, PrepareFailure
+from evo.evaluate.session import EvaluationSession
 from evo.results import Check, Evaluation
 from evo.spec.task import Task
 
@@ -35,11 +35,11 @@ class Job:
     full: bool = True
     baseline: bool = False
     sanitize: bool = False
-    prepared: Prepared | Failed | None = None
+    prepared: Prepared | PrepareFailure | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Started:
+class CheckedJob:
     """A job after its first half: prepared and checked on the simulator, or ended already.
 
     rival: what it is compared with, where that was prepared too; otherwise the second half prepares it.
@@ -50,7 +50,7 @@ class Started:
     rival: Prepared | None = None
     prepared: Prepared | None = None
     check: Check | None = None
-    stages: Stages = field(default_factory=Stages)
+    stages: StageTimer = field(default_factory=StageTimer)
     elapsed_s: float = 0.0
 
     @property
@@ -58,7 +58,7 @@ class Started:
         return self.prepared is None or (self.check is not None and not self.check.status.passed)
 
 
-def part_of_gate(started: Started, bench: Workbench, places: gate.GateDevices) -> Check:
+def part_of_gate(started: CheckedJob, bench: EvaluationSession, places: gate.GateDevices) -> Check:
     assert started.prepared is not None
     job = started.job
     check = gate.run_gate(job.task, started.prepared.programs, bench.reference(job.task), places, job.seed)
@@ -77,7 +77,7 @@ def is_timed_first(job: Job) -> bool:
     return job.rival is not None and job.upto == "bench" and not job.full
 
 
-def further_gate(started: Started, bench: Workbench, check: Check | None, half: str | None) -> Check:
+def further_gate(started: CheckedJob, bench: EvaluationSession, check: Check | None, half: str | None) -> Check:
     """The check with a further part of the gate: of the check cases on the device, or of the timed sizes there."""
     bench.on_stage("gate")
     with started.stages.time("gate"):

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from evo.device import RunRequest
-from evo.device.timing_types import Stages
+from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut
 from evo.evaluate import gate
 from evo.evaluate.job import Job
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
-from evo.evaluate.prepare import Failed, Prepared
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import Prepared, PrepareFailure
+from evo.evaluate.session import EvaluationSession
 from evo.results import CaseBench, Evaluation, Stage, Status
 
 
-def sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
+def sanitized(
+    job: Job, bench: EvaluationSession, prepared: Prepared, found: Evaluation, stages: StageTimer
+) -> Evaluation:
     """compute-sanitizer's word on a variant that is about to be kept; slow, so that nothing else is asked.
 
     Machine code that it has passed for this task in this run is not run under it again.
@@ -48,15 +50,15 @@ def sanitized(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation,
     return found.judged(check)
 
 
-def champion_figures(job: Job, bench: Workbench, kept: Evaluation) -> Evaluation:
+def champion_figures(job: Job, bench: EvaluationSession, kept: Evaluation) -> Evaluation:
     """The evaluation of a variant that was kept, with a champion's figures: every percentile warm and cold, rivals.
 
     They are taken once, at the end of a run, and so is compute-sanitizer's word: the status is UNSAFE where it finds a
     fault. Raises EvoError for the harness.
     """
-    stages = Stages()
+    stages = StageTimer()
     prepared = bench.prepare(job.task, job.text, path=job.path)
-    if isinstance(prepared, Failed):
+    if isinstance(prepared, PrepareFailure):
         failed = replace(kept, status=prepared.status, stage=prepared.stage, reason=prepared.reason)
         return replace(failed, bench=(), decision=None)
     found = sanitized(replace(job, sanitize=True), bench, prepared, replace(kept, decision=None), stages)
@@ -80,7 +82,9 @@ def champion_figures(job: Job, bench: Workbench, kept: Evaluation) -> Evaluation
     return replace(found, stages_s=dict(stages.seconds), elapsed_s=sum(stages.seconds.values()))
 
 
-def where_timed(job: Job, bench: Workbench, prepared: Prepared, found: Evaluation, stages: Stages) -> Evaluation:
+def where_timed(
+    job: Job, bench: EvaluationSession, prepared: Prepared, found: Evaluation, stages: StageTimer
+) -> Evaluation:
     """The verdict with that of the simulator's look at every timed size, and what that look could not see."""
     bench.on_stage("verify")
     with stages.time("verify"):
@@ -104,7 +108,7 @@ def with_floor(row: CaseBench, floor_us: float | None) -> CaseBench:
     return replace(row, roofline_fraction=floor_us / row.time_us) if floor_us is not None else row
 
 
-def with_baselines(job: Job, bench: Workbench, found: Evaluation, stages: Stages) -> Evaluation:
+def with_baselines(job: Job, bench: EvaluationSession, found: Evaluation, stages: StageTimer) -> Evaluation:
     """The library rivals' times beside those of a variant that is kept, or that a line of descent starts from."""
     kept = found.decision is None or found.decision.kept
     if found.status is not Status.MEASURED or not kept:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from evo.decide.capture_noise import Between
+from evo.decide.capture_noise import CaptureScatter
 from evo.decide.sequential import NoiseFloor
 from evo.errors import EvoError
 from evo.files import cache_folder, write_atomic
@@ -66,7 +66,9 @@ def latest(environment: Environment, now: datetime) -> tuple[NoiseFloor, float] 
         return None
     noise = kept.between
     between = (
-        Between(sd=noise.sd, captures=noise.captures, cases=noise.cases, timer_step=noise.timer_step) if noise else None
+        CaptureScatter(sd=noise.sd, captures=noise.captures, cases=noise.cases, timer_step=noise.timer_step)
+        if noise
+        else None
     )
     return NoiseFloor(sd=kept.sd, pairs=kept.pairs, between=between), age_s
 

@@ -13,7 +13,7 @@ import numpy as np
 from evo.decide.capture_noise import ASSUMED
 from evo.decide.case_loss import judge_loss
 from evo.decide.sequential import (
-    Between,
+    CaptureScatter,
     Comparison,
     DecisionRule,
     NoiseFloor,
@@ -162,7 +162,7 @@ def _bench(gpu: RemoteGpu, request: BenchRequest) -> BenchResult:
     return gpu.bench(request, time_limit_s=request.options.budget_s + _SLACK_S)
 
 
-def _judged(result: BenchResult, request: BenchRequest, chip: Chip, between: Between) -> Decision | None:
+def _judged(result: BenchResult, request: BenchRequest, chip: Chip, between: CaptureScatter) -> Decision | None:
     timed = tuple(case for case in request.child if result.lost_at in (None, case.program.case))
     if reason := _impossible(result.child, timed, chip):
         return _fault(reason)
@@ -187,7 +187,7 @@ def _impossible(rows: tuple[CaseBench, ...], cases: tuple[BenchCase, ...], chip:
     return None
 
 
-def _comparison(result: BenchResult, request: BenchRequest, chip: Chip, between: Between) -> Comparison:
+def _comparison(result: BenchResult, request: BenchRequest, chip: Chip, between: CaptureScatter) -> Comparison:
     programs = [case.program for case in request.child]
     return Comparison(
         pairs=result.pairs,

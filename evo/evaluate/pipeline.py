@@ -18,17 +18,17 @@ from queue import SimpleQueue
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, P99_SAMPLES, DecisionRule, decide_modelled
 from evo.device.remote_device import RemoteSimulator
-from evo.device.timing_types import Stages
+from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
-from evo.evaluate.job import Job, Started, further_gate, is_timed_first, part_of_gate
+from evo.evaluate.job import CheckedJob, Job, further_gate, is_timed_first, part_of_gate
 from evo.evaluate.kept import champion_figures, sanitized, where_timed, with_baselines, with_floor, with_look
 from evo.evaluate.measure import CHAMPION_SAMPLES, BenchOptions, BenchRequest, measure
-from evo.evaluate.prepare import Failed, Prepared, simpler, spills
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import Prepared, PrepareFailure, simpler, spills
+from evo.evaluate.session import EvaluationSession
 from evo.results import CaseBench, Check, Decision, Evaluation, Fault, FaultKind, Ground, Stage, Status, Verdict
 
-__all__ = ["Job", "Started", "Workbench", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
+__all__ = ["CheckedJob", "EvaluationSession", "Job", "champion_figures", "evaluate", "evaluate_all", "finish", "start"]
 
 _DECISION_SAMPLES = 64
 _TAIL_S = 1.0
@@ -38,13 +38,13 @@ _WORKSPACE_LIMIT_S = 20.0
 _OTHER_SEEDS = (7919, 15485)  # more input values: timed launches rotate over all three sets
 
 
-def evaluate(job: Job, bench: Workbench) -> Evaluation:
+def evaluate(job: Job, bench: EvaluationSession) -> Evaluation:
     """Take one variant as far as it gets. Raises EvoError for harness failures only."""
     return finish(start(job, bench, bench.checker), bench)
 
 
 def evaluate_all(
-    jobs: Iterable[Job], bench: Workbench, *, ahead: int | None = None
+    jobs: Iterable[Job], bench: EvaluationSession, *, ahead: int | None = None
 ) -> Iterator[tuple[Job, Evaluation]]:
     """Evaluate a sequence of variants, in order, each compiled and checked on the simulator while others are measured.
 
@@ -56,7 +56,7 @@ def evaluate_all(
     for checker in bench.more_checkers(1 if bench.modelled else ahead):
         free.put(checker)
 
-    def begin(job: Job) -> Started:
+    def begin(job: Job) -> CheckedJob:
         checker = free.get() if not bench.modelled else bench.checker
         try:
             return start(job, bench, checker)
@@ -67,7 +67,7 @@ def evaluate_all(
     known: dict[tuple[object, ...], Evaluation] = {}
     waiting = iter(jobs)
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-ahead") as pool:
-        queue: deque[Future[Started]] = deque(pool.submit(begin, job) for job in islice(waiting, ahead + 1))
+        queue: deque[Future[CheckedJob]] = deque(pool.submit(begin, job) for job in islice(waiting, ahead + 1))
         try:
             while queue:
                 started = queue.popleft().result()
@@ -78,7 +78,9 @@ def evaluate_all(
                 future.cancel()
 
 
-def _finish_once(started: Started, bench: Workbench, known: dict[tuple[object, ...], Evaluation]) -> Evaluation:
+def _finish_once(
+    started: CheckedJob, bench: EvaluationSession, known: dict[tuple[object, ...], Evaluation]
+) -> Evaluation:
     """Finish a job, unless the same machine code has been evaluated against the same parent."""
     job, prepared = started.job, started.prepared
     if prepared is None:
@@ -99,24 +101,24 @@ def _finish_once(started: Started, bench: Workbench, known: dict[tuple[object, .
     return known[key]
 
 
-def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
+def start(job: Job, bench: EvaluationSession, checker: RemoteSimulator) -> CheckedJob:
     """The half that needs no GPU: compile, and on the way to a GPU the simulator's checks. It may run elsewhere."""
     began = time.monotonic()
-    stages = Stages()
+    stages = StageTimer()
     environment = bench.environment(job.task)
     bench.on_stage("compile")
     with stages.time("compile"):
         prepared = job.prepared or bench.prepare(job.task, job.text, path=job.path, static_rules=job.static_rules)
     base = Evaluation(
-        variant=prepared.variant if isinstance(prepared, Failed) else prepared.variant.id,
-        status=prepared.status if isinstance(prepared, Failed) else Status.CORRECT,
-        reason=prepared.reason if isinstance(prepared, Failed) else None,
-        stage=prepared.stage if isinstance(prepared, Failed) else None,
-        rule=prepared.rule if isinstance(prepared, Failed) else None,
+        variant=prepared.variant if isinstance(prepared, PrepareFailure) else prepared.variant.id,
+        status=prepared.status if isinstance(prepared, PrepareFailure) else Status.CORRECT,
+        reason=prepared.reason if isinstance(prepared, PrepareFailure) else None,
+        stage=prepared.stage if isinstance(prepared, PrepareFailure) else None,
+        rule=prepared.rule if isinstance(prepared, PrepareFailure) else None,
         environment=environment,
         compile=prepared.report,
     )
-    started = Started(job=job, base=base, stages=stages)
+    started = CheckedJob(job=job, base=base, stages=stages)
     if isinstance(prepared, Prepared):
         started.prepared = prepared
         if not bench.modelled:
@@ -133,7 +135,7 @@ def start(job: Job, bench: Workbench, checker: RemoteSimulator) -> Started:
     return started
 
 
-def _undefined_at_bench(started: Started, bench: Workbench, checker: RemoteSimulator) -> Check | None:
+def _undefined_at_bench(started: CheckedJob, bench: EvaluationSession, checker: RemoteSimulator) -> Check | None:
     """A failed check where some blocks of a timed case read from a workspace what that launch did not write.
 
     On a GPU such a read finds what an earlier launch left: a result to replay, or a count of launches.
@@ -153,7 +155,7 @@ def _undefined_at_bench(started: Started, bench: Workbench, checker: RemoteSimul
     return replace(started.check, status=found.kind.status, reason=reason, stage=Stage.VERIFY, faults=(found,))
 
 
-def finish(started: Started, bench: Workbench) -> Evaluation:
+def finish(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     """The half that has the device to itself, and whose environment and noise floor the result names."""
     with bench.turn:
         began = time.monotonic()
@@ -170,7 +172,7 @@ def finish(started: Started, bench: Workbench) -> Evaluation:
     )
 
 
-def _outcome(started: Started, bench: Workbench) -> Evaluation:
+def _outcome(started: CheckedJob, bench: EvaluationSession) -> Evaluation:
     job, prepared, stages = started.job, started.prepared, started.stages
     if prepared is None:
         return started.base
@@ -203,7 +205,7 @@ def _outcome(started: Started, bench: Workbench) -> Evaluation:
 
 
 def _modelled(
-    started: Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
+    started: CheckedJob, bench: EvaluationSession, prepared: Prepared, rival: Prepared | None, base: Evaluation
 ) -> Evaluation:
     job = started.job
     ours = bench.estimates(job.task, prepared, job.seed)
@@ -248,7 +250,7 @@ def _decided(
 
 def _looked_at_again(
     job: Job,
-    bench: Workbench,
+    bench: EvaluationSession,
     prepared: Prepared,
     found: Evaluation,
     rival: Prepared | None,
@@ -279,7 +281,7 @@ def _unhidden(ours: tuple[CaseBench, ...], seen: tuple[CaseBench, ...]) -> tuple
 
 
 def _measured(
-    started: Started, bench: Workbench, prepared: Prepared, rival: Prepared | None, base: Evaluation
+    started: CheckedJob, bench: EvaluationSession, prepared: Prepared, rival: Prepared | None, base: Evaluation
 ) -> Evaluation:
     job = started.job
     rule = DEFAULT_RULE if job.margin is None else replace(DEFAULT_RULE, margin=job.margin)

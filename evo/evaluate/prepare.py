@@ -45,7 +45,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class PrepareFailure:
     """A variant that went no further, as data."""
 
     status: Status
@@ -66,7 +66,7 @@ def prepare(
     path: str = "<variant>",
     cases: Sequence[Case] | None = None,
     static_rules: bool = True,
-) -> Prepared | Failed:
+) -> Prepared | PrepareFailure:
     """Parse, hold to the static rules, plan, compile and bind one variant, for all cases of its task or those given.
 
     static_rules=False is for `evo redteam`, which looks at what stands behind those rules.
@@ -79,15 +79,15 @@ def prepare(
 
 def _prepared(
     task: Task, text: str, chip: Chip, arch: str, path: str, cases: Sequence[Case] | None, static_rules: bool
-) -> Prepared | Failed:
+) -> Prepared | PrepareFailure:
     cases = (*task.check, *task.bench) if cases is None else cases
     try:
         variant = parse_variant(text, path=path)
     except SyntaxInvalid as error:
-        return Failed(status=Status.REFUSED, stage=Stage.RULES, reason=error.message, variant="")
+        return PrepareFailure(status=Status.REFUSED, stage=Stage.RULES, reason=error.message, variant="")
 
-    def refused(reason: str, stage: Stage = Stage.RULES, rule: StaticRule | None = None) -> Failed:
-        return Failed(status=Status.REFUSED, stage=stage, reason=reason, rule=rule, variant=variant.id)
+    def refused(reason: str, stage: Stage = Stage.RULES, rule: StaticRule | None = None) -> PrepareFailure:
+        return PrepareFailure(status=Status.REFUSED, stage=stage, reason=reason, rule=rule, variant=variant.id)
 
     if variant.task is not None and variant.task != task.name:
         return refused(f"`// evo: task {variant.task[:60]}`, but the task is {task.name}")
@@ -141,7 +141,7 @@ def _compile_and_bind(
     signatures: Mapping[str, Sequence[Param]],
     chip: Chip,
     arch: str,
-) -> Prepared | Failed:
+) -> Prepared | PrepareFailure:
     programs: dict[str, Program] = {}
     started = time.monotonic()
     keys = {case.name: tuple(sorted(macros_of(variant, case).items())) for case in cases}
@@ -163,7 +163,7 @@ def _compile_and_bind(
             report = compile_report(variant, arch, failed.status, (), said, time.monotonic() - started)
             stage = Stage.RULES if failed.status is Status.REFUSED else Stage.COMPILE
             stage = Stage.COMPILE_LIMIT if failed.exhausted else stage
-            return Failed(
+            return PrepareFailure(
                 status=failed.status,
                 stage=stage,
                 reason=failed.reason,
@@ -177,7 +177,7 @@ def _compile_and_bind(
         program = build(variant, task, case, plans[case.name], binaries[key], signatures, chip)
         if isinstance(program, Refusal):
             reason = f"case {case.name}: {program.reason}"
-            return Failed(status=Status.REFUSED, stage=Stage.LIMITS, reason=reason, variant=variant.id)
+            return PrepareFailure(status=Status.REFUSED, stage=Stage.LIMITS, reason=reason, variant=variant.id)
         programs[case.name] = program
     code = "+".join(binary.code_hash for _, binary in sorted(binaries.items()))
     launched = repr([(case, [b.launch for b in p.launches], p.scratch) for case, p in programs.items()])
@@ -202,7 +202,7 @@ def bind_more(
     few = list(dict.fromkeys(keys.values()))[:most_compiled]
     groups = [[case for case in allowed if keys[case.name] == key] for key in few]
 
-    def bound(group: Sequence[Case]) -> Prepared | Failed:
+    def bound(group: Sequence[Case]) -> Prepared | PrepareFailure:
         own = {case.name: found for case in group if isinstance(found := plans[case.name], Plan)}
         return _compile_and_bind(task, variant, group, own, signatures, chip, arch)
 

@@ -17,7 +17,7 @@ from evo.cuda import compile as compiler
 from evo.decide.modelled import MARGIN as MODELLED_MARGIN
 from evo.decide.sequential import DEFAULT_RULE, NoiseFloor, require_margin
 from evo.device import BenchCase, DeviceName, Program
-from evo.device.calls import OPENER
+from evo.device.remote_calls import OPENER
 from evo.device.remote_device import RemoteGpu, RemoteSimulator, open_remote
 from evo.errors import CandidateFailed, HarnessFault, SyntaxInvalid, TaskInvalid, UsageError
 from evo.evaluate import kept_control
@@ -35,7 +35,7 @@ from evo.evaluate.gate import (
 )
 from evo.evaluate.library_baselines import fastest
 from evo.evaluate.measure import BenchOptions, control, measure_persisting, require_quiet
-from evo.evaluate.prepare import Failed, Prepared, bind_more, prepare
+from evo.evaluate.prepare import Prepared, PrepareFailure, bind_more, prepare
 from evo.results import Baseline, CaseBench, Check, Control, Environment, Fault, Loaded, Stage
 from evo.spec.chips import Chip, chip
 from evo.spec.deadline import memory_limit
@@ -65,7 +65,7 @@ def harness_version() -> str:
     return f"{evo.__version__}+{digest.hexdigest()[:12]}"
 
 
-class Workbench:
+class EvaluationSession:
     """What evaluations on one device share. Close it, or use it as a context manager."""
 
     def __init__(
@@ -97,13 +97,13 @@ class Workbench:
         self._checkers: list[RemoteSimulator] = []  # more simulators, for screening and for what is evaluated ahead
         self.turn = threading.RLock()  # of the device: held over calls that belong together
         self._lock = threading.Lock()
-        self._parents: dict[tuple[str, str], Prepared | Failed] = {}
+        self._parents: dict[tuple[str, str], Prepared | PrepareFailure] = {}
         self._baselines: dict[tuple[str, int], dict[str, Baseline]] = {}
         self._references: dict[str, Reference] = {}
         self._estimates: dict[tuple[str, str, int], tuple[CaseBench, ...]] = {}
         self._timed: dict[tuple[str, str, int], TimedSizes] = {}
 
-    def __enter__(self) -> Workbench:
+    def __enter__(self) -> EvaluationSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -239,7 +239,7 @@ class Workbench:
         return [BenchCase(program=prepared.programs[c.name], inputs=inputs(c, seed)) for c in task.bench]
 
     def more_checkers(self, count: int) -> list[RemoteSimulator]:
-        """The simulator and others beside it, `count` in all; they live as long as the workbench."""
+        """The simulator and others beside it, `count` in all; they live as long as the session."""
         while len(self._checkers) < count - 1:
             self._checkers.append(RemoteSimulator(self.checker.device))
         return [self.checker, *self._checkers[: count - 1]]
@@ -252,7 +252,7 @@ class Workbench:
                 self._parents.clear()
             self._parents[key] = self.prepare(task, text, path="<parent>")
         found = self._parents[key]
-        if isinstance(found, Failed):
+        if isinstance(found, PrepareFailure):
             raise UsageError(
                 f"the variant to compare with does not run: {found.reason}",
                 hint="compare with one that passes `evo check`",
@@ -345,7 +345,7 @@ class Workbench:
 
     def prepare(
         self, task: Task, text: str, *, path: str = "<variant>", static_rules: bool = True
-    ) -> Prepared | Failed:
+    ) -> Prepared | PrepareFailure:
         """Compile and bind one variant for this device."""
         return prepare(task, text, chip=self.chip, arch=self.arch, path=path, static_rules=static_rules)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from evo.device import Program
 from evo.errors import TaskInvalid, UsageError
-from evo.evaluate.prepare import Failed, Prepared, prepare
+from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
 from evo.interop.export_templates import MODEL_NEW, MODULE, PYPROJECT, README
 from evo.spec.chips import Chip, chip
 from evo.spec.expr import Expression
@@ -53,7 +53,7 @@ def champions_of(task: Task, given: Path | None, arch: str, chip_name: str) -> l
         slug, its_arch = (match[1], match[2]) if match else (chip_name, arch)
         row = chip(slug)
         prepared = prepare(task, read_variant(path).text, chip=row, arch=its_arch, path=str(path))
-        if isinstance(prepared, Failed):
+        if isinstance(prepared, PrepareFailure):
             raise TaskInvalid(f"{path}: {prepared.status.value}: {prepared.reason}", hint="`evo check` shows more")
         found.append(Champion(path, row, its_arch, prepared.variant, prepared))
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evo.errors import SyntaxInvalid
-from evo.spec.yaml_fields import Fields
+from evo.spec.yaml_fields import YamlFields
 
 _HINT = "a problem folder holds task.yml with tests or benchmarks, and reference.py with generate_input and ref_kernel"
 
@@ -29,7 +29,7 @@ def problem_text(folder: Path) -> tuple[str, str]:
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     if missing := {"generate_input", "ref_kernel"} - functions:
         raise SyntaxInvalid(reference, 1, f"no {', '.join(sorted(missing))}", hint=_HINT)
-    fields = Fields(spec, _without_tags(text))
+    fields = YamlFields(spec, _without_tags(text))
     sizes = _sizes(spec, fields)
     description = str(fields.data.get("description") or folder.name).strip().split("\n")[0]
     constants = "".join(f"{name} = {value!r}\n" for name, value in sizes.items() if name != "seed")
@@ -42,7 +42,7 @@ def _without_tags(text: str) -> str:
     return re.sub(r":\s*!\w+\s", ": ", text)
 
 
-def _sizes(spec: Path, fields: Fields) -> dict[str, Any]:
+def _sizes(spec: Path, fields: YamlFields) -> dict[str, Any]:
     """The arguments of generate_input at the largest benchmark, or the last test."""
     for key in ("benchmarks", "tests"):
         rows = fields.data.get(key)

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from evo.errors import TaskInvalid
 from evo.evaluate.gate import check_task
 from evo.interop import task_folder
-from evo.interop.infer_axes import Labelled, label
+from evo.interop.infer_axes import InferredAxes, label
 from evo.interop.infer_work import work_of
 from evo.interop.meta_shapes import FOREIGN, ProblemRefused, forward_names, shapes_of
 from evo.interop.nested_tensors import named_leaves
+from evo.interop.problem_sizes import ProblemSizes, read_sizes
 from evo.interop.reduce_sizes import BENCH_ELEMENTS, BENCH_FLOP, ReducedSizes, Sizes, check_sizes, even
-from evo.interop.sizes import ProblemSizes, read_sizes
 from evo.interop.torch_reference import Arrays, ModuleReference, ResizableProblem, placed, seeded
 from evo.spec.element_types import is_float
 from evo.spec.input_distributions import derive, domain_of
@@ -273,12 +273,12 @@ class _Draft:
 
     def _write_folder(
         self,
-        labelled: Labelled,
+        labelled: InferredAxes,
         domains: dict[str, str | None],
         tolerance: task_folder.ToleranceLine,
         work: dict[str, str],
     ) -> None:
-        text = task_folder.Text(
+        text = task_folder.TaskText(
             name=self.name,
             description=self.description,
             axes=labelled.axes,
@@ -290,7 +290,7 @@ class _Draft:
         )
         text.write(self.into, _reference_text(self), {"problem.py": self.file.read_bytes()})
 
-    def _tensors(self, labelled: Labelled, domains: dict[str, str | None]) -> Iterator[task_folder.TensorLine]:
+    def _tensors(self, labelled: InferredAxes, domains: dict[str, str | None]) -> Iterator[task_folder.TensorLine]:
         for name in (*self.arguments, *self.state):
             yield task_folder.TensorLine(name, "in", self._array(name), labelled.shapes[name], domains.get(name))
         for name, array in zip(self.outputs, self.own.outputs, strict=True):
@@ -311,7 +311,9 @@ class _Draft:
         because += f": it adds {terms} numbers in blocks, a kernel one after the other." if factor > 2 else "."
         return task_folder.ToleranceLine(rtol, float(f"{share * scale:.1e}"), because, factor)
 
-    def _work(self, labelled: Labelled, reference: ModuleReference, domains: dict[str, str | None]) -> dict[str, str]:
+    def _work(
+        self, labelled: InferredAxes, reference: ModuleReference, domains: dict[str, str | None]
+    ) -> dict[str, str]:
         patterned = {name for name, word in domains.items() if word == "fixed"}
         small, usual = self._cases()[-1], next(iter(self.bench.values()))
         shapes = self.reduction.shapes(usual)

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from evo.interop.meta_shapes import MetaTensor, Shapes
+from evo.interop.problem_sizes import axis_name
 from evo.interop.reduce_sizes import ReducedSizes, Sizes
-from evo.interop.sizes import axis_name
 
 _FURTHEST = 64  # a constant that is added to a size
 _MOST_FACTORS = 5
@@ -24,7 +24,7 @@ Column = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Labelled:
+class InferredAxes:
     """shapes, bytes: formulas by tensor. cases: all axes by case, in the order of `axes`. flop: a formula, or None."""
 
     axes: tuple[str, ...]
@@ -34,7 +34,7 @@ class Labelled:
     flop: str | None
 
 
-def label(reduction: ReducedSizes, cases: Mapping[str, Sizes], names: Mapping[str, str | int]) -> Labelled:
+def label(reduction: ReducedSizes, cases: Mapping[str, Sizes], names: Mapping[str, str | int]) -> InferredAxes:
     """Name the lengths of all tensors. names: tensors by evo's name, as `in N`, `out N` or the key of a parameter."""
     points = [*cases.values(), *_neighbours(reduction, list(cases.values()))]
     seen = [shapes for shapes in map(reduction.shapes, points) if shapes is not None]
@@ -56,7 +56,7 @@ def label(reduction: ReducedSizes, cases: Mapping[str, Sizes], names: Mapping[st
     full = {case: {axis: columns[axis][points.index(sizes)] for axis in columns} for case, sizes in cases.items()}
     first = reduction.own
     sizes = {name: _array(first, where).itemsize for name, where in names.items()}
-    return Labelled(
+    return InferredAxes(
         axes=tuple(columns),
         shapes=formulas,
         cases=full,

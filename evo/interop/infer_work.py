@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from evo.interop.count_flop import Products, fewer_by_values
-from evo.interop.infer_axes import Labelled, sum_of
+from evo.interop.infer_axes import InferredAxes, sum_of
 from evo.interop.meta_shapes import Shapes
 from evo.interop.torch_reference import Arrays, Axes, ModuleReference
 from evo.spec.element_types import is_float
@@ -26,7 +26,7 @@ _FOREIGN = (float("nan"), 240.0, -240.0)  # values that every type can represent
 
 
 def work_of(
-    reference: ModuleReference, labelled: Labelled, own: Shapes, sizes: tuple[Axes, Axes], patterned: Set[str]
+    reference: ModuleReference, labelled: InferredAxes, own: Shapes, sizes: tuple[Axes, Axes], patterned: Set[str]
 ) -> tuple[dict[str, str], list[str]]:
     """`flop` and `bytes` as formulas, and notes on what is left out.
 

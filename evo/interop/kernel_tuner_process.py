@@ -20,7 +20,7 @@ from types import FrameType, ModuleType
 from typing import Any
 from unittest.mock import MagicMock
 
-from evo.interop.lambda_conditions import Unreadable, text_of
+from evo.interop.lambda_conditions import UntranslatableLambda, text_of
 from evo.spec.connection import Connection
 
 _MAIN = "kernel_tuner"
@@ -97,8 +97,10 @@ def _ran(path: Path) -> dict[str, Any]:
         return {"refused": failure or "tune_kernel() was never called"}
     try:
         return {"kernels": [_described(call) for call in _calls]}
-    except (Unreadable, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
-        return {"refused": f"{type(error).__name__}: {error}" if not isinstance(error, Unreadable) else str(error)}
+    except (UntranslatableLambda, AttributeError, KeyError, TypeError, ValueError, OSError) as error:
+        return {
+            "refused": f"{type(error).__name__}: {error}" if not isinstance(error, UntranslatableLambda) else str(error)
+        }
 
 
 def _run(path: Path) -> None:
@@ -138,7 +140,7 @@ def _described(call: Mapping[str, Any]) -> dict[str, Any]:
     for given in _several(call.get("restrictions")):
         try:
             conditions.append(text_of(given, parameters))
-        except Unreadable as error:
+        except UntranslatableLambda as error:
             notes.append(f"a restriction was not translated, write it as `// evo: require`: {error}")
     return {
         "kernel": str(call["kernel_name"]),

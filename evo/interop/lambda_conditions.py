@@ -21,7 +21,7 @@ _MOST_COMPARED = 4000
 Parameters = Mapping[str, Sequence[Any]]
 
 
-class Unreadable(Exception):
+class UntranslatableLambda(Exception):
     """A function cannot be translated to an expression; the message says why."""
 
 
@@ -33,7 +33,7 @@ def text_of(given: Any, parameters: Parameters, *, several: bool = False) -> str
         made = (
             "an object of a package that is not installed" if isinstance(given, Mock) else f"a {type(given).__name__}"
         )
-        raise Unreadable(f"{made} is neither a text nor a function")
+        raise UntranslatableLambda(f"{made} is neither a text nor a function")
     node = _function(given)
     body = _Named(given, node, parameters).visit(_result(node))
     apart = several and isinstance(body, ast.Tuple | ast.List)
@@ -50,7 +50,7 @@ def _function(given: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef:
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError) as error:
-        raise Unreadable(f"its source cannot be read: {error}") from None
+        raise UntranslatableLambda(f"its source cannot be read: {error}") from None
     names = list(code.co_varnames[: code.co_argcount])
     found = [
         node
@@ -63,7 +63,7 @@ def _function(given: Callable[..., Any]) -> ast.Lambda | ast.FunctionDef:
     if len(found) > 1 and column is not None:
         found = [n for n in found if isinstance(n, ast.Lambda) and n.col_offset < column <= (n.end_col_offset or 0)]
     if len(found) != 1:
-        raise Unreadable("its source is not found")
+        raise UntranslatableLambda("its source is not found")
     return found[0]
 
 
@@ -77,7 +77,7 @@ def _result(node: ast.Lambda | ast.FunctionDef) -> ast.expr:
 
 def _returned(body: Sequence[ast.stmt], values: dict[str, ast.expr]) -> ast.expr:
     if not body:
-        raise Unreadable("it may end without a return")
+        raise UntranslatableLambda("it may end without a return")
     first, rest = body[0], body[1:]
     match first:
         case ast.Return(value=ast.expr() as value):
@@ -87,7 +87,7 @@ def _returned(body: Sequence[ast.stmt], values: dict[str, ast.expr]) -> ast.expr
         case ast.If(test=test, body=then, orelse=other):
             chosen = _returned([*then, *rest], values), _returned([*other, *rest], values)
             return ast.IfExp(_replaced(test, values), *chosen)
-    raise Unreadable(f"`{ast.unparse(first).splitlines()[0]}` is not an assignment, if or return")
+    raise UntranslatableLambda(f"`{ast.unparse(first).splitlines()[0]}` is not an assignment, if or return")
 
 
 def _is_docstring(node: ast.stmt) -> bool:
@@ -117,7 +117,7 @@ class _Named(ast.NodeTransformer):
                 name in self.arguments and key in self.parameters
             ):
                 return ast.Name(key, ast.Load())
-        raise Unreadable(f"`{ast.unparse(node)}` is not a tuned parameter")
+        raise UntranslatableLambda(f"`{ast.unparse(node)}` is not a tuned parameter")
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.parameters and node.id in self.arguments:
@@ -126,12 +126,12 @@ class _Named(ast.NodeTransformer):
         value = value.item() if hasattr(value, "item") else value
         if isinstance(value, bool | int | float):
             return ast.Constant(value)
-        raise Unreadable(f"`{node.id}` is neither a tuned parameter nor a number")
+        raise UntranslatableLambda(f"`{node.id}` is neither a tuned parameter nor a number")
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if isinstance(node.value, ast.Name) and node.value.id in self.arguments and node.attr in self.parameters:
             return ast.Name(node.attr, ast.Load())
-        raise Unreadable(f"`{ast.unparse(node)}` is not a tuned parameter")
+        raise UntranslatableLambda(f"`{ast.unparse(node)}` is not a tuned parameter")
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         word = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -146,7 +146,7 @@ class _Named(ast.NodeTransformer):
                 return ast.Name(key, ast.Load())
             case "ceil", [ast.BinOp(op=ast.Div())] if isinstance(first, ast.BinOp):
                 return ast.Call(ast.Name("ceil_div", ast.Load()), [first.left, first.right], [])
-        raise Unreadable(f"`{ast.unparse(node)}` is not supported")
+        raise UntranslatableLambda(f"`{ast.unparse(node)}` is not supported")
 
 
 def _compare(
@@ -166,7 +166,7 @@ def _compare(
         wanted = wanted if place is None else wanted[place]
         found = eval(code, {"ceil_div": lambda a, b: -(-a // b), "min": min, "max": max}, dict(values))
         if (bool(wanted) != bool(found)) if isinstance(wanted, bool) else wanted != found:
-            raise Unreadable(f"`{text}` differs from the function")
+            raise UntranslatableLambda(f"`{text}` differs from the function")
 
 
 def _combinations(parameters: Parameters, rng: random.Random) -> list[dict[str, Any]]:

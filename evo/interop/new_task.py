@@ -19,7 +19,7 @@ import numpy as np
 from evo.errors import TaskInvalid, UsageError
 from evo.evaluate.gate import check_task
 from evo.interop.count_formula import Uncounted, work_of
-from evo.interop.task_folder import TensorLine, Text, ToleranceLine, order_factor
+from evo.interop.task_folder import TaskText, TensorLine, ToleranceLine, order_factor
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
@@ -190,7 +190,7 @@ def _atol(form: NewTaskAnswers) -> float:
     return float(f"{share * (min(sizes, default=1.0) or 1.0):.1e}")
 
 
-def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> Text:
+def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> TaskText:
     kinds = [tensor.dtype for tensor in form.outputs]
     rtol = max(
         _TOLERANCES.get(kind, (0.05, 0.01))[0] if kind.startswith(("float", "bfloat")) else 0.0 for kind in kinds
@@ -204,7 +204,7 @@ def _text(form: NewTaskAnswers, atol: float, work: dict[str, str]) -> Text:
     factor = order_factor(float(terms))
     because = f"{', '.join(kinds)} outputs; {'twice' if factor == 2 else f'{factor} times'} the error of the formula in"
     because += " float32." if factor == 2 else " float32, which adds in blocks what a kernel adds one after the other."
-    return Text(
+    return TaskText(
         name=form.name,
         description="; ".join(f"{name} = {formula}" for name, formula in form.formulas.items()),
         axes=list(form.axes),

@@ -46,7 +46,7 @@ def order_factor(terms: float) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Text:
+class TaskText:
     """The content of a task.yaml."""
 
     name: str

@@ -26,7 +26,7 @@ from torch.distributions import Distribution
 from torch.overrides import TorchFunctionMode
 
 from evo.interop.nested_tensors import flattened, holds_tensors, named_leaves, refilled
-from evo.interop.sizes import ProblemSizes, read_sizes
+from evo.interop.problem_sizes import ProblemSizes, read_sizes
 
 Arrays = dict[str, NDArray[np.generic]]
 Axes = Mapping[str, int]

@@ -12,7 +12,7 @@ from evo.operators.proposal import Context, Operator, OperatorDoc, Proposal, sta
 from evo.operators.rebase import carried
 from evo.operators.registry import WHEN_STALLED, is_closed, operator_docs, operators
 from evo.operators.rules import RULES, Rule, all_rules
-from evo.operators.tile_config import INVERT_BELOW, STALLED_AFTER, Derived
+from evo.operators.tile_config import INVERT_BELOW, STALLED_AFTER, TileConfigOperator
 
 __all__ = [
     "INVERT_BELOW",
@@ -20,7 +20,6 @@ __all__ = [
     "STALLED_AFTER",
     "WHEN_STALLED",
     "Context",
-    "Derived",
     "Hypothesis",
     "Ladder",
     "Operator",
@@ -28,6 +27,7 @@ __all__ = [
     "Patch",
     "Proposal",
     "Rule",
+    "TileConfigOperator",
     "all_rules",
     "carried",
     "clutter",

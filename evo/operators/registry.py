@@ -72,7 +72,7 @@ def entries() -> dict[str, OperatorEntry]:
 
 
 def _built_in() -> dict[str, OperatorEntry]:
-    derived = tile_config.Derived
+    derived = tile_config.TileConfigOperator
     return {
         "ladder": OperatorEntry(make=lambda _: ladder.Ladder(), docs=(ladder.DOC,), closed=True),
         "derive": OperatorEntry(make=lambda _: derived(), docs=(tile_config.DOC,), closed=True),

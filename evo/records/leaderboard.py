@@ -63,7 +63,7 @@ class BoardCase(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry(Serializable):
+class LeaderboardEntry(Serializable):
     """One champion."""
 
     task: str  # the task
@@ -106,11 +106,11 @@ class Entry(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board(Serializable):
+class Leaderboard(Serializable):
     """The champions."""
 
     version: Literal[1] = 1  # of this format
-    entries: Annotated[tuple[Entry, ...], ALWAYS]  # one per task, chip, arch and way of loading
+    entries: Annotated[tuple[LeaderboardEntry, ...], ALWAYS]  # one per task, chip, arch and way of loading
 
     def __post_init__(self) -> None:
         seen: set[tuple[str, ...]] = set()
@@ -120,7 +120,7 @@ class Board(Serializable):
             seen.add(entry.place)
 
 
-def build(records: Iterable[Record], commits: Mapping[str, str]) -> Board:
+def build(records: Iterable[Record], commits: Mapping[str, str]) -> Leaderboard:
     """The leaderboard of these records. commits: trial -> the commit that kept it, left out if git does not know it."""
     champions: dict[tuple[str, ...], list[Record]] = {}  # by place
     rewrites: dict[tuple[str, ...], int] = {}  # by place and variant: of its line of descent
@@ -131,10 +131,10 @@ def build(records: Iterable[Record], commits: Mapping[str, str]) -> Board:
             before = rewrites.get((*place, record.parent), 0) if record.parent is not None else 0
             rewrites[(*place, record.variant)] = before + (record.kind == "rewrite")
     ordered = [(champions[key], rewrites[(*key, champions[key][-1].variant)]) for key in sorted(champions)]
-    return Board(entries=tuple(_entry(kept, commits, count) for kept, count in ordered))
+    return Leaderboard(entries=tuple(_entry(kept, commits, count) for kept, count in ordered))
 
 
-def dump(board: Board) -> str:
+def dump(board: Leaderboard) -> str:
     """The text of the file: one field a line, so that a change reads well in git."""
     return json.dumps(board.to_json(), indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
@@ -148,22 +148,22 @@ def leaderboard_path(root: Path) -> Path:
     return root / "leaderboard.json"
 
 
-def write(root: Path, board: Board) -> None:
+def write(root: Path, board: Leaderboard) -> None:
     """Replace the file atomically. Raises HarnessFault if it cannot be written."""
     write_atomic(leaderboard_path(root), dump(board).encode("ascii"))
 
 
-def load(root: Path) -> Board:
+def load(root: Path) -> Leaderboard:
     """Read and check the file; no file is an empty leaderboard. Raises RecordCorrupt naming file and field."""
     path = leaderboard_path(root)
     try:
         data = parse(path.read_bytes())
     except FileNotFoundError:
-        return Board(entries=())
+        return Leaderboard(entries=())
     except (OSError, ValueError, RecursionError) as error:
         raise RecordCorrupt(f"{path}: cannot be read: {error}", hint=HINT) from None
     try:
-        board = Board.from_json(data)
+        board = Leaderboard.from_json(data)
     except ValueError as error:
         raise RecordCorrupt(f"{path}: {error}", hint=HINT) from None
     if "version" not in data:
@@ -174,7 +174,7 @@ def load(root: Path) -> Board:
     return board
 
 
-def entries(board: Board, *, task: str | None = None, timing: str | None = None) -> list[Entry]:
+def entries(board: Leaderboard, *, task: str | None = None, timing: str | None = None) -> list[LeaderboardEntry]:
     """The entries to show, by task, then measured before modelled, then chip, arch and how it was loaded."""
     chosen = [entry for entry in board.entries if task in (None, entry.task) and timing in (None, entry.timing)]
     return sorted(chosen, key=lambda entry: (entry.task, entry.timing, *entry.place[1:]))
@@ -183,18 +183,20 @@ def entries(board: Board, *, task: str | None = None, timing: str | None = None)
 def _unknown(entry: dict[str, dict[str, object]]) -> str | None:
     """The first field of an entry, or of a case of it, that there is not."""
     cases = ((name, unknown_field(BoardCase, case)) for name, case in entry["cases"].items())
-    return unknown_field(Entry, entry) or next((f"cases.{name}.{field}" for name, field in cases if field), None)
+    return unknown_field(LeaderboardEntry, entry) or next(
+        (f"cases.{name}.{field}" for name, field in cases if field), None
+    )
 
 
 # --- building -------------------------------------------------------------------------------------------------------
 
 
-def _entry(kept: Sequence[Record], commits: Mapping[str, str], rewrites: int) -> Entry:
+def _entry(kept: Sequence[Record], commits: Mapping[str, str], rewrites: int) -> LeaderboardEntry:
     record, since = kept[-1], since_start(line_since_start(kept))
     name = " ".join(record.summary.split())
     cases = {row.name: _case(row) for row in record.bench}
     given = {"name": name, "timing": record.timing, "cases": cases, "commit": commits.get(record.trial)}
-    return copied(Entry, record.environment, record, **given, rewrites=rewrites or None, since_start=since)
+    return copied(LeaderboardEntry, record.environment, record, **given, rewrites=rewrites or None, since_start=since)
 
 
 def _case(row: CaseBench) -> BoardCase:

@@ -12,7 +12,7 @@ from queue import SimpleQueue
 
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import WorkerLost
-from evo.evaluate.pipeline import Job, Started, Workbench, evaluate, finish, start
+from evo.evaluate.pipeline import CheckedJob, EvaluationSession, Job, evaluate, finish, start
 from evo.results import Evaluation
 from evo.search.cluster import KnownCode
 
@@ -20,12 +20,12 @@ IN_FLIGHT = 4
 _THREADS = "evo-ahead"
 
 
-class Ahead:
-    """Evaluates jobs on a workbench whose device is a GPU. Use it as a context manager, inside the workbench's own."""
+class LookAhead:
+    """Evaluates jobs on a session whose device is a GPU. Use it as a context manager, inside the session's own."""
 
     width = IN_FLIGHT // 2  # `InFlight` submits twice as many
 
-    def __init__(self, bench: Workbench) -> None:
+    def __init__(self, bench: EvaluationSession) -> None:
         self._bench = bench
         self._closed = threading.Event()
         self._free: SimpleQueue[RemoteSimulator] = SimpleQueue()
@@ -35,7 +35,7 @@ class Ahead:
         self._device = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evo-device")
         self._said, bench.on_stage = bench.on_stage, self._on_stage
 
-    def __enter__(self) -> Ahead:
+    def __enter__(self) -> LookAhead:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -54,14 +54,14 @@ class Ahead:
         """One job, as soon as the device is free. Raises EvoError for harness failures only."""
         return evaluate(job, self._bench)
 
-    def _start(self, job: Job) -> Started:
+    def _start(self, job: Job) -> CheckedJob:
         checker = self._free.get()
         try:
             return start(job, self._bench, checker)
         finally:
             self._free.put(checker)
 
-    def _finish(self, starting: Future[Started], known: set[str]) -> Evaluation | KnownCode:
+    def _finish(self, starting: Future[CheckedJob], known: set[str]) -> Evaluation | KnownCode:
         started = starting.result()
         if self._closed.is_set():
             raise WorkerLost("closed before its turn", hint="run it again")

@@ -81,7 +81,7 @@ class Arm:
         return mean + _EXPLORATION * math.sqrt(math.log(total + math.e) / (self.trials + 1))
 
 
-class Search:
+class OperatorBandit:
     """Asks operators for proposals and learns from what became of them. `margin` is what a gain has to pass."""
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evo.evaluate.prepare import Failed, Prepared
+from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.operators import Proposal, not_one_change
 from evo.results import Json
 from evo.spec.task import Task
@@ -21,7 +21,7 @@ class Candidate:
     proposal: Proposal
     parent: Variant | None
     refusal: str | None = None
-    prepared: Prepared | Failed | None = None
+    prepared: Prepared | PrepareFailure | None = None
 
     @property
     def variant(self) -> Variant:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from evo.operators import Proposal
 from evo.results import Decision, Evaluation, Verdict
-from evo.search.trial_log import Notebook
+from evo.search.trial_log import TrialLog
 from evo.spec.variant import Variant
 
 _OPERATOR = "champion"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crowned:
+class RunChampion:
     """A variant that was champion in this run, and the evaluation that it was kept with."""
 
     variant: Variant
@@ -28,27 +28,27 @@ class Crowned:
 
 
 def conclude(
-    crowned: Sequence[Crowned],
-    notebook: Notebook,
+    champions: Sequence[RunChampion],
+    trial_log: TrialLog,
     path: Path,
-    figures: Callable[[Crowned], Evaluation],
+    figures: Callable[[RunChampion], Evaluation],
     note: Callable[[str], None],
-) -> Crowned | None:
+) -> RunChampion | None:
     """Record the last champion's figures, or put back the latest that holds; that one, None if none holds."""
-    if not crowned:
+    if not champions:
         return None
-    last, why = crowned[-1].variant, ""
-    for each in reversed(crowned):
+    last, why = champions[-1].variant, ""
+    for each in reversed(champions):
         found = figures(each)
         if found.status.passed:
-            _record(notebook, path, each.variant, last, found, why)
-            return Crowned(variant=each.variant, evaluation=found)
+            _record(trial_log, path, each.variant, last, found, why)
+            return RunChampion(variant=each.variant, evaluation=found)
         why = f"{each.variant.id} is {found.status}: {found.reason}"
         note(f"the champion does not hold: {why}")
     return None
 
 
-def _record(notebook: Notebook, path: Path, variant: Variant, last: Variant, found: Evaluation, why: str) -> None:
+def _record(trial_log: TrialLog, path: Path, variant: Variant, last: Variant, found: Evaluation, why: str) -> None:
     is_last = variant.id == last.id
     summary = f"figures of {variant.id}" if is_last else f"back to {variant.id}: {last.id} does not hold"
     reason = "percentiles, cold times and rivals are taken once, when the run ends" if is_last else why
@@ -61,6 +61,6 @@ def _record(notebook: Notebook, path: Path, variant: Variant, last: Variant, fou
         expected="the figures that the leaderboard shows",
         risk="none: it has passed its gate",
     )
-    trial = notebook.begin(path, proposal, last)
+    trial = trial_log.begin(path, proposal, last)
     decision = Decision(verdict=Verdict.KEEP, reason=f"{summary}; claims no gain")
-    notebook.keep(trial, replace(found, decision=decision))
+    trial_log.keep(trial, replace(found, decision=decision))

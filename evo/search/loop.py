@@ -12,26 +12,26 @@ from dataclasses import replace
 from pathlib import Path
 
 from evo.errors import TaskInvalid
-from evo.evaluate.pipeline import Job, Workbench, champion_figures, evaluate
-from evo.evaluate.prepare import Failed
+from evo.evaluate.pipeline import EvaluationSession, Job, champion_figures, evaluate
+from evo.evaluate.prepare import PrepareFailure
 from evo.operators import STALLED_AFTER, first_rung, start_proposal
 from evo.operators.llm import Llm
 from evo.records.trials import Record, arm_of, rebuild_text
 from evo.results import CaseBench, Control, Evaluation, Stage, Status
 from evo.search.candidate import Candidate, candidate_of
-from evo.search.champion import Crowned, conclude
-from evo.search.cluster import Fleet
+from evo.search.champion import RunChampion, conclude
+from evo.search.cluster import WorkerPool
 from evo.search.events import Event, Observer, RunBegun, RunSummary, TrialBegun
 from evo.search.pipelined import Evaluator, InFlight, open_ahead, open_bench
 from evo.search.progress import advice, by_case, control_words, is_stalled, satisfied, trial_result
 from evo.search.proposer import DUPLICATES, Proposer
-from evo.search.restarts import AFTER, Lines
+from evo.search.restarts import AFTER, Restarts
 from evo.search.resume import LastRun, gain_of, last_run
-from evo.search.run_status import StatusWriter
 from evo.search.screening import screened_gains
 from evo.search.settings import Settings, language_model
 from evo.search.single_trial import trial_job
-from evo.search.trial_log import Notebook, open_notebook
+from evo.search.status_writer import StatusWriter
+from evo.search.trial_log import TrialLog, open_notebook
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -52,17 +52,17 @@ def evolve(
     watch = status = StatusWriter(root, task.name, watch)
 
     with (
-        open_notebook(root, task, branch=settings.branch) as notebook,
+        open_notebook(root, task, branch=settings.branch) as trial_log,
         status,
-        open_bench(settings, watch) as (bench, fleet),
-        open_ahead(settings, bench, fleet) as ahead,
+        open_bench(settings, watch) as (bench, pool),
+        open_ahead(settings, bench, pool) as ahead,
     ):
-        for sentence in notebook.recovered:
+        for sentence in trial_log.recovered:
             watch(Event(note=sentence))
         bench.reference(task)  # a task that is no gate is refused before anything is tried
-        llm = language_model(task, settings, bench, notebook, watch, stop)
+        llm = language_model(task, settings, bench, trial_log, watch, stop)
         try:
-            loop = _Loop(task, settings, bench, notebook, watch, llm, fleet, ahead)
+            loop = _Loop(task, settings, bench, trial_log, watch, llm, pool, ahead)
             loop.begin()
             loop.control()
             while loop.trials < settings.iterations and not stop():
@@ -80,7 +80,7 @@ def evolve(
         finally:
             if llm is not None:
                 llm.close()
-            notebook.finish()
+            trial_log.finish()
         summary = loop.summary(clock() - started)
         watch(Event(about=summary))
         return summary
@@ -93,23 +93,23 @@ class _Loop:
         self,
         task: Task,
         settings: Settings,
-        bench: Workbench,
-        notebook: Notebook,
+        bench: EvaluationSession,
+        trial_log: TrialLog,
         watch: Observer,
         llm: Llm | None = None,
-        fleet: Fleet | None = None,
+        pool: WorkerPool | None = None,
         ahead: Evaluator | None = None,
     ) -> None:
-        self.llm, self.fleet = llm, fleet
+        self.llm, self.pool = llm, pool
         self.in_flight = InFlight(task, ahead, self._job) if ahead is not None else None
-        self.task, self.settings, self.bench, self.notebook, self.watch = task, settings, bench, notebook, watch
+        self.task, self.settings, self.bench, self.trial_log, self.watch = task, settings, bench, trial_log, watch
         self.trials = 0
         self.kept = 0
-        self.proposer = Proposer(task, settings, bench, notebook.root, llm, self._screen)
+        self.proposer = Proposer(task, settings, bench, trial_log.root, llm, self._screen)
         self.since_kept = 0
         self.is_new = False  # whether this run began from a start of its own
         from_elites = settings.is_closed or (settings.llm is not None and settings.llm.from_elites)
-        restarts = settings.search == "bandit" and from_elites and fleet is None
+        restarts = settings.search == "bandit" and from_elites and pool is None
         self.lines = self._lines() if restarts else None
         self.root: Variant | None = None  # what best-of-n proposes from
         self.path = task.champion_path(bench.chip_slug, bench.arch)
@@ -117,7 +117,7 @@ class _Loop:
         self.start: dict[str, CaseBench] = {}  # bench figures by case, of the first and of the last champion
         self.end: dict[str, CaseBench] = {}
         self.asked_s: dict[str, float] = {}  # how long it took to propose each candidate, screening included
-        self.crowned: list[Crowned] = []  # the champions of this run, and the one that it took up
+        self.champions: list[RunChampion] = []  # the champions of this run, and the one that it took up
         self.noise: Control | None = None  # what the A/A control of this run has shown
 
     def begin(self) -> None:
@@ -127,7 +127,7 @@ class _Loop:
             device=str(self.bench.device),
             arch=self.bench.arch,
             chip=self.bench.chip_slug,
-            run=self.notebook.run,
+            run=self.trial_log.run,
             branch=self.settings.branch,
             iterations=self.settings.iterations,
         )
@@ -141,7 +141,7 @@ class _Loop:
 
     def _take_up(self, begun: RunBegun) -> None:
         self.champion = read_variant(self.path)
-        descent = self.notebook.descent(self.path, self.champion)
+        descent = self.trial_log.descent(self.path, self.champion)
         if not descent.known:  # edited by hand, or from elsewhere: without a start, no later diff could be rebuilt
             self.watch(Event(note=f"{self.path.name} is not what evo last kept: starting from it as it is"))
             self.watch(Event(about=begun))
@@ -149,18 +149,18 @@ class _Loop:
             return
         self.proposer.rung, self.proposer.rungs_tried = descent.rung, set(descent.rungs_tried)
         prepared = self.bench.prepare(self.task, self.champion.text, path=str(self.path))
-        if isinstance(prepared, Failed):
+        if isinstance(prepared, PrepareFailure):
             raise TaskInvalid(
                 f"{self.path}: the champion does not run here: {prepared.reason}",
                 hint=f"start anew with --from ladder/{first_rung(self.task).name}",
             )
         last = last_run(descent.records) if self.settings.resume else None
-        draws = self.settings.is_closed and self.bench.modelled and self.fleet is None
+        draws = self.settings.is_closed and self.bench.modelled and self.pool is None
         again = last.since if last is not None and draws else ()
         known = [record for record in descent.records if record not in again]
         if descent.records:
             own = [record for record in descent.records if record.kept and record.variant == self.champion.id]
-            self.crowned += [Crowned(variant=self.champion, evaluation=record.evaluation) for record in own[-1:]]
+            self.champions += [RunChampion(variant=self.champion, evaluation=record.evaluation) for record in own[-1:]]
         self.proposer.know(self.champion.id, prepared.code_hash)
         self.proposer.recall(known)
         if last is not None:
@@ -173,14 +173,14 @@ class _Loop:
         else:
             self.end = self.start = by_case(descent.bench)
         begun = replace(
-            begun, run=self.notebook.run, champion=self.champion.id, cases=self.start, speedup=self.notebook.speedup()
+            begun, run=self.trial_log.run, champion=self.champion.id, cases=self.start, speedup=self.trial_log.speedup()
         )
         self.watch(Event(about=begun))
 
     def _resume(self, last: LastRun, again: Sequence[Record]) -> None:
         """Go on where the last run stopped: its trials count, the bandit knows them; `again` are drawn, not tried."""
         if self.llm is None:
-            self.notebook.go_on(last.run)
+            self.trial_log.go_on(last.run)
         else:
             self.llm.go_on(last.run)
         self.proposer.forget(last.run)
@@ -200,11 +200,11 @@ class _Loop:
 
     def _past(self, before: Record) -> list[Record]:
         at = (before.run, before.number)
-        return [record for record in self.notebook.past() if (record.run, record.number) < at]
+        return [record for record in self.trial_log.past() if (record.run, record.number) < at]
 
     def _tell_lines(self, record: Record) -> None:
         if self.lines is not None:
-            variant = parse_variant(rebuild_text(self.notebook.past(), record.trial))
+            variant = parse_variant(rebuild_text(self.trial_log.past(), record.trial))
             self.lines.tell(variant, record.evaluation.ratio, passed=record.status.passed, kept=record.kept)
 
     def _first(self, variant: Variant, source: Path, *, rung: str | None) -> None:
@@ -221,12 +221,12 @@ class _Loop:
         if self.bench.modelled or self.settings.iterations == 0:
             return
         self.watch(Event(stage="A/A control"))
-        asked = (self.task, self.champion.text, self.notebook.seed)
-        if self.fleet is None:
+        asked = (self.task, self.champion.text, self.trial_log.seed)
+        if self.pool is None:
             self.bench.control(*asked, margin=self.settings.margin, reuse=True)
             found = {"": self.bench.controls[self.task.hash]}
         else:
-            found = self.fleet.control(*asked, margin=self.settings.margin)
+            found = self.pool.control(*asked, margin=self.settings.margin)
         for place, noise in found.items():
             self.watch(Event(note=control_words(place, noise)))
         self.noise = max(found.values(), key=lambda noise: noise.smallest_margin)
@@ -239,7 +239,7 @@ class _Loop:
                 return False
             candidate, evaluation = evaluated
         else:
-            asked = self._next(self.notebook.past)
+            asked = self._next(self.trial_log.past)
             if asked is None:
                 return False
             self.trials += 1
@@ -270,7 +270,7 @@ class _Loop:
         """Submit what there is room for, then take the verdict whose turn it is."""
         for _ in range(DUPLICATES):
             while in_flight.room and self.trials + len(in_flight) < self.settings.iterations:
-                if (candidate := self._next(self.notebook.past, len(in_flight))) is None:
+                if (candidate := self._next(self.trial_log.past, len(in_flight))) is None:
                     break
                 in_flight.submit(candidate, self.champion, known=self.proposer.code_seen)
             if not in_flight:
@@ -290,11 +290,11 @@ class _Loop:
             return self.lines.parent(self.champion)
         return self.root if self.settings.search == "best-of-n" else self.champion
 
-    def _lines(self) -> Lines:
+    def _lines(self) -> Restarts:
         margin = self.settings.margin if self.settings.margin is not None else self.bench.default_margin
         places = (self.bench.chip_slug, self.bench.arch)
         after = AFTER if self.settings.llm is None else STALLED_AFTER
-        return Lines(self.task, places, margin, lambda text: self.watch(Event(note=text)), after=after)
+        return Restarts(self.task, places, margin, lambda text: self.watch(Event(note=text)), after=after)
 
     def satisfied(self) -> str | None:
         """Why the run may end before its trials are spent."""
@@ -322,9 +322,9 @@ class _Loop:
     def _screen(self, texts: Sequence[str]) -> Sequence[float | None]:
         self.watch(Event(stage="screen"))
         asked = (self.task, self._parent().text, texts, self.settings.seed)
-        if self.fleet is None or self.bench.modelled:
+        if self.pool is None or self.bench.modelled:
             return screened_gains(self.bench, *asked)
-        return self.fleet.gains(*asked)
+        return self.pool.gains(*asked)
 
     def _try(self, candidate: Candidate, judged: Evaluation | None = None) -> Evaluation:
         """One trial: write the champion file, evaluate unless that was done, then commit it or put the old one back."""
@@ -332,7 +332,7 @@ class _Loop:
         if parent is not None and parent.id != self.champion.id:
             candidate = candidate.with_arguments({"rival": self.champion.id})
         proposal = candidate.proposal
-        trial = self.notebook.begin(self.path, proposal, parent)
+        trial = self.trial_log.begin(self.path, proposal, parent)
         begun = TrialBegun(
             trial=trial.number, id=trial.id, operator=proposal.operator, kind=proposal.kind, summary=proposal.summary
         )
@@ -343,20 +343,20 @@ class _Loop:
             else:
                 evaluation = judged or self._evaluated(self._job(candidate, self.champion if parent else None))
         except BaseException:
-            self.notebook.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
+            self.trial_log.abandon()  # a harness failure is no verdict: the champion comes back, no record is made
             raise
         evaluation = evaluation.with_stage("propose", self.asked_s.pop(candidate.variant.id, None))
         kept = evaluation.kept if parent is not None else evaluation.status.passed
         commit: str | None = None
         if kept:
-            commit = self.notebook.keep(trial, evaluation)
+            commit = self.trial_log.keep(trial, evaluation)
         else:
-            self.notebook.revert(trial, evaluation)
+            self.trial_log.revert(trial, evaluation)
         self.proposer.learn(trial.id, candidate, evaluation, kept=kept)
         if kept:
             self._crown(candidate, evaluation)
         told = trial_result(trial, proposal, parent, evaluation, commit)
-        self.watch(Event(about=replace(told, speedup=self.notebook.speedup()) if kept else told))
+        self.watch(Event(about=replace(told, speedup=self.trial_log.speedup()) if kept else told))
         return evaluation
 
     def _refused(self, variant: Variant, reason: str) -> Evaluation:
@@ -370,32 +370,32 @@ class _Loop:
             self.task,
             candidate.variant.text,
             path=str(self.path),
-            seed=self.notebook.seed,
+            seed=self.trial_log.seed,
             rival=rival.text if rival else None,
             margin=self.settings.margin,
             neutral=self.settings.neutral,
-            full=self.fleet is not None or self.bench.modelled,
+            full=self.pool is not None or self.bench.modelled,
         )
         return replace(job, prepared=candidate.prepared)
 
     def _evaluated(self, job: Job) -> Evaluation:
-        return evaluate(job, self.bench) if self.fleet is None else self.fleet.evaluate(job)
+        return evaluate(job, self.bench) if self.pool is None else self.pool.evaluate(job)
 
     def conclude(self) -> None:
         """On a GPU, the figures of a champion that this run has made, which no trial has taken."""
-        if self.bench.modelled or self.fleet is not None or not self.crowned or not (self.kept or self.is_new):
+        if self.bench.modelled or self.pool is not None or not self.champions or not (self.kept or self.is_new):
             return
 
-        def figures(one: Crowned) -> Evaluation:
-            job = trial_job(self.task, one.variant.text, path=str(self.path), seed=self.notebook.seed, rival=None)
+        def figures(one: RunChampion) -> Evaluation:
+            job = trial_job(self.task, one.variant.text, path=str(self.path), seed=self.trial_log.seed, rival=None)
             return champion_figures(job, self.bench, one.evaluation)
 
-        found = conclude(self.crowned, self.notebook, self.path, figures, lambda text: self.watch(Event(note=text)))
+        found = conclude(self.champions, self.trial_log, self.path, figures, lambda text: self.watch(Event(note=text)))
         if found is not None:
             self.champion, self.end = found.variant, by_case(found.evaluation.bench)
 
     def _crown(self, candidate: Candidate, evaluation: Evaluation) -> None:
-        self.crowned.append(Crowned(variant=candidate.variant, evaluation=evaluation))
+        self.champions.append(RunChampion(variant=candidate.variant, evaluation=evaluation))
         self.champion, self.end = candidate.variant, by_case(evaluation.bench)
         if candidate.proposal.kind == "start":
             self.start, self.is_new = self.end, True
@@ -413,6 +413,6 @@ class _Loop:
             champion=self.champion.id,
             start=self.start,
             end=self.end,
-            speedup=self.notebook.speedup(),
+            speedup=self.trial_log.speedup(),
             elapsed_s=elapsed_s,
         )

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from evo.evaluate.pipeline import Job, Workbench
+from evo.evaluate.pipeline import EvaluationSession, Job
 from evo.operators import carried
 from evo.results import Decision, Evaluation, Json, Verdict
-from evo.search.ahead import Ahead
+from evo.search.ahead import LookAhead
 from evo.search.candidate import Candidate, candidate_of
-from evo.search.cluster import Fleet, KnownCode, open_site
+from evo.search.cluster import KnownCode, WorkerPool, open_site
 from evo.search.events import Event, Observer
 from evo.search.settings import Settings
 from evo.spec.task import Task
@@ -28,36 +28,36 @@ from evo.spec.variant import Variant
 
 
 @contextmanager
-def open_ahead(settings: Settings, bench: Workbench, fleet: Fleet | None) -> Iterator[Evaluator | None]:
-    """Where several candidates may be under way: the fleet, else this process's GPU; None for one after the other.
+def open_ahead(settings: Settings, bench: EvaluationSession, pool: WorkerPool | None) -> Iterator[Evaluator | None]:
+    """Where several candidates may be under way: the pool, else this process's GPU; None for one after the other.
 
     Texts that a person or a model writes wait for the verdict before them, since they are written with it in view.
     """
-    if fleet is not None or bench.modelled or not settings.ahead or not settings.is_closed:
-        yield fleet
+    if pool is not None or bench.modelled or not settings.ahead or not settings.is_closed:
+        yield pool
         return
-    with Ahead(bench) as ahead:
+    with LookAhead(bench) as ahead:
         yield ahead
 
 
 @contextmanager
-def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[Workbench, Fleet | None]]:
-    """The workbench of this run; with a cluster one that has no device of its own, and the fleet that has them."""
+def open_bench(settings: Settings, watch: Observer) -> Iterator[tuple[EvaluationSession, WorkerPool | None]]:
+    """The session of this run; with a cluster one that has no device of its own, and the pool that has them."""
 
     def on_stage(stage: str) -> None:
         watch(Event(stage=stage))
 
     if settings.cluster is None:
-        with Workbench(settings.device, arch=settings.arch, on_stage=on_stage) as bench:
+        with EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage) as bench:
             yield bench, None
         return
     on_stage(f"opening {settings.cluster}")
     site = open_site(settings.cluster, settings.device)
     with (
-        Fleet(site, arch=settings.arch, note=lambda text: watch(Event(note=text))) as fleet,
-        Workbench(settings.device, arch=settings.arch, on_stage=on_stage, about=fleet.about) as bench,
+        WorkerPool(site, arch=settings.arch, note=lambda text: watch(Event(note=text))) as pool,
+        EvaluationSession(settings.device, arch=settings.arch, on_stage=on_stage, about=pool.about) as bench,
     ):
-        yield bench, fleet
+        yield bench, pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Judged:
 
 
 class Evaluator(Protocol):
-    """Where candidates are evaluated: a fleet of workers, or this process's own device (`Ahead`).
+    """Where candidates are evaluated: a pool of workers, or this process's own device (`LookAhead`).
 
     width: half of how many it is to have under way.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from evo.analysis.roofline import BestFloor
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators import INVERT_BELOW, STALLED_AFTER, Proposal
 from evo.results import CaseBench, Control, Evaluation
 from evo.results.bench import LAUNCH_BOUND
@@ -22,7 +22,7 @@ _NEAR = 0.85  # of the floor's speed: the little that is left is seldom worth a 
 _STALLED = 12  # trials without a keep
 
 
-def reached(task: Task, bench: Workbench, cases: Cases) -> float | None:
+def reached(task: Task, bench: EvaluationSession, cases: Cases) -> float | None:
     """How fast the headline case runs, as a share of what its floor by the best rates known allows; None if unknown."""
     time_us, floor = _time(task, cases), bench.best_floor(task, task.headline)
     if not time_us or floor is None:
@@ -39,7 +39,7 @@ def launch_share(row: CaseBench, floor: BestFloor | None) -> float | None:
     return min(floor.launch_us / row.time_us, 1.0) if floor is not None and floor.launch_us else None
 
 
-def is_stalled(task: Task, bench: Workbench, cases: Cases, since_kept: int) -> bool:
+def is_stalled(task: Task, bench: EvaluationSession, cases: Cases, since_kept: int) -> bool:
     """Whether nothing has been kept for a while, far from the target: time to start from the hardware."""
     time_us, target_us = _time(task, cases), bench.target_us(task, task.headline)
     is_far = not time_us or not target_us or target_us / time_us < INVERT_BELOW
@@ -47,7 +47,7 @@ def is_stalled(task: Task, bench: Workbench, cases: Cases, since_kept: int) -> b
 
 
 def satisfied(
-    task: Task, bench: Workbench, cases: Cases, since_kept: int, patience: int | None, target: float | None
+    task: Task, bench: EvaluationSession, cases: Cases, since_kept: int, patience: int | None, target: float | None
 ) -> str | None:
     """Why a run may end before its trials are spent."""
     if patience is not None and since_kept >= patience:
@@ -58,7 +58,7 @@ def satisfied(
     return None
 
 
-def advice(task: Task, bench: Workbench, cases: Cases, *, since_kept: int) -> str:
+def advice(task: Task, bench: EvaluationSession, cases: Cases, *, since_kept: int) -> str:
     """One line for the end of a run: what binds the headline case, and what follows from it."""
     time_us, share, floor = _time(task, cases), reached(task, bench, cases), bench.best_floor(task, task.headline)
     if time_us is None:

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from evo.evaluate.prepare import Failed, Prepared
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import Prepared, PrepareFailure
+from evo.evaluate.session import EvaluationSession
 from evo.operators import Context, operators
 from evo.operators.llm import Llm
 from evo.records.insights import outcomes
 from evo.records.trials import Record, load_records
 from evo.results import Evaluation
-from evo.search.bandit import Prior, Search
+from evo.search.bandit import OperatorBandit, Prior
 from evo.search.candidate import Candidate, candidate_of
 from evo.search.events import Skipped
 from evo.search.resume import codes_of
@@ -36,7 +36,7 @@ class Proposer:
         self,
         task: Task,
         settings: Settings,
-        bench: Workbench,
+        bench: EvaluationSession,
         root: Path,
         llm: Llm | None,
         screen: Callable[[Sequence[str]], Sequence[float | None]],
@@ -51,11 +51,11 @@ class Proposer:
         self.rewrites = 0  # tried in this run
         self.code_seen: set[str] = set()
 
-    def _searcher(self, without: str | None = None) -> Search:
+    def _searcher(self, without: str | None = None) -> OperatorBandit:
         """A search that knows what earlier runs say, but for one."""
         settings, bench = self._settings, self._bench
         records = [record for record in load_records(self._root, self._task.name) if record.run != without]
-        return Search(
+        return OperatorBandit(
             operators(settings.operators, patch=settings.patch, llm=self._llm, hypothesis=settings.hypothesis),
             random.Random(settings.seed),
             margin=settings.margin if settings.margin is not None else bench.default_margin,
@@ -118,8 +118,8 @@ class Proposer:
             rewrites_left=self._rewrites_left,
         )
 
-    def _is_new(self, prepared: Prepared | Failed) -> bool:
-        if isinstance(prepared, Failed):
+    def _is_new(self, prepared: Prepared | PrepareFailure) -> bool:
+        if isinstance(prepared, PrepareFailure):
             return True
         if prepared.code_hash in self.code_seen:
             return False

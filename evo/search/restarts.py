@@ -21,7 +21,7 @@ BETWEEN = 3  # and between two lines
 LENGTH = 5  # trials of a line that do not get on, before it ends
 
 
-class Lines:
+class Restarts:
     """What the next proposal changes: the champion or, while a line is on, its parent.
 
     margin: what a gain has to pass. after: trials at the champion without a keep, before the first line. gain: of the

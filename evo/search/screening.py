@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from evo.decide.modelled import CASE_LOSS
 from evo.device import Arrays, BenchCase, RunRequest
 from evo.device.remote_device import RemoteSimulator
-from evo.device.timing_types import Stages
+from evo.device.timing_types import StageTimer
 from evo.errors import Crashed, TimedOut, UsageError
 from evo.evaluate import gate
 from evo.evaluate.counted_stage import CountedStage
 from evo.evaluate.measure import BenchOptions, BenchRequest
-from evo.evaluate.prepare import Failed, Prepared, prepare, spills
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import Prepared, PrepareFailure, prepare, spills
+from evo.evaluate.session import EvaluationSession
 from evo.results import CaseCheck, Fault, Status
 from evo.spec.launch import macros_of
 from evo.spec.reference import Expectation
@@ -44,7 +44,7 @@ _OPTIONS = BenchOptions(samples=8, cold_samples=0, warm_up_s=0.0, budget_s=2.0) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Screened:
+class ScreeningResult:
     """What a first look showed: MEASURED with a time, or how far the variant got and why."""
 
     variant: str
@@ -63,8 +63,8 @@ class _Glance:
 
 
 def screen_all(
-    task: Task, texts: Iterable[str], bench: Workbench, *, case: Case | None = None, seed: int = 0
-) -> Iterator[Screened]:
+    task: Task, texts: Iterable[str], bench: EvaluationSession, *, case: Case | None = None, seed: int = 0
+) -> Iterator[ScreeningResult]:
     """Screen variants in order at one case (default: the headline), each compiled while others are on the GPU.
 
     Raises UsageError on a simulator, EvoError for harness failures.
@@ -75,14 +75,14 @@ def screen_all(
     expectation = bench.reference(task).expectation(case, seed)
     ahead = min(os.cpu_count() or 1, _MOST_AHEAD)
 
-    def compiled(text: str) -> tuple[Prepared | Failed, Stages]:
-        stages = Stages()
+    def compiled(text: str) -> tuple[Prepared | PrepareFailure, StageTimer]:
+        stages = StageTimer()
         with stages.time("compile"):
             return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=[case]), stages
 
     waiting = iter(texts)
     with ThreadPoolExecutor(max_workers=ahead, thread_name_prefix="evo-screen") as pool:
-        queue: deque[Future[tuple[Prepared | Failed, Stages]]] = deque(
+        queue: deque[Future[tuple[Prepared | PrepareFailure, StageTimer]]] = deque(
             pool.submit(compiled, text) for text in islice(waiting, ahead + 1)
         )
         try:
@@ -95,7 +95,9 @@ def screen_all(
                 future.cancel()
 
 
-def screened_gains(bench: Workbench, task: Task, parent: str, texts: Sequence[str], seed: int) -> list[float | None]:
+def screened_gains(
+    bench: EvaluationSession, task: Task, parent: str, texts: Sequence[str], seed: int
+) -> list[float | None]:
     """Quick gains over the parent, to choose what to try: modelled, or measured at the headline case and a larger one.
 
     None where a text does not come as far as a time. On a GPU the parent is timed first and last, against drift.
@@ -130,7 +132,7 @@ class _Neighbours:
     parent does not is never kept on a modelled time, so it is not run; a headline that gets slower is the answer.
     """
 
-    def __init__(self, bench: Workbench, task: Task, parent: str, seed: int) -> None:
+    def __init__(self, bench: EvaluationSession, task: Task, parent: str, seed: int) -> None:
         self._bench, self._task, self._seed = bench, task, seed
         self._parent = self._prepared(parent)
         cores = os.cpu_count() or 1
@@ -142,7 +144,7 @@ class _Neighbours:
 
     def gains(self, texts: Sequence[str]) -> list[float | None]:
         """The gains of texts over the parent; None where one does not come as far as a time, or would not be kept."""
-        if isinstance(self._parent, Failed):
+        if isinstance(self._parent, PrepareFailure):
             return [None for _ in texts]
         with (
             ThreadPoolExecutor(max_workers=self._ahead, thread_name_prefix="evo-compile-ahead") as compilers,
@@ -156,7 +158,7 @@ class _Neighbours:
                 lookers.shutdown(wait=False, cancel_futures=True)
 
     def _looked(
-        self, parent: Prepared, ahead: Sequence[Future[Prepared | Failed]], lookers: ThreadPoolExecutor
+        self, parent: Prepared, ahead: Sequence[Future[Prepared | PrepareFailure]], lookers: ThreadPoolExecutor
     ) -> list[float | None]:
         key = (self._task.hash, parent.variant.id, self._seed)
         if key not in self._bench.looks:
@@ -167,7 +169,7 @@ class _Neighbours:
         codes: list[str | None] = []
         for compiled in ahead:  # in order: which of several with the same code is run must not depend on the compiler
             prepared = compiled.result()
-            if isinstance(prepared, Failed) or spills(parent, prepared):
+            if isinstance(prepared, PrepareFailure) or spills(parent, prepared):
                 codes.append(None)
                 continue
             codes.append(code := prepared.code_hash)
@@ -184,7 +186,7 @@ class _Neighbours:
         gains = {name: before[name] / time for name, time in after.items() if name in before}
         return _promised(gains, self._task.score) if gains else None
 
-    def _prepared(self, text: str) -> Prepared | Failed:
+    def _prepared(self, text: str) -> Prepared | PrepareFailure:
         task, bench = self._task, self._bench
         cases = _sharing_headline(task, text)
         return prepare(task, text, chip=bench.chip, arch=bench.arch, cases=cases)
@@ -237,11 +239,11 @@ def _first_looks(task: Task) -> list[Case]:
 
 
 def _measured(
-    bench: Workbench, task: Task, case: Case, parent: str, texts: Sequence[str], seed: int
+    bench: EvaluationSession, task: Task, case: Case, parent: str, texts: Sequence[str], seed: int
 ) -> list[float | None]:
     if not texts:
         return []
-    looks: list[Screened] = []
+    looks: list[ScreeningResult] = []
     for look in screen_all(task, [parent, *texts, parent], bench, case=case, seed=seed):
         looks.append(look)
         bench.on_stage(CountedStage("screen", "candidate", len(looks) - 1, len(texts) + 2, case.name))
@@ -274,21 +276,21 @@ def _glanced_at(task: Task, case: Case, outputs: Arrays, expectation: Expectatio
 
 def _screened(
     task: Task,
-    prepared: Prepared | Failed,
-    stages: Stages,
-    bench: Workbench,
+    prepared: Prepared | PrepareFailure,
+    stages: StageTimer,
+    bench: EvaluationSession,
     case: Case,
     expectation: Expectation,
     seed: int,
-) -> Screened:
-    if isinstance(prepared, Failed):
-        return Screened(
+) -> ScreeningResult:
+    if isinstance(prepared, PrepareFailure):
+        return ScreeningResult(
             variant=prepared.variant, status=prepared.status, reason=prepared.reason, stages_s=stages.seconds
         )
     program, variant = prepared.programs[case.name], prepared.variant.id
 
-    def ended(status: Status, reason: str | None) -> Screened:
-        return Screened(variant=variant, status=status, reason=reason, stages_s=stages.seconds)
+    def ended(status: Status, reason: str | None) -> ScreeningResult:
+        return ScreeningResult(variant=variant, status=status, reason=reason, stages_s=stages.seconds)
 
     try:
         with bench.turn, stages.time("check"):
@@ -311,4 +313,6 @@ def _screened(
         return ended(Status.CRASHED, str(crash))
     if found.divergence is not None:
         return ended(Status.UNSTABLE, f"while timing: {gate.fault_reason(found.divergence)}")
-    return Screened(variant=variant, status=Status.MEASURED, p50_us=found.child[0].time_us, stages_s=stages.seconds)
+    return ScreeningResult(
+        variant=variant, status=Status.MEASURED, p50_us=found.child[0].time_us, stages_s=stages.seconds
+    )

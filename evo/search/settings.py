@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evo.device import DeviceName
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators import Hypothesis, is_closed
 from evo.operators.llm import Llm, LlmSettings, Surroundings
 from evo.records.trials import load_records
 from evo.search.cluster import Cluster
 from evo.search.events import Event, Observer
 from evo.search.screening import screened_gains
-from evo.search.trial_log import Notebook
+from evo.search.trial_log import TrialLog
 from evo.spec.task import Task
 
 
@@ -51,7 +51,12 @@ class Settings:
 
 
 def language_model(
-    task: Task, settings: Settings, bench: Workbench, notebook: Notebook, watch: Observer, stop: Callable[[], bool]
+    task: Task,
+    settings: Settings,
+    bench: EvaluationSession,
+    trial_log: TrialLog,
+    watch: Observer,
+    stop: Callable[[], bool],
 ) -> Llm | None:
     """The language model of a run that asks one."""
     if settings.llm is None:
@@ -62,11 +67,11 @@ def language_model(
         return screened_gains(bench, task, parent, texts, settings.seed)
 
     around = Surroundings(
-        root=notebook.root,
-        run=notebook.run,
+        root=trial_log.root,
+        run=trial_log.run,
         task=task,
         bench=bench,
-        history=lambda: load_records(notebook.root, task.name),
+        history=lambda: load_records(trial_log.root, task.name),
         note=lambda text: watch(Event(note=text)),
         usage=lambda totals: watch(Event(about=totals)),
         stop=stop,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from evo.errors import SyntaxInvalid
 from evo.evaluate.pipeline import Job, evaluate
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators import Proposal, kind_of_edit, rung_of
 from evo.results import Evaluation, Stage, Status
 from evo.search.candidate import candidate_of
@@ -54,13 +54,15 @@ def trial_job(
     )
 
 
-def champion_of(task: Task, bench: Workbench) -> Variant | None:
+def champion_of(task: Task, bench: EvaluationSession) -> Variant | None:
     """The champion of this chip and arch, where there is one."""
     path = task.champion_path(bench.chip_slug, bench.arch)
     return read_variant(path) if path.is_file() else None
 
 
-def judge_text(task: Task, text: str, bench: Workbench, *, path: str, seed: int, rewrite: bool = False) -> JudgedTrial:
+def judge_text(
+    task: Task, text: str, bench: EvaluationSession, *, path: str, seed: int, rewrite: bool = False
+) -> JudgedTrial:
     """Judge a text against the champion; writes nothing. rewrite: it may be more than one change.
 
     Raises EvoError for harness failures only.
@@ -72,7 +74,7 @@ def judge_text(task: Task, text: str, bench: Workbench, *, path: str, seed: int,
     return JudgedTrial(evaluation=evaluate(job, bench), parent=parent)
 
 
-def refusal(task: Task, text: str, parent: Variant, bench: Workbench, rewrite: bool) -> Evaluation | None:
+def refusal(task: Task, text: str, parent: Variant, bench: EvaluationSession, rewrite: bool) -> Evaluation | None:
     """What the loop would refuse before it compiles anything: a file that is neither a rung nor one change."""
     try:
         variant = parse_variant(text)

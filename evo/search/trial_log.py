@@ -15,7 +15,7 @@ from pathlib import Path
 
 from evo.operators import Proposal
 from evo.records import leaderboard
-from evo.records.ledger import Kept, Ledger
+from evo.records.ledger import KeptTrial, Ledger
 from evo.records.since_start import line_since_start, since_start
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, next_run, rebuild_text
 from evo.results import CaseBench, Environment, Evaluation
@@ -41,7 +41,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Descent:
+class EarlierRuns:
     """What earlier runs say about a champion: variants and rungs tried since its start, and its last figures.
 
     codes: the machine code that those variants had. environment: where the last figures come from.
@@ -59,7 +59,7 @@ class Descent:
     records: tuple[Record, ...] = ()
 
 
-class Notebook:
+class TrialLog:
     """The records of one run, and the only caller of the ledger."""
 
     def __init__(self, root: Path, task: Task, ledger: Ledger) -> None:
@@ -93,7 +93,7 @@ class Notebook:
         """Commit the champion, its record and the leaderboard; the commit's hash."""
         record = self._record(trial, evaluation)
         commit = self._ledger.keep(
-            Kept(
+            KeptTrial(
                 task=self.task.name,
                 chip=evaluation.environment.chip,
                 trial=trial.id,
@@ -126,7 +126,7 @@ class Notebook:
         """All records of the task so far."""
         return load_records(self.root, self.task.name)
 
-    def descent(self, path: Path, variant: Variant) -> Descent:
+    def descent(self, path: Path, variant: Variant) -> EarlierRuns:
         """The line of descent of the champion that stands in `path`, back to its start."""
         place = path.stem
         records = [r for r in load_records(self.root, self.task.name) if f"{r.place[0]}-{r.place[1]}" == place]
@@ -136,7 +136,7 @@ class Notebook:
         kept_rungs = [str(r.arguments["rung"]) for r in line if r.kept and "rung" in r.arguments]
         own = [record for record in line if record.kept and record.variant == variant.id]
         self._champions = line_since_start(line)
-        return Descent(
+        return EarlierRuns(
             known=any(rebuild_text(records, record.trial) == variant.text for record in own),
             tried=frozenset(record.variant for record in line),
             rung=kept_rungs[-1] if kept_rungs else None,
@@ -171,7 +171,7 @@ class Notebook:
 
 
 @contextmanager
-def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Iterator[Notebook]:
+def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Iterator[TrialLog]:
     """Lock the ledger, mend what a killed evo left, refuse foreign changes, and begin a run.
 
     Raises LedgerUnclean; RecordCorrupt for records or a leaderboard that cannot be read.
@@ -184,11 +184,11 @@ def open_notebook(root: Path, task: Task, *, branch: str | None = None) -> Itera
         recovered = ledger.recover(date=_now())
         ledger.prepare(branch)
         leaderboard.load(root)  # a corrupt one is the user's to look at before it is replaced
-        notebook = Notebook(root, task, ledger)
-        notebook.recovered = recovered
+        trial_log = TrialLog(root, task, ledger)
+        trial_log.recovered = recovered
         load_records(root, settled=True)
-        ledger.begin(task=task.name, run=notebook.run, run_file=notebook._file.path)
-        yield notebook
+        ledger.begin(task=task.name, run=trial_log.run, run_file=trial_log._file.path)
+        yield trial_log
 
 
 def _now() -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim.abi import REC
-from evo.sim.counters_static import MEMORY, Tally, space_of_site
+from evo.sim.counters_static import MEMORY, BlockCounts, space_of_site
 
 if TYPE_CHECKING:
     from evo.sim.lower.kernel import Kernel
@@ -70,9 +70,9 @@ class Counters:
         return out
 
     @property
-    def _tally(self) -> Tally:
+    def _tally(self) -> BlockCounts:
         if self.kernel.tally is None:
-            self.kernel.tally = Tally(self.kernel.blocks, self.kernel.sites)
+            self.kernel.tally = BlockCounts(self.kernel.blocks, self.kernel.sites)
         return self.kernel.tally
 
     def by_line(self) -> dict[int, dict[str, int]]:

@@ -72,7 +72,7 @@ def access_bytes(ins: Instr) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Mix:
+class InstructionMix:
     """Counts of some instructions of a block: of a name, so many per execution by a warp, or per active lane of it."""
 
     by_warp: dict[str, int]
@@ -85,11 +85,13 @@ class Mix:
             out[name] += count * lanes
 
 
-class Tally:
+class BlockCounts:
     """The counts of a kernel's blocks and memory instructions (`sites`)."""
 
     def __init__(self, blocks: Iterable[Block], sites: list[Instr]) -> None:
-        self.blocks: list[tuple[Mix, dict[int, Mix]]] = []  # of each: all of it, and by source line
+        self.blocks: list[
+            tuple[InstructionMix, dict[int, InstructionMix]]
+        ] = []  # of each: all of it, and by source line
         for block in blocks:
             issued = list(_issued(block))
             lines: dict[int, list[Instr]] = {}
@@ -140,7 +142,7 @@ def _issued(block: Block) -> Iterator[Instr]:
     return (ins for ins in code if not (ins.name == "ld" and "param" in ins.mods))
 
 
-def _mix(code: Iterable[Instr]) -> Mix:
+def _mix(code: Iterable[Instr]) -> InstructionMix:
     by_warp, by_lane = Counter[str](), Counter[str]()
     for ins in code:
         unit = unit_of(ins)
@@ -151,4 +153,4 @@ def _mix(code: Iterable[Instr]) -> Mix:
             by_warp["mma_fma"] += mma_fma(ins)
         if ins.name == "ex2":
             by_lane["ex2"] += 2 if ins.mods[-1].endswith("x2") else 1
-    return Mix(dict(by_warp), dict(by_lane))
+    return InstructionMix(dict(by_warp), dict(by_lane))

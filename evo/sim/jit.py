@@ -23,7 +23,7 @@ LIMIT_BYTES = 4 * 2**30  # of the cache: code of some 20,000 kernels
 _QUICK = range(1_000_000, 30_000_000)
 _LOCK = threading.RLock()
 _READY = False
-_CACHE: dict[str, Compiled] = {}
+_CACHE: dict[str, CompiledKernel] = {}
 _OBJECTS: dict[str, bytes] = {}
 
 _PROFILE = """!0 = !{!"branch_weights", i32 2000, i32 1}
@@ -31,7 +31,7 @@ _PROFILE = """!0 = !{!"branch_weights", i32 2000, i32 1}
 """
 
 
-class Compiled:
+class CompiledKernel:
     """Machine code of one kernel; `launch(context address)` runs it and releases the GIL meanwhile."""
 
     def __init__(self, engine: Any, address: int) -> None:
@@ -75,7 +75,7 @@ def object_keys(texts: Sequence[str], opt_level: int) -> list[str]:
     return [_key(text, opt_level) for text in texts]
 
 
-def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, cache: CacheFolder) -> Compiled:
+def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int, cache: CacheFolder) -> CompiledKernel:
     """Machine code of the modules with these keys, the last of which defines `launch`; texts only if any is missing."""
     with _LOCK:
         _initialise()
@@ -92,7 +92,7 @@ def link(keys: Sequence[str], texts: Callable[[], Sequence[str]], opt_level: int
             for key in keys:
                 engine.add_object_file(binding.ObjectFileRef.from_data(_OBJECTS[key]))
             engine.finalize_object()
-            _CACHE[name] = Compiled(engine, engine.get_function_address("launch"))
+            _CACHE[name] = CompiledKernel(engine, engine.get_function_address("launch"))
         return _CACHE[name]
 
 

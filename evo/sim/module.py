@@ -87,7 +87,7 @@ class Module:
         """May a block of it wait for another one?"""
         return self.kernels[kernel].kernel.waits
 
-    def compile(self, kernel: str) -> jit.Compiled:
+    def compile(self, kernel: str) -> jit.CompiledKernel:
         """Machine code of a kernel; the first call takes the time."""
         loaded = self.kernels[kernel]
 

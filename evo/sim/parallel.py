@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evo.sim import page_pool
-from evo.sim.jit import Compiled
+from evo.sim.jit import CompiledKernel
 from evo.sim.launch_context import LaunchContext
 from evo.sim.memory import SimBuffer
 
@@ -29,7 +29,7 @@ MOST = 64  # threads
 
 
 def run_parts(
-    compiled: Compiled,
+    compiled: CompiledKernel,
     make: Callable[[NDArray[np.uint8]], LaunchContext],
     threads: int,
     buffers: Sequence[SimBuffer],
@@ -65,7 +65,7 @@ def _copy(contents: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return kept
 
 
-def run_alone(compiled: Compiled, context: LaunchContext) -> None:
+def run_alone(compiled: CompiledKernel, context: LaunchContext) -> None:
     """Run what is left of a context's blocks in this thread, and note the processor time that it takes."""
     before = time.thread_time()
     compiled.launch(context.address)
@@ -75,7 +75,7 @@ def run_alone(compiled: Compiled, context: LaunchContext) -> None:
 class _Crew:
     """The parts of one launch, each made and run by a thread of its own: making one takes as long as a small launch."""
 
-    def __init__(self, compiled: Compiled, make: Callable[[], LaunchContext]) -> None:
+    def __init__(self, compiled: CompiledKernel, make: Callable[[], LaunchContext]) -> None:
         self._compiled, self._make = compiled, make
         self._lock = threading.Lock()
         self._parts: dict[int, LaunchContext] = {}

@@ -21,7 +21,7 @@ _FLUSH = 1 << 15 | 1 << 6  # of x86's MXCSR: denormal results and operands count
 
 
 @dataclass(slots=True)
-class Translated:
+class TranslatedKernel:
     """One kernel: what a launch needs to know of it, and its code."""
 
     function: PtxFunction  # without its body
@@ -36,7 +36,7 @@ class Translated:
 class Translation:
     """What PTX becomes, before any machine code: its kernels, and the module's variables in memory."""
 
-    kernels: dict[str, Translated]
+    kernels: dict[str, TranslatedKernel]
     memory: Memory
     constants: Memory
 
@@ -86,7 +86,7 @@ class _Translator:
             place = self.globals[symbol].address if symbol in self.globals else self.functions[symbol]
             self.memory.write(self.globals[variable.name], np.array([place + addend], np.int64), at=offset)
 
-    def _kernel(self, function: PtxFunction) -> Translated:
+    def _kernel(self, function: PtxFunction) -> TranslatedKernel:
         function = inline_calls(self.program, function)
         symbols: dict[str, tuple[str, int]] = {n: ("function", a) for n, a in self.functions.items()}
         symbols |= {n: ("global", b.address) for n, b in self.globals.items()}
@@ -120,7 +120,7 @@ class _Translator:
             kernel = flow.emit()
         function.body = []
         texts = _modules(flow.code, _entry(ftz=flow.e.hardware_ftz))
-        return Translated(function, kernel, start if dynamic else shared, align(local, 16), texts)
+        return TranslatedKernel(function, kernel, start if dynamic else shared, align(local, 16), texts)
 
 
 def align(value: int, to: int) -> int:

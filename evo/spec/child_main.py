@@ -18,7 +18,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from evo.spec.connection import Closed, Connection
+from evo.spec.connection import Connection, ConnectionClosed
 
 _WATCH_MS = 1000
 _HANG_UP = select.POLLHUP | getattr(select, "POLLRDHUP", 0)
@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with(int(driver), connection)
     _without_core_dumps()
-    with contextlib.suppress(Closed):
+    with contextlib.suppress(ConnectionClosed):
         find_entry(entry)(connection, *rest)
     os._exit(0)  # no time for atexit handlers of a broken CUDA context
 

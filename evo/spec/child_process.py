@@ -26,7 +26,7 @@ from typing import IO, Protocol
 import evo
 from evo.errors import ChildDied, ChildGarbled
 from evo.spec.child_main import die_with_driver, end_with
-from evo.spec.connection import Closed, Connection, Garbled
+from evo.spec.connection import Connection, ConnectionClosed, MessageGarbled
 
 _MAIN = "evo.spec.child_main"
 _REAP_S = 10.0  # a process stuck inside a driver cannot be reaped, and waiting for it would stop the run
@@ -111,16 +111,16 @@ class ChildProcess:
         """Send a message; raises as `ask`."""
         try:
             self.connection.send(message, limit_s=max(limit_s, 1.0))
-        except Closed:
+        except ConnectionClosed:
             raise self._death() from None
 
     def receive(self, deadline: float) -> object:
         """Wait for the next message until the monotonic time `deadline`; raises as `ask`."""
         try:
             return self.connection.receive(deadline)
-        except Closed:
+        except ConnectionClosed:
             raise self._death() from None
-        except Garbled as error:
+        except MessageGarbled as error:
             raise ChildGarbled(f"process {self.pid} sent what is no message: {error}") from None
 
     def stop(self) -> None:

@@ -21,11 +21,11 @@ _MOST_PARTS = 1 << 20
 _PLACE = "\0bytes"  # in JSON, {_PLACE: n} stands for the n-th buffer
 
 
-class Closed(Exception):
+class ConnectionClosed(Exception):
     """The other end is gone."""
 
 
-class Garbled(Exception):
+class MessageGarbled(Exception):
     """What arrived is no message."""
 
 
@@ -52,22 +52,22 @@ class Connection:
             for part in parts:
                 self._pipe.sendall(part)
         except (BrokenPipeError, ConnectionResetError):
-            raise Closed from None
+            raise ConnectionClosed from None
 
     def receive(self, deadline: float = float("inf")) -> object:
         """Wait for one message until the monotonic time `deadline`. Raises TimeoutError, Closed or Garbled."""
         magic, count = _HEAD.unpack(self._read(_HEAD.size, deadline))
         if magic != _MAGIC or not 1 <= count <= _MOST_PARTS:
-            raise Garbled(f"a header of {(magic + _SIZE.pack(count)[:4]).hex()}")
+            raise MessageGarbled(f"a header of {(magic + _SIZE.pack(count)[:4]).hex()}")
         sizes = [_SIZE.unpack(self._read(_SIZE.size, deadline))[0] for _ in range(count)]
         try:
             body, *buffers = [self._read(size, deadline) for size in sizes]
         except (MemoryError, OverflowError):
-            raise Garbled(f"parts of {sizes} bytes") from None
+            raise MessageGarbled(f"parts of {sizes} bytes") from None
         try:
             return _from_plain(body, buffers) if self.plain else pickle.loads(body, buffers=buffers)
         except Exception as error:  # noqa: BLE001 - unpickling may raise anything; what cannot be read is garbled
-            raise Garbled(f"{type(error).__name__}: {error}") from None
+            raise MessageGarbled(f"{type(error).__name__}: {error}") from None
 
     def _read(self, size: int, deadline: float) -> bytearray:
         data = bytearray(size)
@@ -80,9 +80,9 @@ class Connection:
             try:
                 got = self._pipe.recv_into(view)
             except ConnectionResetError:
-                raise Closed from None
+                raise ConnectionClosed from None
             if not got:
-                raise Closed
+                raise ConnectionClosed
             view = view[got:]
         return data
 

@@ -1,7 +1,7 @@
 """A limit of time and memory on code that is not ours but runs in this process: a task's reference.
 
-A watching thread raises `Exceeded` inside the running code. Code that sits in a C call and cannot be interrupted ends
-the process after a grace time, with a message: better than a run that hangs for ever.
+A watching thread raises `DeadlineExceeded` inside the running code. Code that sits in a C call and cannot be
+interrupted ends the process after a grace time, with a message: better than a run that hangs for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _POLL_S = 0.2
 _TASK_INVALID = 3  # the exit code of a broken task
 
 
-class Exceeded(BaseException):
+class DeadlineExceeded(BaseException):
     """Not an Exception, so that a reference's own `except Exception` does not swallow it."""
 
 
@@ -49,12 +49,12 @@ class Deadline:
         self._watch.join()
         if self._is_main:
             signal.signal(signal.SIGALRM, self._before)
-        if kind is Exceeded:
-            raise Exceeded(self._words) from None
+        if kind is DeadlineExceeded:
+            raise DeadlineExceeded(self._words) from None
 
     def _alarm(self, _: int, __: FrameType | None) -> None:
         if self._words and not self._done.is_set():
-            raise Exceeded(self._words)
+            raise DeadlineExceeded(self._words)
 
     def _watching(self) -> None:
         end = time.monotonic() + self._seconds
@@ -74,7 +74,9 @@ class Deadline:
             if self._is_main:  # interrupts a sleep as well
                 signal.pthread_kill(self._thread, signal.SIGALRM)
             else:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), ctypes.py_object(Exceeded))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                    ctypes.c_ulong(self._thread), ctypes.py_object(DeadlineExceeded)
+                )
             if self._done.wait(1.0):
                 return
         sys.stderr.write(f"error: a task's reference {self._words} and cannot be interrupted\n")

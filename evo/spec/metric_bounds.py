@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from evo.spec.expr import Expression, parse
 from evo.spec.metrics import COUNTED, METRICS
-from evo.spec.yaml_fields import Fields
+from evo.spec.yaml_fields import YamlFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ class MetricGate:
     counted: bool
 
 
-def read_gates(fields: Fields, own: set[str], cases: Sequence[str]) -> tuple[MetricGate, ...]:
+def read_gates(fields: YamlFields, own: set[str], cases: Sequence[str]) -> tuple[MetricGate, ...]:
     """Read the field `gates`. own: names of axes and work formulas. Counted at the first case unless said otherwise.
 
     Raises SyntaxInvalid naming file, line and field.
@@ -53,7 +53,7 @@ def read_gates(fields: Fields, own: set[str], cases: Sequence[str]) -> tuple[Met
     return tuple(gates)
 
 
-def _metrics(fields: Fields, at: tuple[str, ...], bound: Expression, own: set[str]) -> frozenset[str]:
+def _metrics(fields: YamlFields, at: tuple[str, ...], bound: Expression, own: set[str]) -> frozenset[str]:
     used = bound.names & set(METRICS)
     if unknown := sorted(bound.names - own - set(METRICS)):
         known = f"metrics: {', '.join(METRICS)}; also the axes and work formulas ({', '.join(sorted(own))})"

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class Recent(Generic[V]):
+class RecentCache(Generic[V]):
     """Values with their sizes; beyond limit_bytes those go that were not used for longest, never the latest."""
 
     def __init__(self, limit_bytes: int) -> None:

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from evo.errors import TaskInvalid
 from evo.spec import input_distributions as distributions
 from evo.spec.conditioning import rounding_of
-from evo.spec.deadline import Deadline, Exceeded
+from evo.spec.deadline import Deadline, DeadlineExceeded
 from evo.spec.derived_inputs import candidates
 from evo.spec.dtypes import NUMPY
 from evo.spec.element_types import ROUNDOFF, is_float
 from evo.spec.input_distributions import DRAWN, SPECIAL
 from evo.spec.integer_distributions import beyond, fits
-from evo.spec.recent import Recent
+from evo.spec.recent import RecentCache
 from evo.spec.reference_child import load_file
 from evo.spec.reference_process import IMPORT_LIMIT_S, ReferenceProcess, ReferenceValue
 from evo.spec.task import Case, Task, Tensor
@@ -82,8 +82,8 @@ class Reference:
     task: Task
     process: ReferenceProcess
     limit_s: float = CALL_LIMIT_S
-    _expectations: Recent[Expectation] = field(default_factory=lambda: Recent(_EXPECTATION_BYTES))
-    _inputs: Recent[_Inputs] = field(default_factory=lambda: Recent(_INPUT_BYTES))
+    _expectations: RecentCache[Expectation] = field(default_factory=lambda: RecentCache(_EXPECTATION_BYTES))
+    _inputs: RecentCache[_Inputs] = field(default_factory=lambda: RecentCache(_INPUT_BYTES))
     _derived: dict[tuple[str, int, str], Expectation | None] = field(default_factory=dict)
     _dependent: bool | None = None
     _ahead: _Ahead | None = None
@@ -400,7 +400,7 @@ def load_module(path: Path) -> ModuleType:
     try:
         with Deadline(IMPORT_LIMIT_S):
             return load_file(path)
-    except Exceeded as exceeded:
+    except DeadlineExceeded as exceeded:
         raise TaskInvalid(f"{path}: its import {exceeded}", hint="do no work when reference.py is imported") from None
     except (Exception, SystemExit) as error:
         where = f"{path}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)

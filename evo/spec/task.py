@@ -21,7 +21,7 @@ from evo.spec.metric_bounds import MetricGate, read_gates
 from evo.spec.tile_model import Choices, Targets, TileTraffic, read_choices, read_targets, read_traffic
 from evo.spec.tolerance import Tolerance, read_tolerance
 from evo.spec.value_ranges import RANGE_FIELDS, DeclaredRange, range_problem, read_domain, read_range
-from evo.spec.yaml_fields import Fields
+from evo.spec.yaml_fields import YamlFields
 
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
 _TASK_NAME = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -189,7 +189,7 @@ def read_task(folder: Path) -> Task:
     return _Yaml(path, text).task(folder)
 
 
-class _Yaml(Fields):
+class _Yaml(YamlFields):
     """task.yaml, read field by field."""
 
     lengths: set[str]  # the axes that are a tensor's length by themselves

@@ -15,7 +15,7 @@ from typing import cast
 from evo.spec.chips import L4, Chip
 from evo.spec.element_types import DTYPES
 from evo.spec.expr import Expression, Number, parse
-from evo.spec.yaml_fields import Fields, Place
+from evo.spec.yaml_fields import Place, YamlFields
 
 READS = ("ldmatrix", "fragment", "vector", "row", "column", "broadcast")
 _NAME = re.compile(r"^[A-Za-z_]\w*$")
@@ -98,7 +98,7 @@ def _with_let(names: dict[str, Number], let: Mapping[str, Expression]) -> dict[s
 class _Section:
     """Reads one section, with complaints that name file, line and field."""
 
-    def __init__(self, fields: Fields, key: str, known: tuple[str, ...], axes: Iterable[str]) -> None:
+    def __init__(self, fields: YamlFields, key: str, known: tuple[str, ...], axes: Iterable[str]) -> None:
         self.fields, self.key = fields, key
         self.given = fields.mapping(key)
         self.names = set(axes)
@@ -154,7 +154,7 @@ class _Section:
             raise self.fields.invalid(at, f"{name!r} is not a new name", "give each tile a name that is no axis")
 
 
-def read_traffic(fields: Fields, axes: Mapping[str, str]) -> TileTraffic:
+def read_traffic(fields: YamlFields, axes: Mapping[str, str]) -> TileTraffic:
     """The `traffic` section; empty where the task has none. Raises SyntaxInvalid."""
     if not fields.data.get("traffic"):
         return TileTraffic()
@@ -183,7 +183,7 @@ def read_traffic(fields: Fields, axes: Mapping[str, str]) -> TileTraffic:
     )
 
 
-def read_choices(fields: Fields, axes: Mapping[str, str]) -> Choices | None:
+def read_choices(fields: YamlFields, axes: Mapping[str, str]) -> Choices | None:
     """The `derive` section; None where the task has none. Raises SyntaxInvalid."""
     if not fields.data.get("derive"):
         return None
@@ -249,7 +249,7 @@ def _shared(section: _Section) -> Iterable[SharedTile]:
         )
 
 
-def read_targets(fields: Fields, cases: Iterable[str]) -> Targets:
+def read_targets(fields: YamlFields, cases: Iterable[str]) -> Targets:
     """The `targets` section: microseconds by chip and case, and `efficiency`, the share of the floor to be reached.
 
     Raises SyntaxInvalid.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from evo.spec.yaml_fields import Fields
+from evo.spec.yaml_fields import YamlFields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class Tolerance:
     integers: int = 0
 
 
-def read_tolerance(fields: Fields) -> Tolerance:
+def read_tolerance(fields: YamlFields) -> Tolerance:
     """Read the field `tolerance`. Raises SyntaxInvalid naming file, line and field."""
     given = fields.mapping("tolerance")
     numbers = {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from evo.spec.element_types import is_float
 from evo.spec.expr import Expression
 from evo.spec.integer_distributions import INTEGER_DOMAINS, IntegerRange, range_of_dtype
-from evo.spec.yaml_fields import Fields, Place
+from evo.spec.yaml_fields import Place, YamlFields
 
 REAL_DOMAINS = ("real", "positive", "unit", "fixed")
 RANGE_FIELDS = ("low", "high", "index")
@@ -37,7 +37,7 @@ class DeclaredRange:
         return IntegerRange(low, high)
 
 
-def read_domain(fields: Fields, entry: Mapping[str, object], at: Place) -> str | None:
+def read_domain(fields: YamlFields, entry: Mapping[str, object], at: Place) -> str | None:
     """Which other values the gate may put in. Raises SyntaxInvalid."""
     domain, role, dtype = entry.get("domain"), entry.get("role"), str(entry.get("dtype"))
     known = REAL_DOMAINS if is_float(dtype) else INTEGER_DOMAINS
@@ -46,7 +46,7 @@ def read_domain(fields: Fields, entry: Mapping[str, object], at: Place) -> str |
     return None if domain is None else str(domain)
 
 
-def read_range(fields: Fields, entry: Mapping[str, object], at: Place, parse: Parse) -> DeclaredRange | None:
+def read_range(fields: YamlFields, entry: Mapping[str, object], at: Place, parse: Parse) -> DeclaredRange | None:
     """The declared range of an integer input; None if it states none. Raises SyntaxInvalid."""
     given = [name for name in RANGE_FIELDS if entry.get(name) is not None]
     if not given:

@@ -16,7 +16,7 @@ from evo.errors import SyntaxInvalid
 Place = tuple[str | int, ...]
 
 
-class Fields:
+class YamlFields:
     """The fields of one YAML file. Raises SyntaxInvalid naming file and line where it is not a mapping."""
 
     def __init__(self, path: Path, text: str) -> None:

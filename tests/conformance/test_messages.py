@@ -23,9 +23,9 @@ from evo.device import (
     RunRequest,
     SampleRequest,
 )
-from evo.device.calls import LockState, Raised, RemoteCall, Returned, packed, unpacked
 from evo.device.output_extremes import Extreme
 from evo.device.protocol import Device, ModellingDevice, TimingDevice
+from evo.device.remote_calls import LockState, Raised, RemoteCall, Returned, packed, unpacked
 from evo.device.sim_device import SimDevice
 from evo.device.timing_types import (
     BenchOptions,
@@ -47,10 +47,10 @@ from evo.errors import (
     WorkerUnreachable,
 )
 from evo.evaluate.pipeline import Job, start
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.results import CaptureNoise, CaseBench, Control, Fault, FaultKind, Rate
 from evo.search.cluster import Worker
-from evo.search.cluster.protocol import Introduction
+from evo.search.cluster.protocol import WorkerDescription
 from evo.search.cluster.task_archive import pack
 from evo.spec.connection import Connection
 from evo.spec.task import load_task
@@ -86,7 +86,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[type, Any]:
     timing = timing_of([1.0, 2.0, 3.0])
     task = load_task(new_repository(tmp_path_factory.mktemp("messages") / "mine"), "scale")
     job = Job(task=task, text=FAST, rival=FAST, seed=5)
-    with Workbench(DeviceName("sim", "l4")) as bench:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench:
         started = start(job, bench, bench.checker)
     values = (
         case,
@@ -109,7 +109,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[type, Any]:
         LibraryPairs(ratios=(0.1, 0.2), variant_us=1.0, library_us=2.0),
         Rate(value=1.0, unit="Hz", condition="c"),
         Control(sd=0.01, pairs=40, smallest_margin=0.004, between_captures=CaptureNoise(sd=0.002, captures=4)),
-        Introduction(host="h", pid=3, harness="1", chip="sim-l4", about={"a": "b"}),
+        WorkerDescription(host="h", pid=3, harness="1", chip="sim-l4", about={"a": "b"}),
         pack(task),
         job,
         started,

@@ -16,7 +16,7 @@ from tiny import BROKEN, FAST, SLOW, WRONG, new_repository
 
 from evo.device import DeviceName, gpu_present
 from evo.errors import HarnessFault, WorkerUnreachable
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.evaluate.session import harness_version
 from evo.results import Status
 from evo.search.cluster import Cluster, RemoteWorker
@@ -100,7 +100,7 @@ def test_it_introduces_itself_learns_a_task_and_evaluates_as_here(worker: Remote
 
 @pytest.mark.parametrize("worker", [HERE, CHILD, pytest.param(RAY, marks=pytest.mark.long)], indirect=True)
 def test_its_evaluation_is_that_of_this_process(worker: RemoteWorker, task: Task) -> None:
-    with Workbench(SIM) as bench:
+    with EvaluationSession(SIM) as bench:
         alone = evaluate(job(task, FAST), bench)
     worker.join("sm_89", None)
     worker.learn(pack(task))

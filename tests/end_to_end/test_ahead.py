@@ -15,12 +15,12 @@ from tiny import FAST, SLOW, commit_all, new_repository
 from evo.device import DeviceName
 from evo.errors import WorkerLost
 from evo.evaluate import pipeline
-from evo.evaluate.pipeline import Job, Workbench
+from evo.evaluate.pipeline import EvaluationSession, Job
 from evo.records.trials import Record, load_records
 from evo.results import Evaluation
 from evo.search import ahead as ahead_module
 from evo.search import pipelined
-from evo.search.ahead import IN_FLIGHT, Ahead
+from evo.search.ahead import IN_FLIGHT, LookAhead
 from evo.search.cluster import KnownCode
 from evo.search.events import Event
 from evo.search.loop import Settings, evolve
@@ -35,7 +35,7 @@ SETTINGS = Settings(task="scale", device=DeviceName("gpu", "0"), iterations=6, o
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(pipelined, "Workbench", functools.partial(Workbench, opener=OPENER))
+    monkeypatch.setattr(pipelined, "EvaluationSession", functools.partial(EvaluationSession, opener=OPENER))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_while_one_is_on_the_device_the_next_are_prepared(task: Task, monkeypatc
 
     monkeypatch.setattr(ahead_module, "start", started)
     monkeypatch.setattr(ahead_module, "finish", finished)
-    with Workbench(DeviceName("gpu", "0"), opener=OPENER) as bench, Ahead(bench) as ahead:
+    with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench, LookAhead(bench) as ahead:
         known: set[str] = set()
         texts = [FAST.replace("#define THREADS 128", f"#define THREADS {n}") for n in (32, 64, 128)]
         found = [ahead.submit_new(Job(task=task, text=text, rival=SLOW, full=False), known) for text in texts]
@@ -116,8 +116,8 @@ def test_leaving_early_waits_for_nothing_and_leaves_no_result(task: Task, monkey
         raise WorkerLost("held", hint="")
 
     monkeypatch.setattr(ahead_module, "start", held)
-    with Workbench(DeviceName("gpu", "0"), opener=OPENER) as bench:
-        with Ahead(bench) as ahead:
+    with EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench:
+        with LookAhead(bench) as ahead:
             futures = [ahead.submit_new(Job(task=task, text=FAST, rival=SLOW), set()) for _ in range(IN_FLIGHT)]
             began = time.monotonic()
         assert time.monotonic() - began < 5
@@ -130,7 +130,7 @@ def test_leaving_early_waits_for_nothing_and_leaves_no_result(task: Task, monkey
 def test_one_after_the_other_if_asked_or_if_a_model_writes(more: dict[str, Any], tmp_path: Path, task: Task) -> None:
     settings = replace(SETTINGS, **more)
     with (
-        Workbench(DeviceName("gpu", "0"), opener=OPENER) as bench,
+        EvaluationSession(DeviceName("gpu", "0"), opener=OPENER) as bench,
         pipelined.open_ahead(settings, bench, None) as found,
     ):
         assert found is None

@@ -13,7 +13,7 @@ from evo.cli import views
 from evo.decide.capture_noise import ASSUMED
 from evo.device import DeviceName
 from evo.evaluate import gate
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import SanitizerReport
 from evo.spec.task import Task, load_task
 
@@ -33,17 +33,17 @@ def task(tmp_path: Path) -> Task:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workbench]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EvaluationSession]:
     (tmp_path / "gpu").mkdir()
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as workbench:
-        yield workbench
+    with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench_session:
+        yield bench_session
 
 
 def test_machine_code_that_the_checkers_passed_is_not_run_under_them_again(
-    task: Task, bench: Workbench, monkeypatch: pytest.MonkeyPatch
+    task: Task, bench: EvaluationSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
@@ -63,7 +63,7 @@ def test_machine_code_that_the_checkers_passed_is_not_run_under_them_again(
     assert "sanitize" not in second.stages_s
 
 
-def test_an_interval_says_what_it_was_widened_by(task: Task, bench: Workbench) -> None:
+def test_an_interval_says_what_it_was_widened_by(task: Task, bench: EvaluationSession) -> None:
     job = Job(task=task, text=CHILD, rival=PARENT)
     assumed = evaluate(job, bench).decision
     assert assumed is not None
@@ -84,7 +84,7 @@ def test_an_interval_says_what_it_was_widened_by(task: Task, bench: Workbench) -
 
 
 def test_times_with_inputs_kept_in_l2_stand_beside_the_usual_ones(
-    task: Task, bench: Workbench, capsys: pytest.CaptureFixture[str]
+    task: Task, bench: EvaluationSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     evaluation = evaluate(Job(task=task, text=CHILD), bench)
     kept = bench.persisting(task, CHILD, 0)

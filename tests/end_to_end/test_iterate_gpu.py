@@ -16,7 +16,7 @@ from evo.cli.limits import measured_times
 from evo.device import DeviceName, RunRequest
 from evo.errors import EvoError, HarnessFault, UsageError
 from evo.evaluate.gate import Sanitized
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 from evo.records.trials import Record, load_records
 from evo.results import Fault, FaultKind
 from evo.results.codec import as_written
@@ -42,7 +42,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FAKE_GPU", str(tmp_path / "gpu"))
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
-    monkeypatch.setattr(flight, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
+    monkeypatch.setattr(flight, "EvaluationSession", functools.partial(EvaluationSession, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
     (ladder / "00_slow.cu").write_text(named(SLOW, "slow_20"))

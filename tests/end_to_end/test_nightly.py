@@ -19,7 +19,7 @@ from evo.audit.nightly import Hooks, Night, NightCheck, NightPlan, ReviewState, 
 from evo.cli.shipped import shipped_folder
 from evo.decide.sequential import decide_modelled as real
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 from evo.records.trials import load_records, rebuild_text
 from evo.search.loop import Settings, evolve
 
@@ -219,7 +219,7 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", str(SUPPORT))
     for module in (flight, nightly_run):
-        monkeypatch.setattr(module, "Workbench", functools.partial(Workbench, opener=fake_gpu.OPENER))
+        monkeypatch.setattr(module, "EvaluationSession", functools.partial(EvaluationSession, opener=fake_gpu.OPENER))
     root = new_repository(tmp_path / "mine")
     folder = root / "kernels" / "scale"
     reference = (folder / "reference.py").read_text()

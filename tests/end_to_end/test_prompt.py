@@ -12,7 +12,7 @@ from tiny import FAST, SLOW, evo, evo_here, git, new_repository
 
 from evo.analysis.roofline import limits
 from evo.device import parse_device
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators.llm import STRATEGIES
 from evo.operators.llm.case_table import case_table, least_us, possible_gain
 from evo.operators.llm.prompt_context import insights, past_solutions
@@ -75,7 +75,7 @@ def test_the_times_are_those_that_decide(root: Path) -> None:
     task = load_task(root, "scale")
     records = load_records(root, "scale")
     champion = [record for record in records if record.kept][-1]
-    with Workbench(parse_device("sim:l4"), arch="sm_89") as bench:
+    with EvaluationSession(parse_device("sim:l4"), arch="sm_89") as bench:
         lines = case_table(task, champion.evaluation, bench.chip, 0.1)
         (row,) = champion.bench
         assert row.limiter is not None

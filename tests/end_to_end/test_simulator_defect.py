@@ -9,7 +9,7 @@ import pytest
 from run_killer import ANEW
 from tiny import FAST, evo, evo_here, new_repository
 
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.records.trials import load_records
 
 FUSED = FAST.replace("2.0f * x[i]", "fmaf(x[i], 1.5f, 0.5f * x[i])")
@@ -19,7 +19,7 @@ FUSED = FAST.replace("2.0f * x[i]", "fmaf(x[i], 1.5f, 0.5f * x[i])")
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTHONPATH", str(Path(broken_simulator.__file__).parent))  # for the worker's child process
     monkeypatch.setenv("EVO_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setitem(Workbench.__init__.__kwdefaults__, "opener", broken_simulator.OPENER)
+    monkeypatch.setitem(EvaluationSession.__init__.__kwdefaults__, "opener", broken_simulator.OPENER)
     root = new_repository(tmp_path / "mine")
     (root / "fused.cu").write_text(FUSED)
     return root

@@ -17,7 +17,7 @@ from evo.cuda.compile import process_pool as pool
 from evo.device import DeviceName
 from evo.errors import EvoError
 from evo.evaluate.gate import run_cases as cases
-from evo.evaluate.pipeline import Job, Workbench, evaluate, evaluate_all
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, evaluate_all
 from evo.results import Status, Verdict
 from evo.spec.task import Task, load_task
 
@@ -77,7 +77,7 @@ def test_eight_hostile_variants_spoil_nothing(
         for kernel in pair
         if kernel
     ]
-    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
+    with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
         found = {job.path: evaluation for job, evaluation in evaluate_all(jobs_of(task, mixed), bench, ahead=2)}
         starts = bench.remote.starts
     assert list(found) == mixed
@@ -98,7 +98,7 @@ def test_eight_hostile_variants_spoil_nothing(
 @pytest.mark.long
 def test_real_misdeeds_on_the_simulator_are_named_and_the_rest_is_right(task: Task) -> None:
     texts = {name: hostile(name) for name in MISDEEDS} | {"right": FAST, "slow": SLOW}
-    with Workbench(DeviceName("sim", "l4")) as bench:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench:
         jobs = [Job(task=task, text=text, path=name, rival=SLOW) for name, text in texts.items()]
         found = {job.path: evaluation for job, evaluation in evaluate_all(jobs, bench)}
     statuses = {name: evaluation.status for name, evaluation in found.items()}
@@ -109,7 +109,7 @@ def test_real_misdeeds_on_the_simulator_are_named_and_the_rest_is_right(task: Ta
 
 
 def test_a_lost_driver_is_the_harness_s_and_no_verdict(task: Task) -> None:
-    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
+    with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
         assert evaluate(jobs_of(task, ["good_4"])[0], bench).status is Status.MEASURED
         for _ in range(2):
             with pytest.raises(EvoError) as lost:
@@ -120,7 +120,7 @@ def test_a_lost_driver_is_the_harness_s_and_no_verdict(task: Task) -> None:
 def test_duplicates_by_machine_code_are_evaluated_once(task: Task) -> None:
     twins = [text_of("good_4"), "// the same\n\n" + text_of("good_4"), text_of("good_4") + "// more\n"]
     jobs = [Job(task=task, text=text, rival=text_of("parent_10")) for text in twins]
-    with Workbench(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
+    with EvaluationSession(DeviceName("gpu", "0"), opener=fake_gpu.OPENER) as bench:
         first, *others = [evaluation for _, evaluation in evaluate_all(jobs, bench, ahead=2)]
     for other in others:
         assert other.same_code_as == first.variant

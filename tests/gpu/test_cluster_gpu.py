@@ -13,7 +13,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 from evo.device import DeviceName, gpu_count
 from evo.evaluate.pipeline import Job
 from evo.results import Status
-from evo.search.cluster import Fleet, open_site, parse_cluster
+from evo.search.cluster import WorkerPool, open_site, parse_cluster
 from evo.spec.task import load_task
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(280)]
@@ -27,11 +27,11 @@ def test_eight_candidates_with_a_worker_killed(tmp_path: Path) -> None:
     task = load_task(new_repository(tmp_path / "mine"), "scale")
     jobs = [Job(task=task, text=text, rival=SLOW, seed=5) for text in TEXTS]
     notes: list[str] = []
-    with Fleet(open_site(parse_cluster(f"processes:{count}"), DeviceName("gpu", "0")), note=notes.append) as fleet:
-        figures = fleet.control(task, SLOW, 5)
-        found = fleet.evaluate_all(jobs)
+    with WorkerPool(open_site(parse_cluster(f"processes:{count}"), DeviceName("gpu", "0")), note=notes.append) as pool:
+        figures = pool.control(task, SLOW, 5)
+        found = pool.evaluate_all(jobs)
         first = next(found)
-        worker = next(slot for slot in fleet.slots() if slot.role == "measure" and slot.name)
+        worker = next(slot for slot in pool.slots() if slot.role == "measure" and slot.name)
         match = re.search(r"pid (\d+)", worker.name)
         assert match is not None
         os.kill(int(match[1]), signal.SIGKILL)

@@ -10,7 +10,7 @@ import pytest
 from evo.device import RunRequest, parse_device
 from evo.evaluate import gate
 from evo.evaluate.gate.sanitize import find_sanitizer
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 from evo.evaluate.prepare import Prepared
 from evo.spec.task import load_task, task_names
 
@@ -28,11 +28,11 @@ def label(value: object) -> str:
 
 @pytest.fixture(scope="module")
 def bench():
-    with Workbench(parse_device("gpu:0")) as bench:
+    with EvaluationSession(parse_device("gpu:0")) as bench:
         yield bench
 
 
-def sanitized(bench: Workbench, name: str, path: Path) -> gate.Sanitized:
+def sanitized(bench: EvaluationSession, name: str, path: Path) -> gate.Sanitized:
     task = load_task(ROOT, name)
     prepared = bench.prepare(task, path.read_text(), path=str(path))
     assert isinstance(prepared, Prepared), prepared

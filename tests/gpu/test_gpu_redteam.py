@@ -9,7 +9,7 @@ from evo.audit.redteam import NaiveHarness, load_attacks, planted_file, run_atta
 from evo.device import DeviceName
 from evo.device.remote_device import RemoteGpu
 from evo.evaluate.measure import BenchOptions, BenchRequest, Measurement, measure
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 from evo.spec.chips import CHIPS
 from evo.spec.launch import Workspace
 
@@ -66,7 +66,7 @@ def test_a_shipped_attack_loses_on_a_gpu(gpu, name):
     attack = next(attack for attack in load_attacks() if attack.name == name)
     with (
         planted_file() as planted,
-        Workbench(device) as bench,
+        EvaluationSession(device) as bench,
         NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
     ):
         outcome = run_attack(attack, TASKS, bench, naive)

@@ -11,7 +11,7 @@ from tiny import FAST, SLOW, new_repository
 
 from evo.device import DeviceName, gpu_present
 from evo.evaluate.gate import run_cases as cases
-from evo.evaluate.pipeline import Job, Workbench, evaluate_all
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate_all
 from evo.results import Status, Verdict
 from evo.spec.task import load_task
 
@@ -31,7 +31,7 @@ def test_twelve_right_results_and_eight_right_statuses(tmp_path: Path, monkeypat
         texts[f"good {number}"] = good[number] if number < 3 else other
         if number < len(names):
             texts[names[number]] = hostile(names[number])
-    with Workbench(DeviceName("gpu", "0")) as bench:
+    with EvaluationSession(DeviceName("gpu", "0")) as bench:
         jobs = [Job(task=task, text=text, path=name, rival=SLOW) for name, text in texts.items()]
         found = {job.path: evaluation for job, evaluation in evaluate_all(jobs, bench)}
     for name, evaluation in found.items():
@@ -50,7 +50,7 @@ def test_where_the_time_of_a_sweep_goes(tmp_path: Path) -> None:
         pytest.skip("no GPU")
     task = load_task(new_repository(tmp_path / "mine"), "scale")
     slower = [SLOW.replace("#define THREADS 32", f"#define THREADS {threads}") for threads in (32, 64, 128)]
-    with Workbench(DeviceName("gpu", "0")) as bench:
+    with EvaluationSession(DeviceName("gpu", "0")) as bench:
         bench.control(task, FAST, 1)
         print("A/A control:", bench.controls[task.hash])
         jobs = [Job(task=task, text=text, rival=FAST) for text in slower * 2]

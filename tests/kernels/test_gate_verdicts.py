@@ -8,7 +8,7 @@ import pytest
 
 from evo.audit.redteam import facts_of, read_expected
 from evo.device import parse_device
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation
 from evo.spec.task import load_task, task_names
 
@@ -35,11 +35,11 @@ def _cases(pairs):
 
 @pytest.fixture(scope="module", params=["sim:l4", pytest.param("gpu:0", marks=pytest.mark.gpu)])
 def bench(request):
-    with Workbench(parse_device(request.param)) as bench:
+    with EvaluationSession(parse_device(request.param)) as bench:
         yield bench
 
 
-def check(bench: Workbench, task: str, path: Path) -> Evaluation:
+def check(bench: EvaluationSession, task: str, path: Path) -> Evaluation:
     return evaluate(Job(task=TASKS[task], text=path.read_text(), path=str(path), seed=11, upto="check"), bench)
 
 

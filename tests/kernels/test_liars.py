@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from evo.device import parse_device
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation
 from evo.spec.task import load_task, task_names
 
@@ -22,11 +22,11 @@ LIARS = [(name, path) for name, task in TASKS.items() for path in task.wrong()]
 
 @pytest.fixture(scope="module")
 def bench():
-    with Workbench(parse_device("sim:l4")) as bench:
+    with EvaluationSession(parse_device("sim:l4")) as bench:
         yield bench
 
 
-def check(bench: Workbench, task: str, path: Path) -> Evaluation:
+def check(bench: EvaluationSession, task: str, path: Path) -> Evaluation:
     return evaluate(Job(task=TASKS[task], text=path.read_text(), path=str(path), seed=11, upto="check"), bench)
 
 

@@ -20,9 +20,9 @@ from run_killer import problems
 from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, environment, evo, git, new_repository
 
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.records.trials import load_records
-from evo.search.cluster import Cluster, Fleet, open_site, parse_cluster
+from evo.search.cluster import Cluster, WorkerPool, open_site, parse_cluster
 from evo.search.loop import Event, Settings, evolve
 from evo.spec.task import Task, load_task
 
@@ -59,13 +59,13 @@ def test_eight_candidates_with_one_of_two_workers_killed_give_eight_right_result
     task: Task, spec: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     jobs = [Job(task=task, text=text, rival=SLOW, seed=5) for text in TEXTS]
-    with Workbench(SIM) as bench:
+    with EvaluationSession(SIM) as bench:
         alone = [evaluate(job, bench) for job in jobs]
     notes: list[str] = []
-    with Fleet(open_site(parse_cluster(spec), SIM), note=notes.append) as fleet:
-        found = fleet.evaluate_all(jobs)
+    with WorkerPool(open_site(parse_cluster(spec), SIM), note=notes.append) as pool:
+        found = pool.evaluate_all(jobs)
         first = next(found)
-        os.kill(_pid_of(fleet, "measure"), signal.SIGKILL)
+        os.kill(_pid_of(pool, "measure"), signal.SIGKILL)
         together = [first, *found]
     assert [job for job, _ in together] == jobs
     for (_, ours), theirs in zip(together, alone, strict=True):
@@ -77,11 +77,11 @@ def test_eight_candidates_with_one_of_two_workers_killed_give_eight_right_result
     assert any("is lost" in note or "died" in note.lower() for note in notes), notes
 
 
-def _pid_of(fleet: Fleet, role: str) -> int:
+def _pid_of(pool: WorkerPool, role: str) -> int:
     """The process of a worker that is at work, so that its loss is felt."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        for slot in fleet.slots():
+        for slot in pool.slots():
             if slot.role == role and slot.busy and (match := re.search(r"pid (\d+)", slot.name)):
                 return int(match[1])
         time.sleep(0.001)
@@ -146,8 +146,8 @@ def test_on_gpus_every_worker_has_its_control_and_measures_a_first_look(
         monkeypatch.setenv(name, value)
     two = functools.partial(InProcessSite, measuring=2)
     monkeypatch.setattr("evo.search.pipelined.open_site", two)
-    faked = functools.partial(Workbench, opener=fake_gpu.OPENER)
-    monkeypatch.setattr("evo.search.cluster.local_worker.Workbench", faked)
+    faked = functools.partial(EvaluationSession, opener=fake_gpu.OPENER)
+    monkeypatch.setattr("evo.search.cluster.local_worker.EvaluationSession", faked)
     root = new_repository(tmp_path / "mine")
     ladder = root / "kernels" / "scale" / "ladder"
     for file, text, kernel in (("00_slow.cu", SLOW, "slow_20"), ("10_fast.cu", FAST, "fast_10")):

@@ -9,7 +9,7 @@ from test_rules_on_rungs import ROOT, children
 
 from evo.cuda.source import syntax_errors
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.operators import RULES
 from evo.results import Status
 from evo.spec.task import load_task
@@ -25,7 +25,7 @@ def test_first_proposals_leave_a_correct_kernel(path: Path) -> None:
     assert parent.task is not None
     task = load_task(ROOT, parent.task)
     wrong, found = [], 0
-    with Workbench(DeviceName("sim", "l4")) as bench:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench:
         for rule in RULES:
             for summary, child in children(rule, task, parent, most=1):
                 found += 1

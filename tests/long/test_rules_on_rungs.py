@@ -8,8 +8,8 @@ import pytest
 
 from evo.cuda.source import classify, tree_difference
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.operators import RULES, Context, Rule
 from evo.results import Status
 from evo.spec.chips import chip
@@ -44,7 +44,7 @@ def test_proposals_compile(rule: Rule) -> None:
         for path in task.ladder():
             for summary, child in children(rule, task, read_variant(path), most=2):
                 built = prepare(task, child.text, chip=L4, arch="sm_89", cases=[task.case(task.headline)])
-                if isinstance(built, Failed):
+                if isinstance(built, PrepareFailure):
                     wrong.append(f"{name}/{path.name}: {summary}: {built.reason}")
     assert not wrong, "\n".join(wrong)
 
@@ -54,7 +54,7 @@ def test_proposals_on_the_first_rungs_stay_correct(name: str) -> None:
     """Wrong proposals are data, but a rule that mostly makes them is a bad rule: here none of the first ones is."""
     task = load_task(ROOT, name)
     wrong = []
-    with Workbench(DeviceName("sim", "l4")) as bench:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench:
         for path in task.ladder()[:2]:
             parent = read_variant(path)
             for rule in RULES:

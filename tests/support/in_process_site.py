@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from evo.device import DeviceName
-from evo.device.calls import Answer, Raised, RemoteCall, Returned
+from evo.device.remote_calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import EvoError
 from evo.search.cluster import Cluster, RemoteWorker
 from evo.search.cluster.local_worker import LocalWorker

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evo.records import leaderboard
-from evo.records.ledger import History, Kept, Ledger
+from evo.records.ledger import History, KeptTrial, Ledger
 from evo.records.trials import Record, RunFile, kept_message, load_records, make_diff, rebuild_text, trial_id
 from evo.results import CaseBench, Decision, Environment, Estimate, Evaluation, Gain, Status, Timing, Verdict
 from evo.results.codec import as_written
@@ -149,7 +149,7 @@ def start_ledger(root: Path, run: str = RUN, branch: str | None = None) -> tuple
 
 def keep(ledger: Ledger, runs: RunFile, trial: Record, text: str) -> str:
     commit = ledger.keep(
-        Kept(
+        KeptTrial(
             task=trial.task,
             chip=trial.place[0],
             trial=trial.trial,

@@ -12,7 +12,7 @@ from typing import Any
 from llm_server import KEY, Act, LlmServer, prompt_of
 
 from evo.device import parse_device
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators import Context
 from evo.operators.llm import (
     Budget,
@@ -146,7 +146,7 @@ class Conversation:
     transcript: Path
 
 
-def converse(root: Path, task: Task, bench: Workbench, parent: Variant, seed: int) -> Conversation:
+def converse(root: Path, task: Task, bench: EvaluationSession, parent: Variant, seed: int) -> Conversation:
     """One run's conversations until its budget is spent."""
     rng = random.Random(seed)
     bill, price = Bill(), Price(1.0, rng.choice([1.0, 4.0]))
@@ -189,5 +189,5 @@ def _settle(bill: Bill, calls: int) -> None:
         time.sleep(0.01)
 
 
-def workbench() -> Workbench:
-    return Workbench(parse_device("sim:l4"), arch="sm_89")
+def bench_session() -> EvaluationSession:
+    return EvaluationSession(parse_device("sim:l4"), arch="sm_89")

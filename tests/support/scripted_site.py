@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from evo.device.calls import Answer, Raised, RemoteCall, Returned
+from evo.device.remote_calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import EvoError, WorkerUnreachable
-from evo.evaluate.pipeline import Job, Started
+from evo.evaluate.pipeline import CheckedJob, Job
 from evo.evaluate.session import harness_version
 from evo.results import Environment, Evaluation, Status
 from evo.search.cluster import RemoteWorker
-from evo.search.cluster.protocol import Introduction, Role
+from evo.search.cluster.protocol import Role, WorkerDescription
 from evo.spec.variant import parse_variant
 
 Script = Callable[[str, int, str, tuple[Any, ...]], Any]  # role, which worker of that slot, method, arguments
@@ -54,13 +54,13 @@ class ScriptedTransport:
     def usual(self, method: str, arguments: tuple[Any, ...]) -> object:
         match method:
             case "join":
-                return Introduction(
+                return WorkerDescription(
                     host=self.place, pid=1, harness=harness_version(), chip="sim-l4", about={"chip": "l4"}
                 )
             case "control":
                 return {"sd": 0.001, "pairs": 8, "smallest_margin": 0.01}
             case "start":
-                return Started(job=arguments[0], base=evaluation_of(arguments[0], self.place))
+                return CheckedJob(job=arguments[0], base=evaluation_of(arguments[0], self.place))
             case "finish":
                 return evaluation_of(arguments[0].job, self.place)
         return None

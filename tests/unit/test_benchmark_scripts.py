@@ -25,7 +25,7 @@ import rule_evidence  # noqa: E402
 import throughput  # noqa: E402
 from recorder import Recorder  # noqa: E402
 
-from evo.decide.sequential import Between, NoiseFloor, Sequential  # noqa: E402
+from evo.decide.sequential import CaptureScatter, NoiseFloor, Sequential  # noqa: E402
 from evo.device.timing_types import BenchRequest, BenchResult, timing_of  # noqa: E402
 from evo.operators import RULES  # noqa: E402
 from evo.results import (  # noqa: E402
@@ -34,7 +34,7 @@ from evo.results import (  # noqa: E402
     Status,
     Verdict,
 )
-from evo.search.screening import Screened  # noqa: E402
+from evo.search.screening import ScreeningResult  # noqa: E402
 from evo.spec.chips import chip  # noqa: E402
 from evo.spec.task import load_task  # noqa: E402
 from evo.spec.variant import parse_variant  # noqa: E402
@@ -162,7 +162,7 @@ def test_the_interval_is_absent_with_too_few_pairs() -> None:
     assert decisions.covers(pairs, 1.5, 0.05) is False
     assert decisions.covers(pairs, 1.0, 0.01) is None
     assert decisions.covers(pairs, 1.001, 0.05) is False
-    assert decisions.covers(pairs, 1.001, 0.05, Between(sd=0.002, captures=10)) is True
+    assert decisions.covers(pairs, 1.001, 0.05, CaptureScatter(sd=0.002, captures=10)) is True
     assert decisions.covers(pairs, 1.001, 0.05, unsure=0.004) is True
 
 
@@ -269,7 +269,7 @@ def test_throughput_aims_are_read_off_the_figures() -> None:
 
 def test_a_peer_that_cannot_run_says_why_beside_the_table() -> None:
     looks = [
-        Screened(
+        ScreeningResult(
             variant="v", status=Status.MEASURED, p50_us=80.0, stages_s={"compile": 0.1, "check": 0.0, "bench": 0.1}
         )
     ]

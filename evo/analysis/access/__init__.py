@@ -11,7 +11,7 @@ Sizes stay symbolic in the form; sets and counts are taken at a case. What is pr
 the task declares.
 """
 
-from evo.analysis.access.conditions import Combined, Compare, Condition, Unsure
+from evo.analysis.access.comparisons import Combined, Compare, Condition, Unsure
 from evo.analysis.access.contraction import Contraction, contractions_of
 from evo.analysis.access.dependences import Dependence, Dependences
 from evo.analysis.access.form import (
@@ -24,9 +24,9 @@ from evo.analysis.access.form import (
     Branch,
     Carried,
     Data,
+    EarlyExit,
     Exchange,
     Form,
-    Leave,
     Loop,
     Multiply,
     Nest,
@@ -40,13 +40,13 @@ from evo.analysis.access.legality import Guard, Legality, Permission
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.opportunities import contraction_words, opportunities_of
 from evo.analysis.access.opportunity import Opportunity
-from evo.analysis.access.passes import Passes, passes_of
+from evo.analysis.access.passes import RepeatedReads, passes_of
 from evo.analysis.access.read import axis_values, read_forms
 from evo.analysis.access.reductions import Reduction, reductions_of
+from evo.analysis.access.source_terms import Wording
 from evo.analysis.access.staging import Origin, Staged, origin, staged_of
 from evo.analysis.access.terms import Op, Symbol, Term
 from evo.analysis.access.traffic import AccessTraffic, ArrayTraffic, Footprint, Traffic, footprint, traffic_of
-from evo.analysis.access.wording import Wording
 
 __all__ = [
     "BLOCK",
@@ -66,13 +66,13 @@ __all__ = [
     "Data",
     "Dependence",
     "Dependences",
+    "EarlyExit",
     "Exchange",
     "Footprint",
     "Form",
     "FormSizes",
     "Guard",
     "LaunchAnalysis",
-    "Leave",
     "Legality",
     "Loop",
     "Multiply",
@@ -81,9 +81,9 @@ __all__ = [
     "Op",
     "Opportunity",
     "Origin",
-    "Passes",
     "Permission",
     "Reduction",
+    "RepeatedReads",
     "Staged",
     "Symbol",
     "Term",

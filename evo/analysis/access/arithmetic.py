@@ -11,7 +11,7 @@ from evo.analysis.access.c_types import (
     promoted,
     wider,
 )
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, at_least, compare
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, at_least, compare
 from evo.analysis.access.declarators import Declarators
 from evo.analysis.access.form import Data
 from evo.analysis.access.simplify import (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from evo.analysis.access.c_types import FLOAT, INT, OTHER, UINT, CType
-from evo.analysis.access.conditions import ALWAYS, Condition, compare, less
+from evo.analysis.access.comparisons import ALWAYS, Condition, compare, less
 from evo.analysis.access.form import Access, Data, Multiply
 from evo.analysis.access.groups import Groups
 from evo.analysis.access.simplify import remainder

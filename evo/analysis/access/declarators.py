@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.c_types import (
     AUTO,
     INT,
@@ -17,6 +16,7 @@ from evo.analysis.access.c_types import (
 )
 from evo.analysis.access.places import LoadsAndStores
 from evo.analysis.access.preprocess import Expanded
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.values import ArrayPlace, Binding, Cell, Number, Part, Value
 from evo.cuda.source.parser import Node
 

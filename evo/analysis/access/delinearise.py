@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.form import Access
 from evo.analysis.access.simplify import divide, remainder, split
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import Term
 
 

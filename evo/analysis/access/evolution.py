@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from evo.analysis.access.bounds import Bounds
-from evo.analysis.access.conditions import Compare, Condition, at_least
+from evo.analysis.access.comparisons import Compare, Condition, at_least
 from evo.analysis.access.induction import ratio
 from evo.analysis.access.simplify import choose, divide, larger, rebuilt, remainder, smaller
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import ONE, ZERO, Op, Symbol, Term
 
 _DEEPEST = 6

@@ -13,7 +13,7 @@ from evo.analysis.access.c_types import (
     named_type,
     promoted,
 )
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, all_of, any_of
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of, any_of
 from evo.analysis.access.declarators import is_type_node
 from evo.analysis.access.form import BLOCK, THREAD, Data
 from evo.analysis.access.lvalues import Lvalues

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from evo.analysis.access.bounds import Bounds
-from evo.analysis.access.conditions import Condition, all_of
+from evo.analysis.access.comparisons import Condition, all_of
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import Symbol, Term
 from evo.cuda.source import Span
 
@@ -213,7 +213,7 @@ class Multiply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leave:
+class EarlyExit:
     """Where a function, loop turn or loop is left early. word: `return`, `continue` or `break`."""
 
     word: str
@@ -221,7 +221,7 @@ class Leave:
     line: int
 
 
-Node = Nest | Branch | Access | Barrier | Exchange | Multiply | Leave
+Node = Nest | Branch | Access | Barrier | Exchange | Multiply | EarlyExit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from evo.analysis.access.conditions import Compare, Condition, conjuncts
+from evo.analysis.access.comparisons import Compare, Condition, conjuncts
 from evo.analysis.access.simplify import split
 from evo.analysis.access.terms import Op, Symbol, Term
 from evo.analysis.access.values import Cell, Closure, Number, Pointer, StructValue, Value

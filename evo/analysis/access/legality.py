@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from evo.analysis.access.conditions import Compare, Condition, conjuncts
+from evo.analysis.access.comparisons import Compare, Condition, conjuncts
 from evo.analysis.access.dependences import Dependence, Dependences
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Barrier, Form, Loop, Nest, walk
 from evo.analysis.access.instances import FormSizes, TooMany, instances, offsets, places

@@ -7,7 +7,7 @@ from evo.analysis.access.c_types import (
     OTHER,
     pointer_to,
 )
-from evo.analysis.access.conditions import Condition
+from evo.analysis.access.comparisons import Condition
 from evo.analysis.access.form import Data
 from evo.analysis.access.terms import Term
 from evo.analysis.access.values import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from evo.analysis.access.conditions import Compare, Condition, Unsure
+from evo.analysis.access.comparisons import Compare, Condition, Unsure
 from evo.analysis.access.folding import FOLDED
 from evo.analysis.access.terms import Op, Symbol, Term
 

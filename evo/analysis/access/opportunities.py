@@ -12,7 +12,7 @@ from evo.analysis.access.contraction import Contraction
 from evo.analysis.access.form import Access
 from evo.analysis.access.launches import LaunchAnalysis
 from evo.analysis.access.opportunity import REUSED, WIDE, WORTH, Opportunity, mode_word, moved_bytes
-from evo.analysis.access.passes import Passes, passes_of
+from evo.analysis.access.passes import RepeatedReads, passes_of
 from evo.analysis.access.scatter import coalesce, stage
 from evo.analysis.access.traffic import SECTOR
 
@@ -99,7 +99,7 @@ def _passes(analysis: LaunchAnalysis) -> Iterator[Opportunity]:
         )
 
 
-def _passes_words(found: Passes) -> str:
+def _passes_words(found: RepeatedReads) -> str:
     said = f"a thread reads the same elements of `{found.array.name}` in {len(found.loops)} loops"
     if found.remedy == "online_softmax":
         return f"{said}: the maximum and the sum of exponentials can be taken in one"

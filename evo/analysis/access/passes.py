@@ -10,7 +10,7 @@ from evo.analysis.access.terms import Symbol, Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passes:
+class RepeatedReads:
     """Loops that read the same elements of a tensor. kinds: their reductions, in order.
 
     remedy: `online_softmax`, `one_pass_statistics`, `recompute_instead_of_store` or `keep_on_chip`.
@@ -23,7 +23,7 @@ class Passes:
     remedy: str
 
 
-def passes_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Passes, ...]:
+def passes_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[RepeatedReads, ...]:
     """The tensors that are read by one thread in two or more loops, one after the other."""
     found = []
     for array in form.tensors:
@@ -41,7 +41,7 @@ def passes_of(form: Form, reductions: tuple[Reduction, ...]) -> tuple[Passes, ..
             if len(accesses) < 2 and remedy != "recompute_instead_of_store":
                 continue
             lines = tuple(sorted({access.line for access in (*accesses.values(), *written)}))
-            found.append(Passes(array=array, loops=loops, lines=lines, kinds=kinds, remedy=remedy))
+            found.append(RepeatedReads(array=array, loops=loops, lines=lines, kinds=kinds, remedy=remedy))
     return tuple(found)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.c_types import AUTO, FLOAT, INT, OTHER, CType, array_of
-from evo.analysis.access.conditions import Condition
+from evo.analysis.access.comparisons import Condition
 from evo.analysis.access.delinearise import subscripts
 from evo.analysis.access.form import Access, Array, Data
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.simplify import choose, split
-from evo.analysis.access.tables import TableStore, found_value, with_entry
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import ZERO, Symbol, Term
-from evo.analysis.access.touches import Touches
+from evo.analysis.access.thread_arrays import TableStore, found_value, with_entry
+from evo.analysis.access.touches import AddressReader
 from evo.analysis.access.values import (
     ArrayPlace,
     Binding,
@@ -28,7 +28,7 @@ from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
 
 
-class LoadsAndStores(Touches):
+class LoadsAndStores(AddressReader):
     """Loads and stores.
 
     homes: variables whose address was taken, by the symbol of that address. tables: what a thread's own arrays of

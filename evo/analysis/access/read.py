@@ -6,15 +6,15 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.c_types import DTYPE_TYPES, FLOAT, INT, OTHER, CType
-from evo.analysis.access.conditions import ALWAYS, Condition, all_of, any_of, compare
+from evo.analysis.access.comparisons import ALWAYS, Condition, all_of, any_of, compare
 from evo.analysis.access.declarators import function_params, qualifiers_of
 from evo.analysis.access.delinearise import with_subscripts
 from evo.analysis.access.form import BLOCK, THREAD, Access, Array, Branch, Data, Form, Nest, Node
 from evo.analysis.access.preprocess import Expanded, expand
 from evo.analysis.access.simplify import choose, divide, larger, remainder, smaller
 from evo.analysis.access.statements import StatementReader
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import ONE, ZERO, Symbol, Term, apply
 from evo.analysis.access.values import Cell, Number, Pointer, Real, Value, truth
 from evo.cuda.source.parser import Node as SyntaxNode

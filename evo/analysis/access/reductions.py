@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evo.analysis.access.conditions import Compare, Unsure
+from evo.analysis.access.comparisons import Compare, Unsure
 from evo.analysis.access.form import Access, Carried, Data, Exchange, Form, Loop
 from evo.analysis.access.terms import Op, Symbol, Term
 

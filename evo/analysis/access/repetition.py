@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from evo.analysis.access.conditions import ALWAYS, Condition
+from evo.analysis.access.comparisons import ALWAYS, Condition
 from evo.analysis.access.declarators import function_params
 from evo.analysis.access.form import Carried, Data, Loop
 from evo.analysis.access.form import Node as FormNode
@@ -20,7 +20,7 @@ from evo.analysis.access.induction import (
 )
 from evo.analysis.access.state import Frame
 from evo.analysis.access.terms import ONE, ZERO, Symbol, Term
-from evo.analysis.access.turns import Course, LoopTurn, Parts, Turns, is_unsure, term_in
+from evo.analysis.access.turns import LoopProgress, LoopSyntax, LoopTurn, LoopTurns, is_unsure, term_in
 from evo.analysis.access.values import ArrayPlace, Cell, Closure, Number, Pointer, Real, Value
 from evo.cuda.source import Span
 from evo.cuda.source.parser import Node
@@ -29,10 +29,10 @@ _UNROLL = re.compile(r"#\s*pragma\s+unroll\b\s*\(?\s*([^()\n]*?)\s*\)?\s*$")
 _WAYS_OUT = ("break_statement", "return_statement", "goto_statement")
 
 
-class Repetition(Turns):
+class Repetition(LoopTurns):
     """Reads loops."""
 
-    def loop(self, parts: Parts) -> None:
+    def loop(self, parts: LoopSyntax) -> None:
         if self.is_dead:
             return
         if parts.is_do and self._runs_once(parts):
@@ -48,7 +48,7 @@ class Repetition(Turns):
         else:
             self._turns(parts, course)
 
-    def _runs_once(self, parts: Parts) -> bool:
+    def _runs_once(self, parts: LoopSyntax) -> bool:
         """`do { ... } while (0)` is its body."""
         if parts.test is None or parts.body is None or parts.test.text.strip("() ") not in ("0", "false"):
             return False
@@ -104,7 +104,7 @@ class Repetition(Turns):
     # A turn with symbols in place of the integers: what becomes of them?
 
     def _trial(
-        self, parts: Parts, before: dict[Cell, Value], arrays: frozenset[Symbol], *, reads_body: bool
+        self, parts: LoopSyntax, before: dict[Cell, Value], arrays: frozenset[Symbol], *, reads_body: bool
     ) -> LoopTurn:
         leaves = parts.body is not None and any(n.type in _WAYS_OUT for n in parts.body.walk())
         if not before:
@@ -146,7 +146,7 @@ class Repetition(Turns):
             )
         return LoopTurn(changes, phis, after, test, leaves, newest)
 
-    def _skip(self, parts: Parts, course: Course) -> None:
+    def _skip(self, parts: LoopSyntax, course: LoopProgress) -> None:
         """A loop inside a turn that is only tried: nothing but what it leaves is wanted."""
         mark = self.mark
         self._declare_start(course)
@@ -160,26 +160,26 @@ class Repetition(Turns):
         trip = None if course.trial.leaves or parts.is_do else self._trip(course, condition, None)
         self._after(course, Frame(self.fresh(), course.symbol, 0), mark, trip, parts)
 
-    def _course(self, trial: LoopTurn, before: dict[Cell, Value], arrays: frozenset[Symbol]) -> Course:
+    def _course(self, trial: LoopTurn, before: dict[Cell, Value], arrays: frozenset[Symbol]) -> LoopProgress:
         moving = {cell: how for cell, how in trial.changes.items() if how.kind != "kept"}
         common = (moving, before, trial, arrays)
         for cell, how in moving.items():
             if how.kind == "step" and how.by is not None and bounding(trial.test, trial.phis[cell]) is not None:
                 start = term_in(before[cell]) if isinstance(before[cell], Number) else ZERO
                 symbol = Symbol(cell.name, "loop", self.fresh())
-                return Course(symbol, start or ZERO, how.by, cell, *common)
+                return LoopProgress(symbol, start or ZERO, how.by, cell, *common)
         for cell, how in moving.items():
             first = term_in(before[cell])
             if how.kind == "scale" and first is not None and first.value is not None:
                 values = scaled_values(first.value, how, trial.test, trial.phis[cell])
                 if values is not None:
                     symbol = Symbol(cell.name, "loop", self.fresh())
-                    return Course(symbol, first, ZERO, cell, *common, values)
-        return Course(Symbol("turn", "loop", self.fresh()), ZERO, ONE, None, *common)
+                    return LoopProgress(symbol, first, ZERO, cell, *common, values)
+        return LoopProgress(Symbol("turn", "loop", self.fresh()), ZERO, ONE, None, *common)
 
     # The turns themselves.
 
-    def _turns(self, parts: Parts, course: Course) -> None:
+    def _turns(self, parts: LoopSyntax, course: LoopProgress) -> None:
         outer, first, mark = len(self.context), len(self.exits), self.mark
         facts = len(self.bounds.facts)
         frame = Frame(self.fresh(), course.symbol, outer)
@@ -211,7 +211,7 @@ class Repetition(Turns):
         self._after(course, frame, mark, trip, parts)
 
     def _close(
-        self, parts: Parts, course: Course, frame: Frame, condition: Condition, until: Condition | None,
+        self, parts: LoopSyntax, course: LoopProgress, frame: Frame, condition: Condition, until: Condition | None,
         trip: Term | None, body: list[FormNode], ends: dict[Cell, Term],
     ) -> None:  # fmt: skip
         carried = list(self._carried_numbers(course, ends))
@@ -243,7 +243,7 @@ class Repetition(Turns):
             body,
         )  # fmt: skip
 
-    def _carried_numbers(self, course: Course, ends: dict[Cell, Term]) -> Iterator[Carried]:
+    def _carried_numbers(self, course: LoopProgress, ends: dict[Cell, Term]) -> Iterator[Carried]:
         """Integers that data changes, such as the index of a largest value."""
         for cell, how in course.changes.items():
             first = term_in(course.before[cell])
@@ -251,10 +251,10 @@ class Repetition(Turns):
                 initial, update = Data("index", detail=first), Data("index", detail=ends[cell])
                 yield Carried(name=cell.name, loop=course.symbol, initial=initial, update=update)
 
-    def _header_text(self, parts: Parts) -> str:
+    def _header_text(self, parts: LoopSyntax) -> str:
         return self.wording(parts.test) if parts.test is not None else self.wording(parts.node)[:40]
 
-    def _after(self, course: Course, frame: Frame, mark: int, trip: Term | None, parts: Parts) -> None:
+    def _after(self, course: LoopProgress, frame: Frame, mark: int, trip: Term | None, parts: LoopSyntax) -> None:
         """What the variables are behind the loop."""
         for cell, (_, frame_before) in self.since(mark).items():
             if cell in course.changes or frame_before == frame.number:

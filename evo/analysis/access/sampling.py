@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from evo.analysis.access.conditions import all_of, conjuncts
+from evo.analysis.access.comparisons import all_of, conjuncts
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
 from evo.analysis.access.instances import FormSizes
 from evo.analysis.access.numeric import masks_of, numbers_of

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from evo.analysis.access.conditions import ALWAYS, Combined, Compare, Condition
+from evo.analysis.access.comparisons import ALWAYS, Combined, Compare, Condition
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
 from evo.analysis.access.instances import FormSizes
 from evo.analysis.access.terms import Op, Symbol, Term

@@ -5,8 +5,8 @@ Each function gives a term that is equal wherever the bounds hold.
 
 from __future__ import annotations
 
-from evo.analysis.access.bounds import Bounds
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import ZERO, Monomial, Op, Term, apply, fold
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.c_types import CType
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, all_of
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.form import Access as AccessRecord
 from evo.analysis.access.form import (
     Array,
@@ -24,10 +23,11 @@ from evo.analysis.access.form import (
     Unknown,
 )
 from evo.analysis.access.form import Branch as BranchRecord
-from evo.analysis.access.form import Leave as LeaveRecord
+from evo.analysis.access.form import EarlyExit as ExitRecord
 from evo.analysis.access.form import Node as FormNode
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.preprocess import Expanded
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import Symbol, Term
 from evo.analysis.access.values import Cell, Number, Pointer, Real, Scope, StructValue, Value
 from evo.cuda.source import Span
@@ -256,7 +256,7 @@ class ReadState:
 
     def unsure(self, wording: str) -> Condition:
         """A condition that depends on data."""
-        from evo.analysis.access.conditions import Unsure
+        from evo.analysis.access.comparisons import Unsure
 
         return Unsure(Symbol(wording, "value", self.fresh()), wording)
 
@@ -287,7 +287,7 @@ class ReadState:
 
     def leave_node(self, word: str, node: Node) -> None:
         span = self.span(node)
-        self.emit(LeaveRecord(word=word, span=span, line=self.line(span)))
+        self.emit(ExitRecord(word=word, span=span, line=self.line(span)))
 
     def branch(self, condition: Condition, then: Sequence[FormNode], otherwise: Sequence[FormNode], node: Node) -> None:
         if then or otherwise:

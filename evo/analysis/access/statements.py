@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from evo.analysis.access.c_types import AUTO, INT, OTHER, CType, array_of
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, any_of, compare
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, any_of, compare
 from evo.analysis.access.declarators import Declarator, function_name
 from evo.analysis.access.form import Data
 from evo.analysis.access.repetition import Repetition
 from evo.analysis.access.terms import Term
-from evo.analysis.access.turns import Parts
+from evo.analysis.access.turns import LoopSyntax
 from evo.analysis.access.values import ArrayPlace, Cell, Number, Pointer, Real, StructValue, Value, number
 from evo.cuda.source.parser import Node
 
@@ -303,13 +303,13 @@ class StatementReader(Repetition):
         with self.scope():
             if first is not None:
                 self.execute(first) if first.type == "declaration" else self.evaluate(first)
-            self.loop(Parts(node, node.child("condition"), node.child("update"), node.child("body")))
+            self.loop(LoopSyntax(node, node.child("condition"), node.child("update"), node.child("body")))
 
     def _while(self, node: Node) -> None:
-        self.loop(Parts(node, node.child("condition"), None, node.child("body")))
+        self.loop(LoopSyntax(node, node.child("condition"), None, node.child("body")))
 
     def _do(self, node: Node) -> None:
-        self.loop(Parts(node, node.child("condition"), None, node.child("body"), is_do=True))
+        self.loop(LoopSyntax(node, node.child("condition"), None, node.child("body"), is_do=True))
 
     def _return(self, node: Node) -> None:
         inner = next((c for c in node.named_children if c.type != "comment"), None)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evo.analysis.access.bounds import Bounds
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, all_of
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.form import Access, Array, Blocked, Data
 from evo.analysis.access.preprocess import Expanded
 from evo.analysis.access.simplify import rebuilt, split
 from evo.analysis.access.state import ReadState
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import ONE, ZERO, Op, Symbol, Term, apply
 from evo.analysis.access.values import (
     ArrayPlace,
@@ -19,7 +19,7 @@ from evo.cuda.source.parser import Node
 _PAIRS = 6  # selections of an address that are followed
 
 
-class Touches(ReadState):
+class AddressReader(ReadState):
     """Turns addresses into accesses. differences: symbols for the distance of two arrays in elements of a size."""
 
     def __init__(self, text: Expanded, data: bytes, bounds: Bounds) -> None:

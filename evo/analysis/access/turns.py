@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evo.analysis.access.calls import Calls
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, compare, conjuncts
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, Unsure, all_of, any_of, compare, conjuncts
 from evo.analysis.access.evolution import Evolution
 from evo.analysis.access.induction import (
     TurnEffect,
     bounding,
     ratio,
 )
+from evo.analysis.access.inlining import Calls
 from evo.analysis.access.simplify import divide, larger, remainder
 from evo.analysis.access.terms import ZERO, Op, Symbol, Term, apply
 from evo.analysis.access.values import Cell, Number, Pointer, Value
@@ -19,7 +19,7 @@ from evo.cuda.source.parser import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LoopSyntax:
     """The syntax of a loop."""
 
     node: Node
@@ -42,7 +42,7 @@ class LoopTurn:
 
 
 @dataclass(slots=True)
-class Course:
+class LoopProgress:
     """How a loop runs: its symbol, and what its integers are in a turn."""
 
     symbol: Symbol
@@ -56,7 +56,7 @@ class Course:
     values: tuple[int, ...] | None = None
 
 
-class Turns(Calls):
+class LoopTurns(Calls):
     """Integers from turn to turn."""
 
     def _held(self, value: Value, phi: Term) -> Value:
@@ -66,7 +66,7 @@ class Turns(Calls):
         assert isinstance(value, Number)
         return Number(phi, value.type)
 
-    def _declare_start(self, course: Course) -> None:
+    def _declare_start(self, course: LoopProgress) -> None:
         if course.values is not None:
             ends = (Term.number(n) for n in (min(course.values, default=0), max(course.values, default=0)))
             self.bounds.declare(course.symbol, *ends)
@@ -75,7 +75,7 @@ class Turns(Calls):
         elif self.bounds.nonnegative(-course.step):
             self.bounds.declare(course.symbol, upper=course.start)
 
-    def _in_turn(self, course: Course, cell: Cell, how: TurnEffect, node: Node) -> Value:
+    def _in_turn(self, course: LoopProgress, cell: Cell, how: TurnEffect, node: Node) -> Value:
         """The value of an integer at the beginning of a turn."""
         before = course.before[cell]
         symbol = Term.of(course.symbol)
@@ -100,7 +100,7 @@ class Turns(Calls):
             return Pointer(term, before.of)
         return Number(term, before.type if isinstance(before, Number) else cell.type)
 
-    def _after_turns(self, course: Course, cell: Cell, how: TurnEffect, turns: Term) -> Term | None:
+    def _after_turns(self, course: LoopProgress, cell: Cell, how: TurnEffect, turns: Term) -> Term | None:
         """What an integer is after so many turns, if there is a formula."""
         first = term_in(course.before[cell])
         if first is None:
@@ -116,7 +116,7 @@ class Turns(Calls):
             return self._evolved(course, cell, turns)
         return None
 
-    def _evolved(self, course: Course, cell: Cell, turns: Term) -> Term | None:
+    def _evolved(self, course: LoopProgress, cell: Cell, turns: Term) -> Term | None:
         """After so many turns of a change under conditions. Pointers are taken as displacements."""
         first: dict[Symbol, Term] = {}
         after: dict[Symbol, Term] = {}
@@ -145,7 +145,7 @@ class Turns(Calls):
             return None
         return found + start if isinstance(course.before[cell], Pointer) else found
 
-    def _turn(self, course: Course) -> Term:
+    def _turn(self, course: LoopProgress) -> Term:
         """The number of the turn, from 0."""
         return divide(self.bounds, Term.of(course.symbol) - course.start, course.step)
 
@@ -158,7 +158,7 @@ class Turns(Calls):
         start, mask = first.value, how.by.value
         return None if start is None or mask is None else first + ((start ^ mask) - start) * odd
 
-    def _tested(self, parts: Parts, course: Course) -> Condition:
+    def _tested(self, parts: LoopSyntax, course: LoopProgress) -> Condition:
         if course.values is not None or parts.test is None:
             return ALWAYS
         if not parts.is_do:
@@ -174,14 +174,14 @@ class Turns(Calls):
         first = compare(Term.of(course.symbol) - course.start, "==")
         return any_of((first, course.trial.test.substitute(earlier)))
 
-    def _declare_end(self, course: Course, condition: Condition) -> None:
+    def _declare_end(self, course: LoopProgress, condition: Condition) -> None:
         """The last value of the variable, from the condition."""
         end = self._end(course, condition)
         if end is not None:
             is_up = self.bounds.nonnegative(course.step)
             self.bounds.declare(course.symbol, **{"upper" if is_up else "lower": end})
 
-    def _end(self, course: Course, condition: Condition) -> Term | None:
+    def _end(self, course: LoopProgress, condition: Condition) -> Term | None:
         if course.values is not None:
             return None
         part = bounding(condition, course.symbol)
@@ -214,7 +214,7 @@ class Turns(Calls):
         taken = any_of(found)
         return taken if taken != NEVER else None
 
-    def _trip(self, course: Course, condition: Condition, until: Condition | None) -> Term | None:
+    def _trip(self, course: LoopProgress, condition: Condition, until: Condition | None) -> Term | None:
         if course.values is not None:
             return Term.number(len(course.values))
         if until is not None or len(conjuncts(condition)) != 1:

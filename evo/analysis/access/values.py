@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from evo.analysis.access.c_types import BOOL, INT, CType
-from evo.analysis.access.conditions import Condition
+from evo.analysis.access.comparisons import Condition
 from evo.analysis.access.form import Data
 from evo.analysis.access.terms import ONE, ZERO, Term, apply
 from evo.cuda.source.parser import Node

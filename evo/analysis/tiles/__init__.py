@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from evo.analysis.tiles.check_layouts import Checked, check_layouts
 from evo.analysis.tiles.choose import derive, vector_width
-from evo.analysis.tiles.derivation import Derivation, Placed, Rejected, Rung, TileCandidate
+from evo.analysis.tiles.derivation import Derivation, PlacedTile, Rejected, Rung, TileCandidate
 from evo.analysis.tiles.over_cases import over_cases
 from evo.analysis.tiles.shared_layout import Layout, Proof, by_formula, conflicts, prove, strided, swizzled
 
@@ -15,7 +15,7 @@ __all__ = [
     "Checked",
     "Derivation",
     "Layout",
-    "Placed",
+    "PlacedTile",
     "Proof",
     "Rejected",
     "Rung",

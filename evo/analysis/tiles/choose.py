@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from evo.analysis.roofline import Rates, best_rates, compute_pipe, limits, one_tile, work_of
-from evo.analysis.tiles.derivation import Derivation, Placed, Rejected, RejectedLayout, Rung, TileCandidate
+from evo.analysis.tiles.derivation import Derivation, PlacedTile, Rejected, RejectedLayout, Rung, TileCandidate
 from evo.analysis.tiles.shared_layout import Layout, Proof, prove, strided, swizzled
 from evo.errors import SyntaxInvalid, TaskInvalid
 from evo.spec.chips import Chip
@@ -103,7 +103,7 @@ class _Judge:
         if self.choices.vector is not None and (wanted := int(self.choices.vector.value(names))) > self.vector_bytes:
             reason = f"alignment: rows allow {self.vector_bytes}-byte loads, the design needs {wanted}"
             return Rejected(tile=tile, reason=reason)
-        placed: list[Placed] = []
+        placed: list[PlacedTile] = []
         for part in self.choices.shared:
             one = self._place(part, names)
             if isinstance(one, str):
@@ -129,7 +129,7 @@ class _Judge:
         problem = over_limit(launch, chip) or over_resources(launch, chip, registers=registers, static_shared=0)
         return f"registers: {problem}" if problem else None
 
-    def _place(self, part: SharedTile, names: Mapping[str, Number]) -> Placed | str:
+    def _place(self, part: SharedTile, names: Mapping[str, Number]) -> PlacedTile | str:
         rows, cols, copies = (int(e.value(names)) for e in (part.rows, part.cols, part.copies))
         if min(rows, cols, copies) < 1:
             return f"shared memory: tile {part.name} of {rows} x {cols}, {copies} copies"
@@ -137,7 +137,7 @@ class _Judge:
         if isinstance(chosen, str):
             return f"layout: tile {part.name}: {chosen}"
         layout, proof, instead = chosen
-        return Placed(
+        return PlacedTile(
             name=part.name,
             copies=copies,
             rows=layout.rows,
@@ -153,7 +153,7 @@ class _Judge:
 
     def _candidate(
         self, tile: dict[str, int], names: dict[str, Number], launch: Launch, blocks: int, by: dict[str, int],
-        placed: tuple[Placed, ...],
+        placed: tuple[PlacedTile, ...],
     ) -> TileCandidate:  # fmt: skip
         chip = self.chip
         registers = sum(by.values())
@@ -219,7 +219,7 @@ class _Judge:
                 terms["exp"] = exp
         return terms
 
-    def _fill_term(self, placed: Sequence[Placed], times: int) -> dict[str, float]:
+    def _fill_term(self, placed: Sequence[PlacedTile], times: int) -> dict[str, float]:
         """Microseconds until the first tiles of a block arrive, if nothing else runs.
 
         At the start, and again with each round of a block that has its SM to itself.
@@ -231,7 +231,7 @@ class _Judge:
         return {"fill": times * (latency / self.chip.clock_hz + first * self.chip.sms / rate) * 1e6}
 
     def _memory_terms(
-        self, traffic: Mapping[str, int], placed: Sequence[Placed], active: int, warps: int
+        self, traffic: Mapping[str, int], placed: Sequence[PlacedTile], active: int, warps: int
     ) -> dict[str, float]:
         """Microseconds of L2, DRAM and shared memory; longer if too few bytes are in flight to cover the latency."""
         chip, rates = self.chip, self.rates.per_second

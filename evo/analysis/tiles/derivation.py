@@ -21,7 +21,7 @@ class RejectedLayout(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed(Serializable):
+class PlacedTile(Serializable):
     """A tile in shared memory: the layout that was chosen, its proof, and those that were not."""
 
     name: str  # the tile
@@ -64,7 +64,7 @@ class TileCandidate(Serializable):
     bytes_l2: int | None  # read from L2
     bytes_shared: int | None  # read from shared memory
     terms_us: Annotated[dict[str, Us], ALWAYS]  # the modelled time's terms by name
-    placed: Annotated[tuple[Placed, ...], ALWAYS]  # the layouts of its tiles in shared memory
+    placed: Annotated[tuple[PlacedTile, ...], ALWAYS]  # the layouts of its tiles in shared memory
     registers_by: Annotated[dict[str, int], NEVER]
 
     @property

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from evo.decide.sequential import DEFAULT_RULE, decide_modelled
 from evo.errors import EvoError, HarnessFault
-from evo.evaluate.pipeline import Workbench
-from evo.evaluate.prepare import Failed
+from evo.evaluate.pipeline import EvaluationSession
+from evo.evaluate.prepare import PrepareFailure
 from evo.results import CaseBench, Fault, Verdict
 from evo.spec.task import Task
 
@@ -27,14 +27,16 @@ class ControlOutcome:
     broken: bool = False
 
 
-def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float | None = None) -> ControlOutcome:
+def control(
+    bench: EvaluationSession, task: Task, text: str, seed: int, *, margin: float | None = None
+) -> ControlOutcome:
     """On a GPU the loop's own control, which gives the noise floor; on the simulator, the model twice.
 
     A failed control is a finding and never raises.
     """
     try:
         prepared = bench.prepare(task, text)
-        if isinstance(prepared, Failed):
+        if isinstance(prepared, PrepareFailure):
             said = f"none, because it does not run: {prepared.reason}"
             return ControlOutcome(task=task.name, text=said, problem=said, broken=True)
         return _modelled(bench, task, text, seed) if bench.modelled else _measured(bench, task, text, seed, margin)
@@ -42,7 +44,7 @@ def control(bench: Workbench, task: Task, text: str, seed: int, *, margin: float
         return ControlOutcome(task=task.name, text=error.message, problem=error.message)
 
 
-def _measured(bench: Workbench, task: Task, text: str, seed: int, margin: float | None) -> ControlOutcome:
+def _measured(bench: EvaluationSession, task: Task, text: str, seed: int, margin: float | None) -> ControlOutcome:
     floor = bench.control(task, text, seed, margin=margin)
     said = (
         f"scatters by {floor.sd:.2%} a pair ({floor.pairs} pairs), which supports a margin of "
@@ -51,7 +53,7 @@ def _measured(bench: Workbench, task: Task, text: str, seed: int, margin: float 
     return ControlOutcome(task=task.name, text=said)
 
 
-def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> ControlOutcome:
+def _modelled(bench: EvaluationSession, task: Task, text: str, seed: int) -> ControlOutcome:
     first, second = (_estimate(bench, task, text, seed) for _ in range(2))
     decision = decide_modelled(first, second, task.score)
     same = all(one.time_us == other.time_us for one, other in zip(first, second, strict=True))
@@ -61,10 +63,10 @@ def _modelled(bench: Workbench, task: Task, text: str, seed: int) -> ControlOutc
     return ControlOutcome(task=task.name, text=text, problem=text)
 
 
-def _estimate(bench: Workbench, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
-    """An estimate without the workbench's cache: the second time must be computed again."""
+def _estimate(bench: EvaluationSession, task: Task, text: str, seed: int) -> tuple[CaseBench, ...]:
+    """An estimate without the session's cache: the second time must be computed again."""
     prepared = bench.prepare(task, text)
-    if isinstance(prepared, Failed):
+    if isinstance(prepared, PrepareFailure):
         raise HarnessFault(f"does not run: {prepared.reason}", hint="`evo check` says more")
     found = bench.checker.estimate(bench.bench_cases(task, prepared, seed), time_limit_s=_LIMIT_S)
     if isinstance(found, Fault):

@@ -64,7 +64,7 @@ class Cause(Serializable):
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class BisectResult:
     """good and bad are neighbours, or the versions between could not be judged. looks: the judged versions."""
 
     good: int
@@ -76,13 +76,13 @@ Judge = Callable[[Version], tuple[bool | None, str]]
 """Whether a version is bad (None: unknown), and its result in words."""
 
 
-def bisect(versions: Sequence[Version], is_bad: Judge) -> Found:
+def bisect(versions: Sequence[Version], is_bad: Judge) -> BisectResult:
     """The first bad one after the last good one. The first version is known good and the last known bad.
 
     Versions of one variant id, which differ in comments only, are judged once. One that cannot be judged is passed over
     for its neighbours; where none between can, the search ends with a range.
     """
-    found = Found(good=0, bad=len(versions) - 1)
+    found = BisectResult(good=0, bad=len(versions) - 1)
     known: dict[str, bool | None] = {versions[0].variant.id: False, versions[-1].variant.id: True}
 
     def judged(index: int) -> bool | None:
@@ -108,7 +108,7 @@ def _order(record: Record) -> tuple[str, int]:
     return (record.run, record.number)
 
 
-def cause_of(versions: Sequence[Version], found: Found, here: Environment, *, lost: str) -> Cause:
+def cause_of(versions: Sequence[Version], found: BisectResult, here: Environment, *, lost: str) -> Cause:
     """The cause that a bisection shows. lost: the loss of the bad version, in words.
 
     A version that evo kept was good when it was kept: the cause is then the change of environment, if that

@@ -12,14 +12,14 @@ from pathlib import Path
 from evo.audit.nightly.champion_history import Version
 from evo.operators import Proposal
 from evo.results import Decision, Evaluation, Json, Verdict
-from evo.search.trial_log import Notebook
+from evo.search.trial_log import TrialLog
 
 _OPERATOR = "nightly"
 _ANEW = " (timed again)"
 
 
 def restore(
-    notebook: Notebook,
+    trial_log: TrialLog,
     path: Path,
     *,
     lost: Version,
@@ -31,7 +31,7 @@ def restore(
 ) -> str:
     """Make an earlier version the champion again; the commit. A text that evo never recorded is recorded first."""
     if lost.record is None and lost_evaluation is not None:
-        _record_found(notebook, path, lost, lost_evaluation, why)
+        _record_found(trial_log, path, lost, lost_evaluation, why)
     known = dict(arguments)
     if evaluation.decision is None:
         evaluation = replace(evaluation, decision=Decision(verdict=Verdict.KEEP, reason=f"champion again: {why}"))
@@ -49,12 +49,12 @@ def restore(
         risk="none: it has passed its gate again",
         arguments=known,
     )
-    trial = notebook.begin(path, proposal, lost.variant)
-    return notebook.keep(trial, evaluation)
+    trial = trial_log.begin(path, proposal, lost.variant)
+    return trial_log.keep(trial, evaluation)
 
 
 def renew(
-    notebook: Notebook, path: Path, head: Version, evaluation: Evaluation, why: str, arguments: Mapping[str, Json]
+    trial_log: TrialLog, path: Path, head: Version, evaluation: Evaluation, why: str, arguments: Mapping[str, Json]
 ) -> str:
     """Record the champion's figures of tonight; return the commit. Its text does not change."""
     name = head.record.summary if head.record is not None else head.variant.id
@@ -69,11 +69,11 @@ def renew(
         arguments=dict(arguments),
     )
     decision = Decision(verdict=Verdict.KEEP, reason=f"timed again, claims no gain: {why}")
-    trial = notebook.begin(path, proposal, head.variant)
-    return notebook.keep(trial, replace(evaluation, decision=decision))
+    trial = trial_log.begin(path, proposal, head.variant)
+    return trial_log.keep(trial, replace(evaluation, decision=decision))
 
 
-def _record_found(notebook: Notebook, path: Path, lost: Version, evaluation: Evaluation, why: str) -> None:
+def _record_found(trial_log: TrialLog, path: Path, lost: Version, evaluation: Evaluation, why: str) -> None:
     """Record the whole text of a champion without a trial, as a start that was not kept; it is then never lost."""
     proposal = Proposal(
         operator=_OPERATOR,
@@ -84,6 +84,6 @@ def _record_found(notebook: Notebook, path: Path, lost: Version, evaluation: Eva
         expected="nothing; it is recorded because it is replaced",
         risk="none",
     )
-    trial = notebook.begin(path, proposal, None)
+    trial = trial_log.begin(path, proposal, None)
     decision = Decision(verdict=Verdict.REVERT, reason=why)
-    notebook.revert(trial, replace(evaluation, decision=decision))
+    trial_log.revert(trial, replace(evaluation, decision=decision))

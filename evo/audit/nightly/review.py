@@ -11,18 +11,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evo.audit.nightly.bisect import Cause, Found, bisect, cause_of
+from evo.audit.nightly.bisect import BisectResult, Cause, bisect, cause_of
 from evo.audit.nightly.champion_history import Version, candidates, lineage
 from evo.audit.nightly.champion_status import ChampionComparison, ChampionReview, Figure, ReviewState
 from evo.audit.nightly.demote import renew, restore
 from evo.audit.nightly.versus_library import compare_with_library
 from evo.errors import EvoError
-from evo.evaluate.pipeline import Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, evaluate
 from evo.records.ledger import History
 from evo.records.trials import load_records
 from evo.results import Environment, Evaluation, Gain, Json, Verdict, geometric_mean
 from evo.search.single_trial import trial_job
-from evo.search.trial_log import Notebook
+from evo.search.trial_log import TrialLog
 from evo.spec.task import Task
 from evo.spec.variant import read_variant
 
@@ -35,15 +35,15 @@ class ReviewSubject:
 
     task: Task
     path: Path
-    bench: Workbench
-    notebook: Notebook
+    bench: EvaluationSession
+    trial_log: TrialLog
     margin: float
     control: str | None = None
 
 
 def review(subject: ReviewSubject, tell: Tell) -> ChampionReview:
     """Judge one champion; if it no longer holds, change the ledger. Raises EvoError for harness faults."""
-    history = History.open(subject.notebook.root)
+    history = History.open(subject.trial_log.root)
     try:
         return _Review(subject, history, tell).run()
     finally:
@@ -53,10 +53,10 @@ def review(subject: ReviewSubject, tell: Tell) -> ChampionReview:
 class _Review:
     def __init__(self, subject: ReviewSubject, history: History, tell: Tell) -> None:
         self.subject, self.history, self.tell = subject, history, tell
-        self.task, self.bench, self.notebook = subject.task, subject.bench, subject.notebook
+        self.task, self.bench, self.trial_log = subject.task, subject.bench, subject.trial_log
         self.here: Environment = self.bench.environment(self.task)
         head = read_variant(subject.path)
-        self.records = load_records(self.notebook.root, self.task.name)
+        self.records = load_records(self.trial_log.root, self.task.name)
         self.versions = lineage(history, subject.path, self.records)
         if not self.versions or self.versions[-1].text != head.text:
             self.versions.append(Version(variant=head))
@@ -65,7 +65,7 @@ class _Review:
         self.reviewed = ChampionReview(
             task=self.task.name,
             place=subject.path.stem,
-            path=subject.path.relative_to(self.notebook.root).as_posix(),
+            path=subject.path.relative_to(self.trial_log.root).as_posix(),
             timing=self.here.timing,
             variant=head.id,
             trial=record.trial if record else None,
@@ -88,7 +88,7 @@ class _Review:
             return self._demote(*winner)
         if not self.bench.modelled:
             self.tell(f"{self.reviewed.name}: against the library")
-            self.reviewed.pairs += compare_with_library(self.bench, self.task, self.head.text, self.notebook.seed)
+            self.reviewed.pairs += compare_with_library(self.bench, self.task, self.head.text, self.trial_log.seed)
         self._judge_figures()
         if self.head.record is None:
             self.reviewed.note = (
@@ -97,7 +97,7 @@ class _Review:
         elif self.reviewed.differences or self.reviewed.state is ReviewState.SLOWER:
             assert self.reviewed.evaluation is not None
             self.reviewed.renewed = renew(
-                self.notebook,
+                self.trial_log,
                 self.subject.path,
                 self.head,
                 self.reviewed.evaluation,
@@ -229,7 +229,7 @@ class _Review:
             self.task,
             version.text,
             path=str(self.subject.path),
-            seed=self.notebook.seed + seed,
+            seed=self.trial_log.seed + seed,
             rival=parent.text if parent else None,
             margin=self.subject.margin,
         )
@@ -321,7 +321,7 @@ class _Review:
         reviewed = self.reviewed
         reviewed.state, reviewed.cause, reviewed.restored = ReviewState.DEMOTED, cause, version.variant.id
         reviewed.commit = restore(
-            self.notebook,
+            self.trial_log,
             self.subject.path,
             lost=self.head,
             winner=version,
@@ -334,7 +334,7 @@ class _Review:
 
     # --- causes -----------------------------------------------------------------------------------------------------
 
-    def _cause(self, line: Sequence[Version], outcome: Found, lost: str) -> Cause:
+    def _cause(self, line: Sequence[Version], outcome: BisectResult, lost: str) -> Cause:
         cause = cause_of(line, outcome, self.here, lost=lost)
         return replace(cause, task_commits=self._task_commits(line[outcome.bad], cause.differences))
 

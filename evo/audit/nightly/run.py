@@ -34,7 +34,7 @@ from evo.audit.redteam import (
 )
 from evo.device import DeviceName
 from evo.errors import EvoError, LedgerUnclean, TaskInvalid
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 from evo.evaluate.session import harness_version
 from evo.operators import operators
 from evo.records import leaderboard
@@ -178,7 +178,7 @@ class _NightlyRun:
 
     # --- champions and the A/A control ------------------------------------------------------------------------------
 
-    def _champions(self, bench: Workbench) -> list[tuple[str, Path, str]]:
+    def _champions(self, bench: EvaluationSession) -> list[tuple[str, Path, str]]:
         """(task, file, arch) of every champion of this chip."""
         found = []
         for name in self.names:
@@ -265,23 +265,23 @@ class _NightlyRun:
             self.night.checks.append(_stood(reviewed))
             self.hooks.tell(f"{reviewed.name}: {reviewed.state}{f', {reviewed.note}' if reviewed.note else ''}")
 
-    def _reviewed(self, bench: Workbench, task: Task, path: Path, seen: ControlOutcome) -> ChampionReview:
-        with open_notebook(self.root, task) as notebook:
+    def _reviewed(self, bench: EvaluationSession, task: Task, path: Path, seen: ControlOutcome) -> ChampionReview:
+        with open_notebook(self.root, task) as trial_log:
             try:
                 subject = ReviewSubject(
                     task=task,
                     path=path,
                     bench=bench,
-                    notebook=notebook,
+                    trial_log=trial_log,
                     margin=self.plan.margin if self.plan.margin is not None else bench.default_margin,
                     control=f"A/A control: {seen.problem}" if seen.problem else None,
                 )
                 return review(subject, self.hooks.tell)
             except BaseException:
-                notebook.abandon()
+                trial_log.abandon()
                 raise
             finally:
-                notebook.finish()
+                trial_log.finish()
 
     # --- the loop ---------------------------------------------------------------------------------------------------
 
@@ -367,15 +367,15 @@ class _NightlyRun:
 
 
 class _Benches:
-    """A workbench for each arch, opened on first use and closed with the stack."""
+    """An evaluation session for each arch, opened on first use and closed with the stack."""
 
     def __init__(self, device: DeviceName, stack: ExitStack) -> None:
         self._device, self._stack = device, stack
-        self._open: dict[str, Workbench] = {}
+        self._open: dict[str, EvaluationSession] = {}
 
-    def of(self, arch: str) -> Workbench:
+    def of(self, arch: str) -> EvaluationSession:
         if arch not in self._open:
-            bench = self._stack.enter_context(Workbench(self._device, arch=arch))
+            bench = self._stack.enter_context(EvaluationSession(self._device, arch=arch))
             self._open[arch] = self._open[bench.arch] = bench  # `native` and its value
         return self._open[arch]
 

@@ -7,14 +7,14 @@ from evo.decide.sequential import gain_of, widened, words
 from evo.device.timing_types import LibraryPairs
 from evo.errors import CandidateFailed, EvoError
 from evo.evaluate.library_baselines import against_library
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 from evo.spec.task import Task
 
 _PAIRS = 20
 _LIMIT_S = 150.0  # for all rivals of one case
 
 
-def compare_with_library(bench: Workbench, task: Task, text: str, seed: int) -> list[ChampionComparison]:
+def compare_with_library(bench: EvaluationSession, task: Task, text: str, seed: int) -> list[ChampionComparison]:
     """Each rival of each bench case; if a library cannot run a case, its result says so."""
     reference = bench.reference(task)
     if not reference.has("rivals"):
@@ -33,7 +33,9 @@ def compare_with_library(bench: Workbench, task: Task, text: str, seed: int) -> 
     return found
 
 
-def _comparison(bench: Workbench, task: Task, case: str, rival: str, pairs: LibraryPairs | str) -> ChampionComparison:
+def _comparison(
+    bench: EvaluationSession, task: Task, case: str, rival: str, pairs: LibraryPairs | str
+) -> ChampionComparison:
     if isinstance(pairs, str):
         return ChampionComparison(against=rival, case=case, verdict="refused", reason=pairs)
     if not pairs.ratios:

@@ -20,7 +20,7 @@ from evo.audit.redteam.procedures import Procedure, run_procedure
 from evo.audit.redteam.run_attack import Outcome, faulty, run_attack
 from evo.device import DeviceName
 from evo.errors import EvoError
-from evo.evaluate.pipeline import Workbench
+from evo.evaluate.pipeline import EvaluationSession
 
 Judge = Callable[[Attack], Outcome]
 
@@ -37,7 +37,7 @@ def default_lanes() -> int:
 def judges(device: DeviceName, tasks: Path, planted: Path, *, arch: str, seed: int) -> Iterator[Judge]:
     """Both judges on workers of their own; `tasks` holds the task folders. Raises DeviceMissing."""
     with (
-        Workbench(device, arch=arch) as bench,
+        EvaluationSession(device, arch=arch) as bench,
         NaiveHarness(device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
     ):
         yield lambda attack: run_attack(attack, tasks, bench, naive, seed=seed)

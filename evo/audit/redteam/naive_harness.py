@@ -20,7 +20,7 @@ from evo.cuda.compile.process_pool import shared_pool
 from evo.cuda.compile.toolkit import find_toolkit
 from evo.device import Array, Arrays, DeviceName, Program
 from evo.errors import Crashed, TimedOut
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import Status
 from evo.spec.chips import Chip
 from evo.spec.dtypes import NUMPY
@@ -73,7 +73,7 @@ class NaiveHarness:
         if "hangs" in attack.naive and (stuck := self._stuck_compiling(text)):
             return stuck
         prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[case], static_rules=False)
-        if isinstance(prepared, Failed):
+        if isinstance(prepared, PrepareFailure):
             warned = prepared.status is Status.UNCOMPILED and self._unscreened(text, _RUN_LIMIT_S)[0] == 0
             said = "compiles it and ignores the warning" if warned else f"cannot run it: {prepared.reason}"
             return NaiveVerdict(warned, said)
@@ -110,7 +110,7 @@ class NaiveHarness:
         while before is not None and (mean is None or before / mean < least) and submissions:
             submissions -= 1
             prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[timed], static_rules=False)
-            assert not isinstance(prepared, Failed)  # it was prepared for the checked case
+            assert not isinstance(prepared, PrepareFailure)  # it was prepared for the checked case
             inputs = _inputs(attack, task, timed, reference)
             again = self._run(attack, prepared.programs[timed.name], inputs, reference, timed, attack.runs)
             if isinstance(again, NaiveVerdict) or again.mean_us is None:
@@ -131,7 +131,7 @@ class NaiveHarness:
         if key not in self._baselines:
             text = (task.folder / attack.rival).read_text(encoding="utf-8")
             prepared = prepare(task, text, chip=self.chip, arch=self.arch, cases=[case])
-            assert not isinstance(prepared, Failed), prepared.reason
+            assert not isinstance(prepared, PrepareFailure), prepared.reason
             request = NaiveRequest(
                 program=prepared.programs[case.name],
                 inputs=_inputs(attack, task, case, reference),

@@ -14,7 +14,7 @@ from typing import Annotated, ClassVar
 from evo.audit.redteam.attack import Attack, task_folder
 from evo.audit.redteam.naive_harness import PLANTED_NUMBER, NaiveHarness, NaiveVerdict
 from evo.errors import EvoError
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Stage, Status, Verdict
 from evo.results.codec import ALWAYS, NEVER, Decimals, Serializable
 from evo.spec.task import Task, read_task
@@ -133,7 +133,7 @@ def planted_file() -> Iterator[Path]:
         yield path
 
 
-def run_attack(attack: Attack, tasks: Path, bench: Workbench, naive: NaiveHarness, *, seed: int = 0) -> Outcome:
+def run_attack(attack: Attack, tasks: Path, bench: EvaluationSession, naive: NaiveHarness, *, seed: int = 0) -> Outcome:
     """Judge one attack with both judges; `tasks` holds the task folders. Raises EvoError only for harness faults."""
     with _task_of(attack, tasks) as task:
         return _run(attack, task, bench, naive, seed)
@@ -155,7 +155,7 @@ def _task_of(attack: Attack, tasks: Path) -> Iterator[Task]:
         yield read_task(copy)
 
 
-def _run(attack: Attack, task: Task, bench: Workbench, naive: NaiveHarness, seed: int) -> Outcome:
+def _run(attack: Attack, task: Task, bench: EvaluationSession, naive: NaiveHarness, seed: int) -> Outcome:
     started = time.monotonic()
     text = attack.text.replace(_PLANTED, str(naive.planted))
     said = naive.judge(attack, text, task, bench.reference(task))

@@ -9,14 +9,14 @@ from evo.cli.pages.model import AncestryStep, Climb, ClimbPoint, ReportModel, re
 from evo.cli.pages.page import page
 from evo.cli.pages.roofline_chart import drawable
 from evo.cli.pages.roofline_plot import Roofline, RooflineDot, roofline
-from evo.cli.pages.source_counters import Heat, count_lines
+from evo.cli.pages.source_counters import LineUtilisation, count_lines
 
 __all__ = [
     "AncestryStep",
     "CaseStudy",
     "Climb",
     "ClimbPoint",
-    "Heat",
+    "LineUtilisation",
     "ReportModel",
     "Roofline",
     "RooflineDot",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.cli.pages.model import Climb, Spent, climbs, spent
+from evo.cli.pages.model import Climb, RunCost, climbs, spent
 from evo.cli.pages.roofline_plot import Roofline
 from evo.records.insights import environment_words
 from evo.records.trials import Record
@@ -208,7 +208,7 @@ def _hypothesis(record: Record) -> str:
     return "; expected: ".join(text for text in said if text) or "none stated"
 
 
-def _cost(total: Spent) -> Chapter:
+def _cost(total: RunCost) -> Chapter:
     sentences = [time_words(total), llm_words(total)]
     rows = tuple(
         (
@@ -226,7 +226,7 @@ def _cost(total: Spent) -> Chapter:
     )
 
 
-def time_words(total: Spent) -> str:
+def time_words(total: RunCost) -> str:
     """The duration of the trials and of the runs, in one or two sentences."""
     if total.seconds is None:
         return "The records have no durations."
@@ -237,7 +237,7 @@ def time_words(total: Spent) -> str:
     return words
 
 
-def llm_words(total: Spent) -> str:
+def llm_words(total: RunCost) -> str:
     """The language models' cost, in a sentence."""
     if not total.llm:
         return "No language model was asked in these records."

@@ -15,12 +15,12 @@ from evo.cli.pages.climb_chart import climb_svg
 from evo.cli.pages.climb_speedup import climb_speedup
 from evo.cli.pages.figures import WIDE
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.model import Climb, Line, ReportModel, Spent
+from evo.cli.pages.model import Climb, Lineage, ReportModel, RunCost
 from evo.cli.pages.roofline_chart import roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
-from evo.cli.pages.source_counters import Heat
+from evo.cli.pages.source_counters import LineUtilisation
 from evo.records.insights import Insight, RewriteStatistics
-from evo.records.leaderboard import Entry
+from evo.records.leaderboard import LeaderboardEntry
 from evo.results import Environment, Gain
 from evo.results.codec import ALWAYS, Serializable, copied
 
@@ -94,14 +94,14 @@ class ReportOutput(Serializable):
     kept: int  # how many of them were kept
     climbs: Annotated[tuple[Climb, ...], ALWAYS]  # trials in order, by task and environment
     lines: Annotated[tuple[DescentLine, ...], ALWAYS]  # from starts to champions
-    leaderboard: Annotated[tuple[Entry, ...], ALWAYS]  # the champions
+    leaderboard: Annotated[tuple[LeaderboardEntry, ...], ALWAYS]  # the champions
     insights: Annotated[tuple[Insight, ...], ALWAYS]  # what each kind of change has brought
     rewrites: Annotated[
         tuple[RewriteStatistics, ...], ALWAYS
     ]  # what whole rewrites have brought, apart from single changes
     rooflines: Annotated[tuple[Roofline, ...], ALWAYS]  # limits and times
-    counters: Annotated[tuple[Heat, ...], ALWAYS]  # counted events by source line
-    spent: Spent  # time and cost
+    counters: Annotated[tuple[LineUtilisation, ...], ALWAYS]  # counted events by source line
+    spent: RunCost  # time and cost
     environments: Annotated[tuple[SeenEnvironment, ...], ALWAYS]  # where trials ran
     case_study: StudyOutput | None = None  # with --case-study
 
@@ -124,7 +124,7 @@ def report_output(report: ReportModel, study: CaseStudy | None = None) -> Report
     )
 
 
-def _descent(line: Line) -> DescentLine:
+def _descent(line: Lineage) -> DescentLine:
     steps = (copied(KeptStep, step.record, tried=tuple(other.trial for other in step.tried)) for step in line.steps)
     return copied(DescentLine, line, steps=tuple(steps))
 

@@ -11,7 +11,7 @@ LONGEST = 500  # characters of a reason that is shown
 
 
 @dataclass(slots=True)
-class Room:
+class TextBudget:
     """How many characters of diffs and source the page may still hold, so that it stays readable by a browser."""
 
     left: int

@@ -12,9 +12,9 @@ from datetime import datetime
 from typing import Annotated
 
 from evo.cli.pages.roofline_plot import Roofline
-from evo.cli.pages.source_counters import Heat
+from evo.cli.pages.source_counters import LineUtilisation
 from evo.records.insights import Insight, RewriteStatistics, environment_words, rewrite_statistics, summarise
-from evo.records.leaderboard import Entry, build, entries
+from evo.records.leaderboard import LeaderboardEntry, build, entries
 from evo.records.trials import Record, arm_of
 from evo.results import Environment
 from evo.results.codec import ALWAYS, Seconds, Serializable
@@ -68,7 +68,7 @@ class AncestryStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Lineage:
     """From a start to a champion, in one place."""
 
     task: str
@@ -95,7 +95,7 @@ class OperatorTime(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent(Serializable):
+class RunCost(Serializable):
     """Wall-clock seconds by operator and stage, and the language models' cost, if the records have them."""
 
     trials: int  # how many
@@ -116,15 +116,15 @@ class ReportModel:
     records: tuple[Record, ...]
     commits: Mapping[str, str]
     climbs: tuple[Climb, ...]
-    lines: tuple[Line, ...]
-    board: tuple[Entry, ...]
+    lines: tuple[Lineage, ...]
+    board: tuple[LeaderboardEntry, ...]
     insights: tuple[Insight, ...]
     rewrites: tuple[RewriteStatistics, ...]
-    spent: Spent
+    spent: RunCost
     environments: tuple[tuple[str, Environment, int], ...]  # words, one of them, trials
     headlines: Mapping[str, str]
     rooflines: tuple[Roofline, ...] = ()
-    heats: tuple[Heat, ...] = ()
+    heats: tuple[LineUtilisation, ...] = ()
     no_heat: str = ""  # why there are none
     lazy: bool = False  # whether the page asks its server for what a trial unfolds to
 
@@ -138,7 +138,7 @@ def report_model(
     made: str,
     version: str,
     rooflines: Sequence[Roofline] = (),
-    heats: Sequence[Heat] = (),
+    heats: Sequence[LineUtilisation] = (),
     no_heat: str = "",
     lazy: bool = False,
 ) -> ReportModel:
@@ -252,7 +252,7 @@ def interval_us(record: Record, case: str, us: float | None) -> tuple[float | No
 # --- descent --------------------------------------------------------------------------------------------------------
 
 
-def lines_of_descent(ordered: Sequence[Record]) -> list[Line]:
+def lines_of_descent(ordered: Sequence[Record]) -> list[Lineage]:
     """The kept chain of the latest champion of each place."""
     champions: dict[tuple[str, ...], Record] = {}
     children: dict[tuple[str, ...], list[Record]] = {}
@@ -268,7 +268,7 @@ def _line(
     champion: Record,
     ordered: Sequence[Record],
     children: Mapping[tuple[str, ...], Sequence[Record]],
-) -> Line:
+) -> Lineage:
     kept = [r for r in ordered if r.kept and (r.task, r.place) == (champion.task, champion.place)]
     chain, at = [champion], champion
     while at.parent is not None:
@@ -282,13 +282,13 @@ def _line(
         tried = children.get((record.task, *record.place, record.variant), ())
         steps.append(AncestryStep(record=record, tried=tuple(tried)))
     chip, arch, loaded = champion.place
-    return Line(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))
+    return Lineage(task=champion.task, chip=chip, arch=arch, loaded=loaded, timing=champion.timing, steps=tuple(steps))
 
 
 # --- cost and environment -------------------------------------------------------------------------------------------
 
 
-def spent(records: Iterable[Record]) -> Spent:
+def spent(records: Iterable[Record]) -> RunCost:
     """Sums over the records that state them."""
     operators: dict[str, list[float]] = {}
     stages: dict[str, float] = {}
@@ -313,7 +313,7 @@ def spent(records: Iterable[Record]) -> Spent:
             if isinstance(amount, int | float):
                 llm[name] = round(llm.get(name, 0) + amount, 6)
     ranked = sorted(operators.items(), key=lambda item: -item[1][2])
-    return Spent(
+    return RunCost(
         trials=count,
         seconds=sum(seconds) if seconds else None,
         lasted_s=_lasted(ends),

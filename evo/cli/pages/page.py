@@ -10,11 +10,11 @@ from evo.cli.pages import genealogy, sections, tables, trial_cards
 from evo.cli.pages.assets import CSS, LIVE_SCRIPT, SCRIPT
 from evo.cli.pages.case_study import CaseStudy
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import Room
+from evo.cli.pages.html import TextBudget
 from evo.cli.pages.model import ReportModel
 
 _ROOM = 1_500_000  # characters of diffs and source; with 500 trials beside them the page stays under 3 MB
-_SECTIONS: tuple[tuple[str, str, Callable[[ReportModel, Room], str]], ...] = (
+_SECTIONS: tuple[tuple[str, str, Callable[[ReportModel, TextBudget], str]], ...] = (
     ("climb", "The climb", sections.climb_section),
     ("trials", "Trials", trial_cards.trial_section),
     ("descent", "Genealogy", genealogy.genealogy_section),
@@ -43,7 +43,7 @@ def page(report: ReportModel, study: CaseStudy | None = None) -> str:
 
 def _rendered(report: ReportModel) -> dict[str, str]:
     """Each section's content; the trials, of which there may be many, take the room that the others leave."""
-    room = Room(_ROOM)
+    room = TextBudget(_ROOM)
     found = {name: render(report, room) for name, _, render in sorted(_SECTIONS, key=lambda one: one[0] == "trials")}
     return {name: found[name] for name, _, _ in _SECTIONS}
 

@@ -8,7 +8,7 @@ from evo.cli.pages.climb_chart import climb_svg, climb_words
 from evo.cli.pages.climb_speedup import ClimbSpeedup, climb_speedup
 from evo.cli.pages.figures import SIZES, Size
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import Room, table
+from evo.cli.pages.html import TextBudget, table
 from evo.cli.pages.model import Climb, ReportModel
 from evo.cli.pages.roofline_chart import drawable, roofline_svg
 from evo.cli.pages.roofline_plot import Roofline
@@ -54,7 +54,7 @@ def figure(draw: Callable[[Size], str], caption: str) -> str:
     return f"<figure>{''.join(draw(size) for size in SIZES)}<figcaption>{caption}</figcaption></figure>"
 
 
-def climb_section(report: ReportModel, room: Room) -> str:
+def climb_section(report: ReportModel, room: TextBudget) -> str:
     if not report.climbs:
         return "<p>No trial is recorded yet.</p>"
     ordered = latest_first(report.climbs)
@@ -91,7 +91,7 @@ def _climb(climb: Climb, name: str) -> str:
 # --- rooflines ------------------------------------------------------------------------------------------------------
 
 
-def roofline_section(report: ReportModel, room: Room) -> str:
+def roofline_section(report: ReportModel, room: TextBudget) -> str:
     parts = ["<p>Throughput over arithmetic intensity, both logarithmic, against what the chip can do.</p>"]
     for roof in report.rooflines:
         parts.append(f"<h3>{clean(roof.title)}</h3>")

@@ -9,9 +9,9 @@ from typing import Annotated
 from evo.device import DeviceName, RunRequest
 from evo.errors import Crashed, TimedOut
 from evo.evaluate.gate import fault_reason
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.evaluate.profile import HotLine, hot_lines, kernel_profiles
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.results.codec import NEVER, NONEMPTY, Serializable
 from evo.spec.task import Case, Task
 
@@ -20,7 +20,7 @@ _BUDGET = 10**12  # warp instructions: the time limit ends an endless loop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heat(Serializable):
+class LineUtilisation(Serializable):
     """What each line of a variant keeps busy at one case, or why that is not known."""
 
     task: str  # the task
@@ -37,16 +37,16 @@ class Heat(Serializable):
         return f"{self.task} {self.variant} for {self.chip}, {self.arch}"
 
 
-def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, limit_s: float) -> Heat:
+def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, limit_s: float) -> LineUtilisation:
     """Run a variant on the simulator of a chip and count by line: the smallest bench case, else the largest check case.
 
     Each is given `limit_s`. Raises EvoError for the harness's failures; a variant's failure is the heat's problem.
     """
     problem = ""
-    with Workbench(DeviceName("sim", chip), arch=arch) as bench:
+    with EvaluationSession(DeviceName("sim", chip), arch=arch) as bench:
         for case in _cases(task):
             prepared = prepare(task, text, chip=bench.chip, arch=arch, cases=[case])
-            if isinstance(prepared, Failed):
+            if isinstance(prepared, PrepareFailure):
                 problem = f"it does not compile here: {prepared.reason}"
                 break
             program = prepared.programs[case.name]
@@ -65,8 +65,10 @@ def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, li
                 break
             kernels = kernel_profiles(program, bench.chip, result.launches)
             lines = hot_lines(kernels, result.launches, text, bench.chip)
-            return Heat(task=task.name, chip=chip, arch=arch, variant=variant, text=text, case=case.name, lines=lines)
-    return Heat(task=task.name, chip=chip, arch=arch, variant=variant, text=text, problem=problem)
+            return LineUtilisation(
+                task=task.name, chip=chip, arch=arch, variant=variant, text=text, case=case.name, lines=lines
+            )
+    return LineUtilisation(task=task.name, chip=chip, arch=arch, variant=variant, text=text, problem=problem)
 
 
 def _cases(task: Task) -> Sequence[Case]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from evo.cli.pages.case_study import Chapter, llm_words, time_words
 from evo.cli.pages.highlight import clean, highlighted
-from evo.cli.pages.html import LONGEST, Room, identifier, region, table
+from evo.cli.pages.html import LONGEST, TextBudget, identifier, region, table
 from evo.cli.pages.model import REWRITE_HEAD, ReportModel, rewrite_rows
-from evo.cli.pages.source_counters import Heat
+from evo.cli.pages.source_counters import LineUtilisation
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, ratio
 
 _MOST_INSIGHTS = 200
@@ -14,7 +14,7 @@ _MOST_REMARKS = 12
 _EVENTS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
 
 
-def board_section(report: ReportModel, room: Room) -> str:
+def board_section(report: ReportModel, room: TextBudget) -> str:
     del room
     parts = []
     places = sorted({(entry.timing, entry.chip) for entry in report.board})
@@ -40,7 +40,7 @@ def board_section(report: ReportModel, room: Room) -> str:
     return "".join(parts) or "<p>There is no champion yet.</p>"
 
 
-def insight_section(report: ReportModel, room: Room) -> str:
+def insight_section(report: ReportModel, room: TextBudget) -> str:
     del room
     parts = [
         "<p>The effect of each kind of change over its parent, in one environment at a time; starts claim none.</p>"
@@ -75,7 +75,7 @@ def insight_section(report: ReportModel, room: Room) -> str:
 # --- counters, cost, environment ------------------------------------------------------------------------------------
 
 
-def heat_section(report: ReportModel, room: Room) -> str:
+def heat_section(report: ReportModel, room: TextBudget) -> str:
     parts = [
         "<p>Counted on the simulator, exact as executed. The share is of the modelled clocks of the pipe that limits "
         "the kernel; the stronger the colour, the larger the share. Nothing here was timed.</p>"
@@ -105,7 +105,7 @@ def _count_buttons(report: ReportModel) -> str:
     return "".join(parts) or "<p>There is no champion yet.</p>"
 
 
-def heat_html(heat: Heat) -> str:
+def heat_html(heat: LineUtilisation) -> str:
     """One variant's source with what each line keeps busy, and the losses that follow; or why that is not known."""
     if heat.problem:
         return f"<p>There are no counters: {clean(clipped(heat.problem, LONGEST))}.</p>"
@@ -114,7 +114,7 @@ def heat_html(heat: Heat) -> str:
     return _heat_table(heat) + (f"<p><b>Losses by line</b></p><ul>{found}</ul>" if found else "")
 
 
-def _heat_table(heat: Heat) -> str:
+def _heat_table(heat: LineUtilisation) -> str:
     by_line: dict[int, tuple[float, dict[str, int], str]] = {}
     for hot in heat.lines:
         share, counters, pipe = by_line.get(hot.line, (0.0, {}, hot.pipe))
@@ -140,7 +140,7 @@ def _heat_table(heat: Heat) -> str:
     )
 
 
-def cost_section(report: ReportModel, room: Room) -> str:
+def cost_section(report: ReportModel, room: TextBudget) -> str:
     del room
     total = report.spent
     rows = [[row.operator, str(row.trials), str(row.kept), duration(row.seconds)] for row in total.by_operator]
@@ -152,7 +152,7 @@ def cost_section(report: ReportModel, room: Room) -> str:
     return "".join(parts)
 
 
-def environment_section(report: ReportModel, room: Room) -> str:
+def environment_section(report: ReportModel, room: TextBudget) -> str:
     del room
     parts = []
     for words, environment, trials in report.environments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evo.cli.pages.highlight import clean
-from evo.cli.pages.html import Room
+from evo.cli.pages.html import TextBudget
 from evo.cli.pages.model import ReportModel
 from evo.cli.pages.why import change, reason_of, verdict_words, why
 from evo.records.trials import Record, arm_of
@@ -14,7 +14,7 @@ from evo.results.wording import clipped, microseconds, plural, ratio
 _MOST_TRIALS = 2000
 
 
-def trial_section(report: ReportModel, room: Room) -> str:
+def trial_section(report: ReportModel, room: TextBudget) -> str:
     """Runs, the latest first, and in each the latest trial first."""
     shown = report.records[-_MOST_TRIALS:]
     left = len(report.records) - len(shown)
@@ -34,7 +34,7 @@ def trial_section(report: ReportModel, room: Room) -> str:
     return f'{form}<div id="trial-list">{lists}</div>{note}'
 
 
-def _bodies(shown: Iterable[Record], report: ReportModel, room: Room) -> dict[str, str]:
+def _bodies(shown: Iterable[Record], report: ReportModel, room: TextBudget) -> dict[str, str]:
     """What each trial unfolds to. Kept and then late trials come first if the page's room is short."""
     found: dict[str, str] = {}
     for record in sorted(shown, key=lambda one: (one.kept, one.run, one.number), reverse=True):

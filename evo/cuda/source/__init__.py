@@ -6,7 +6,7 @@ Nothing is edited in place: `replace` returns a new text in which every untouche
 from evo.cuda.source.diff import Change, Classification, classify, describe, split, tree_difference
 from evo.cuda.source.diff_regions import Region
 from evo.cuda.source.query import Source, kernel_signatures, parse, replace, syntax_errors
-from evo.cuda.source.reach import Dead, dead_code, launched, moved_launches, new_dead_code
+from evo.cuda.source.reach import UnreachableCode, dead_code, launched, moved_launches, new_dead_code
 from evo.cuda.source.spans import (
     BinaryExpression,
     Call,
@@ -29,7 +29,6 @@ __all__ = [
     "Classification",
     "CountedFor",
     "CountedLoop",
-    "Dead",
     "Define",
     "Edit",
     "Function",
@@ -41,6 +40,7 @@ __all__ = [
     "Statement",
     "Subscript",
     "SyntaxProblem",
+    "UnreachableCode",
     "classify",
     "dead_code",
     "describe",

@@ -29,7 +29,7 @@ _NAMED = (*_TYPES, "alias_declaration", "declaration", "preproc_def", "preproc_f
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dead:
+class UnreachableCode:
     """Code that no launch reaches. what: `kernel`, `function`, `declaration`, `macro` or `statements`; text: tokens."""
 
     what: str
@@ -54,7 +54,7 @@ def launched(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_LAUNCH.findall(text)))
 
 
-def dead_code(text: str) -> tuple[Dead, ...]:
+def dead_code(text: str) -> tuple[UnreachableCode, ...]:
     """Code that no launch reaches, in text order; empty if the text has no launch line."""
     source, kernels = parse(text), launched(text)
     if not kernels:
@@ -72,7 +72,7 @@ def dead_code(text: str) -> tuple[Dead, ...]:
     return tuple(dead)
 
 
-def new_dead_code(parent: str, child: str) -> tuple[Dead, ...]:
+def new_dead_code(parent: str, child: str) -> tuple[UnreachableCode, ...]:
     """Dead code of a child that its parent does not hold as dead code too."""
     before = [each.text for each in dead_code(parent)]
     return tuple(each for each in dead_code(child) if each.text not in before)
@@ -100,9 +100,9 @@ def _named(text: str, name: str) -> str:
     return " ".join("$" if token == name else token for token in _TOKEN.findall(_COMMENT.sub(" ", text)))
 
 
-def _dead(source: Source, what: str, name: str, span: Span) -> Dead:
+def _dead(source: Source, what: str, name: str, span: Span) -> UnreachableCode:
     text = " ".join(_TOKEN.findall(_COMMENT.sub(" ", source.slice(span))))
-    return Dead(what=what, name=name, line=source.line(span.start), text=text, span=span)
+    return UnreachableCode(what=what, name=name, line=source.line(span.start), text=text, span=span)
 
 
 def _items(source: Source) -> list[_Item]:

@@ -47,7 +47,7 @@ def repeated(task: Task, case: Case, axis: str, inputs: Arrays, where: Places, s
 
 
 @dataclass(frozen=True, slots=True)
-class Varied:
+class VariedInputs:
     """Inputs of a large case under another distribution, of each place along the axis which it has, and the truth."""
 
     inputs: Arrays
@@ -55,7 +55,9 @@ class Varied:
     truth: Expectation
 
 
-def varied(task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int) -> Varied | None:
+def varied(
+    task: Task, case: Case, reference: Reference, axis: str | None, count: int, seed: int
+) -> VariedInputs | None:
     """Other values for a timed size than its reference draws; None where the task has none, or they cost too much.
 
     count: how many places along the axis differ.
@@ -70,11 +72,11 @@ def varied(task: Task, case: Case, reference: Reference, axis: str | None, count
         if found is None:
             continue
         if axis is None or count == case.axes[axis]:
-            return Varied(found.inputs, None, found)
+            return VariedInputs(found.inputs, None, found)
         led = _led(task, axis)
         groups = _dealt(count, case.axes[axis], drawn, led)
         inputs = found.inputs | {t.name: np.ascontiguousarray(found.inputs[t.name][groups]) for t in led}
-        return Varied(inputs, groups, found)
+        return VariedInputs(inputs, groups, found)
     return None
 
 

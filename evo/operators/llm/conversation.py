@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from evo.errors import EvoError
-from evo.evaluate.prepare import Failed, Prepared
+from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.operators.llm.cost import Budget, Price, Usage
 from evo.operators.llm.edits import Edited, edit
 from evo.operators.llm.endpoint import BudgetSpent, ChatRequest, Completion, Endpoint, Exhausted, Message, PromptRefused
@@ -71,7 +71,7 @@ class ExchangeOutcome:
 
 
 Recorder = Callable[[ChatRequest, Completion, Question, int, Usage], None]
-Probe = Callable[[str], Prepared | Failed]
+Probe = Callable[[str], Prepared | PrepareFailure]
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ def _require_new(edited: Edited, question: Question) -> None:
 
 def _compiled(edited: Edited, question: Question, probe: Probe) -> str:
     found = probe(edited.variant.text)
-    if isinstance(found, Failed):
+    if isinstance(found, PrepareFailure):
         raise Unusable(f"{found.status.value}: {found.reason[:_LONGEST_PROBLEM]}")
     if found.code_hash in question.codes:
         raise Unusable("it compiles to machine code that was tried already; propose something that changes it")

@@ -6,12 +6,12 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators.llm.case_table import case_table
 from evo.operators.llm.endpoint import data, joined
 from evo.operators.llm.hardware_context import hardware_context, target_share
 from evo.operators.llm.prompt_context import insights, not_the_champion, past_solutions, task_context, timed_record
-from evo.operators.llm.prompts import Guidance, PromptStrategy
+from evo.operators.llm.prompts import PromptParts, PromptStrategy
 from evo.records.trials import Record, elites
 from evo.results import Evaluation
 from evo.spec.task import Task
@@ -22,7 +22,7 @@ Hardware = Callable[[Variant, float | None], Sequence[str]]
 
 def guidance(
     task: Task,
-    bench: Workbench,
+    bench: EvaluationSession,
     parent: Variant,
     records: Sequence[Record],
     strategy: PromptStrategy,
@@ -33,7 +33,7 @@ def guidance(
     stalled: int = 0,
     hardware: Hardware | None = None,
     timed: Evaluation | None = None,
-) -> tuple[Guidance, str]:
+) -> tuple[PromptParts, str]:
     """What a question about a parent shows, and the strategy's name as it was carried out.
 
     draw: chooses the donor of a crossover. stalled: trials since something was kept. hardware: gives the context of
@@ -44,7 +44,7 @@ def guidance(
     own = record.evaluation if record is not None else timed
     found = strategy.select(records, task, places, parent.id)
     donor = elites.draw(found, draw) if draw.random() < 0.5 and not rewrite else None
-    shown = Guidance(
+    shown = PromptParts(
         task=task_context(task, bench.chip, bench.arch, bench.environment(task).toolkit, parent),
         donor=donor,
         rewrite=rewrite,

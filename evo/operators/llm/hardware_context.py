@@ -12,9 +12,9 @@ from evo.analysis.tiles import derive
 from evo.analysis.tiles.knob_text import knob_text
 from evo.device import RunRequest
 from evo.errors import CandidateFailed, SyntaxInvalid, TaskInvalid
-from evo.evaluate.prepare import Failed
+from evo.evaluate.prepare import PrepareFailure
 from evo.evaluate.profile import HotLine, KernelProfile, hot_lines, kernel_profiles
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators.llm.endpoint import data
 from evo.spec.chips import Chip
 from evo.spec.task import Case, Task
@@ -43,7 +43,7 @@ def target_share(task: Task, chip: Chip, case: str, time_us: float | None) -> fl
     return target / time_us if target else None
 
 
-def hardware_context(task: Task, parent: Variant, bench: Workbench, time_us: float | None) -> list[str]:
+def hardware_context(task: Task, parent: Variant, bench: EvaluationSession, time_us: float | None) -> list[str]:
     """Limits, derived configurations, counters of the parent and the binding limit, at the headline case."""
     case, chip = task.case(task.headline), bench.chip
     found = limits_of(task, case, chip)
@@ -106,7 +106,7 @@ def _derived(task: Task, chip: Chip, case: Case) -> list[str]:
     return lines
 
 
-def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[str]:
+def _counted(task: Task, parent: Variant, bench: EvaluationSession, case: Case) -> list[str]:
     for at in (case, *task.check[:1]):  # a bench case may be too large to be counted in time
         kernels, hot, _ = counted(task, parent.text, bench, at)
         if not kernels:
@@ -124,11 +124,11 @@ def _counted(task: Task, parent: Variant, bench: Workbench, case: Case) -> list[
 
 
 def counted(
-    task: Task, text: str, bench: Workbench, case: Case
+    task: Task, text: str, bench: EvaluationSession, case: Case
 ) -> tuple[Sequence[KernelProfile], Sequence[HotLine], str]:
     """What a text does at a case, counted on the simulator: its kernels, its lines; or why that cannot be told."""
     prepared = bench.prepare(task, text, path="<text>")
-    if isinstance(prepared, Failed):
+    if isinstance(prepared, PrepareFailure):
         return (), (), prepared.reason
     program = prepared.programs[case.name]
     inputs = bench.reference(task).inputs(case, _SEED)

@@ -17,7 +17,7 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from evo.errors import EvoError, HarnessFault
-from evo.evaluate.prepare import Failed, Prepared
+from evo.evaluate.prepare import Prepared, PrepareFailure
 from evo.operators import Context, Proposal
 from evo.operators.llm.conversation import ExchangeOutcome, Question, exchange
 from evo.operators.llm.cost import Account, Budget, LlmTotals, Price, Usage
@@ -192,7 +192,7 @@ class Llm:
         tell = (self._probe, self._record, self._book, self._overrun)
         return _Flight(question, functools.partial(exchange, question, endpoint, *tell))
 
-    def _probe(self, text: str) -> Prepared | Failed:
+    def _probe(self, text: str) -> Prepared | PrepareFailure:
         return self._around.bench.prepare(self._around.task, text)
 
     def _book(self, request: ChatRequest, number: int, what: str, usage: Usage) -> None:

@@ -122,7 +122,7 @@ new lines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guidance:
+class PromptParts:
     """The pieces of one prompt, each a list of paragraphs; empty where a configuration leaves it out."""
 
     task: Sequence[str]
@@ -136,7 +136,7 @@ class Guidance:
     rewrite: bool = False
 
 
-def prompt(guidance: Guidance) -> tuple[Message, ...]:
+def prompt(guidance: PromptParts) -> tuple[Message, ...]:
     """The system's rules and one question."""
     donor = guidance.donor
     asked = [_REWRITE if guidance.rewrite else _MUTATE]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.operators import STALLED_AFTER, Context
 from evo.operators.llm.aims import aims_of, sentence
 from evo.operators.llm.case_table import can_pay, possible_gain
@@ -23,7 +23,7 @@ from evo.operators.llm.meter import Overrun
 from evo.operators.llm.model_bandit import ModelBandit
 from evo.operators.llm.model_settings import LlmSettings
 from evo.operators.llm.prompt_context import kept_record
-from evo.operators.llm.prompts import STRATEGIES, Guidance, prompt
+from evo.operators.llm.prompts import STRATEGIES, PromptParts, prompt
 from evo.operators.llm.trial_summary import trial_summary
 from evo.records.trials import Record
 from evo.spec.task import Task
@@ -39,7 +39,7 @@ class Surroundings:
     root: Path
     run: str
     task: Task
-    bench: Workbench
+    bench: EvaluationSession
     history: Callable[[], Sequence[Record]]
     note: Callable[[str], None]
     usage: Callable[[LlmTotals], None]
@@ -163,7 +163,7 @@ class Questions:
 
     def _guidance(
         self, parent: Variant, number: int, records: Sequence[Record], rewrite: bool, aim: str
-    ) -> tuple[Guidance, str]:
+    ) -> tuple[PromptParts, str]:
         """What this question shows, by strategy, and the strategy's name as it was carried out."""
         around = self._around
         shown, name = guidance(

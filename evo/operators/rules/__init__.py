@@ -12,7 +12,7 @@ import pkgutil
 from evo.errors import UsageError
 from evo.operators.rules import families
 from evo.operators.rules.operator import RuleOperator
-from evo.operators.rules.rule import Application, Example, Rule, Scene, example_variant
+from evo.operators.rules.rule import Application, Example, Rule, RuleContext, example_variant
 from evo.spec.plugins import plugins
 
 __all__ = [
@@ -20,8 +20,8 @@ __all__ = [
     "Application",
     "Example",
     "Rule",
+    "RuleContext",
     "RuleOperator",
-    "Scene",
     "all_rules",
     "example_variant",
     "rule_operators",

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from evo.cuda.source import Edit, Span
 from evo.operators.rules.rewriting import same
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
 
 _TEMPLATE = re.compile(rb"template\s*<[^;{}]*>\s*\Z")  # in front of a function
 
 
-def line_span(scene: Scene, number: int) -> Span:
+def line_span(ctx: RuleContext, number: int) -> Span:
     """Bytes of a 1-based line, without its newline."""
-    lines = scene.source.data.split(b"\n")
+    lines = ctx.source.data.split(b"\n")
     start = sum(len(line) + 1 for line in lines[: number - 1])
     return Span(start, start + len(lines[number - 1]))
 
 
-def ceil_divs(scene: Scene, launch: LaunchLine) -> list[tuple[Span, str, str]]:
+def ceil_divs(ctx: RuleContext, launch: LaunchLine) -> list[tuple[Span, str, str]]:
     """Each `ceil_div(a, b)` of a launch line's grid: its bytes, a and b."""
-    line = line_span(scene, launch.line)
-    text = scene.source.slice(line)
+    line = line_span(ctx, launch.line)
+    text = ctx.source.slice(line)
     end = text.find(" block")
     found = []
     for match in re.finditer(r"\bceil_div\(", text[: end if end > 0 else len(text)]):
@@ -41,10 +41,10 @@ def ceil_divs(scene: Scene, launch: LaunchLine) -> list[tuple[Span, str, str]]:
     return found
 
 
-def grid_part_of(scene: Scene, launch: LaunchLine, at: Span) -> int:
+def grid_part_of(ctx: RuleContext, launch: LaunchLine, at: Span) -> int:
     """In which part of a launch line's grid, counted from 0, a place lies."""
-    line = line_span(scene, launch.line)
-    text = scene.source.slice(Span(line.start, at.start)).partition("grid")[2].partition("(")[2]
+    line = line_span(ctx, launch.line)
+    text = ctx.source.slice(Span(line.start, at.start)).partition("grid")[2].partition("(")[2]
     depth = commas = 0
     for character in text:
         depth += (character == "(") - (character == ")")
@@ -52,29 +52,29 @@ def grid_part_of(scene: Scene, launch: LaunchLine, at: Span) -> int:
     return commas
 
 
-def new_knob(scene: Scene, name: str, domain: Sequence[int], value: int) -> list[Edit]:
+def new_knob(ctx: RuleContext, name: str, domain: Sequence[int], value: int) -> list[Edit]:
     """A new knob: its `// evo: knob` line beside the other ones, and its `#define` where all functions see it."""
     return [
         Edit(
-            directive_place(scene, ("knob", "macro", "task")),
+            directive_place(ctx, ("knob", "macro", "task")),
             f"// evo: knob {name} in {', '.join(map(str, domain))}\n",
         ),
-        Edit(definition_place(scene), f"#define {name} {value}\n"),
+        Edit(definition_place(ctx), f"#define {name} {value}\n"),
     ]
 
 
-def require(scene: Scene, condition: str) -> list[Edit]:
+def require(ctx: RuleContext, condition: str) -> list[Edit]:
     """A `// evo: require` line, unless the text has it already."""
-    if any(same(each.text, condition) for each in scene.variant.requires):
+    if any(same(each.text, condition) for each in ctx.variant.requires):
         return []
-    return [Edit(directive_place(scene, ("require", "knob", "macro", "task")), f"// evo: require {condition}\n")]
+    return [Edit(directive_place(ctx, ("require", "knob", "macro", "task")), f"// evo: require {condition}\n")]
 
 
-def directive_place(scene: Scene, kinds: Sequence[str]) -> Span:
+def directive_place(ctx: RuleContext, kinds: Sequence[str]) -> Span:
     """After the last `// evo:` line of the first kind that there is, else before the first launch line."""
     at = 0
     last: dict[str, int] = {}
-    for line in scene.source.data.splitlines(keepends=True):
+    for line in ctx.source.data.splitlines(keepends=True):
         words = line.split()
         at += len(line)
         if words[:2] == [b"//", b"evo:"] and len(words) > 2:
@@ -82,16 +82,16 @@ def directive_place(scene: Scene, kinds: Sequence[str]) -> Span:
     for kind in kinds:
         if kind in last:
             return Span(last[kind], last[kind])
-    start = line_span(scene, min(launch.line for launch in scene.variant.launches)).start
+    start = line_span(ctx, min(launch.line for launch in ctx.variant.launches)).start
     return Span(start, start)
 
 
-def definition_place(scene: Scene) -> Span:
+def definition_place(ctx: RuleContext) -> Span:
     """After the last knob's `#define` above the first function, else right above that function."""
-    first = min((function.span.start for function in scene.source.functions), default=len(scene.source.data))
-    head = _TEMPLATE.search(scene.source.data[:first])
-    start = scene.source.line_start(head.start() if head is not None else first)
-    ends = [line_span(scene, define.line).end + 1 for define in scene.source.defines]
+    first = min((function.span.start for function in ctx.source.functions), default=len(ctx.source.data))
+    head = _TEMPLATE.search(ctx.source.data[:first])
+    start = ctx.source.line_start(head.start() if head is not None else first)
+    ends = [line_span(ctx, define.line).end + 1 for define in ctx.source.defines]
     before = [end for end in ends if end <= start]
     at = max(before) if before else start
     return Span(at, at)

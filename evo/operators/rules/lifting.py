@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from evo.analysis.access import Data, LaunchAnalysis, Symbol, Term
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.rewriting import rewritten
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression
 from evo.spec.task import Task, Tensor
 
@@ -148,19 +148,19 @@ def is_zero(data: Data | None) -> bool:
     return data.op in ("constant", "index") and isinstance(value, int | float) and value == 0
 
 
-def names_of(scene: Scene, function: Function) -> dict[str, str]:
+def names_of(ctx: RuleContext, function: Function) -> dict[str, str]:
     """What the kernel calls tensors, scratch, scalars and axes: by place in its parameters, or as macros."""
-    assert scene.task is not None
-    task = scene.task
-    given = [t.name for t in task.tensors] + [s.name for s in scene.variant.scratch] + [s.name for s in task.scalars]
+    assert ctx.task is not None
+    task = ctx.task
+    given = [t.name for t in task.tensors] + [s.name for s in ctx.variant.scratch] + [s.name for s in task.scalars]
     given += list(task.axes)
-    own = [line.args for line in scene.variant.launches if line.kernel == function.name]
+    own = [line.args for line in ctx.variant.launches if line.kernel == function.name]
     found = dict(zip(given, (param.name for param in function.params), strict=False))
     if any(args is not None for args in own):
         # Launched twice with other arguments, a parameter has no one name.
         texts = {tuple(arg.text for arg in args or ()) for args in own}
         found = dict(zip(texts.pop(), (p.name for p in function.params), strict=False)) if len(texts) == 1 else {}
-    return {**{macro: macro for macro in scene.variant.macros}, **found}
+    return {**{macro: macro for macro in ctx.variant.macros}, **found}
 
 
 def accumulator(element: str) -> str | None:
@@ -194,9 +194,9 @@ def named(text: str, taken: Collection[str], constants: Mapping[str, str] | None
     return re.sub(r"\$(\w+)", lambda match: f"{match[1]}_" if match[1] in taken else match[1], text)
 
 
-def taken(scene: Scene, names: Mapping[str, str]) -> set[str]:
+def taken(ctx: RuleContext, names: Mapping[str, str]) -> set[str]:
     """Names that a new body cannot declare: parameters, macros and knobs."""
-    return {*names.values(), *scene.variant.macros, *scene.variant.knob_values, *_DEFINED.findall(scene.variant.text)}
+    return {*names.values(), *ctx.variant.macros, *ctx.variant.knob_values, *_DEFINED.findall(ctx.variant.text)}
 
 
 def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
@@ -214,9 +214,9 @@ def in_c(node: ast.expr, names: Mapping[str, str]) -> str:
     raise NotPrinted(ast.unparse(node))
 
 
-def unused(scene: Scene, function: Function, edits: Sequence[Edit]) -> list[Edit]:
+def unused(ctx: RuleContext, function: Function, edits: Sequence[Edit]) -> list[Edit]:
     """Declarations of a function whose names its other edits leave without a use. Raises NotPrinted for half of one."""
-    source = scene.source
+    source = ctx.source
     found: list[Edit] = []
     waiting = list(_DECLARED.finditer(source.data, function.body.start, function.body.end))
     changed = True

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evo.cuda.source import CountedFor, CountedLoop, Statement
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 
-def counted_loops(scene: Scene) -> Iterator[tuple[CountedLoop, CountedFor, tuple[Statement, ...]]]:
+def counted_loops(ctx: RuleContext) -> Iterator[tuple[CountedLoop, CountedFor, tuple[Statement, ...]]]:
     """Counted loops that start a line, with their statement and the statements of the same block."""
-    for function in scene.source.functions:
-        tops = scene.source.statements(function)
+    for function in ctx.source.functions:
+        tops = ctx.source.statements(function)
         inside = [inner for top in tops for inner in top.all()]
         blocks = (tops, *(block for outer in inside for block in (outer.body, outer.alternative)))
         beside = {statement.span: block for block in blocks for statement in block}
         known = {s.span: s for s in inside if isinstance(s, CountedFor)}
-        for loop in scene.source.loops:
+        for loop in ctx.source.loops:
             if loop.function == function.name and loop.span in known:
                 yield loop, known[loop.span], beside[loop.span]
 
 
-def above(scene: Scene, loop: CountedLoop) -> int:
+def above(ctx: RuleContext, loop: CountedLoop) -> int:
     """The first byte of the loop's pragma, or of its line; of the loop itself if it starts within a line."""
-    found = scene.source.above(loop.span)
+    found = ctx.source.above(loop.span)
     return found if found is not None else loop.span.start
 
 
-def loop_words(scene: Scene, loop: CountedLoop) -> str:
+def loop_words(ctx: RuleContext, loop: CountedLoop) -> str:
     """`loop over i (line 12)`."""
-    return f"loop over {loop.variable} (line {scene.source.line(loop.span.start)})"
+    return f"loop over {loop.variable} (line {ctx.source.line(loop.span.start)})"

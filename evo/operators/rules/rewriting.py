@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from evo.cuda.source import Edit, Source, Span
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 
 def same(one: str, other: str) -> bool:
@@ -30,10 +30,10 @@ def balanced(text: str) -> bool:
     return depth == 0
 
 
-def fresh(scene: Scene, wanted: str) -> str:
+def fresh(ctx: RuleContext, wanted: str) -> str:
     """A name that the text does not use."""
     name, number = wanted, 2
-    while re.search(rf"\b{name}\b", scene.source.text):
+    while re.search(rf"\b{name}\b", ctx.source.text):
         name, number = f"{wanted}_{number}", number + 1
     return name
 

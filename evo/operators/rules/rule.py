@@ -11,13 +11,13 @@ from pathlib import Path
 from evo.cuda.source import Edit, Source, Span, new_dead_code, parse, syntax_errors
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.idle_knobs import without_idle_knobs
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.results import Json
 from evo.spec.chips import Chip
 from evo.spec.task import Task
 from evo.spec.variant import Variant, parse_variant
 
-__all__ = ["Application", "Example", "Rule", "Scene", "example_variant"]
+__all__ = ["Application", "Example", "Rule", "RuleContext", "example_variant"]
 
 _EXAMPLES = Path(__file__).parent / "families" / "examples"
 _LONGEST_TEXT, _LONGEST_LINE, _LONGEST_RUN = 200_000, 2_000, 400  # characters
@@ -66,7 +66,7 @@ class Rule:
     name: str
     family: str
     sentence: str
-    find: Callable[[Scene], Iterable[Application]]
+    find: Callable[[RuleContext], Iterable[Application]]
     examples: tuple[Example, ...]
     reason: str
     expected: str
@@ -87,8 +87,8 @@ class Rule:
         if not is_written_by_hand(variant.text):
             return ()
         source = parse(variant.text)
-        scene = Scene(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
-        return tuple(self.find(scene))
+        ctx = RuleContext(variant=variant, source=source, flags=tuple(flags), axes=tuple(axes), task=task, chip=chip)
+        return tuple(self.find(ctx))
 
     def build(self, variant: Variant, application: Application) -> Variant | None:
         """The child, or None if the edit would not leave a readable, different variant behind."""

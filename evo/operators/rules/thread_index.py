@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from evo.cuda.source import Function, Source, Span, Statement
 from evo.operators.rules.directives import ceil_divs, grid_part_of
 from evo.operators.rules.rewriting import same
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.spec.variant import LaunchLine
 
 _INDEX = re.compile(
@@ -72,26 +72,26 @@ class ThreadIndex:
         return f"{self.threads} / {self.lanes}" if self.lanes else self.threads
 
 
-def kernels(scene: Scene) -> Iterator[tuple[Function, LaunchLine]]:
+def kernels(ctx: RuleContext) -> Iterator[tuple[Function, LaunchLine]]:
     """Kernels that one launch line starts; with several lines there is no one grid."""
-    for function in scene.source.functions:
-        lines = [line for line in scene.variant.launches if line.kernel == function.name]
+    for function in ctx.source.functions:
+        lines = [line for line in ctx.variant.launches if line.kernel == function.name]
         if function.is_kernel and len(lines) == 1:
             yield function, lines[0]
 
 
-def thread_indices(scene: Scene, *, whole: bool = False) -> Iterator[ThreadIndex]:
+def thread_indices(ctx: RuleContext, *, whole: bool = False) -> Iterator[ThreadIndex]:
     """The thread indices at the top of each kernel's body; none if a variable is changed unseen.
 
     whole: the edit leaves the body in one piece, so that nothing in it has to be seen.
     """
-    for function, launch in kernels(scene):
-        if not whole and scene.source.hidden_writes(function) & _own(scene.source, function):
+    for function, launch in kernels(ctx):
+        if not whole and ctx.source.hidden_writes(function) & _own(ctx.source, function):
             continue
-        for place, statement in enumerate(scene.source.statements(function)):
+        for place, statement in enumerate(ctx.source.statements(function)):
             if statement.kind == "declare" and statement.value is not None and not statement.dims:
-                index = _index(scene, function, launch, statement, place)
-                if index is not None and _declared(scene.source, function).count(index.name) == 1:
+                index = _index(ctx, function, launch, statement, place)
+                if index is not None and _declared(ctx.source, function).count(index.name) == 1:
                     yield index
 
 
@@ -115,10 +115,10 @@ def index_in(text: str) -> tuple[str, str, str] | None:
 
 
 def _index(
-    scene: Scene, function: Function, launch: LaunchLine, statement: Statement, place: int
+    ctx: RuleContext, function: Function, launch: LaunchLine, statement: Statement, place: int
 ) -> ThreadIndex | None:
     assert statement.value is not None
-    value = scene.source.slice(statement.value).strip()
+    value = ctx.source.slice(statement.value).strip()
     match = next((fits for form in _INDICES if (fits := form.fullmatch(value)) is not None), None)
     if match is None or _kind(statement) not in _TYPES:
         return None
@@ -129,22 +129,22 @@ def _index(
     lanes = match["lanes"] or ""
     covered = f"{threads} / {lanes}" if lanes else threads
     written = match["threads"].strip("() ")
-    is_macro = covered.isdigit() and scene.source.integer(written) == int(covered)
+    is_macro = covered.isdigit() and ctx.source.integer(written) == int(covered)
     if not same(written, covered) and written != f"blockDim.{axis}" and not is_macro:
         return None
     part = re.findall(r"blockIdx\.([xyz])", match["blocks"])
-    text = scene.source.slice(function.body)
+    text = ctx.source.slice(function.body)
     if lanes:  # within its group, a lane may know its place
         text = re.sub(rf"\bthreadIdx\.{axis} % (32 / )?{lanes}\b", "", text)
     if len(part) != 1 or len(re.findall(rf"\bthreadIdx\.{axis}\b", text)) != 1:
         return None
-    found = [c for c in ceil_divs(scene, launch) if same(c[2], covered)]
+    found = [c for c in ceil_divs(ctx, launch) if same(c[2], covered)]
     if len(found) > 1:  # a square block
-        found = [c for c in found if grid_part_of(scene, launch, c[0]) == _AXES.index(part[0])]
+        found = [c for c in found if grid_part_of(ctx, launch, c[0]) == _AXES.index(part[0])]
     if len(found) != 1:
         return None
     at, extent, _ = found[0]
-    before = scene.source.slice(statement.value)
+    before = ctx.source.slice(statement.value)
     start = statement.value.start + len(before[: match.start("threads")].encode())
     thread = statement.value.start + len(before[: before.index("threadIdx.")].encode())
     return ThreadIndex(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.records.ledger.history import Commit, History
-from evo.records.ledger.ledger import Kept, Ledger, Render
+from evo.records.ledger.ledger import KeptTrial, Ledger, Render
 from evo.records.ledger.run_status import RunStatus, StatusFile, TrialStatus
 
-__all__ = ["Commit", "History", "Kept", "Ledger", "Render", "RunStatus", "StatusFile", "TrialStatus"]
+__all__ = ["Commit", "History", "KeptTrial", "Ledger", "Render", "RunStatus", "StatusFile", "TrialStatus"]

@@ -26,7 +26,7 @@ Render = Callable[[Mapping[str, str]], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class KeptTrial:
     """A variant to keep. lines: its record, to be added to the run's file of `run_size` bytes.
 
     message: what, why, effect, chip. date: ISO 8601, becomes the date of both commits.
@@ -141,7 +141,7 @@ class Ledger:
             self._put_back(step)
             self._journal.end_step()
 
-    def keep(self, kept: Kept) -> str:
+    def keep(self, kept: KeptTrial) -> str:
         """Commit champion and record, then the leaderboard that names that commit; returns the first commit.
 
         Raises HarnessFault if the disk is full: files are whole, and the next start finishes the step.

@@ -1,16 +1,24 @@
-"""Evaluation on several devices at once: workers that compile or measure, and a fleet that hands out the work.
+"""Evaluation on several devices at once: workers that compile or measure, and a pool that hands out the work.
 
 The caller alone decides and writes. A worker that is lost, slow or broken is told of in a note, and what it was at is
 evaluated again elsewhere; only a variant's own doing is ever a status.
 """
 
-from evo.search.cluster.fleet import Fleet
 from evo.search.cluster.open import open_site
 from evo.search.cluster.protocol import RemoteWorker, Site, Transport, Worker
 from evo.search.cluster.slots import KnownCode, Limits
 from evo.search.cluster.spec import Cluster, parse_cluster
+from evo.search.cluster.worker_pool import WorkerPool
 
 __all__ = [
-    "Cluster", "Fleet", "KnownCode", "Limits", "RemoteWorker", "Site", "Transport", "Worker", "open_site",
+    "Cluster",
+    "KnownCode",
+    "Limits",
+    "RemoteWorker",
+    "Site",
+    "Transport",
+    "Worker",
+    "WorkerPool",
+    "open_site",
     "parse_cluster",
 ]  # fmt: skip

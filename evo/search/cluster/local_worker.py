@@ -1,4 +1,4 @@
-"""A worker in its own process: a workbench on one device that it measures on, or on none to compile.
+"""A worker in its own process: an evaluation session on one device that it measures on, or on none to compile.
 
 It decides nothing beyond one evaluation and writes to no repository: tasks are sent to it, evaluations go back.
 """
@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from evo.device import DeviceName
 from evo.errors import HarnessFault
-from evo.evaluate.pipeline import Job, Started, finish, start
-from evo.evaluate.session import Workbench, harness_version
+from evo.evaluate.pipeline import CheckedJob, Job, finish, start
+from evo.evaluate.session import EvaluationSession, harness_version
 from evo.results import Control, Evaluation
-from evo.search.cluster.protocol import Introduction, Worker
+from evo.search.cluster.protocol import Worker, WorkerDescription
 from evo.search.cluster.task_archive import TaskArchive
 from evo.search.screening import screened_gains
 from evo.spec.task import Task
@@ -26,16 +26,16 @@ def open_worker(name: DeviceName) -> LocalWorker:
 
 
 class LocalWorker(Worker):
-    """A worker in this process, with a workbench of its own."""
+    """A worker in this process, with an evaluation session of its own."""
 
     def __init__(self, device: DeviceName) -> None:
         self.device = device
-        self._bench: Workbench | None = None
+        self._bench: EvaluationSession | None = None
         self._tasks: dict[str, Task] = {}  # by hash, as they lie on this machine
 
-    def join(self, arch: str, about: dict[str, str] | None) -> Introduction:
-        self._bench = Workbench(self.device, arch=arch, about=about)
-        return Introduction(
+    def join(self, arch: str, about: dict[str, str] | None) -> WorkerDescription:
+        self._bench = EvaluationSession(self.device, arch=arch, about=about)
+        return WorkerDescription(
             host=platform.node(),
             pid=os.getpid(),
             harness=harness_version(),
@@ -55,14 +55,14 @@ class LocalWorker(Worker):
         self.bench.control(self._tasks[task], text, seed, margin=margin)
         return self.bench.controls[task]
 
-    def start(self, job: Job) -> Started:
+    def start(self, job: Job) -> CheckedJob:
         bench, job = self.bench, self._here(job)
         started = start(job, bench, bench.checker)
         if job.rival is not None and not started.ended and job.upto != "check":
             started.rival = bench.parent(job.task, job.rival)
         return started
 
-    def finish(self, started: Started) -> Evaluation:
+    def finish(self, started: CheckedJob) -> Evaluation:
         started.job = self._here(started.job)
         return finish(started, self.bench)
 
@@ -78,7 +78,7 @@ class LocalWorker(Worker):
             self._bench.close()
 
     @property
-    def bench(self) -> Workbench:
+    def bench(self) -> EvaluationSession:
         if self._bench is None:
             raise HarnessFault("the worker was asked before it joined", hint="report this: it is a defect of evo")
         return self._bench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evo.device import DeviceName
-from evo.device.calls import Answer, OpenedObject, Raised, RemoteCall
+from evo.device.remote_calls import Answer, OpenedObject, Raised, RemoteCall
 from evo.device.remote_device import STARTUP_LIMIT_S
 from evo.errors import ChildDied, WorkerUnreachable
 from evo.search.cluster.protocol import RemoteWorker, Role

@@ -1,4 +1,4 @@
-"""What a fleet knows of the world: workers, and a site that opens them. Behind them: Ray actors, or child processes.
+"""What a pool knows of the world: workers, and a site that opens them. Behind them: Ray actors, or child processes.
 
 `LocalWorker` is a worker in this process. `RemoteWorker` is one elsewhere, behind a `Transport`: it does the same, with
 a time limit for each call.
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from evo.device.calls import Answer, Raised, RemoteCall
-from evo.evaluate.pipeline import Job, Started
+from evo.device.remote_calls import Answer, Raised, RemoteCall
+from evo.evaluate.pipeline import CheckedJob, Job
 from evo.results import Control, Evaluation
 from evo.search.cluster.task_archive import TaskArchive
 
@@ -22,7 +22,7 @@ W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Introduction:
+class WorkerDescription:
     """The identity of a worker. about: its device's description."""
 
     host: str
@@ -35,7 +35,7 @@ class Introduction:
 class Worker(Protocol):
     """Evaluates jobs, one call at a time. `join` comes first; a task is learned before jobs of it."""
 
-    def join(self, arch: str, about: dict[str, str] | None) -> Introduction:
+    def join(self, arch: str, about: dict[str, str] | None) -> WorkerDescription:
         """Open the device; or none, to compile for one that says `about` of itself."""
         ...
 
@@ -47,11 +47,11 @@ class Worker(Protocol):
         """The A/A control of this device for a task, by its hash. Raises HarnessFault or UsageError if it fails."""
         ...
 
-    def start(self, job: Job) -> Started:
+    def start(self, job: Job) -> CheckedJob:
         """The first half of a job, and what it is compared with compiled, so that a GPU never waits for a compiler."""
         ...
 
-    def finish(self, started: Started) -> Evaluation:
+    def finish(self, started: CheckedJob) -> Evaluation:
         """The second half: every measurement that one decision rests on is made here, on one device."""
         ...
 
@@ -78,7 +78,7 @@ class RemoteWorker(Worker):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def join(self, arch: str, about: dict[str, str] | None, *, time_limit_s: float = 120.0) -> Introduction:
+    def join(self, arch: str, about: dict[str, str] | None, *, time_limit_s: float = 120.0) -> WorkerDescription:
         return self._ask(Worker.join, time_limit_s, arch, about)
 
     def learn(self, archive: TaskArchive, *, time_limit_s: float = 600.0) -> None:
@@ -87,10 +87,10 @@ class RemoteWorker(Worker):
     def control(self, task: str, text: str, seed: int, margin: float | None, *, time_limit_s: float = 600.0) -> Control:
         return self._ask(Worker.control, time_limit_s, task, text, seed, margin)
 
-    def start(self, job: Job, *, time_limit_s: float = 1800.0) -> Started:
+    def start(self, job: Job, *, time_limit_s: float = 1800.0) -> CheckedJob:
         return self._ask(Worker.start, time_limit_s, job)
 
-    def finish(self, started: Started, *, time_limit_s: float = 1800.0) -> Evaluation:
+    def finish(self, started: CheckedJob, *, time_limit_s: float = 1800.0) -> Evaluation:
         return self._ask(Worker.finish, time_limit_s, started)
 
     def gains(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evo.device import DeviceName
-from evo.device.calls import Answer, Raised, RemoteCall, Returned
+from evo.device.remote_calls import Answer, Raised, RemoteCall, Returned
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerUnreachable
 from evo.search.cluster.local_worker import LocalWorker
 from evo.search.cluster.protocol import RemoteWorker, Role
@@ -105,7 +105,7 @@ def _has_token() -> bool:
 
 
 def _ray() -> Any:
-    # Ray reports dead workers on stdout, which is for evo's data; the fleet has its own message.
+    # Ray reports dead workers on stdout, which is for evo's data; the pool has its own message.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".*")
     try:
         import ray

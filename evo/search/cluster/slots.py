@@ -1,4 +1,4 @@
-"""What a fleet keeps of its workers and of the jobs on their way, and when it gives a worker up."""
+"""What a pool keeps of its workers and of the jobs on their way, and when it gives a worker up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from evo.errors import EvoError
-from evo.evaluate.pipeline import Job, Started
+from evo.evaluate.pipeline import CheckedJob, Job
 from evo.results import Control, Evaluation
 from evo.search.cluster.protocol import RemoteWorker, Role
 from evo.search.cluster.task_archive import TaskArchive
@@ -41,7 +41,7 @@ class KnownCode:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Order(Generic[R]):
+class WorkItem(Generic[R]):
     """Something that workers are to find. `rank`: the smaller is served first. lost: workers it has cost in a row."""
 
     rank: tuple[int, int]
@@ -64,7 +64,7 @@ class Order(Generic[R]):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class JobOrder(Order[Evaluation | KnownCode]):
+class JobItem(WorkItem[Evaluation | KnownCode]):
     """A job: compiled by one worker, measured by another.
 
     known: hashes of machine code that is not measured again; None: any is.
@@ -72,8 +72,8 @@ class JobOrder(Order[Evaluation | KnownCode]):
 
     job: Job
     known: set[str] | None = None
-    compiled: Started | None = None  # as it came back
-    started: Started | None = None  # ... once the fleet has taken note
+    compiled: CheckedJob | None = None  # as it came back
+    started: CheckedJob | None = None  # ... once the pool has taken note
 
     @property
     def role(self) -> Role:
@@ -89,7 +89,7 @@ class JobOrder(Order[Evaluation | KnownCode]):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class GainsOrder(Order[list[float | None]]):
+class ScreenItem(WorkItem[list[float | None]]):
     """A first look: quick gains of some texts over their parent. task: its hash."""
 
     task: str
@@ -106,7 +106,7 @@ class GainsOrder(Order[list[float | None]]):
         self.found = worker.gains(self.task, self.parent, self.texts, self.seed, time_limit_s=limit_s)
 
 
-AnyOrder = JobOrder | GainsOrder
+AnyOrder = JobItem | ScreenItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ class Slot:
     taught: int = 0  # lessons that the present worker has had
     failures: int = 0  # in a row
     retired: EvoError | None = None
-    busy: bool = False  # the worker is at one of the fleet's orders now
+    busy: bool = False  # the worker is at one of the pool's orders now
     told: Control | None = None  # the result of its A/A control
 
     @property

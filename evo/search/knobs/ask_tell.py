@@ -36,7 +36,7 @@ _SHOWN = 60
 _LARGEST = 1e300  # larger values, and values that are not numbers, count as failures
 
 
-class Protocol:
+class AskTellSession:
     """One conversation: lines in, replies out. Raises TaskInvalid naming the line that is malformed."""
 
     def __init__(self, make: Callable[[Space, int], SearchStrategy], *, budget: int = BUDGET, seed: int = 0) -> None:

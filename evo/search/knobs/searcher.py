@@ -59,7 +59,7 @@ class Searcher:
             if self.settings.derived or coordinate.products is None
         ]
         self._model = Surrogate(self._coordinates, self.settings.priors)
-        self._judge = Judge(space, self._coordinates)
+        self._judge = FeasibilityModel(space, self._coordinates)
         self._points: list[Point] = []
         self._costs: list[float] = []  # NaN where it failed
         self._pool: Points = np.zeros((0, len(space.knobs)), np.int16)
@@ -215,7 +215,7 @@ class Searcher:
         self._model.watch(features.codes(self.space, self._coordinates, self._pool))
 
 
-class Judge:
+class FeasibilityModel:
     """How likely a point is to work, from those that did and did not.
 
     Conditions of spaces are about few knobs, so evidence is counted by value and by pair of values of two knobs. Where

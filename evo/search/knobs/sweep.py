@@ -16,14 +16,14 @@ import numpy as np
 
 from evo.device import BenchCase
 from evo.errors import Crashed, TimedOut, UsageError
-from evo.evaluate.prepare import Failed, prepare
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import PrepareFailure, prepare
+from evo.evaluate.session import EvaluationSession
 from evo.results import Fault, Status
 from evo.search.knobs import t1_t4_files
 from evo.search.knobs.draws import SearchStrategy
 from evo.search.knobs.space import Point, Space, SpaceKnob
 from evo.search.knobs.strategies import Exhaustive
-from evo.search.screening import Screened, screen_all
+from evo.search.screening import ScreeningResult, screen_all
 from evo.spec.chips import Chip
 from evo.spec.launch import Refusal, plan
 from evo.spec.task import Case, Task
@@ -60,7 +60,7 @@ class Sweep:
     task: Task
     variant: Variant
     case: Case
-    bench: Workbench
+    bench: EvaluationSession
 
     def space(self) -> Space:
         """All combinations whose launch plan the chip can run. Raises UsageError if there are none to choose."""
@@ -102,29 +102,29 @@ class Sweep:
             knob.name: value for knob, value in zip(space.knobs, values, strict=True) if not isinstance(value, float)
         }
 
-    def _screened(self, space: Space, points: Iterable[Point], seed: int) -> Iterator[Screened]:
+    def _screened(self, space: Space, points: Iterable[Point], seed: int) -> Iterator[ScreeningResult]:
         texts = (self.text(self._named(space, point)) for point in points)
         if self.bench.modelled:
             return (self._modelled(text, seed) for text in texts)
         return screen_all(self.task, texts, self.bench, case=self.case, seed=seed)
 
-    def _modelled(self, text: str, seed: int) -> Screened:
+    def _modelled(self, text: str, seed: int) -> ScreeningResult:
         """A quick estimate on the simulator. Outputs are not compared; the gate does that for a proposal."""
         bench = self.bench
         prepared = prepare(self.task, text, chip=bench.chip, arch=bench.arch, cases=[self.case])
-        if isinstance(prepared, Failed):
-            return Screened(variant=prepared.variant, status=prepared.status, reason=prepared.reason)
+        if isinstance(prepared, PrepareFailure):
+            return ScreeningResult(variant=prepared.variant, status=prepared.status, reason=prepared.reason)
         inputs = bench.reference(self.task).inputs(self.case, seed)
         request = [BenchCase(program=prepared.programs[self.case.name], inputs=inputs)]
         try:
             found = bench.checker.screen(request, time_limit_s=_LIMIT_S)
         except TimedOut as late:
-            return Screened(variant=prepared.variant.id, status=Status.TIMED_OUT, reason=str(late))
+            return ScreeningResult(variant=prepared.variant.id, status=Status.TIMED_OUT, reason=str(late))
         except Crashed as crash:
-            return Screened(variant=prepared.variant.id, status=Status.CRASHED, reason=str(crash))
+            return ScreeningResult(variant=prepared.variant.id, status=Status.CRASHED, reason=str(crash))
         if isinstance(found, Fault):
-            return Screened(variant=prepared.variant.id, status=Status.UNSAFE, reason=str(found))
-        return Screened(variant=prepared.variant.id, status=Status.CORRECT, p50_us=found[0].time_us)
+            return ScreeningResult(variant=prepared.variant.id, status=Status.UNSAFE, reason=str(found))
+        return ScreeningResult(variant=prepared.variant.id, status=Status.CORRECT, p50_us=found[0].time_us)
 
     def results(self, trials: Iterable[SweepTrial]) -> list[Any]:
         """The trials as members of a T4 file's `results`."""

@@ -254,14 +254,14 @@ def _opened(path: Path) -> TextIO:
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawResults:
     """A results file as it stands."""
 
     metadata: dict[str, Any]
     results: list[dict[str, Any]]
 
 
-def read_raw(path: Path) -> Raw:
+def read_raw(path: Path) -> RawResults:
     """Read a results file that `write_results` wrote. Raises SyntaxInvalid if it is another kind of file."""
     with _opened(path) as file:
         try:
@@ -273,7 +273,7 @@ def read_raw(path: Path) -> Raw:
         raise SyntaxInvalid(path, None, "no metadata and results in it", hint=_T4_HINT)
     for number, row in enumerate(results, start=1):
         _field(path, f"result {number}", row, "configuration", dict)
-    return Raw(metadata, results)
+    return RawResults(metadata, results)
 
 
 def write_results(

@@ -9,7 +9,7 @@ from evo.sim.llvm_values import V, const
 from evo.sim.lower.cfg import EXIT, Block
 from evo.sim.lower.emitter import Emitter
 from evo.sim.lower.meeting_points import blocks_for_all
-from evo.sim.lower.spin_loops import Spins
+from evo.sim.lower.spin_loops import SpinLoops
 from evo.sim.ptx.ast import Instr, Not
 
 DONE, BARRIER, STOPPED, YIELDED = 0, 1, 2, 3  # what a kernel function returns to the block scheduler
@@ -43,7 +43,9 @@ class PendingBlocks:
 class Branching:
     """The branches of one kernel while it is emitted."""
 
-    def __init__(self, e: Emitter, blocks: list[Block], spins: Spins, waiting: PendingBlocks, *, shared: bool) -> None:
+    def __init__(
+        self, e: Emitter, blocks: list[Block], spins: SpinLoops, waiting: PendingBlocks, *, shared: bool
+    ) -> None:
         self.e, self.code = e, e.c
         self.blocks, self.spins = blocks, spins
         self.dense, self.bits, self.parked, self.held = waiting.dense, waiting.bits, waiting.parked, waiting.held

@@ -15,7 +15,7 @@ from evo.sim.lower.branching import YIELDED, Branching
 from evo.sim.lower.cfg import EXIT, Block, is_warp_sync, meets
 from evo.sim.lower.isa.opcode_table import refuse
 from evo.sim.ptx.ast import Imm, Instr
-from evo.sim.runtime.lanes import sync_settle, sync_torn
+from evo.sim.runtime.warp_barrier import sync_settle, sync_torn
 
 SPINS = 64  # turns of a waiting loop before others run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evo.sim.abi import CTX, REC_SIZE, WARP, WARP_PEND
-from evo.sim.counters_static import Tally
+from evo.sim.counters_static import BlockCounts
 from evo.sim.errors import PtxError
 from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
@@ -26,7 +26,7 @@ from evo.sim.lower.kernel_traits import (
     registers_read,
 )
 from evo.sim.lower.probes import Probe, Probes
-from evo.sim.lower.spin_loops import Spins, changes_memory, demand_timer_steers, spin_loops
+from evo.sim.lower.spin_loops import SpinLoops, changes_memory, demand_timer_steers, spin_loops
 from evo.sim.lower.uniformity import uniform_registers
 from evo.sim.ptx.ast import WIDTH, Instr, PtxFunction
 from evo.sim.runtime.fault_report import report
@@ -62,10 +62,10 @@ class Kernel:
     probes: tuple[Probe, ...] = ()  # its conditions, if coverage was asked for
     probe_counts: int = 0
     comparison_logs: int = 0
-    tally: Tally | None = None  # what its instructions count for, once that was asked
+    tally: BlockCounts | None = None  # what its instructions count for, once that was asked
 
 
-def _arranged(function: PtxFunction) -> tuple[list[Block], Spins, set[str]]:
+def _arranged(function: PtxFunction) -> tuple[list[Block], SpinLoops, set[str]]:
     """Blocks in execution order, the loops that wait, and the uniform registers.
 
     Where lanes of a warp may wait for one another, every point at which they meet begins or ends a block.

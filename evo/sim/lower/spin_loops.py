@@ -18,7 +18,7 @@ _PLACES = frozenset(("local", "param"))
 
 
 @dataclass(slots=True)
-class Spins:
+class SpinLoops:
     """What is known of the waiting loops of a kernel, by block number."""
 
     heads: dict[int, Instr] = field(default_factory=dict)  # first block -> the instruction that polls
@@ -50,9 +50,9 @@ def demand_timer_steers(blocks: list[Block]) -> None:
         times |= more
 
 
-def spin_loops(blocks: list[Block]) -> Spins:
+def spin_loops(blocks: list[Block]) -> SpinLoops:
     """Loops that read what others may change meanwhile."""
-    found = Spins()
+    found = SpinLoops()
     for first, ways in _ways_back(blocks).items():
         for last in ways:
             body = set(range(first, last + 1))

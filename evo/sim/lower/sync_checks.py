@@ -12,10 +12,10 @@ from evo.sim.lower.isa.opcode_table import defs, one_of
 from evo.sim.lower.kernel_traits import is_strong
 from evo.sim.ptx.ast import Imm, Instr
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.flags import fence
 from evo.sim.runtime.inter_block_races import between_release
 from evo.sim.runtime.local_memory import demand_shfl
 from evo.sim.runtime.shared_races import lanes_step
+from evo.sim.runtime.spin_flags import fence
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter

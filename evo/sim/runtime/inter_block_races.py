@@ -29,9 +29,9 @@ from evo.sim.faults import SimFault
 from evo.sim.llvm_ir import Code
 from evo.sim.llvm_values import IOTA64, V, const
 from evo.sim.runtime.fault_report import all_of, consecutive, ctx, lane_of, record_fault, report, spill
-from evo.sim.runtime.flags import knows
 from evo.sim.runtime.routine import routine
 from evo.sim.runtime.shared_races import own_clocks
+from evo.sim.runtime.spin_flags import knows
 
 ATOMIC = 1 << 63  # in a first reader's stamp: it was an atomic
 

@@ -16,7 +16,7 @@ from evo.cli.pages.tile_derivation import DerivationEvidence, explain, predictio
 from evo.device import DeviceName, RunRequest
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import SyntaxInvalid, TaskInvalid
-from evo.evaluate.prepare import Failed, Prepared, prepare
+from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
 from evo.spec.chips import chip
 from evo.spec.expr import parse
 from evo.spec.launch import Launch, over_resources
@@ -164,7 +164,7 @@ def test_the_scalar_kernel_of_512_threads_is_refused_once_compiled() -> None:
     task = load_task(ROOT, "attention")
     path = task.folder / "wrong" / "too_many_registers.cu"
     refused = prepare(task, path.read_text(), chip=L4, arch="sm_89", cases=[task.case("b2")])
-    assert isinstance(refused, Failed)
+    assert isinstance(refused, PrepareFailure)
     registers = int(refused.reason.split(" registers")[0].split()[-1])
     taken = -(-registers * 32 // 256) * 256 * 16
     assert taken > 65_536

@@ -31,8 +31,8 @@ from evo.cli.app import run
 from evo.device import DeviceName, parse_device
 from evo.errors import HarnessFault, SyntaxInvalid, UsageError
 from evo.evaluate.gate import ptx_problem, static_problem
-from evo.evaluate.pipeline import Job, Workbench, evaluate
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import FaultKind, Stage, StaticRule, Status
 from evo.spec.task import read_task
 from evo.spec.variant import parse_variant
@@ -58,7 +58,7 @@ SAMPLE = (
 def judges():
     with (
         planted_file() as planted,
-        Workbench(parse_device("sim:l4")) as bench,
+        EvaluationSession(parse_device("sim:l4")) as bench,
         NaiveHarness(bench.device, chip=bench.chip, arch=bench.arch, planted=planted) as naive,
     ):
         yield bench, naive
@@ -92,7 +92,7 @@ def test_on_a_gpu_a_workspace_is_looked_at_at_the_timed_sizes(name, monkeypatch)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
     attack = ATTACKS[name]  # it behaves at the check cases, which are all that the simulator runs before a GPU does
     job = Job(task=read_task(TASKS / attack.task), text=attack.text, upto="check")
-    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+    with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         found = evaluate(job, bench)
     assert found.status is Status.UNSAFE
     assert found.stage in (Stage.THRESHOLD, Stage.VERIFY)
@@ -113,7 +113,7 @@ def test_on_a_gpu_a_race_at_a_timed_size_only_is_no_win(judges, tmp_path, monkey
     barrier = "if (gridDim.x <= 2048) __syncthreads();"
     race = "if (gridDim.x > 131 && threadIdx.x == 0) parts[1] += 0.0f;\n    __syncthreads();"
     smaller = replace(attack, text=attack.text.replace(barrier, race))
-    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+    with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         outcome = run_attack(smaller, tmp_path, bench, judges[1])
     assert outcome.verdict == "lost", (outcome.status, outcome.reason)
     assert outcome.facts["stage"] in (Stage.THRESHOLD, Stage.VERIFY)
@@ -216,7 +216,7 @@ def test_state_in_the_module_is_refused_however_it_is_spelled(judges, name):
     attack = ATTACKS[name]
     task = read_task(TASKS / attack.task)
     prepared = prepare(task, attack.text, chip=bench.chip, arch=bench.arch, cases=[task.check[0]], static_rules=False)
-    assert not isinstance(prepared, Failed)
+    assert not isinstance(prepared, PrepareFailure)
     problem = ptx_problem(prepared.programs[task.check[0].name].binary.ptx)
     assert problem is not None  # the text may hide it, the PTX does not
     assert problem.rule is StaticRule.STATE

@@ -80,7 +80,7 @@ def test_init_brings_the_tasks_that_are_named(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_a_task_that_is_not_committed_is_named(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from evo.cli.loop import _warn_of_uncommitted
+    from evo.cli.iterate import _warn_of_uncommitted
     from evo.spec.task import load_task
 
     root = mine.parent

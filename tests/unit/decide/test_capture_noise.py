@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from evo.decide.capture_noise import ASSUMED, Between, between_captures, student_t
+from evo.decide.capture_noise import ASSUMED, CaptureScatter, between_captures, student_t
 from evo.decide.sequential import Comparison, gain_of, judge, noise_floor, widened
 from evo.results import Gain
 
@@ -20,7 +20,7 @@ def taken(rng: np.random.Generator, pairs: int, between: float, within: float, c
     return list(center + rng.normal(0, between) + rng.normal(0, within, pairs))
 
 
-def control(rng: np.random.Generator, between: float, within: float) -> Between:
+def control(rng: np.random.Generator, between: float, within: float) -> CaptureScatter:
     """An A/A control: ten captures of three pairs."""
     pairs = [{"a": d} for _ in range(10) for d in taken(rng, 3, between, within)]
     return between_captures(pairs, CAPTURES, ONE)
@@ -54,7 +54,7 @@ def test_the_spread_is_of_captures_and_about_zero() -> None:
     assert found.sd == pytest.approx(math.sqrt((0.001**2 + 0.002**2) / 2))
     assert found.half_width(0.05, "b") == pytest.approx(4.3027 * 0.003, rel=1e-4)
     assert ASSUMED.half_width(0.05) == pytest.approx(1.95996 * ASSUMED.sd, rel=1e-4)
-    assert Between(sd=0.0, timer_step=0.001).half_width(0.01) == 0.001
+    assert CaptureScatter(sd=0.0, timer_step=0.001).half_width(0.01) == 0.001
 
 
 @pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.5, 0.99])
@@ -74,7 +74,9 @@ def test_the_spread_of_one_case_is_that_of_the_score() -> None:
 
 
 def test_the_record_rounds_to_seven_digits() -> None:
-    between = Between(sd=0.00012345678, captures=4, cases={"a": 0.00087654321, "b": 0.0}, timer_step=0.00000123456)
+    between = CaptureScatter(
+        sd=0.00012345678, captures=4, cases={"a": 0.00087654321, "b": 0.0}, timer_step=0.00000123456
+    )
     assert between.to_json() == {
         "sd": 0.0001235,
         "captures": 4,
@@ -86,10 +88,12 @@ def test_the_record_rounds_to_seven_digits() -> None:
 
 
 def test_widening_adds_in_squares_to_either_side() -> None:
-    gain = widened(Gain(ratio=1.0, low=math.exp(-0.003), high=math.exp(0.004)), Between(sd=0.0, timer_step=0.004))
+    gain = widened(
+        Gain(ratio=1.0, low=math.exp(-0.003), high=math.exp(0.004)), CaptureScatter(sd=0.0, timer_step=0.004)
+    )
     assert gain.low == pytest.approx(math.exp(-0.005))
     assert gain.high == pytest.approx(math.exp(math.hypot(0.004, 0.004)))
-    one = Between(sd=0.0, timer_step=0.0, captures=3, cases={"a": 0.01})
+    one = CaptureScatter(sd=0.0, timer_step=0.0, captures=3, cases={"a": 0.01})
     assert widened(Gain(ratio=1.0, low=0.99, high=1.01), one) == Gain(
         ratio=1.0, low=pytest.approx(0.99), high=pytest.approx(1.01)
     )
@@ -99,7 +103,7 @@ def test_widening_adds_in_squares_to_either_side() -> None:
 
 def test_widening_only_widens_and_keeps_the_estimate() -> None:
     gain = Gain(ratio=1.05, low=1.049, high=1.052)
-    wide = widened(gain, Between(sd=0.001, captures=10))
+    wide = widened(gain, CaptureScatter(sd=0.001, captures=10))
     assert wide.ratio == gain.ratio
     assert wide.low is not None
     assert wide.high is not None
@@ -112,7 +116,7 @@ def test_widening_only_widens_and_keeps_the_estimate() -> None:
 def test_the_record_says_what_the_intervals_were_widened_by() -> None:
     pairs = tuple({"a": -0.05 + 1e-4 * (n % 3)} for n in range(8))
     alone = judge(Comparison(pairs=pairs, child=(), parent=()), ONE)
-    decision = judge(Comparison(pairs=pairs, child=(), parent=(), between=Between(sd=0.001, captures=10)), ONE)
+    decision = judge(Comparison(pairs=pairs, child=(), parent=(), between=CaptureScatter(sd=0.001, captures=10)), ONE)
     assert decision.verdict is alone.verdict
     assert decision.gain is not None
     assert alone.gain is not None

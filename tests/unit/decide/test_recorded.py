@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evo.decide.capture_noise import Between
+from evo.decide.capture_noise import CaptureScatter
 from evo.decide.sequential import (
     CONFIRM_ALPHA,
     Comparison,
@@ -28,7 +28,7 @@ from evo.errors import HarnessFault, UsageError
 from evo.results import CaseBench, Decision, Environment, Gain, Timing, Verdict
 
 FASTER = math.log(0.8)
-BETWEEN = Between(sd=0.001, captures=10, cases={"a": 0.002, "b": 0.0005})
+BETWEEN = CaptureScatter(sd=0.001, captures=10, cases={"a": 0.002, "b": 0.0005})
 SCORE = {"a": 1.0, "b": 3.0}
 
 

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("cupy")
 
 from evo.device import gpu_l2
-from evo.device.gpu_l2 import SetAside, Window, window_of
+from evo.device.gpu_l2 import PersistingL2, Window, window_of
 from evo.errors import HarnessFault, UsageError
 
 
@@ -39,9 +39,9 @@ class Driver:
         return self.code
 
 
-def aside(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> SetAside:
+def aside(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> PersistingL2:
     monkeypatch.setattr(gpu_l2, "runtime", driver)
-    return SetAside(0, driver)
+    return PersistingL2(0, driver)
 
 
 def test_a_window_is_laid_out_as_the_driver_reads_it() -> None:
@@ -96,12 +96,14 @@ def test_the_timers_get_what_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(gpu_l2, "runtime", driver)
     monkeypatch.setattr(gpu_timing, "CaseTimer", timer)
-    monkeypatch.setattr(gpu_timing, "SetAside", lambda index: SetAside(index, driver))
+    monkeypatch.setattr(gpu_timing, "PersistingL2", lambda index: PersistingL2(index, driver))
     device: Any = SimpleNamespace(name=SimpleNamespace(which="0"))
     case: Any = SimpleNamespace()
     for persist in (True, False):
         with pytest.raises(ZeroDivisionError):
-            gpu_timing.Bench(device, BenchRequest(child=(case,), options=BenchOptions(l2_persist=persist))).measure()
-    assert isinstance(seen[0], SetAside)
+            gpu_timing.TimingRun(
+                device, BenchRequest(child=(case,), options=BenchOptions(l2_persist=persist))
+            ).measure()
+    assert isinstance(seen[0], PersistingL2)
     assert seen[1] is None
     assert driver.said == [(6, 1000), "reset", (6, 0)]

@@ -16,7 +16,7 @@ pytest.importorskip("cupy")
 
 from evo.decide.sequential import Comparison, DecisionRule, judge
 from evo.device import gpu_timing
-from evo.device.gpu_timing import Bench
+from evo.device.gpu_timing import TimingRun
 from evo.device.nvml import Reading
 from evo.device.timing_types import BenchOptions, BenchRequest, BenchResult, Side
 from evo.results import Ground, Verdict
@@ -96,7 +96,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., BenchResult]:
             SimpleNamespace(program=SimpleNamespace(case=f"case{n}"), inputs={"x": np.zeros(100 - n, np.uint8)})
             for n in range(cases)
         )
-        return Bench(device, BenchRequest(child=each, parent=() if alone else each, options=options)).measure()
+        return TimingRun(device, BenchRequest(child=each, parent=() if alone else each, options=options)).measure()
 
     return call
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from evo.device import DeviceName, calls
+from evo.device import DeviceName, remote_calls
 from evo.device.processor_wait import ProcessorWait
 from evo.device.remote_device import RemoteSimulator
 from evo.errors import TimedOut, WorkerLost
@@ -42,7 +42,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteSimulator]:
 def late(device: RemoteSimulator, monkeypatch, given: tuple[float, ...], seconds: float, limit: float) -> object:
     device.run(Request(Program("v"), "pid"), time_limit_s=20)  # it has started
     monkeypatch.setattr(Waits, "given", given)
-    monkeypatch.setattr(calls, "ProcessorWait", Waits)
+    monkeypatch.setattr(remote_calls, "ProcessorWait", Waits)
     return device.run(Request(Program("v"), "sleep", seconds), time_limit_s=limit)
 
 

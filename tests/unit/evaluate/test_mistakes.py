@@ -9,7 +9,7 @@ import pytest
 from evo.cuda.source import kernel_signatures
 from evo.evaluate.bind import signature_problem
 from evo.evaluate.gate.source_rules import static_problem
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import StaticRule, Status
 from evo.spec.chips import chip
 from evo.spec.task import Task, read_task
@@ -124,9 +124,9 @@ def test_a_kernel_that_prints_is_not_taken_for_host_code():
     assert "adopt" not in static_problem(kernel(body='printf("%d", n);')).what
 
 
-def failed(task: Task, text: str, path: str) -> Failed:
+def failed(task: Task, text: str, path: str) -> PrepareFailure:
     found = prepare(task, text, chip=chip("l4"), arch="sm_89", path=path)
-    assert isinstance(found, Failed)
+    assert isinstance(found, PrepareFailure)
     assert found.status is Status.UNCOMPILED
     return found
 

@@ -9,7 +9,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, new_repository
 
 from evo.device import DeviceName
 from evo.errors import UsageError
-from evo.evaluate.pipeline import Job, Workbench, evaluate, evaluate_all
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate, evaluate_all
 from evo.evaluate.prepare import Prepared, simpler
 from evo.evaluate.session import harness_version
 from evo.results import Ground, Status, Verdict
@@ -24,18 +24,18 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(DeviceName("sim", "l4")) as workbench:
-        yield workbench
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+        yield bench_session
 
 
-def prepared(bench: Workbench, task: Task, text: str) -> Prepared:
+def prepared(bench: EvaluationSession, task: Task, text: str) -> Prepared:
     found = bench.prepare(task, text)
     assert isinstance(found, Prepared)
     return found
 
 
-def test_a_sweep_keeps_the_order_and_says_for_each_what_alone_would(bench: Workbench, task: Task) -> None:
+def test_a_sweep_keeps_the_order_and_says_for_each_what_alone_would(bench: EvaluationSession, task: Task) -> None:
     texts = [WRONG, SLOW, BROKEN, FAST, UNSAFE, "\n" + FAST]
     jobs = [Job(task=task, text=text, rival=SLOW, seed=3) for text in texts]
     swept = list(evaluate_all(iter(jobs), bench, ahead=3))
@@ -51,7 +51,7 @@ def test_a_sweep_keeps_the_order_and_says_for_each_what_alone_would(bench: Workb
     assert last.decision == swept[3][1].decision
 
 
-def test_a_sweep_can_be_left_early(bench: Workbench, task: Task) -> None:
+def test_a_sweep_can_be_left_early(bench: EvaluationSession, task: Task) -> None:
     asked: list[int] = []
 
     def jobs() -> Iterator[Job]:
@@ -65,19 +65,19 @@ def test_a_sweep_can_be_left_early(bench: Workbench, task: Task) -> None:
     assert len(asked) <= 5
 
 
-def test_a_parent_that_does_not_run_is_a_usage_error(bench: Workbench, task: Task) -> None:
+def test_a_parent_that_does_not_run_is_a_usage_error(bench: EvaluationSession, task: Task) -> None:
     with pytest.raises(UsageError, match="the variant to compare with does not run"):
         evaluate(Job(task=task, text=FAST, rival=BROKEN), bench)
 
 
-def test_simpler_is_fewer_of_one_thing_and_more_of_none(bench: Workbench, task: Task) -> None:
+def test_simpler_is_fewer_of_one_thing_and_more_of_none(bench: EvaluationSession, task: Task) -> None:
     short, long = prepared(bench, task, FAST), prepared(bench, task, LONGER)
     assert simpler(long, short) == "1 fewer lines"
     assert simpler(short, long) is None
     assert simpler(short, short) is None
 
 
-def test_neutral_is_kept_on_the_simulator_when_asked(bench: Workbench, task: Task) -> None:
+def test_neutral_is_kept_on_the_simulator_when_asked(bench: EvaluationSession, task: Task) -> None:
     job = Job(task=task, text=FAST, rival=LONGER)
     decision = evaluate(job, bench).decision
     assert decision is not None
@@ -88,6 +88,6 @@ def test_neutral_is_kept_on_the_simulator_when_asked(bench: Workbench, task: Tas
     assert decision.ground is Ground.NEUTRAL
 
 
-def test_the_harness_is_named_by_what_makes_results(bench: Workbench, task: Task) -> None:
+def test_the_harness_is_named_by_what_makes_results(bench: EvaluationSession, task: Task) -> None:
     version, _, digest = bench.environment(task).harness.partition("+")
     assert (version, len(digest)) == (harness_version().partition("+")[0], 12)

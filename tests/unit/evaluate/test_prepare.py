@@ -10,7 +10,7 @@ import pytest
 from mutants import MUTATIONS
 from tiny import FAST, write_task
 
-from evo.evaluate.prepare import Failed, Prepared, prepare
+from evo.evaluate.prepare import Prepared, PrepareFailure, prepare
 from evo.results import Status
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
@@ -23,7 +23,7 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(root, "scale")
 
 
-def prepared(task: Task, text: str) -> Prepared | Failed:
+def prepared(task: Task, text: str) -> Prepared | PrepareFailure:
     return prepare(task, text, chip=chip("l4"), arch="sm_89", path="k.cu")
 
 
@@ -41,7 +41,7 @@ def test_an_honest_kernel_is_prepared(task: Task) -> None:
 def test_a_macro_that_changes_the_parameters_is_its_own_failure(task: Task, define: str, words: str) -> None:
     text = FAST.replace("#define THREADS 128\n", f"#define THREADS 128\n{define}\n")
     found = prepared(task, text.replace("const int i =", "const auto i =").replace("i < n", "i < 7"))
-    assert isinstance(found, Failed)
+    assert isinstance(found, PrepareFailure)
     assert found.status is Status.REFUSED
     assert words in found.reason
 
@@ -50,7 +50,7 @@ def test_a_macro_that_changes_the_parameters_is_its_own_failure(task: Task, defi
 def test_more_scratch_than_the_machine_has_is_its_own_failure(task: Task, size: str) -> None:
     text = FAST.replace("// evo: launch", f"// evo: scratch room float32 [{size}]\n// evo: launch")
     found = prepared(task, text.replace("float* y, int n", "float* y, float* room, int n"))
-    assert isinstance(found, Failed)
+    assert isinstance(found, PrepareFailure)
     assert found.status is Status.REFUSED
 
 
@@ -63,7 +63,7 @@ def test_a_careless_or_hostile_text_fails_and_no_more(task: Task, seed: int) -> 
         rng = random.Random(f"{seed}/{made.__name__}")
         found = prepared(task, made(rng, FAST))
         kinds += 1
-        if isinstance(found, Failed):
+        if isinstance(found, PrepareFailure):
             assert found.status not in (Status.CORRECT, Status.MEASURED), made.__name__
             assert 0 < len(found.reason) < 1100, made.__name__
     assert kinds > 5
@@ -74,7 +74,7 @@ def test_no_such_file_is_read(task: Task, tmp_path: Path) -> None:
     secret = tmp_path / "secret.h"
     secret.write_text("#error found it\n")
     found = prepared(task, FAST.replace("extern", f'#include "{secret}"\nextern', 1))
-    assert isinstance(found, Failed)
+    assert isinstance(found, PrepareFailure)
     assert "found it" not in found.reason
 
 
@@ -113,6 +113,6 @@ def test_a_launch_lines_arguments_are_bound_by_name_in_the_parameters_types(task
 )
 def test_arguments_that_do_not_fit_the_parameters_are_named(task: Task, args: str, words: str) -> None:
     found = prepared(task, SWAPPED.replace("N, y, x, 2 * 0.5, N // 2", args))
-    assert isinstance(found, Failed)
+    assert isinstance(found, PrepareFailure)
     assert found.status is Status.REFUSED
     assert words in found.reason

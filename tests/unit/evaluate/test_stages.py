@@ -9,7 +9,7 @@ from tiny import BROKEN, FAST, UNSAFE, WRONG, new_repository
 
 from evo.audit.redteam import finding_of
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Stage, StaticRule, Status
 from evo.spec.task import Task, load_task
 
@@ -20,9 +20,9 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(DeviceName("sim", "l4")) as workbench:
-        yield workbench
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+        yield bench_session
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def bench() -> Iterator[Workbench]:
     ids=["a line that is none", "inline assembly", "a block too large", "a name that is none", "wrong", "unsafe"],
 )
 def test_a_failure_names_its_stage(
-    task: Task, bench: Workbench, text: str, status: Status, stage: Stage, defence: str
+    task: Task, bench: EvaluationSession, text: str, status: Status, stage: Stage, defence: str
 ) -> None:
     found = evaluate(Job(task=task, text=text, seed=3), bench)
     assert (found.status, found.stage) == (status, stage), found.reason
@@ -60,14 +60,14 @@ def test_a_failure_names_its_stage(
     ],
     ids=["in the text", "in the PTX", "before the compiler"],
 )
-def test_a_refusal_names_its_rule(task: Task, bench: Workbench, line: str, rule: StaticRule) -> None:
+def test_a_refusal_names_its_rule(task: Task, bench: EvaluationSession, line: str, rule: StaticRule) -> None:
     found = evaluate(Job(task=task, text=FAST.replace("    if (i", f"    {line}\n    if (i"), seed=3), bench)
     assert (found.status, found.stage, found.rule) == (Status.REFUSED, Stage.RULES, rule), found.reason
     assert Evaluation.from_json(found.to_json()).rule is rule
     assert finding_of(found).facts == {"status": "refused", "stage": "rules", "rule": rule}
 
 
-def test_what_passes_has_no_stage(task: Task, bench: Workbench) -> None:
+def test_what_passes_has_no_stage(task: Task, bench: EvaluationSession) -> None:
     found = evaluate(Job(task=task, text=FAST, seed=3), bench)
     assert found.status is Status.CORRECT
     assert found.stage is None

@@ -9,7 +9,7 @@ import pytest
 from tiny import FAST, new_repository
 
 from evo.device import DeviceName
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Status, Verdict
 from evo.spec.task import Task, load_task
 
@@ -28,14 +28,14 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
+def bench() -> Iterator[EvaluationSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(SUPPORT))
-        with Workbench(DeviceName("gpu", "0"), opener="stand_in_gpu:StandInGpu") as workbench:
-            yield workbench
+        with EvaluationSession(DeviceName("gpu", "0"), opener="stand_in_gpu:StandInGpu") as bench_session:
+            yield bench_session
 
 
-def trial(bench: Workbench, task: Task, text: str, rival: str, *, full: bool = False) -> Evaluation:
+def trial(bench: EvaluationSession, task: Task, text: str, rival: str, *, full: bool = False) -> Evaluation:
     return evaluate(Job(task=task, text=text, rival=rival, seed=5, full=full), bench)
 
 
@@ -49,7 +49,9 @@ def test_the_texts_are_what_they_say() -> None:
     assert len({PARENT, CHILD, WRONG_THERE}) == 3
 
 
-def test_what_is_slower_is_not_held_to_the_reference_at_timed_sizes_and_says_so(bench: Workbench, task: Task) -> None:
+def test_what_is_slower_is_not_held_to_the_reference_at_timed_sizes_and_says_so(
+    bench: EvaluationSession, task: Task
+) -> None:
     found = trial(bench, task, PARENT, CHILD)
     assert (found.status, found.kept) == (Status.MEASURED, False)
     assert cases(found) == {"even", "ragged"}
@@ -57,7 +59,7 @@ def test_what_is_slower_is_not_held_to_the_reference_at_timed_sizes_and_says_so(
     assert found.check.unseen is not None
 
 
-def test_what_is_kept_has_passed_at_every_timed_size(bench: Workbench, task: Task) -> None:
+def test_what_is_kept_has_passed_at_every_timed_size(bench: EvaluationSession, task: Task) -> None:
     found = trial(bench, task, CHILD, PARENT)
     assert found.decision is not None
     assert found.decision.verdict is Verdict.KEEP
@@ -68,20 +70,20 @@ def test_what_is_kept_has_passed_at_every_timed_size(bench: Workbench, task: Tas
     assert found.check.unseen is None
 
 
-def test_what_is_fast_and_wrong_at_a_timed_size_is_wrong(bench: Workbench, task: Task) -> None:
+def test_what_is_fast_and_wrong_at_a_timed_size_is_wrong(bench: EvaluationSession, task: Task) -> None:
     found = trial(bench, task, WRONG_THERE, PARENT)
     assert (found.status, found.decision, found.bench) == (Status.WRONG, None, ())
     assert "small" in (found.reason or "")
 
 
-def test_what_somebody_asks_to_be_judged_is_held_to_everything(bench: Workbench, task: Task) -> None:
+def test_what_somebody_asks_to_be_judged_is_held_to_everything(bench: EvaluationSession, task: Task) -> None:
     slow_and_wrong = WRONG_THERE.replace("#define THREADS 32", "#define THREADS 128")
     assert trial(bench, task, slow_and_wrong, CHILD, full=True).status is Status.WRONG
     assert cases(trial(bench, task, PARENT, CHILD, full=True)) == {"even", "ragged", "small"}
 
 
 @pytest.mark.parametrize(("text", "rival"), [(CHILD, PARENT), (PARENT, CHILD)])
-def test_the_stages_add_up_to_the_elapsed_time(bench: Workbench, task: Task, text: str, rival: str) -> None:
+def test_the_stages_add_up_to_the_elapsed_time(bench: EvaluationSession, task: Task, text: str, rival: str) -> None:
     found = trial(bench, task, text, rival)
     assert found.elapsed_s is not None
     assert sum(found.stages_s.values()) == pytest.approx(found.elapsed_s, abs=0.01)

@@ -19,7 +19,7 @@ from evo.evaluate.gate.compare import compare
 from evo.interop import import_process as child
 from evo.interop.gpumode import problem_text as gpumode_text
 from evo.interop.kernelbench import ImportAnswer, import_problems, requests_of, task_name
-from evo.interop.sizes import read_sizes
+from evo.interop.problem_sizes import read_sizes
 from evo.interop.torch_reference import ModuleReference, placed
 from evo.results import Status
 from evo.spec.chips import chip

@@ -15,7 +15,7 @@ from evo.interop.count_formula import Uncounted, work_of
 from evo.interop.gpumode import problem_text as gpumode_text
 from evo.interop.kernel_tuner import variants_of
 from evo.interop.new_task import NewTaskAnswers, problem_text, read_axes, read_formulas, read_tensor, write_new
-from evo.interop.sizes import read_sizes
+from evo.interop.problem_sizes import read_sizes
 from evo.interop.task_folder import TensorLine
 from evo.results import Status
 from evo.spec.reference import load_reference

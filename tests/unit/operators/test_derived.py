@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from evo.analysis.tiles import over_cases
-from evo.operators import WHEN_STALLED, Context, Derived, Proposal, operators
+from evo.operators import WHEN_STALLED, Context, Proposal, TileConfigOperator, operators
 from evo.spec.chips import chip
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
@@ -21,7 +21,7 @@ def attention(rung: str = "40_mma.cu") -> tuple[Task, Variant]:
 
 
 def offered(task: Task, parent: Variant, tried: set[str]) -> Proposal | None:
-    return Derived().propose(parent, rng=random.Random(0), context=Context(task=task, chip=L4, tried=tried))
+    return TileConfigOperator().propose(parent, rng=random.Random(0), context=Context(task=task, chip=L4, tried=tried))
 
 
 def test_proposals_follow_the_order_of_the_derivation_and_end() -> None:
@@ -51,7 +51,7 @@ def test_other_knobs_other_tasks_and_no_chip_give_nothing() -> None:
     task, scalar = attention("00_scalar.cu")
     assert offered(task, scalar, set()) is None
     _, parent = attention()
-    assert Derived().propose(parent, rng=random.Random(0), context=Context(task=task)) is None
+    assert TileConfigOperator().propose(parent, rng=random.Random(0), context=Context(task=task)) is None
 
 
 def test_it_is_an_operator_by_name_and_may_wait_for_a_search_to_stall() -> None:

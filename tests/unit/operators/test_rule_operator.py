@@ -9,7 +9,7 @@ from pathlib import Path
 
 from evo.operators import RULES, Context, operators
 from evo.operators.rules import Application, RuleOperator
-from evo.operators.rules.rule import Scene
+from evo.operators.rules.rule import RuleContext
 from evo.spec.task import load_task
 from evo.spec.variant import Variant, parse_variant, read_variant
 
@@ -30,9 +30,9 @@ def test_places_are_looked_for_once_per_parent_and_anew_for_the_next() -> None:
     looked: list[str] = []
     knobs = next(rule for rule in RULES if rule.family == "knob")
 
-    def find(scene: Scene) -> Iterator[Application]:
-        looked.append(scene.variant.id)
-        yield from knobs.find(scene)
+    def find(ctx: RuleContext) -> Iterator[Application]:
+        looked.append(ctx.variant.id)
+        yield from knobs.find(ctx)
 
     operator = RuleOperator("knob", (dataclasses.replace(knobs, find=find),))
     first = _all_of(operator, SCALAR)

@@ -11,7 +11,7 @@ import pytest
 
 from evo.operators import Context, Proposal, not_one_change, parts
 from evo.results import Decision, Environment, Evaluation, Gain, Status, Verdict
-from evo.search.bandit import Prior, Search, cost_of
+from evo.search.bandit import OperatorBandit, Prior, cost_of
 from evo.search.tabu import TabuList
 from evo.spec.task import Task
 from evo.spec.tolerance import Tolerance
@@ -83,7 +83,7 @@ def a_task(folder: Path) -> Task:
     )
 
 
-def chosen(search: Search, context: Context) -> str:
+def chosen(search: OperatorBandit, context: Context) -> str:
     found = search.ask(PARENT, context)
     assert found is not None
     return found.operator
@@ -91,7 +91,7 @@ def chosen(search: Search, context: Context) -> str:
 
 def test_what_brought_gains_is_asked_again(context: Context) -> None:
     arms = [Always("rules.a", [moved(A=2), moved(A=4)]), Always("rules.b", [moved(B=2), moved(B=4)])]
-    search = Search(arms, random.Random(0), margin=0.03)
+    search = OperatorBandit(arms, random.Random(0), margin=0.03)
     for _ in range(4):
         search.tell("rules.a", 1.5)
         search.tell("rules.b", None)
@@ -103,7 +103,7 @@ def test_what_brought_gains_is_asked_again(context: Context) -> None:
 
 def test_cheap_failures_count_less_than_whole_trials(context: Context) -> None:
     arms = [Always("rules.a", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
-    search = Search(arms, random.Random(0), margin=0.03)
+    search = OperatorBandit(arms, random.Random(0), margin=0.03)
     for name, status in (("rules.a", Status.UNCOMPILED), ("rules.b", Status.CORRECT)):
         search.tell(name, 1.2)
         for _ in range(5):
@@ -115,7 +115,7 @@ def test_cheap_failures_count_less_than_whole_trials(context: Context) -> None:
 def test_earlier_runs_are_where_it_starts(context: Context) -> None:
     arms = [Always("rules.a", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
     priors = {"rules.a": Prior(trials=40, reward=0.0), "rules.b": Prior(trials=10, reward=2.0)}
-    assert chosen(Search(arms, random.Random(0), margin=0.03, priors=priors), context) == "rules.b"
+    assert chosen(OperatorBandit(arms, random.Random(0), margin=0.03, priors=priors), context) == "rules.b"
 
 
 def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
@@ -125,7 +125,7 @@ def test_the_best_estimate_becomes_the_trial(context: Context) -> None:
         return [gains[text] for text in texts]
 
     arms = [Always("rules.knob", [moved(A=2), moved(A=4)]), Always("rules.b", [moved(B=2)])]
-    found = Search(arms, random.Random(0), margin=0.1).ask(PARENT, context, screen)
+    found = OperatorBandit(arms, random.Random(0), margin=0.1).ask(PARENT, context, screen)
     assert found is not None
     assert found.text == moved(A=4)
 
@@ -141,7 +141,7 @@ def test_a_first_look_ends_with_the_round_that_shows_a_gain(gaining: int, rounds
         looks.append(len(texts))
         return [1.5 if text == MANY[gaining] else 0.9 for text in texts]
 
-    found = Search([Always("rules.knob", MANY)], random.Random(0), margin=0.1).ask(PARENT, context, screen)
+    found = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1).ask(PARENT, context, screen)
     assert found is not None
     assert found.text == MANY[gaining]
     assert looks == [5] * rounds
@@ -154,7 +154,7 @@ def test_where_the_first_look_shows_no_gain_further_ones_are_short(context: Cont
         looks.append(len(texts))
         return [0.9 for _ in texts]
 
-    search = Search([Always("rules.knob", MANY)], random.Random(0), margin=0.1)
+    search = OperatorBandit([Always("rules.knob", MANY)], random.Random(0), margin=0.1)
     found = search.ask(PARENT, context, screen)
     search.ask(PARENT, replace(context, tried={found.variant.id} if found else set()), screen)
     assert looks == [5, 5, 5, 5, 1]
@@ -167,7 +167,7 @@ def test_a_parent_that_is_gone_back_to_is_not_looked_at_anew(context: Context) -
         looks.append(texts)
         return [1.5 + len(looks) + place for place, _ in enumerate(texts)]
 
-    search = Search([Always("rules.knob", [moved(A=2), moved(A=4), moved(B=2)])], random.Random(0), margin=0.03)
+    search = OperatorBandit([Always("rules.knob", [moved(A=2), moved(A=4), moved(B=2)])], random.Random(0), margin=0.03)
     first = search.ask(PARENT, context, screen)
     search.ask(parse_variant(moved(B=4)), context, screen)
     assert search.ask(PARENT, context, screen) == first
@@ -186,7 +186,7 @@ def test_where_looks_are_dear_the_bandit_chooses_first(eager: bool, context: Con
         return [1.5 for _ in texts]
 
     arms = [Always("ladder", [moved(A=2)]), Always("rules.b", [moved(B=2)])]
-    search = Search(arms, random.Random(0), margin=0.03, eager=eager)
+    search = OperatorBandit(arms, random.Random(0), margin=0.03, eager=eager)
     found = search.ask(PARENT, context, screen)
     assert found is not None
     assert (found.operator, len(looks)) == (("rules.b", 1) if eager else ("ladder", 0))
@@ -200,7 +200,7 @@ def test_where_looks_are_dear_the_bandit_chooses_first(eager: bool, context: Con
 @pytest.mark.parametrize("kind", ["random", "best-of-n"])
 def test_controls_learn_nothing(kind: str, context: Context) -> None:
     arms = [Always(f"rules.{name}", [moved(A=2)]) for name in "abcd"]
-    search = Search(arms, random.Random(1), margin=0.03, search=kind)
+    search = OperatorBandit(arms, random.Random(1), margin=0.03, search=kind)
     for _ in range(50):
         search.tell("rules.a", 9.0)
     drawn = [chosen(search, context) for _ in range(200)]
@@ -302,7 +302,7 @@ def test_no_edit_is_left_behind_because_others_have_none(context: Context) -> No
     texts = [TEXT.replace("/ 3.0f", f"/ {number}.0f") for number in range(4, 17)]
     many = [Always(f"rules.work{number}", [texts[number]]) for number in range(8)]
     priors = {arm.name: Prior(1, 1.0) for arm in many}
-    search = Search([*many, Always("rules.unroll", texts[8:])], random.Random(0), margin=0.1, priors=priors)
+    search = OperatorBandit([*many, Always("rules.unroll", texts[8:])], random.Random(0), margin=0.1, priors=priors)
     tried: set[str] = set()
     while (found := search.ask(PARENT, replace(context, tried=tried), lambda asked: [1.0 for _ in asked])) is not None:
         tried.add(parse_variant(found.text).id)

@@ -12,7 +12,7 @@ from tiny import write_task
 from evo.records.insights import summarise
 from evo.records.trials import Record, kept_message
 from evo.results import Evaluation, Verdict
-from evo.search.restarts import AFTER, BETWEEN, LENGTH, Lines
+from evo.search.restarts import AFTER, BETWEEN, LENGTH, Restarts
 from evo.spec.task import Task, load_task
 from evo.spec.variant import Variant, parse_variant
 
@@ -34,8 +34,8 @@ def shown(number: int, text: str, time_us: float, task: Task, verdict: Verdict =
     return replace(found, evaluation=replace(found.evaluation, environment=environment))
 
 
-def opened(task: Task, notes: list[str] | None = None) -> Lines:
-    return Lines(task, PLACES, 0.1, (notes if notes is not None else []).append)
+def opened(task: Task, notes: list[str] | None = None) -> Restarts:
+    return Restarts(task, PLACES, 0.1, (notes if notes is not None else []).append)
 
 
 def champion_and_others(task: Task) -> tuple[Variant, list[Record]]:
@@ -48,7 +48,7 @@ def champion_and_others(task: Task) -> tuple[Variant, list[Record]]:
     return parse_variant(PLAIN.format(4)), records
 
 
-def idle(lines: Lines, champion: Variant, times: int) -> None:
+def idle(lines: Restarts, champion: Variant, times: int) -> None:
     for _ in range(times):
         lines.tell(champion, 1.0, passed=True, kept=False)
 
@@ -93,12 +93,12 @@ def test_a_keep_ends_a_line_and_a_neighbour_begins_none(task: Task) -> None:
     champion, records = champion_and_others(task)
     lines = opened(task)
     lines.begin(champion, records)
-    crowned = parse_variant(PLAIN.format(5))
-    lines.tell(crowned, 1.2, passed=True, kept=True)
-    assert lines.parent(crowned) is crowned
+    champions = parse_variant(PLAIN.format(5))
+    lines.tell(champions, 1.2, passed=True, kept=True)
+    assert lines.parent(champions) is champions
     own = shown(5, PLAIN, 8.0, task, Verdict.KEEP)
-    assert not opened(task).begin(crowned, [own])  # nobody else is known
-    assert not opened(task).begin(crowned, [shown(2, PLAIN, 9.0, task), own])
+    assert not opened(task).begin(champions, [own])  # nobody else is known
+    assert not opened(task).begin(champions, [shown(2, PLAIN, 9.0, task), own])
 
 
 def test_what_came_of_an_earlier_start_begins_no_line(task: Task) -> None:

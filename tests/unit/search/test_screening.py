@@ -10,7 +10,7 @@ from tiny import BROKEN, FAST, SLOW, UNSAFE, WRONG, write_task
 
 from evo.device import DeviceName
 from evo.errors import UsageError
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.results import Status
 from evo.search.screening import screen_all, screened_gains
 from evo.spec.task import Task, load_task
@@ -24,14 +24,14 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def gpu() -> Iterator[Workbench]:
+def gpu() -> Iterator[EvaluationSession]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "support"))
-        with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+        with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
             yield bench
 
 
-def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: Workbench) -> None:
+def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: EvaluationSession) -> None:
     texts = [SLOW, WRONG, FAST, BROKEN, UNSAFE]
     found = list(screen_all(task, texts, gpu, case=task.case("ragged")))
     assert [row.status for row in found] == [
@@ -47,7 +47,7 @@ def test_each_variant_gets_its_time_or_the_reason_it_has_none(task: Task, gpu: W
     assert set(found[0].stages_s) == {"compile", "check", "bench"}
 
 
-def test_gains_are_over_the_parent_and_absent_where_there_is_no_time(task: Task, gpu: Workbench) -> None:
+def test_gains_are_over_the_parent_and_absent_where_there_is_no_time(task: Task, gpu: EvaluationSession) -> None:
     headline = [row.p50_us for row in screen_all(task, [SLOW, FAST], gpu)]
     assert headline[0] is not None
     assert headline[1] is not None
@@ -56,7 +56,7 @@ def test_gains_are_over_the_parent_and_absent_where_there_is_no_time(task: Task,
     assert screened_gains(gpu, task, BROKEN, [FAST], 0) == [None]
 
 
-def test_texts_are_taken_as_they_are_needed(task: Task, gpu: Workbench) -> None:
+def test_texts_are_taken_as_they_are_needed(task: Task, gpu: EvaluationSession) -> None:
     drawn = 0
 
     def endless() -> Iterator[str]:
@@ -72,7 +72,7 @@ def test_texts_are_taken_as_they_are_needed(task: Task, gpu: Workbench) -> None:
 
 
 def test_a_first_look_needs_a_gpu(task: Task) -> None:
-    with Workbench(DeviceName("sim", "l4")) as bench, pytest.raises(UsageError, match="needs a GPU"):
+    with EvaluationSession(DeviceName("sim", "l4")) as bench, pytest.raises(UsageError, match="needs a GPU"):
         next(screen_all(task, [FAST], bench))
 
 
@@ -86,7 +86,7 @@ extern "C" __global__ void scale(const float* x, float* y, int n) {{
 """
 
 
-def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Workbench) -> None:
+def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: EvaluationSession) -> None:
     write_task(tmp_path)
     described = tmp_path / "kernels" / "scale" / "task.yaml"
     text = described.read_text(encoding="utf-8")
@@ -107,7 +107,7 @@ def test_a_gain_that_only_a_larger_case_has_is_seen(tmp_path: Path, gpu: Workben
 ONE_WRONG = FAST.replace("y[i] = 2.0f * x[i]", "y[i] = i % 7 == 3 ? 3.0f * x[i] : 2.0f * x[i]")
 
 
-def test_large_outputs_are_compared_at_some_places(task: Task, gpu: Workbench) -> None:
+def test_large_outputs_are_compared_at_some_places(task: Task, gpu: EvaluationSession) -> None:
     assert [row.status for row in screen_all(task, [FAST, ONE_WRONG, WRONG], gpu)] == [
         Status.MEASURED,
         Status.WRONG,

@@ -10,7 +10,7 @@ from tiny import BROKEN, FAST, HEAD, SLOW, write_task
 
 from evo.device import BenchCase, DeviceName
 from evo.device.remote_device import RemoteSimulator
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.search.screening import screened_gains
 from evo.spec.task import Task, load_task
 
@@ -45,8 +45,8 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(DeviceName("sim", "l4")) as opened:
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as opened:
         yield opened
 
 
@@ -65,7 +65,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 def test_what_is_slower_at_the_headline_is_looked_at_there_alone(
-    task: Task, bench: Workbench, looks: list[tuple[str, ...]]
+    task: Task, bench: EvaluationSession, looks: list[tuple[str, ...]]
 ) -> None:
     slower, none = screened_gains(bench, task, FAST, [SLOW, BROKEN], 0)
     assert slower is not None
@@ -83,7 +83,7 @@ def test_what_is_slower_at_the_headline_is_looked_at_there_alone(
 
 
 def test_machine_code_is_run_once_whichever_texts_have_it(
-    task: Task, bench: Workbench, looks: list[tuple[str, ...]]
+    task: Task, bench: EvaluationSession, looks: list[tuple[str, ...]]
 ) -> None:
     again = SAME.replace("// Another", "// Yet another")
     assert screened_gains(bench, task, FAST, [SAME, again], 3) == [1.0, 1.0]
@@ -94,7 +94,7 @@ def test_machine_code_is_run_once_whichever_texts_have_it(
 
 
 def test_what_spills_and_its_parent_does_not_is_not_run(
-    task: Task, bench: Workbench, looks: list[tuple[str, ...]]
+    task: Task, bench: EvaluationSession, looks: list[tuple[str, ...]]
 ) -> None:
     gain, spilled = screened_gains(bench, task, FREE, [FREE.replace("turn < 2", "turn < 1"), TIGHT], 0)
     assert gain is not None
@@ -103,5 +103,5 @@ def test_what_spills_and_its_parent_does_not_is_not_run(
     assert screened_gains(bench, task, TIGHT, [TIGHT.replace("turn < 2", "turn < 1")], 0) != [None]
 
 
-def test_no_gains_over_a_parent_that_does_not_run(task: Task, bench: Workbench) -> None:
+def test_no_gains_over_a_parent_that_does_not_run(task: Task, bench: EvaluationSession) -> None:
     assert screened_gains(bench, task, BROKEN, [FAST, SLOW], 0) == [None, None]

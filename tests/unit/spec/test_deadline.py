@@ -11,7 +11,7 @@ from task_folders import task_folder
 from tiny import evo, new_repository
 
 from evo.errors import TaskInvalid
-from evo.spec.deadline import Deadline, Exceeded
+from evo.spec.deadline import Deadline, DeadlineExceeded
 
 HANGS = {
     "a loop": "while True: pass",
@@ -50,7 +50,7 @@ def test_a_hang_on_another_thread_ends_too(tmp_path):
 
 
 def test_memory_has_a_limit():
-    with pytest.raises(Exceeded, match="GiB of memory"), Deadline(20, memory_bytes=1):
+    with pytest.raises(DeadlineExceeded, match="GiB of memory"), Deadline(20, memory_bytes=1):
         time.sleep(20)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from evo.spec.recent import Recent
+from evo.spec.recent import RecentCache
 
 
 def test_what_was_not_used_for_longest_goes_first() -> None:
-    held: Recent[str] = Recent(10)
+    held: RecentCache[str] = RecentCache(10)
     held.put("a", "A", 4)
     held.put("b", "B", 4)
     assert held.get("a") == "A"
@@ -16,14 +16,14 @@ def test_what_was_not_used_for_longest_goes_first() -> None:
 
 
 def test_the_latest_stays_however_large_it_is() -> None:
-    held: Recent[str] = Recent(10)
+    held: RecentCache[str] = RecentCache(10)
     held.put("a", "A", 4)
     assert held.put("b", "B", 40) == "B"
     assert [held.get(key) for key in "ab"] == [None, "B"]
 
 
 def test_what_another_thread_has_put_first_is_the_one_that_counts() -> None:
-    held: Recent[str] = Recent(10)
+    held: RecentCache[str] = RecentCache(10)
     held.put("a", "first", 4)
     assert held.put("a", "second", 4) == "first"
     assert held.held_bytes == 4

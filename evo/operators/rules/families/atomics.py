@@ -12,7 +12,7 @@ from evo.operators.rules.directives import line_span
 from evo.operators.rules.lifting import NotPrinted, in_c, named, names_of, taken
 from evo.operators.rules.rewriting import indented
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _ROOM = 32 * 1024  # bytes of a block's own copy
 _RESIDENT = 1024  # threads of an SM that are kept busy
@@ -30,15 +30,15 @@ class _Met:
     accesses: tuple[Access, ...]
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for analysis in scene.launches:
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
         form = analysis.form
-        function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+        function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
         if function is None or analysis.sizes.block[1:] != (1, 1) or analysis.sizes.grid[1:] != (1, 1):
             continue
         for met in _met(analysis):
             try:
-                edits = _edits(scene, analysis, function, met)
+                edits = _edits(ctx, analysis, function, met)
             except NotPrinted:
                 continue
             what = f"its own copy of `{met.array.name}`" if met.count > 1 else f"what goes to `{met.array.name}`"
@@ -64,19 +64,19 @@ def _met(analysis: LaunchAnalysis) -> Iterator[_Met]:
             yield _Met(array, count, accesses)
 
 
-def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, met: _Met) -> list[Edit]:
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis, function: Function, met: _Met) -> list[Edit]:
     """The body around a loop over the blocks that there were. Raises NotPrinted."""
-    source, names = scene.source, names_of(scene, function)
+    source, names = ctx.source, names_of(ctx, function)
     parameter = names.get(met.array.name)
     if parameter is None:
         raise NotPrinted(met.array.name)
-    inner = [Edit(span, text) for span, text in _replaced(scene, met, parameter)]
+    inner = [Edit(span, text) for span, text in _replaced(ctx, met, parameter)]
     body = source.slice(Span(function.body.start + 1, function.body.end - 1))
     body = _edited(source.data, Span(function.body.start + 1, function.body.end - 1), inner) or body
     is_striding = "gridDim" in body
     if re.search(r"\breturn\b", body) and (is_striding or _returns_in_loops(body)):
         raise NotPrinted("it returns early")
-    launch = scene.variant.launches[analysis.form.position]
+    launch = ctx.variant.launches[analysis.form.position]
     edits: list[Edit] = []
     if not is_striding:
         blocks = in_c(launch.grid[0].tree, names)
@@ -86,7 +86,7 @@ def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, met: _Met
         head = f"    for (int $block = blockIdx.x; $block < {blocks}; $block += gridDim.x) {{"
         body = f"{head}{indented(body.rstrip())}\n{end}    }}\n"
         many = max(1, _RESIDENT // analysis.sizes.threads)
-        line = line_span(scene, launch.line)
+        line = line_span(ctx, launch.line)
         whole = source.slice(line)
         grid = launch.grid[0].text
         if f"({grid})" not in whole:
@@ -95,13 +95,13 @@ def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, met: _Met
     else:
         body = body.rstrip() + "\n"
     text = _around(met, parameter, body)
-    return [*edits, Edit(function.body, named(text, taken(scene, names)))]
+    return [*edits, Edit(function.body, named(text, taken(ctx, names)))]
 
 
-def _replaced(scene: Scene, met: _Met, parameter: str) -> Iterator[tuple[Span, str]]:
+def _replaced(ctx: RuleContext, met: _Met, parameter: str) -> Iterator[tuple[Span, str]]:
     """Each atomic as what it is in a block. Raises NotPrinted where its result is used."""
-    for span in sorted({scene.source.enclosing_statement(access.span) for access in met.accesses}):
-        text = scene.source.slice(span)
+    for span in sorted({ctx.source.enclosing_statement(access.span) for access in met.accesses}):
+        text = ctx.source.slice(span)
         if not re.match(r"atomicAdd\s*\(", text) or not text.endswith(";"):
             raise NotPrinted("the atomic is part of a larger statement")
         if met.count == 1:

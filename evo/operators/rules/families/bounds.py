@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from evo.cuda.source import Edit, Span
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import kernels
 from evo.spec.variant import LaunchLine
 
@@ -18,9 +18,9 @@ _MAX_MIN_BLOCKS = 8
 _CAPS = (32, 40, 48, 64, 80, 96, 128, 168)  # registers a thread
 
 
-def _find_add(scene: Scene) -> Iterator[Application]:
-    for function, launch in kernels(scene):
-        if function.bounds is None and (text := _block_text(scene, launch)) is not None:
+def _find_add(ctx: RuleContext) -> Iterator[Application]:
+    for function, launch in kernels(ctx):
+        if function.bounds is None and (text := _block_text(ctx, launch)) is not None:
             bounds = f"__launch_bounds__({text})"
             yield Application(
                 edits=(Edit(Span(function.name_span.start, function.name_span.start), f"{bounds} "),),
@@ -29,13 +29,13 @@ def _find_add(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _find_min_blocks(scene: Scene) -> Iterator[Application]:
-    for function, launch in kernels(scene):
+def _find_min_blocks(ctx: RuleContext) -> Iterator[Application]:
+    for function, launch in kernels(ctx):
         arguments = function.bounds_arguments
-        threads = _threads(scene, launch) or 32
+        threads = _threads(ctx, launch) or 32
         if function.bounds is None or not arguments:
             continue
-        now = scene.source.integer(scene.source.slice(arguments[1])) if len(arguments) > 1 else 1
+        now = ctx.source.integer(ctx.source.slice(arguments[1])) if len(arguments) > 1 else 1
         if now is None or len(arguments) > 2:
             continue
         for wanted in range(1, _MAX_MIN_BLOCKS + 1):
@@ -53,9 +53,9 @@ def _find_min_blocks(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _block_text(scene: Scene, launch: LaunchLine) -> str | None:
+def _block_text(ctx: RuleContext, launch: LaunchLine) -> str | None:
     """The block's thread count as C++: knobs are macros, so it stays right when a knob moves."""
-    known = {*scene.variant.integer_knobs, *scene.variant.macros}
+    known = {*ctx.variant.integer_knobs, *ctx.variant.macros}
     parts = [part.text.strip() for part in launch.block if part.text.strip() != "1"] or ["1"]
     for part in parts:
         words = re.findall(r"[A-Za-z_]\w*", part)
@@ -64,21 +64,21 @@ def _block_text(scene: Scene, launch: LaunchLine) -> str | None:
     return parts[0] if len(parts) == 1 else " * ".join(part if part.isalnum() else f"({part})" for part in parts)
 
 
-def _threads(scene: Scene, launch: LaunchLine) -> int | None:
+def _threads(ctx: RuleContext, launch: LaunchLine) -> int | None:
     total = 1
     for part in launch.block:
         try:
-            total *= int(part.value(scene.variant.integer_knobs))
+            total *= int(part.value(ctx.variant.integer_knobs))
         except (SyntaxInvalid, KeyError):
             return None
     return total
 
 
-def _find_cap(scene: Scene) -> Iterator[Application]:
-    for function, _ in kernels(scene):
-        head = scene.source.slice(Span(function.span.start, function.name_span.start))
+def _find_cap(ctx: RuleContext) -> Iterator[Application]:
+    for function, _ in kernels(ctx):
+        head = ctx.source.slice(Span(function.span.start, function.name_span.start))
         cap = re.search(r"__maxnreg__\((\d+)\)", head)
-        if function.bounds is not None or any("maxrregcount" in flag for flag in scene.variant.flags):
+        if function.bounds is not None or any("maxrregcount" in flag for flag in ctx.variant.flags):
             continue  # one or the other
         now = int(cap[1]) if cap else None
         for place, wanted in enumerate(_CAPS):

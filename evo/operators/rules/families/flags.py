@@ -6,22 +6,22 @@ from collections.abc import Iterator
 
 from evo.cuda.source import Edit, Span
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _DIRECTIVE = b"// evo:"
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    has = scene.variant.flags
-    for flag in scene.flags:
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    has = ctx.variant.flags
+    for flag in ctx.flags:
         if flag not in has and not any(_stem(flag) == _stem(other) for other in has):
             yield Application(
-                edits=(_added(scene, flag),),
+                edits=(_added(ctx, flag),),
                 summary=f"add flag {flag}",
                 arguments={"flag": flag, "to": "on"},
             )
     for flag in has:
-        if has.count(flag) == 1 and (edit := _removed(scene, flag)) is not None:
+        if has.count(flag) == 1 and (edit := _removed(ctx, flag)) is not None:
             yield Application(
                 edits=(edit,), summary=f"remove flag {flag}", arguments={"flag": flag, "to": "off"}, rank=1
             )
@@ -31,17 +31,17 @@ def _stem(flag: str) -> str:
     return flag.partition("=")[0].lstrip("-")
 
 
-def _lines(scene: Scene) -> Iterator[tuple[int, bytes]]:
+def _lines(ctx: RuleContext) -> Iterator[tuple[int, bytes]]:
     at = 0
-    for line in scene.source.data.splitlines(keepends=True):
+    for line in ctx.source.data.splitlines(keepends=True):
         yield at, line
         at += len(line)
 
 
-def _added(scene: Scene, flag: str) -> Edit:
+def _added(ctx: RuleContext, flag: str) -> Edit:
     """At the end of the flags line, else on a line of its own after the other directives."""
     after = 0
-    for at, line in _lines(scene):
+    for at, line in _lines(ctx):
         if line.lstrip().startswith(_DIRECTIVE):
             after = at + len(line)
             if line.split()[2:3] == [b"flags"]:
@@ -50,9 +50,9 @@ def _added(scene: Scene, flag: str) -> Edit:
     return Edit(Span(after, after), f"// evo: flags {flag}\n")
 
 
-def _removed(scene: Scene, flag: str) -> Edit | None:
+def _removed(ctx: RuleContext, flag: str) -> Edit | None:
     """The flag with the blank before it, or the whole line when nothing else stands there."""
-    for at, line in _lines(scene):
+    for at, line in _lines(ctx):
         words = line.split()
         if line.lstrip().startswith(_DIRECTIVE) and words[2:3] == [b"flags"] and flag.encode() in words[3:]:
             if len(words) == 4:

@@ -6,40 +6,40 @@ import re
 from collections.abc import Iterator
 
 from evo.cuda.source import Edit, Span
-from evo.operators.rules.rule import Application, Example, Rule, Scene
+from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 
 _ROOT = re.compile(r"sqrtf\((.*)\)", re.DOTALL)
 _DOUBLE = re.compile(r"(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?")
 
 
-def _find_double(scene: Scene) -> Iterator[Application]:
-    for binary in scene.source.binaries:
+def _find_double(ctx: RuleContext) -> Iterator[Application]:
+    for binary in ctx.source.binaries:
         for own, own_type, other in (
             (binary.left, binary.left_type, binary.right_type),
             (binary.right, binary.right_type, binary.left_type),
         ):
-            text = scene.source.slice(own)
+            text = ctx.source.slice(own)
             if own_type == "double" and other == "float" and _DOUBLE.fullmatch(text):
                 yield Application(
                     edits=(Edit(own, f"{text}f"),),
-                    summary=f"{binary.function} (line {scene.source.line(own.start)}): {text} -> {text}f",
+                    summary=f"{binary.function} (line {ctx.source.line(own.start)}): {text} -> {text}f",
                     arguments={"function": binary.function, "literal": text},
                 )
 
 
-def _find_root(scene: Scene) -> Iterator[Application]:
-    all_divisions = [binary for binary in scene.source.binaries if binary.operator == "/"]
-    for function in scene.source.functions:
-        for top in scene.source.statements(function):
+def _find_root(ctx: RuleContext) -> Iterator[Application]:
+    all_divisions = [binary for binary in ctx.source.binaries if binary.operator == "/"]
+    for function in ctx.source.functions:
+        for top in ctx.source.statements(function):
             for root in top.all():
                 if root.kind != "declare" or root.value is None or root.type.split() != ["const", "float"]:
                     continue
-                match = _ROOT.fullmatch(scene.source.slice(root.value))
-                uses = [at for name, at in scene.source.names(function.body) if name == root.name]
+                match = _ROOT.fullmatch(ctx.source.slice(root.value))
+                uses = [at for name, at in ctx.source.names(function.body) if name == root.name]
                 divisions = [d for d in all_divisions if d.right in uses and not d.is_assignment]
                 if match is None or not divisions or len(divisions) != len(uses) - 1:
                     continue
-                if any(d.left_type != "float" or scene.source.slice(d.left) == "1.0f" for d in divisions):
+                if any(d.left_type != "float" or ctx.source.slice(d.left) == "1.0f" for d in divisions):
                     continue
                 yield Application(
                     edits=(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from evo.cuda.source import Define, Edit, Function, Span
 from evo.operators.rules.directives import directive_place, line_span, new_knob
 from evo.operators.rules.rewriting import fresh
-from evo.operators.rules.rule import Application, Example, Rule, Scene
+from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
 from evo.spec.variant import Knob, LaunchLine
 
@@ -19,10 +19,10 @@ _NUMBER = re.compile(rb"(?<![\w.])(\d+)[uU]?(?![\w.])")
 _AXES = "xyz"
 
 
-def _moves(scene: Scene, knob: Knob) -> Iterator[Application]:
+def _moves(ctx: RuleContext, knob: Knob) -> Iterator[Application]:
     """Every other value of the domain; rank is the distance within the domain as declared."""
-    line = line_span(scene, knob.line)
-    text = scene.source.slice(line)
+    line = line_span(ctx, knob.line)
+    text = ctx.source.slice(line)
     match = re.search(rf"\b{knob.name}\b(?:\s*=)?\s+(-?\w+)", text) or re.search(rf"\b{knob.name}\s*=\s*(-?\w+)", text)
     if match is None:
         return
@@ -39,9 +39,9 @@ def _moves(scene: Scene, knob: Knob) -> Iterator[Application]:
             )
 
 
-def _find_moves(scene: Scene) -> Iterator[Application]:
-    for knob in scene.variant.knobs:
-        yield from _moves(scene, knob)
+def _find_moves(ctx: RuleContext) -> Iterator[Application]:
+    for knob in ctx.variant.knobs:
+        yield from _moves(ctx, knob)
 
 
 _MODE = (
@@ -52,39 +52,39 @@ _MODE = (
 _PLACED = re.compile(r"\bblockIdx\.x\s*\*\s*blockDim\.x\b|\bblockDim\.x\s*\*\s*blockIdx\.x\b")  # by the launch alone
 
 
-def _find_sizes(scene: Scene) -> Iterator[Application]:
-    if len(scene.variant.launches) != 1:
+def _find_sizes(ctx: RuleContext) -> Iterator[Application]:
+    if len(ctx.variant.launches) != 1:
         return  # several kernels may share a size, or what one leaves for the other
-    for function, launch in kernels(scene):
+    for function, launch in kernels(ctx):
         if len(launch.block) == 1:
-            yield from _find_line(scene, function, launch)
-    for index in thread_indices(scene, whole=True):
+            yield from _find_line(ctx, function, launch)
+    for index in thread_indices(ctx, whole=True):
         if len(index.launch.block) > 1 and not index.lanes:
-            yield from _find_side(scene, index)
+            yield from _find_side(ctx, index)
 
 
-def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator[Application]:
+def _find_line(ctx: RuleContext, function: Function, launch: LaunchLine) -> Iterator[Application]:
     """Blocks of one row: every place of the launch line and the kernel that says so many threads."""
     written = launch.block[0].text.strip()
     now = int(written) if written.isdigit() else 0
     if now % _WARP or now not in _SIZES:
         return
-    line, body = line_span(scene, launch.line), Span(function.span.start, function.body.end)
-    planned, used = _numbers(scene, line, now), _numbers(scene, body, now)
-    outside = _numbers(scene, Span(0, len(scene.source.data)), now)
-    defines = [d for d in scene.source.defines if re.fullmatch(rf"{now}[uU]?", d.value)]
+    line, body = line_span(ctx, launch.line), Span(function.span.start, function.body.end)
+    planned, used = _numbers(ctx, line, now), _numbers(ctx, body, now)
+    outside = _numbers(ctx, Span(0, len(ctx.source.data)), now)
+    defines = [d for d in ctx.source.defines if re.fullmatch(rf"{now}[uU]?", d.value)]
     spans = [span for span in outside if not any(place.holds(span) for place in (line, body))]
     if len(defines) > 1 or any(not any(d.span.holds(span) for d in defines) for span in spans):
         return  # what else has that size is not known
-    warps, text = now // _WARP, scene.source.slice(body)
-    if (warps > 2 and _numbers(scene, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
+    warps, text = now // _WARP, ctx.source.slice(body)
+    if (warps > 2 and _numbers(ctx, body, warps)) or (warps == 1 and re.search(r"_sync\b|\blane", text)):
         return  # as many warps, written out, or a kernel for one
     own = defines[0] if defines else None
     if own is None and _PLACED.search(text) and (used or (len(planned) < 2 and "gridDim" not in text)):
         return  # that number is something else in the kernel, or the grid would not follow
     is_told = bool(used or own or re.search(r"\bblockDim\.x\b", text) or len(planned) > 1)
     for place, value in enumerate(_nearest(_SIZES, now) if is_told else ()):
-        name, edits = _size_knob(scene, own, _SIZES, value)  # what is a `#define` already keeps its name
+        name, edits = _size_knob(ctx, own, _SIZES, value)  # what is a `#define` already keeps its name
         yield Application(
             edits=(*edits, *(Edit(span, name) for span in (*planned, *used))),
             summary=f"{function.name}: {now} -> {value} threads a block",
@@ -93,24 +93,24 @@ def _find_line(scene: Scene, function: Function, launch: LaunchLine) -> Iterator
         )
 
 
-def _find_side(scene: Scene, index: ThreadIndex) -> Iterator[Application]:
+def _find_side(ctx: RuleContext, index: ThreadIndex) -> Iterator[Application]:
     """One side of a block of rows and columns, if nothing is shared among its threads."""
-    body = scene.source.slice(index.function.body)
-    written = scene.source.slice(index.threads_at)
+    body = ctx.source.slice(index.function.body)
+    written = ctx.source.slice(index.threads_at)
     if not index.threads.isdigit() or re.search(r"__shared__|_sync", body) or int(index.threads) not in _SIDES:
         return
     if not (written.isdigit() or written == f"blockDim.{index.axis}"):
         return
-    now, line = int(index.threads), line_span(scene, index.launch.line)
-    at = _side(scene, line, _AXES.index(index.axis))
+    now, line = int(index.threads), line_span(ctx, index.launch.line)
+    at = _side(ctx, line, _AXES.index(index.axis))
     other = [use for use in re.findall(r"\bblockDim\.[xyz]", body) if use == f"blockDim.{index.axis}"]
     if at is None or len(other) > (written == f"blockDim.{index.axis}"):
         return
-    name = fresh(scene, f"BLOCK_{index.axis.upper()}")
+    name = fresh(ctx, f"BLOCK_{index.axis.upper()}")
     for place, value in enumerate(_nearest(_SIDES, now)[:4]):
         yield Application(
             edits=(
-                *new_knob(scene, name, _SIDES, value),
+                *new_knob(ctx, name, _SIDES, value),
                 Edit(index.grid_at, f"ceil_div({index.extent}, {name})"),
                 Edit(at, name),
                 *([Edit(index.threads_at, name)] if written.isdigit() else []),
@@ -126,21 +126,21 @@ def _nearest(sizes: Sequence[int], now: int) -> list[int]:
     return sorted((size for size in sizes if size != now), key=lambda size: abs(size.bit_length() - now.bit_length()))
 
 
-def _numbers(scene: Scene, span: Span, wanted: int) -> list[Span]:
+def _numbers(ctx: RuleContext, span: Span, wanted: int) -> list[Span]:
     """Where an integer stands in a span, remarks and directives but the launch line left out."""
-    data = scene.source.data
+    data = ctx.source.data
     found = []
     for match in _NUMBER.finditer(data, span.start, span.end):
-        before = data[scene.source.line_start(match.start()) : match.start()]
+        before = data[ctx.source.line_start(match.start()) : match.start()]
         is_remark = b"//" in before and not re.match(rb"\s*//\s*evo:\s*launch\b", before)
         if int(match[1]) == wanted and not is_remark:
             found.append(Span(match.start(), match.end()))
     return found
 
 
-def _side(scene: Scene, line: Span, place: int) -> Span | None:
+def _side(ctx: RuleContext, line: Span, place: int) -> Span | None:
     """The number in one part of a launch line's block."""
-    match = re.search(r"\bblock\s*\(([^()]*)\)", scene.source.slice(line))
+    match = re.search(r"\bblock\s*\(([^()]*)\)", ctx.source.slice(line))
     parts = match[1].split(",") if match is not None else []
     if match is None or place >= len(parts) or not parts[place].strip().isdigit():
         return None
@@ -149,14 +149,14 @@ def _side(scene: Scene, line: Span, place: int) -> Span | None:
     return Span(start, start + len(parts[place].strip()))
 
 
-def _size_knob(scene: Scene, own: Define | None, domain: Sequence[int], value: int) -> tuple[str, list[Edit]]:
+def _size_knob(ctx: RuleContext, own: Define | None, domain: Sequence[int], value: int) -> tuple[str, list[Edit]]:
     """A new knob, or the `#define` that says so many threads made one."""
     if own is None:
-        name = fresh(scene, "THREADS")
-        return name, new_knob(scene, name, domain, value)
+        name = fresh(ctx, "THREADS")
+        return name, new_knob(ctx, name, domain, value)
     line = f"// evo: knob {own.name} in {', '.join(map(str, domain))}\n"
     at = Span(own.span.start, own.span.start + len(own.value.encode()))  # without what ends the line
-    return own.name, [Edit(directive_place(scene, ("knob", "macro", "task")), line), Edit(at, str(value))]
+    return own.name, [Edit(directive_place(ctx, ("knob", "macro", "task")), line), Edit(at, str(value))]
 
 
 RULES = (

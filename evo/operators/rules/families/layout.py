@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from evo.cuda.source import Edit, SharedArray, Span
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _ALIGNMENT_BYTES = 16  # cp.async, ldmatrix and 128-bit loads need rows that start on it
 _PADDED = re.compile(r"^(.*\S)\s*\+\s*(\d+)$", re.DOTALL)
 
 
-def _find_pads(scene: Scene) -> Iterator[Application]:
-    for array in scene.source.shared_arrays:
+def _find_pads(ctx: RuleContext) -> Iterator[Application]:
+    for array in ctx.source.shared_arrays:
         size = BYTES.get(array.element)
-        if size is None or len(array.dims) < 2 or not _always_indexed(scene, array):
+        if size is None or len(array.dims) < 2 or not _always_indexed(ctx, array):
             continue
         span = array.dims[-1]
-        text = scene.source.slice(span)
+        text = ctx.source.slice(span)
         match = _PADDED.match(text)
         plain, now = (match[1], int(match[2])) if match else (text, 0)
         step = _ALIGNMENT_BYTES // size
@@ -34,36 +34,36 @@ def _find_pads(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _always_indexed(scene: Scene, array: SharedArray) -> bool:
+def _always_indexed(ctx: RuleContext, array: SharedArray) -> bool:
     """Whether every use has all its subscripts, and none is the first element: then nobody walks it as flat memory."""
-    uses = scene.source.uses(array.function, array.name)
+    uses = ctx.source.uses(array.function, array.name)
     first = array.name + "[0]" * len(array.dims)
     return bool(uses) and all(use.count("[") >= len(array.dims) and use != first for use in uses)
 
 
-def _find_xor(scene: Scene) -> Iterator[Application]:
-    for array in scene.source.shared_arrays:
-        size = scene.source.slice(array.dims[-1]).strip()
-        width = scene.source.integer(size)
-        knobs = {knob.name: knob.domain for knob in scene.variant.knobs}
+def _find_xor(ctx: RuleContext) -> Iterator[Application]:
+    for array in ctx.source.shared_arrays:
+        size = ctx.source.slice(array.dims[-1]).strip()
+        width = ctx.source.integer(size)
+        knobs = {knob.name: knob.domain for knob in ctx.variant.knobs}
         widths = [value for value in knobs.get(size, (width,)) if isinstance(value, int)]
         if len(array.dims) != 2 or not widths or any(value < 2 or value & (value - 1) for value in widths):
             continue
-        function = next(f for f in scene.source.functions if f.name == array.function)
-        uses = [use for use in scene.source.subscripts(function.body) if use.name == array.name]
-        names = [name for name, _ in scene.source.names(function.body)].count(array.name)
-        declared = [s for top in scene.source.statements(function) for s in top.all() if s.name == array.name]
+        function = next(f for f in ctx.source.functions if f.name == array.function)
+        uses = [use for use in ctx.source.subscripts(function.body) if use.name == array.name]
+        names = [name for name, _ in ctx.source.names(function.body)].count(array.name)
+        declared = [s for top in ctx.source.statements(function) for s in top.all() if s.name == array.name]
         uses = [use for use in uses if not any(s.span.holds(use.span) and s.kind == "declare" for s in declared)]
         if len(declared) != 1 or names != len(uses) + 1 or not all(len(use.indices) == 2 for use in uses) or not uses:
             continue
-        texts = [scene.source.slice(index) for use in uses for index in use.indices]
+        texts = [ctx.source.slice(index) for use in uses for index in use.indices]
         if any(re.search(rf"\^|\b{array.name}\b", text) for text in texts) or _has_address(
-            scene, function.body, array.name
+            ctx, function.body, array.name
         ):
             continue
         edits = []
         for use in uses:
-            row, column = (scene.source.slice(index).strip() for index in use.indices)
+            row, column = (ctx.source.slice(index).strip() for index in use.indices)
             edits.append(Edit(use.indices[1], f"({column}) ^ (({row}) & ({size} - 1))"))
         yield Application(
             edits=tuple(edits),
@@ -72,8 +72,8 @@ def _find_xor(scene: Scene) -> Iterator[Application]:
         )
 
 
-def _has_address(scene: Scene, body: Span, name: str) -> bool:
-    return re.search(rf"&\s*{name}\b", scene.source.slice(body)) is not None
+def _has_address(ctx: RuleContext, body: Span, name: str) -> bool:
+    return re.search(rf"&\s*{name}\b", ctx.source.slice(body)) is not None
 
 
 _TILE = "  __shared__ half tile[16][{}];\n  tile[threadIdx.x][0] = a[n];\n  o[0] = tile[n][1];\n"

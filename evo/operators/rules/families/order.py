@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from evo.analysis.access import opportunities_of
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import line_span, new_knob
-from evo.operators.rules.guards import behind_guard, guard_of, is_guard
+from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, kernels, thread_indices
 from evo.spec.variant import LaunchLine
 
@@ -19,33 +19,33 @@ _GROUPS = (2, 4, 8, 16)
 _PER_SM = (2, 4, 8, 16)
 
 
-def _block_uses(scene: Scene, function: Function, axis: str) -> list[Span]:
-    text = scene.source.data[function.body.start : function.body.end]
+def _block_uses(ctx: RuleContext, function: Function, axis: str) -> list[Span]:
+    text = ctx.source.data[function.body.start : function.body.end]
     found = re.finditer(rb"\bblockIdx\." + axis.encode() + rb"\b", text)
     return [Span(function.body.start + m.start(), function.body.start + m.end()) for m in found]
 
 
-def _is_alone(scene: Scene, function: Function, words: str) -> bool:
+def _is_alone(ctx: RuleContext, function: Function, words: str) -> bool:
     """Whether no other function or macro looks at the grid."""
-    outside = scene.source.data[: function.body.start] + scene.source.data[function.body.end :]
+    outside = ctx.source.data[: function.body.start] + ctx.source.data[function.body.end :]
     return not re.search(words, outside.decode())
 
 
-def _grids(scene: Scene) -> Iterator[tuple[Function, LaunchLine, dict[str, list[Span]]]]:
+def _grids(ctx: RuleContext) -> Iterator[tuple[Function, LaunchLine, dict[str, list[Span]]]]:
     """Kernels that know their block's place in x and y, and nothing of the grid; with where they look at it."""
-    for function, launch in kernels(scene):
-        uses = {axis: _block_uses(scene, function, axis) for axis in "xy"}
-        if len(launch.grid) < 2 or not all(uses.values()) or not _is_alone(scene, function, r"\b(blockIdx|gridDim)\b"):
+    for function, launch in kernels(ctx):
+        uses = {axis: _block_uses(ctx, function, axis) for axis in "xy"}
+        if len(launch.grid) < 2 or not all(uses.values()) or not _is_alone(ctx, function, r"\b(blockIdx|gridDim)\b"):
             continue
-        if re.search(r"\bgridDim\b", scene.source.slice(function.body)):
+        if re.search(r"\bgridDim\b", ctx.source.slice(function.body)):
             continue
         yield function, launch, uses
 
 
-def _find_raster(scene: Scene) -> Iterator[Application]:
-    for function, _, uses in _grids(scene):
-        name, x, y = fresh(scene, "BLOCK_GROUP"), fresh(scene, "block_x"), fresh(scene, "block_y")
-        block, first, rows = fresh(scene, "block_number"), fresh(scene, "group_first"), fresh(scene, "group_rows")
+def _find_raster(ctx: RuleContext) -> Iterator[Application]:
+    for function, _, uses in _grids(ctx):
+        name, x, y = fresh(ctx, "BLOCK_GROUP"), fresh(ctx, "block_x"), fresh(ctx, "block_y")
+        block, first, rows = fresh(ctx, "block_number"), fresh(ctx, "group_first"), fresh(ctx, "group_rows")
         start = function.body.start + 1
         text = (
             f"\n    // Blocks in groups of {name} rows, column by column: neighbours in time share what they read."
@@ -58,7 +58,7 @@ def _find_raster(scene: Scene) -> Iterator[Application]:
         for value in (8, 4, 16, 2):
             yield Application(
                 edits=(
-                    *new_knob(scene, name, _GROUPS, value),
+                    *new_knob(ctx, name, _GROUPS, value),
                     Edit(Span(start, start), text),
                     *(Edit(span, x) for span in uses["x"]),
                     *(Edit(span, y) for span in uses["y"]),
@@ -69,11 +69,11 @@ def _find_raster(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _find_swap(scene: Scene) -> Iterator[Application]:
-    for function, launch, uses in _grids(scene):
+def _find_swap(ctx: RuleContext) -> Iterator[Application]:
+    for function, launch, uses in _grids(ctx):
         first, second = launch.grid[0].text.strip(), launch.grid[1].text.strip()
-        line = line_span(scene, launch.line)
-        text = scene.source.slice(line)
+        line = line_span(ctx, launch.line)
+        text = ctx.source.slice(line)
         before = re.search(rf"grid\s*\(\s*{re.escape(first)}\s*,\s*{re.escape(second)}", text)
         if before is None:
             continue
@@ -89,16 +89,16 @@ def _find_swap(scene: Scene) -> Iterator[Application]:
         )
 
 
-def _find_stride(scene: Scene) -> Iterator[Application]:
-    for index in thread_indices(scene, whole=True):
-        edits = strided(scene, index)
+def _find_stride(ctx: RuleContext) -> Iterator[Application]:
+    for index in thread_indices(ctx, whole=True):
+        edits = strided(ctx, index)
         if not edits:
             continue
-        name, whole = fresh(scene, "BLOCKS_PER_SM"), scene.source.slice(index.grid_at)
+        name, whole = fresh(ctx, "BLOCKS_PER_SM"), ctx.source.slice(index.grid_at)
         for count in (8, 4, 16, 2):
             yield Application(
                 edits=(
-                    *new_knob(scene, name, _PER_SM, count),
+                    *new_knob(ctx, name, _PER_SM, count),
                     Edit(index.grid_at, f"min({whole}, chip.sms * {name})"),
                     *edits,
                 ),
@@ -108,9 +108,9 @@ def _find_stride(scene: Scene) -> Iterator[Application]:
             )
 
 
-def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
+def strided(ctx: RuleContext, index: ThreadIndex) -> tuple[Edit, ...]:
     """What a kernel's body becomes where a thread walks its index with the grid's stride; () if it may not."""
-    source, function = scene.source, index.function
+    source, function = ctx.source, index.function
     body = source.slice(function.body)
     if len(index.launch.grid) > 1 or index.axis != "x" or index.lanes or "__shared__" in body or "_sync" in body:
         return ()
@@ -142,15 +142,15 @@ def strided(scene: Scene, index: ThreadIndex) -> tuple[Edit, ...]:
 _BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\.([xy])\b")
 
 
-def _find_turned(scene: Scene) -> Iterator[Application]:
+def _find_turned(ctx: RuleContext) -> Iterator[Application]:
     """Kernels whose requests are scattered because threadIdx.y runs along the contiguous dimension."""
-    for analysis in scene.launches:
-        form, source = analysis.form, scene.source
+    for analysis in ctx.launches:
+        form, source = analysis.form, ctx.source
         function = next((f for f in source.functions if f.name == form.kernel and f.is_kernel), None)
-        launch = scene.variant.launches[form.position]
+        launch = ctx.variant.launches[form.position]
         if function is None or len(launch.grid) < 2 or len(launch.block) < 2 or form.exchanges:
             continue
-        if sum(line.kernel == form.kernel for line in scene.variant.launches) > 1:
+        if sum(line.kernel == form.kernel for line in ctx.variant.launches) > 1:
             continue
         if not any(found.name == "swap_thread_axes" for found in opportunities_of(analysis)):
             continue
@@ -167,7 +167,7 @@ def _find_turned(scene: Scene) -> Iterator[Application]:
         shared = f" shared {launch.shared.text}{launch.args_text}"
         text = f"// evo: launch {launch.kernel} grid ({', '.join(grid)}) block ({', '.join(block)}){shared}"
         yield Application(
-            edits=(Edit(line_span(scene, launch.line), text), *edits),
+            edits=(Edit(line_span(ctx, launch.line), text), *edits),
             summary=f"{form.kernel}: x and y change places, so that lanes go along memory",
             arguments={"kernel": form.kernel},
             is_schedule=True,

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 from evo.cuda.source import CountedLoop, Edit, Span
 from evo.operators.rules.rewriting import indent_of
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _DELIBERATE = 6
 _FULL_LIMIT = 64  # a full unroll of more trips than this only fills the instruction cache
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for loop in scene.source.loops:
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for loop in ctx.source.loops:
         if loop.factor and not loop.factor.isdigit():
             continue  # a knob decides, and moving it is the knob rule's business
-        line = scene.source.line(loop.span.start)
+        line = ctx.source.line(loop.span.start)
         now = _name(loop.factor)
         for rank, wanted in enumerate(_wanted(loop)):
             if wanted == loop.factor:
                 continue
             yield Application(
-                edits=(_edit(scene, loop, wanted),),
+                edits=(_edit(ctx, loop, wanted),),
                 summary=f"loop over {loop.variable} (line {line}): unroll {now} -> {_name(wanted)}",
                 arguments={"function": loop.function, "line": line, "from": now, "to": _name(wanted)},
                 # A full unroll is mostly there to keep an array in registers: try the other loops first.
@@ -31,9 +31,9 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _find_registers(scene: Scene) -> Iterator[Application]:
+def _find_registers(ctx: RuleContext) -> Iterator[Application]:
     """Arrays of a thread's own that loops of a known length index: unrolled together, they are registers."""
-    for analysis in scene.launches:
+    for analysis in ctx.launches:
         form = analysis.form
         loops: dict[Span, str] = {}
         for access in form.accesses:
@@ -48,7 +48,7 @@ def _find_registers(scene: Scene) -> Iterator[Application]:
                     loops.clear()
                     break
                 loops[loop.span] = symbol.name
-        edits = [edit for span in loops for edit in _pragma(scene, span)]
+        edits = [edit for span in loops for edit in _pragma(ctx, span)]
         if len(loops) > 1:
             yield Application(
                 edits=tuple(edits),
@@ -59,9 +59,9 @@ def _find_registers(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _pragma(scene: Scene, span: Span) -> Iterator[Edit]:
+def _pragma(ctx: RuleContext, span: Span) -> Iterator[Edit]:
     """In front of a loop; braces around one that stands alone in another."""
-    source = scene.source
+    source = ctx.source
     indent = indent_of(source, span.start)
     if source.is_bare(span):
         yield Edit(Span(span.start, span.start), f"{{\n{indent}#pragma unroll\n{indent}")
@@ -84,8 +84,8 @@ def _wanted(loop: CountedLoop) -> Iterator[str | None]:
     yield None
 
 
-def _edit(scene: Scene, loop: CountedLoop, wanted: str | None) -> Edit:
-    start = scene.source.line_start(loop.span.start)
+def _edit(ctx: RuleContext, loop: CountedLoop, wanted: str | None) -> Edit:
+    start = ctx.source.line_start(loop.span.start)
     span = loop.pragma if loop.pragma is not None else Span(start, start)
     if wanted is None:
         return Edit(span, "")

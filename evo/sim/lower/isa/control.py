@@ -10,8 +10,8 @@ from evo.sim.llvm_values import V, const
 from evo.sim.lower.isa.opcode_table import opcode, refuse
 from evo.sim.ptx.ast import Imm, Instr, Operand
 from evo.sim.runtime.fault_report import report
-from evo.sim.runtime.flags import fence as tell_by_flags
 from evo.sim.runtime.schedule import bar_arrive
+from evo.sim.runtime.spin_flags import fence as tell_by_flags
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter

@@ -10,11 +10,11 @@ from evo.sim.errors import PtxError
 from evo.sim.llvm_values import V, const, is_vec
 from evo.sim.lower.isa.opcode_table import opcode, refuse, type_of
 from evo.sim.ptx.ast import WIDTH, Instr, Mem, Operand, Sym, Vec
-from evo.sim.runtime.flags import flag
 from evo.sim.runtime.global_memory import ld_global, st_global, uniform_ld_global
 from evo.sim.runtime.local_memory import ld_generic, ld_local, ld_param, st_generic, st_local
 from evo.sim.runtime.routine import Routine
 from evo.sim.runtime.shared_memory import ld_shared, st_shared, uniform_ld_shared
+from evo.sim.runtime.spin_flags import flag
 
 if TYPE_CHECKING:
     from evo.sim.lower.emitter import Emitter

@@ -16,7 +16,7 @@ from ledger_samples import RUN, record, text_of
 from evo.analysis.roofline import CaseLimits
 from evo.cli.pages import (
     CaseStudy,
-    Heat,
+    LineUtilisation,
     ReportModel,
     case_study,
     climbs_svg,
@@ -384,7 +384,7 @@ def test_the_time_of_runs_holds_what_lies_between_trials() -> None:
 
 
 def test_counters_that_failed_say_why() -> None:
-    heat = Heat(task="attention", chip="l4", arch="sm_89", variant="abc", text="", problem="it hangs")
+    heat = LineUtilisation(task="attention", chip="l4", arch="sm_89", variant="abc", text="", problem="it hangs")
     assert "it hangs" in page(told(climbing(3), heats=[heat]))
     assert "evo report --count" in page(told(climbing(3)))
 

@@ -11,7 +11,7 @@ from tiny import FAST, REFERENCE, SLOW, TASK_YAML, evo, new_repository
 
 from evo.device import DeviceName
 from evo.evaluate.gate import at_timed_sizes
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, FaultKind, Ground, MismatchKind, Stage, Status, Verdict
 from evo.spec.task import Task, read_task
 
@@ -21,7 +21,7 @@ HONEST = "    if (i < n) y[i] = 2.0f * x[i];"
 @pytest.fixture(autouse=True)
 def _look_at_timed_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the source suggests is hunted before, and would find some of these first."""
-    monkeypatch.setattr(Workbench, "hunt", lambda *_, **__: None)
+    monkeypatch.setattr(EvaluationSession, "hunt", lambda *_, **__: None)
 
 
 @pytest.fixture(scope="module")
@@ -36,12 +36,12 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(DeviceName("sim", "l4")) as workbench:
-        yield workbench
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+        yield bench_session
 
 
-def judged(task: Task, bench: Workbench, body: str, *, head: str = "") -> Evaluation:
+def judged(task: Task, bench: EvaluationSession, body: str, *, head: str = "") -> Evaluation:
     text = FAST.replace(HONEST, body).replace("// evo: launch", head + "// evo: launch")
     assert body in text
     return evaluate(Job(task=task, text=text, rival=SLOW, seed=7), bench)
@@ -281,7 +281,7 @@ def test_a_look_at_timed_sizes_alone_says_what_it_could_not_see(task, bench, dev
     if device == "sim":
         seen = evaluate(Job(task=task, text=text, seed=8, upto="timed"), bench)
     else:
-        with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
+        with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
             seen = evaluate(Job(task=task, text=text, seed=8, upto="timed"), gpu)
     assert seen.status is Status.CORRECT, seen.reason
     assert words in seen.check.unseen

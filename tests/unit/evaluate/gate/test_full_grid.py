@@ -14,7 +14,7 @@ from evo.device import DeviceName
 from evo.device.output_extremes import Extreme, extremes_of, place_of
 from evo.evaluate.gate import TimedSizes, at_timed_sizes, timed_sizes
 from evo.evaluate.gate.full_grid import repeated, varied
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.evaluate.prepare import Prepared
 from evo.results import Mismatch, MismatchKind, Stage, Status
 from evo.spec.reference import load_reference
@@ -24,7 +24,7 @@ from evo.spec.task import Task, read_task
 @pytest.fixture(autouse=True)
 def _look_at_timed_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the source suggests is hunted before, and would find some of these first."""
-    monkeypatch.setattr(Workbench, "hunt", lambda *_, **__: None)
+    monkeypatch.setattr(EvaluationSession, "hunt", lambda *_, **__: None)
 
 
 TASK_YAML = """\
@@ -90,12 +90,12 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(DeviceName("sim", "l4")) as workbench:
-        yield workbench
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+        yield bench_session
 
 
-def looked_at(task: Task, bench: Workbench, store: str) -> TimedSizes:
+def looked_at(task: Task, bench: EvaluationSession, store: str) -> TimedSizes:
     prepared = bench.prepare(task, KERNEL.replace(STORE, store))
     assert isinstance(prepared, Prepared), prepared.reason
     return timed_sizes(task, prepared.programs, bench.reference(task), bench.checker, 11)
@@ -159,7 +159,7 @@ def test_a_gpu_too_is_given_other_inputs_at_timed_sizes(task, tmp_path, monkeypa
     shutil.copytree(task.folder, folder)
     (folder / "task.yaml").write_text(TASK_YAML.replace("98304", "640"))
     clipped = STORE.replace("value)", "(rows == 640 ? fminf(fmaxf(value, -6.5f), 6.5f) : value))")
-    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
+    with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as gpu:
         small = read_task(folder)
         honest = evaluate(Job(task=small, text=KERNEL, seed=4, upto="timed"), gpu)
         found = evaluate(Job(task=small, text=KERNEL.replace(STORE, clipped), seed=4, upto="timed"), gpu)

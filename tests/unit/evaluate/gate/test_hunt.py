@@ -12,8 +12,8 @@ from evo.audit.redteam import task_folder
 from evo.device import parse_device
 from evo.evaluate.gate import QUICK, THOROUGH, all_distributions, patterns
 from evo.evaluate.gate.threshold_cases import constants, threshold_cases, usual_limits
-from evo.evaluate.prepare import Failed, Prepared
-from evo.evaluate.session import Workbench
+from evo.evaluate.prepare import Prepared, PrepareFailure
+from evo.evaluate.session import EvaluationSession
 from evo.results import Check, Stage, Status
 from evo.spec.task import Task, load_task, read_task
 from evo.spec.variant import parse_variant, read_variant
@@ -23,8 +23,8 @@ ATTENTION = load_task(ROOT, "attention")
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(parse_device("sim:l4")) as found:
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(parse_device("sim:l4")) as found:
         yield found
 
 
@@ -35,7 +35,7 @@ def scale(tmp_path_factory: pytest.TempPathFactory) -> Task:
     return load_task(root, "scale")
 
 
-def hunted(bench: Workbench, task: Task, text: str, seed: int = 1, share: float = THOROUGH) -> Check | None:
+def hunted(bench: EvaluationSession, task: Task, text: str, seed: int = 1, share: float = THOROUGH) -> Check | None:
     prepared = bench.prepare(task, text)
     assert isinstance(prepared, Prepared)
     return bench.hunt(task, prepared, bench.checker, seed, share=share)
@@ -108,7 +108,7 @@ def test_another_seed_has_other_cases() -> None:
 
 
 @pytest.mark.parametrize("bound", ["n > 300", "n >> 9", "n / 300", "n - 300 > 0", "gridDim.x > 3", "n == 300"])
-def test_a_tail_dropped_behind_a_threshold_is_found(bench: Workbench, scale: Task, bound: str) -> None:
+def test_a_tail_dropped_behind_a_threshold_is_found(bench: EvaluationSession, scale: Task, bound: str) -> None:
     text = FAST.replace("if (i < n)", f"if (i < n && !(({bound}) && i == n - 1 && n % 8))")
     text = text if bound != "n == 300" else text.replace("n % 8", "n % 8 == 4")
     found = hunted(bench, scale, text)
@@ -117,18 +117,18 @@ def test_a_tail_dropped_behind_a_threshold_is_found(bench: Workbench, scale: Tas
     assert "unwritten" in (found.reason or "")
 
 
-def test_an_honest_kernel_stands(bench: Workbench, scale: Task) -> None:
+def test_an_honest_kernel_stands(bench: EvaluationSession, scale: Task) -> None:
     for seed in range(5):
         assert hunted(bench, scale, FAST, seed) is None
         assert hunted(bench, scale, FAST, seed, QUICK) is None
 
 
-def test_a_size_that_a_variant_refuses_is_left_alone(bench: Workbench, scale: Task) -> None:
+def test_a_size_that_a_variant_refuses_is_left_alone(bench: EvaluationSession, scale: Task) -> None:
     text = FAST.replace("// evo: launch", "// evo: require N < 300 or N == 131072\n// evo: launch")
     assert hunted(bench, scale, text.replace("if (i < n)", "if (i < n && !(n > 300 && n % 8 && i == n - 1))")) is None
 
 
-def test_every_distribution_meets_every_case(bench: Workbench) -> None:
+def test_every_distribution_meets_every_case(bench: EvaluationSession) -> None:
     """Which seed it is does not decide."""
     task = load_task(ROOT, "softmax")
     text = (ROOT / "evo/audit/redteam/attacks/softmax/18_lucky_with_maxima.cu").read_text()
@@ -154,18 +154,20 @@ def test_every_distribution_meets_every_case(bench: Workbench) -> None:
         "(n * 5 + 3) / 7 >= 244",
     ],
 )
-def test_a_threshold_that_no_number_of_the_text_shows_is_found(bench: Workbench, scale: Task, bound: str) -> None:
+def test_a_threshold_that_no_number_of_the_text_shows_is_found(
+    bench: EvaluationSession, scale: Task, bound: str
+) -> None:
     text = FAST.replace("if (i < n)", f"if (i < n && !(({bound}) && i == n - 1))")
     found = hunted(bench, scale, text, share=QUICK)
     assert found is not None
     assert found.status is Status.WRONG
 
 
-def test_a_kernel_that_decides_by_addresses_is_refused(bench: Workbench, scale: Task) -> None:
+def test_a_kernel_that_decides_by_addresses_is_refused(bench: EvaluationSession, scale: Task) -> None:
     for base in ("0x7ull", "0x7full"):
         text = FAST.replace("if (i < n)", f"if (i < n && ((unsigned long long)x >> 40) == {base})")
         found = bench.prepare(scale, text)
-        assert isinstance(found, Failed)
+        assert isinstance(found, PrepareFailure)
         assert found.stage is Stage.RULES
     aligned = FAST.replace("if (i < n)", "if (i < n && ((unsigned long long)x & 15) == 0)")
     assert isinstance(bench.prepare(scale, aligned), Prepared)
@@ -180,7 +182,7 @@ def test_a_kernel_that_decides_by_addresses_is_refused(bench: Workbench, scale: 
     ],
 )
 def test_inputs_with_a_structure_show_what_drawn_ones_hide(
-    bench: Workbench, name: str, pattern: str, seed: int
+    bench: EvaluationSession, name: str, pattern: str, seed: int
 ) -> None:
     task = read_task(task_folder(name.split("/", maxsplit=1)[0], ROOT / "kernels"))
     prepared = bench.prepare(task, (ROOT / f"evo/audit/redteam/attacks/{name}.cu").read_text())

@@ -10,15 +10,15 @@ from tiny import FAST, SLOW, TASK_YAML, write_task
 
 from evo.device import DeviceName
 from evo.errors import SyntaxInvalid
-from evo.evaluate.pipeline import Job, Workbench, evaluate
+from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
 from evo.results import Evaluation, Stage, Status
 from evo.spec.task import load_task
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    with Workbench(DeviceName("sim", "l4")) as workbench:
-        yield workbench
+def bench() -> Iterator[EvaluationSession]:
+    with EvaluationSession(DeviceName("sim", "l4")) as bench_session:
+        yield bench_session
 
 
 def gated(root: Path, gates: str) -> None:
@@ -26,12 +26,12 @@ def gated(root: Path, gates: str) -> None:
     (root / "kernels" / "scale" / "task.yaml").write_text(f"{TASK_YAML}gates: {gates}\n")
 
 
-def checked(root: Path, gates: str, text: str, bench: Workbench) -> Evaluation:
+def checked(root: Path, gates: str, text: str, bench: EvaluationSession) -> Evaluation:
     gated(root, gates)
     return evaluate(Job(task=load_task(root, "scale"), text=text, upto="check"), bench)
 
 
-def test_gates_that_hold_say_nothing(tmp_path: Path, bench: Workbench) -> None:
+def test_gates_that_hold_say_nothing(tmp_path: Path, bench: EvaluationSession) -> None:
     gates = (
         "{spills: spill_bytes == 0, local: local_bytes == 0, near: excess_sectors == 0, few: sectors_per_request <= 4,"
         " cold: {require: cold_bytes == bytes, case: small}, no_shared_access_at_all: conflict_ways == 1}"
@@ -51,7 +51,9 @@ def test_gates_that_hold_say_nothing(tmp_path: Path, bench: Workbench) -> None:
         ("spill_bytes == 0 and lane_use >= 0.9", ["lane_use is", "spill_bytes is 0"]),
     ],
 )
-def test_a_gate_that_does_not_hold_refuses(tmp_path: Path, bench: Workbench, gate: str, words: list[str]) -> None:
+def test_a_gate_that_does_not_hold_refuses(
+    tmp_path: Path, bench: EvaluationSession, gate: str, words: list[str]
+) -> None:
     found = checked(tmp_path, f"{{bound: {gate}}}", SLOW, bench)
     assert (found.status, found.stage) == (Status.REFUSED, Stage.METRICS)
     assert found.reason is not None
@@ -59,7 +61,7 @@ def test_a_gate_that_does_not_hold_refuses(tmp_path: Path, bench: Workbench, gat
         assert word in found.reason
 
 
-def test_a_wrong_variant_is_wrong_first(tmp_path: Path, bench: Workbench) -> None:
+def test_a_wrong_variant_is_wrong_first(tmp_path: Path, bench: EvaluationSession) -> None:
     found = checked(tmp_path, "{bound: registers <= 4}", SLOW.replace("2.0f * x", "3.0f * x"), bench)
     assert found.status is Status.WRONG
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llm_billing import Conversation, converse, workbench
+from llm_billing import Conversation, bench_session, converse
 from llm_server import KEY
 from tiny import new_repository
 
@@ -30,7 +30,7 @@ def test_no_budget_is_exceeded(tmp_path: Path, seeds: range) -> None:
     failed, of which it never told. Every other token is in the account before the next request is sent."""
     root = new_repository(tmp_path / "mine")
     task = load_task(root, "scale")
-    parent, bench = read_variant(task.ladder()[0]), workbench()
+    parent, bench = read_variant(task.ladder()[0]), bench_session()
     asked = overran = 0
     try:
         for seed in seeds:

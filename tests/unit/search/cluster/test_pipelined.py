@@ -45,7 +45,7 @@ def proposal(text: str, kind: str = "mutation") -> Proposal:
 
 
 class Judge:
-    """A fleet that gives the verdicts it was told, and remembers what was held against what."""
+    """A pool that gives the verdicts it was told, and remembers what was held against what."""
 
     width = 2
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from evo.errors import TaskInvalid
-from evo.search.knobs.ask_tell import Protocol
+from evo.search.knobs.ask_tell import AskTellSession
 from evo.search.knobs.strategies import strategy
 
 
 def talk(*lines: object) -> list[dict[str, Any]]:
     given = [(line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines]
-    return list(Protocol(lambda space, seed: strategy("evo", space, seed=seed)).replies(iter(given)))
+    return list(AskTellSession(lambda space, seed: strategy("evo", space, seed=seed)).replies(iter(given)))
 
 
 def init(**more: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tiny import FAST, write_task
 
 from evo.device import DeviceName
 from evo.errors import UsageError
-from evo.evaluate.session import Workbench
+from evo.evaluate.session import EvaluationSession
 from evo.results import Status
 from evo.search.knobs.strategies import strategy
 from evo.search.knobs.sweep import Sweep, space_of
@@ -33,7 +33,7 @@ def test_every_combination_is_measured_in_order_and_an_interrupted_sweep_goes_on
         "2.0f", "(THREADS % 32 ? 3.0f : 2.0f)"
     )
     kept = tmp_path / "scale_T4.json.gz"
-    with Workbench(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
+    with EvaluationSession(DeviceName("gpu", "0"), arch="native", opener="stand_in_gpu:StandInGpu") as bench:
         sweep = Sweep(task, parse_variant(text), task.case("ragged"), bench)
         space = sweep.space()
         first = list(sweep.run(space, strategy("all", space), 2, 0, {}))

@@ -8,47 +8,47 @@ from evo.cuda.source import CountedFor, CountedLoop, Edit, Span
 from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import NEUTRAL, ReductionLoop, reduction_of
 from evo.operators.rules.rewriting import fresh
-from evo.operators.rules.rule import Application, Example, Rule, Scene
+from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 
 
-def _find_accumulators(scene: Scene) -> Iterator[Application]:
-    for loop, statement, siblings in counted_loops(scene):
-        totals = _totals(scene, statement) if not scene.source.is_bare(loop.span) else []
+def _find_accumulators(ctx: RuleContext) -> Iterator[Application]:
+    for loop, statement, siblings in counted_loops(ctx):
+        totals = _totals(ctx, statement) if not ctx.source.is_bare(loop.span) else []
         kinds = {s.name: s.type.split() for s in siblings if s.kind == "declare"}
         if not totals or any(kinds.get(t.name) != ["float"] for t in totals) or statement.relation != "<":
             continue
         for count in (4, 2):
             yield Application(
-                edits=tuple(_spread(scene, loop, statement, totals, count)),
-                summary=f"{loop_words(scene, loop)}: {count} accumulators for {', '.join(t.name for t in totals)}",
+                edits=tuple(_spread(ctx, loop, statement, totals, count)),
+                summary=f"{loop_words(ctx, loop)}: {count} accumulators for {', '.join(t.name for t in totals)}",
                 arguments={"function": loop.function, "to": count},
                 rank=0 if count == 4 else 1,
             )
 
 
-def _totals(scene: Scene, loop: CountedFor) -> list[ReductionLoop]:
+def _totals(ctx: RuleContext, loop: CountedFor) -> list[ReductionLoop]:
     """What a loop adds up and nothing else, in nested loops too; empty if it does more."""
     found: dict[str, ReductionLoop] = {}
     own = {s.name for s in loop.all() if s.kind in ("declare", "for")}
     for inner in loop.all():
         if inner is loop or inner.kind in ("declare", "block", "empty") or isinstance(inner, CountedFor):
             continue
-        total = reduction_of(scene.source, inner)
+        total = reduction_of(ctx.source, inner)
         if total is None or total.name in own or total.name in found or total.combine not in NEUTRAL:
             return []
         found[total.name] = total
-    uses = [name for name, _ in scene.source.names(loop.body_span)]
+    uses = [name for name, _ in ctx.source.names(loop.body_span)]
     if any(uses.count(t.name) != (1 if t.combine == "+" else 2) for t in found.values()):
         return []
     return list(found.values())
 
 
 def _spread(
-    scene: Scene, loop: CountedLoop, statement: CountedFor, totals: list[ReductionLoop], count: int
+    ctx: RuleContext, loop: CountedLoop, statement: CountedFor, totals: list[ReductionLoop], count: int
 ) -> Iterator[Edit]:
-    source, indent, i = scene.source, loop.indent, loop.variable
-    done, step = fresh(scene, f"{i}_done"), statement.step
-    names = {t.name: [t.name, *(fresh(scene, f"{t.name}_{n}") for n in range(2, count + 1))] for t in totals}
+    source, indent, i = ctx.source, loop.indent, loop.variable
+    done, step = fresh(ctx, f"{i}_done"), statement.step
+    names = {t.name: [t.name, *(fresh(ctx, f"{t.name}_{n}") for n in range(2, count + 1))] for t in totals}
     before = "".join(f"{indent}float {name} = {NEUTRAL[t.combine]};\n" for t in totals for name in names[t.name][1:])
     last = f"{done} + {count - 1} * {step}" if step != "1" else f"{done} + {count - 1}"
     advance = f"{count} * {step}" if step != "1" else str(count)
@@ -62,7 +62,7 @@ def _spread(
         before += f"{indent}    {{\n{indent}    const int {i} = {at if place else done};\n"
         before += f"{indent}    {body}\n{indent}    }}\n"
     before += f"{indent}}}\n"
-    start = above(scene, loop)
+    start = above(ctx, loop)
     after = ""
     for t in totals:
         for name in names[t.name][1:]:

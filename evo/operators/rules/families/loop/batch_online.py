@@ -11,13 +11,13 @@ from evo.operators.rules.directives import new_knob
 from evo.operators.rules.loops import counted_loops, loop_words
 from evo.operators.rules.rewriting import fresh, indented
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _SIZES = (2, 4, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class Online:
+class OnlineSoftmax:
     """The parts of one step: score, its maximum, the factor for what is already there, the weight, and what it adds to.
 
     before: statements that compute the score. after: those that add weighted values; updates: the additions in them.
@@ -35,21 +35,21 @@ class Online:
     updates: tuple[tuple[Statement, tuple[Statement, ...]], ...]  # each with the loops around it
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for loop, statement, _ in counted_loops(scene):
-        online = online_of(scene.source, statement) if statement.takes_each else None
-        if online is None or scene.source.type_of(loop.function, statement.limit) != "int":
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for loop, statement, _ in counted_loops(ctx):
+        online = online_of(ctx.source, statement) if statement.takes_each else None
+        if online is None or ctx.source.type_of(loop.function, statement.limit) != "int":
             continue
         for value in (4, 8, 2, 16):
             yield Application(
-                edits=tuple(_edits(scene, loop, statement, online, value)),
-                summary=f"{loop_words(scene, loop)}: one maximum and one rescaling for {value} steps",
+                edits=tuple(_edits(ctx, loop, statement, online, value)),
+                summary=f"{loop_words(ctx, loop)}: one maximum and one rescaling for {value} steps",
                 arguments={"function": loop.function, "to": value},
                 rank=0 if value in (4, 8) else 1,
             )
 
 
-def online_of(source: Source, loop: Statement) -> Online | None:
+def online_of(source: Source, loop: Statement) -> OnlineSoftmax | None:
     """The parts, where the body is an online softmax and nothing else."""
     for place, top in enumerate(loop.body):
         if top.kind != "declare" or top.value is None:
@@ -64,7 +64,7 @@ def online_of(source: Source, loop: Statement) -> Online | None:
     return None
 
 
-def _steps(source: Source, loop: Statement, place: int, largest: str, score: str) -> Online | None:
+def _steps(source: Source, loop: Statement, place: int, largest: str, score: str) -> OnlineSoftmax | None:
     new, middle, after = loop.body[place].name, loop.body[place + 1 : place + 5], loop.body[place + 5 :]
     names: dict[str, str] = {}
     for step in middle:
@@ -94,7 +94,7 @@ def _steps(source: Source, loop: Statement, place: int, largest: str, score: str
         return None
     if any(s.kind not in ("for", "declare", "assign", "block", "empty") for top in after for s in top.all()):
         return None
-    return Online(
+    return OnlineSoftmax(
         score, largest, new, names["keep"], names["weight"], names["exp"], names["total"], before, after, tuple(updates)
     )
 
@@ -112,13 +112,13 @@ def _updates(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class SoftmaxBatch:
     """An online softmax whose loop takes `steps` steps at a time, and the names that the new body gives to its parts.
 
     counter: of a step in the batch; every: the array of its scores; place: what stands first where steps are walked.
     """
 
-    online: Online
+    online: OnlineSoftmax
     loop: CountedFor
     limit: str
     steps: str
@@ -149,11 +149,13 @@ class Batch:
         )
 
 
-def _edits(scene: Scene, loop: CountedLoop, statement: CountedFor, online: Online, value: int) -> Iterator[Edit]:
-    source, j, indent = scene.source, loop.variable, loop.indent
+def _edits(
+    ctx: RuleContext, loop: CountedLoop, statement: CountedFor, online: OnlineSoftmax, value: int
+) -> Iterator[Edit]:
+    source, j, indent = ctx.source, loop.variable, loop.indent
     limit = source.slice(statement.limit)
-    count, every = fresh(scene, f"{j.upper()}_BATCH"), fresh(scene, f"{online.score}_all")
-    u, at = fresh(scene, "u"), fresh(scene, f"{j}_at")
+    count, every = fresh(ctx, f"{j.upper()}_BATCH"), fresh(ctx, f"{online.score}_all")
+    u, at = fresh(ctx, "u"), fresh(ctx, f"{j}_at")
     inner, deeper = indent + "    ", indent + "        "
     scores = source.renamed(Span(statement.body_span.start + 1, online.before[-1].span.end), {j: at}).strip("\n")
     added = source.renamed(Span(online.after[0].span.start, online.after[-1].span.end), {j: at})
@@ -163,7 +165,7 @@ def _edits(scene: Scene, loop: CountedLoop, statement: CountedFor, online: Onlin
         old = f"{target} = {target} * {online.keep} + {online.weight} *"
         added = added.replace(old, f"{target} += {online.weight} *")
     pragma = "#pragma unroll\n" if online.after[0].kind == "for" else ""
-    batch = Batch(
+    batch = SoftmaxBatch(
         online=online,
         loop=statement,
         limit=limit,
@@ -178,12 +180,14 @@ def _edits(scene: Scene, loop: CountedLoop, statement: CountedFor, online: Onlin
         rescaled="".join(_rescaled(source, online, update, around, inner) for update, around in online.updates),
         weighted=f"{pragma}{deeper}{added}\n",
     )
-    yield from new_knob(scene, count, _SIZES, value)
+    yield from new_knob(ctx, count, _SIZES, value)
     yield Edit(statement.update, f"{j} += {count}")
     yield Edit(statement.body_span, body)
 
 
-def _rescaled(source: Source, online: Online, update: Statement, around: Sequence[Statement], indent: str) -> str:
+def _rescaled(
+    source: Source, online: OnlineSoftmax, update: Statement, around: Sequence[Statement], indent: str
+) -> str:
     """The loops around an update with nothing but its rescaling inside."""
     text = f"{source.slice(update.target or update.span)} *= {online.keep};"
     for depth, loop in reversed(list(enumerate(around))):

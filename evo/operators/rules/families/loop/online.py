@@ -9,18 +9,18 @@ from evo.cuda.source import CountedFor, Edit, Span, Statement
 from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import ReductionLoop, reduction_of, shareable
 from evo.operators.rules.rewriting import fresh
-from evo.operators.rules.rule import Application, Example, Rule, Scene
+from evo.operators.rules.rule import Application, Example, Rule, RuleContext
 
 
-def _find_online(scene: Scene) -> Iterator[Application]:
-    for loop, top, siblings in counted_loops(scene):
+def _find_online(ctx: RuleContext) -> Iterator[Application]:
+    for loop, top, siblings in counted_loops(ctx):
         place = siblings.index(top)
-        found = shareable(scene.source, top)
+        found = shareable(ctx.source, top)
         if found is None or len(found.reductions) != 1 or found.reductions[0].combine != "fmaxf" or found.stores:
             continue
         largest, later = found.reductions[0], siblings[place + 1 :]
         second = next((s for s in later if s.kind == "for"), None)
-        total = _exponentials(scene, top, second, largest) if second is not None else None
+        total = _exponentials(ctx, top, second, largest) if second is not None else None
         if second is None or total is None or len(top.body) != 1:
             continue
         between = later[: later.index(second)]
@@ -31,12 +31,12 @@ def _find_online(scene: Scene) -> Iterator[Application]:
             own is None
             or own.value is None
             or len(between) != 1
-            or not re.fullmatch(r"0\.?0*f?", scene.source.slice(own.value))
+            or not re.fullmatch(r"0\.?0*f?", ctx.source.slice(own.value))
         ):
             continue
         name, exp, indent = total[0].name, total[1], loop.indent
-        value = scene.source.slice(largest.value)
-        item, m = fresh(scene, "item"), largest.name
+        value = ctx.source.slice(largest.value)
+        item, m = fresh(ctx, "item"), largest.name
         text = (
             f"{{\n{indent}    const float {item} = {value};\n"
             f"{indent}    if ({item} > {m}) {{\n"
@@ -44,42 +44,42 @@ def _find_online(scene: Scene) -> Iterator[Application]:
             f"{indent}        {m} = {item};\n{indent}    }} else if (!({item} == -INFINITY)) {{\n"
             f"{indent}        {name} += {exp}({item} - {m});\n{indent}    }}\n{indent}}}"
         )
-        at, after = above(scene, loop), next((each for each in scene.source.loops if each.span == second.span), None)
-        start = above(scene, after) if after is not None else second.span.start
+        at, after = above(ctx, loop), next((each for each in ctx.source.loops if each.span == second.span), None)
+        start = above(ctx, after) if after is not None else second.span.start
         yield Application(
             edits=(
-                Edit(Span(at, at), f"{indent}{scene.source.slice(own.span)}\n"),
+                Edit(Span(at, at), f"{indent}{ctx.source.slice(own.span)}\n"),
                 Edit(top.body_span, text),
-                Edit(_lines(scene, own.span), ""),
-                Edit(_lines(scene, Span(start, second.span.end)), ""),
+                Edit(_lines(ctx, own.span), ""),
+                Edit(_lines(ctx, Span(start, second.span.end)), ""),
             ),
-            summary=f"{loop_words(scene, loop)}: {m} and {name} in one pass, rescaled when the maximum moves",
+            summary=f"{loop_words(ctx, loop)}: {m} and {name} in one pass, rescaled when the maximum moves",
             arguments={"function": loop.function, "largest": m, "sum": name},
         )
 
 
-def _lines(scene: Scene, span: Span) -> Span:
+def _lines(ctx: RuleContext, span: Span) -> Span:
     """The span with the blanks before it on its line and the newline after it."""
-    start = scene.source.line_start(span.start)
-    if scene.source.data[start : span.start].strip():
+    start = ctx.source.line_start(span.start)
+    if ctx.source.data[start : span.start].strip():
         start = span.start
-    is_last = scene.source.data[span.end : span.end + 1] == b"\n"
+    is_last = ctx.source.data[span.end : span.end + 1] == b"\n"
     return Span(start, span.end + 1 if is_last else span.end)
 
 
 def _exponentials(
-    scene: Scene, top: CountedFor, second: Statement, largest: ReductionLoop
+    ctx: RuleContext, top: CountedFor, second: Statement, largest: ReductionLoop
 ) -> tuple[ReductionLoop, str] | None:
     """`sum += expf(VALUE - largest)` over the same elements as the maximum, and the function's name."""
     if second.header is None or len(second.body) != 1:
         return None
-    if scene.source.slice(second.header).strip() != scene.source.slice(top.header).strip():
+    if ctx.source.slice(second.header).strip() != ctx.source.slice(top.header).strip():
         return None
-    found = reduction_of(scene.source, second.body[0])
+    found = reduction_of(ctx.source, second.body[0])
     if found is None or found.combine != "+":
         return None
-    value = scene.source.slice(largest.value)
-    match = re.fullmatch(rf"(\w*exp2?f)\({re.escape(value)} - {largest.name}\)", scene.source.slice(found.value))
+    value = ctx.source.slice(largest.value)
+    match = re.fullmatch(rf"(\w*exp2?f)\({re.escape(value)} - {largest.name}\)", ctx.source.slice(found.value))
     return (found, match[1]) if match else None
 
 

@@ -9,35 +9,35 @@ from evo.operators.rules.directives import line_span, require
 from evo.operators.rules.element import BYTES
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import kernels
 
 
-def _find_keep(scene: Scene) -> Iterator[Application]:
-    for function, launch in kernels(scene):
-        text = scene.source.slice(function.body)
+def _find_keep(ctx: RuleContext) -> Iterator[Application]:
+    for function, launch in kernels(ctx):
+        text = ctx.source.slice(function.body)
         if launch.shared.text.strip() != "0" or "extern __shared__" in text or len(launch.block) > 1:
             continue
-        counted = [s for s in scene.source.statements(function) if isinstance(s, CountedFor)]
-        loops = [s for s in counted if scene.source.slice(s.start) == "threadIdx.x"]
-        heads = {scene.source.slice(s.header).strip() for s in loops}
-        if len(loops) < 2 or len(heads) != 1 or any(shareable(scene.source, s) is None for s in loops):
+        counted = [s for s in ctx.source.statements(function) if isinstance(s, CountedFor)]
+        loops = [s for s in counted if ctx.source.slice(s.start) == "threadIdx.x"]
+        heads = {ctx.source.slice(s.header).strip() for s in loops}
+        if len(loops) < 2 or len(heads) != 1 or any(shareable(ctx.source, s) is None for s in loops):
             continue
         first = loops[0]
-        axis = scene.axis_of(function, scene.source.slice(first.limit))
+        axis = ctx.axis_of(function, ctx.source.slice(first.limit))
         if axis is None:
             continue
-        for name in sorted({use.name for use in scene.source.subscripts(first.body_span) if use.is_read}):
-            edits = _kept(scene, function.body, loops, name)
-            kind = scene.source.element_type(function.name, name)
+        for name in sorted({use.name for use in ctx.source.subscripts(first.body_span) if use.is_read}):
+            edits = _kept(ctx, function.body, loops, name)
+            kind = ctx.source.element_type(function.name, name)
             if edits is None or kind not in BYTES:
                 continue
-            line = line_span(scene, launch.line)
-            at = line.start + scene.source.slice(line).rindex("shared 0")
+            line = line_span(ctx, launch.line)
+            at = line.start + ctx.source.slice(line).rindex("shared 0")
             start = function.body.start + 1
             yield Application(
                 edits=(
-                    *require(scene, "shared <= chip.shared_per_block_optin"),
+                    *require(ctx, "shared <= chip.shared_per_block_optin"),
                     Edit(Span(at, at + len("shared 0")), f"shared ({axis} * {BYTES[kind]})"),
                     Edit(Span(start, start), f"\n    extern __shared__ {kind} {name}_kept[];"),
                     *edits,
@@ -47,18 +47,18 @@ def _find_keep(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _kept(scene: Scene, body: Span, loops: list[CountedFor], name: str) -> list[Edit] | None:
+def _kept(ctx: RuleContext, body: Span, loops: list[CountedFor], name: str) -> list[Edit] | None:
     """The first loop fills what the others read: each thread its own elements, so no barrier is needed."""
-    uses = [use for use in scene.source.subscripts(body) if use.name == name]
+    uses = [use for use in ctx.source.subscripts(body) if use.name == name]
     read_by = [[use for use in uses if loop.body_span.holds(use.span)] for loop in loops]
     inside = sum(len(each) for each in read_by)
-    if f"{name}_kept" in scene.source.text or inside != len(uses) or not all(read_by[:1]) or not any(read_by[1:]):
+    if f"{name}_kept" in ctx.source.text or inside != len(uses) or not all(read_by[:1]) or not any(read_by[1:]):
         return None
     for loop, each in zip(loops, read_by, strict=True):
-        if any(not use.is_read or scene.source.slice(use.indices[0]).strip() != loop.name for use in each):
+        if any(not use.is_read or ctx.source.slice(use.indices[0]).strip() != loop.name for use in each):
             return None
     first, i = loops[0], loops[0].name
-    if any(scene.source.is_conditional(use.span, first.body_span) for use in read_by[0]):
+    if any(ctx.source.is_conditional(use.span, first.body_span) for use in read_by[0]):
         return None
     begin = f"{{ {name}_kept[{i}] = {name}[{i}]; "
     edits = [

@@ -9,11 +9,11 @@ from evo.cuda.source import CountedFor, Edit, Function, Span, Statement, Subscri
 from evo.operators.rules.dependence import is_own, varying
 from evo.operators.rules.directives import new_knob
 from evo.operators.rules.element import BYTES
-from evo.operators.rules.guards import behind_guard, guard_of, is_guard
+from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
 _TILES = (8, 16, 32, 64)
@@ -33,18 +33,18 @@ class _TiledSum:
     reads: tuple[tuple[Subscript, bool], ...]  # each, and whether it is the same for a row (else for a column)
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    indices = tuple(thread_indices(scene))
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    indices = tuple(thread_indices(ctx))
     for row in indices:
         for column in indices:
             if row.function.name != column.function.name or (row.axis, column.axis) != ("y", "x"):
                 continue
-            walk = _tiled_sum(scene, row, column)
+            walk = _tiled_sum(ctx, row, column)
             if walk is None:
                 continue
             for value in (16, 32, 8):
                 yield Application(
-                    edits=tuple(_edits(scene, walk, value)),
+                    edits=tuple(_edits(ctx, walk, value)),
                     summary=f"{row.function.name}: {' and '.join(dict.fromkeys(use.name for use, _ in walk.reads))}"
                     f" through shared memory, {value} steps of {walk.loop.name} at a time",
                     arguments={"kernel": row.function.name, "to": value},
@@ -52,8 +52,8 @@ def _find(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _tiled_sum(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _TiledSum | None:
-    source, function = scene.source, row.function
+def _tiled_sum(ctx: RuleContext, row: ThreadIndex, column: ThreadIndex) -> _TiledSum | None:
+    source, function = ctx.source, row.function
     text = source.slice(function.body)
     if any(word in text for word in _SHARING) or len(row.launch.block) != 2 or row.lanes or column.lanes:
         return None
@@ -96,16 +96,16 @@ def _tiled_sum(scene: Scene, row: ThreadIndex, column: ThreadIndex) -> _TiledSum
     return _TiledSum(function, row, column, (bounds[0], bounds[1]), tops, loop, tuple(reads)) if reads else None
 
 
-def _edits(scene: Scene, walk: _TiledSum, value: int) -> Iterator[Edit]:
-    source, loop = scene.source, walk.loop
-    tile, start, at = fresh(scene, "TILE"), fresh(scene, f"{loop.name}_tile"), fresh(scene, "at")
-    heres = [fresh(scene, f"{index.name}_here") for index in (walk.row, walk.column)]
-    yield from new_knob(scene, tile, _TILES, value)
+def _edits(ctx: RuleContext, walk: _TiledSum, value: int) -> Iterator[Edit]:
+    source, loop = ctx.source, walk.loop
+    tile, start, at = fresh(ctx, "TILE"), fresh(ctx, f"{loop.name}_tile"), fresh(ctx, "at")
+    heres = [fresh(ctx, f"{index.name}_here") for index in (walk.row, walk.column)]
+    yield from new_knob(ctx, tile, _TILES, value)
     for index, here, bound in zip((walk.row, walk.column), heres, walk.bounds, strict=True):
         indent = indent_of(source, index.statement.span.start)
         text = f"const {index.kind} {here} = {index.value};\n"
         yield Edit(index.statement.span, f"{text}{indent}const {index.kind} {index.name} = min({here}, {bound} - 1);")
-    inside = fresh(scene, "inside")
+    inside = fresh(ctx, "inside")
     for top in walk.tops:
         if is_guard(top):
             tests = (f"{here} < {bound}" for here, bound in zip(heres, walk.bounds, strict=True))
@@ -115,17 +115,17 @@ def _edits(scene: Scene, walk: _TiledSum, value: int) -> Iterator[Edit]:
     above = source.above(loop.span)
     if above is None:
         above = loop.span.start
-    yield Edit(Span(above, loop.span.end), _loop(scene, walk, tile, start, at, above))
+    yield Edit(Span(above, loop.span.end), _loop(ctx, walk, tile, start, at, above))
 
 
-def _loop(scene: Scene, walk: _TiledSum, tile: str, start: str, at: str, above: int) -> str:
-    source, loop = scene.source, walk.loop
+def _loop(ctx: RuleContext, walk: _TiledSum, tile: str, start: str, at: str, above: int) -> str:
+    source, loop = ctx.source, walk.loop
     indent, i, limit = indent_of(source, loop.span.start), loop.name, source.slice(loop.limit)
     inner, names, declared, filled, edits = indent + "    ", dict[str, str](), "", "", []
     for use, is_row in walk.reads:
         text = source.slice(use.span)
         if text not in names:
-            name = fresh(scene, f"{use.name}_tile")
+            name = fresh(ctx, f"{use.name}_tile")
             names[text] = name = f"{name}_{len(names) + 1}" if name in names.values() else name
             kind = source.element_type(walk.function.name, use.name)
             index, other = (walk.row, walk.column) if is_row else (walk.column, walk.row)

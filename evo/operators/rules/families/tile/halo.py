@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evo.analysis.access import THREAD, Access, Array, Branch, Compare, LaunchAnalysis, Symbol, Term
-from evo.analysis.access.conditions import conjuncts
+from evo.analysis.access.comparisons import conjuncts
 from evo.analysis.access.reductions import plain
 from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.lifting import NotPrinted, Printer, accumulator, names_of, unused
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _ROOM = 24 * 1024  # bytes of a tile, so that an SM holds several blocks
 _REUSED = 3.0  # reads of an element by a block, from which on staging it can pay
@@ -29,18 +29,18 @@ class _Dim:
     size: str
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for analysis in scene.launches:
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
         form = analysis.form
-        function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+        function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
         if function is None or any(array.space == "shared" for array in form.arrays):
             continue
         for array in form.tensors:
-            dims = _dims(scene, analysis, array) if array.role == "in" else None
+            dims = _dims(ctx, analysis, array) if array.role == "in" else None
             if dims is None:
                 continue
             try:
-                edits = _edits(scene, analysis, function, array, dims)
+                edits = _edits(ctx, analysis, function, array, dims)
             except NotPrinted:
                 continue
             size = "x".join(str(dim.count) for dim in dims)
@@ -52,7 +52,7 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _dims(scene: Scene, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | None:
+def _dims(ctx: RuleContext, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | None:
     """The box that a block reads, if it is one: places of blocks, threads and short loops, added up."""
     reads = analysis.form.of(array)
     if len(array.shape) < 2 or not reads or accumulator(array.element) is None:
@@ -62,7 +62,7 @@ def _dims(scene: Scene, analysis: LaunchAnalysis, array: Array) -> list[_Dim] | 
     found = []
     asked = sum(_instances(analysis, read) for read in reads) * analysis.sizes.threads
     for place in range(len(array.shape)):
-        dim = _dim(scene, analysis, [read.subscripts[place] for read in reads])
+        dim = _dim(ctx, analysis, [read.subscripts[place] for read in reads])
         if dim is None:
             return None
         found.append(dim)
@@ -82,7 +82,7 @@ def _instances(analysis: LaunchAnalysis, read: Access) -> int:
     return many
 
 
-def _dim(scene: Scene, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | None:
+def _dim(ctx: RuleContext, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | None:
     bases, lows, highs = set[Term](), [], []
     walked = set[Symbol]()
     for term in terms:
@@ -112,7 +112,7 @@ def _dim(scene: Scene, analysis: LaunchAnalysis, terms: list[Term]) -> _Dim | No
     size = str(count)
     for symbol in walked:
         axis = THREAD.index(symbol)
-        block = scene.variant.launches[analysis.form.position].block
+        block = ctx.variant.launches[analysis.form.position].block
         if not block[axis].text.isdigit():
             size = f"({block[axis].text} + {count - analysis.sizes.block[axis]})"
     return _Dim(base, low, count, size)
@@ -128,13 +128,15 @@ def _range(analysis: LaunchAnalysis, symbol: Symbol) -> tuple[int, int] | None:
     return (start, start + step * (trip - 1)) if start is not None and step is not None and trip is not None else None
 
 
-def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]) -> list[Edit]:
-    assert scene.task is not None
-    names = names_of(scene, function)
-    say = Printer(analysis, scene.task, names, {}, {})
-    tensor = next(t for t in scene.task.tensors if t.name == array.name)
-    tile, each = fresh(scene, f"{names[array.name]}_tile"), fresh(scene, "e")
-    places = [fresh(scene, f"at{number}") for number in range(len(dims))]
+def _edits(
+    ctx: RuleContext, analysis: LaunchAnalysis, function: Function, array: Array, dims: list[_Dim]
+) -> list[Edit]:
+    assert ctx.task is not None
+    names = names_of(ctx, function)
+    say = Printer(analysis, ctx.task, names, {}, {})
+    tensor = next(t for t in ctx.task.tensors if t.name == array.name)
+    tile, each = fresh(ctx, f"{names[array.name]}_tile"), fresh(ctx, "e")
+    places = [fresh(ctx, f"at{number}") for number in range(len(dims))]
     whole = " * ".join(dim.size for dim in dims)
     lines: list[str] = []
     inside: list[str] = []
@@ -165,12 +167,12 @@ def _edits(scene: Scene, analysis: LaunchAnalysis, function: Function, array: Ar
         local = [(term - dim.base - dim.low).text for term, dim in zip(read.subscripts, dims, strict=True)]
         if any(re.search(r"\?|blockIdx|min\(|max\(", text) for text in local):
             raise NotPrinted("a place that is no sum")
-        if not scene.source.slice(read.span).startswith(names[array.name]):
+        if not ctx.source.slice(read.span).startswith(names[array.name]):
             raise NotPrinted("read through another pointer")
         edits.append(Edit(read.span, f"{tile}{''.join(f'[{text}]' for text in local)}"))
-        edits += _without_test(scene, analysis, read)
+        edits += _without_test(ctx, analysis, read)
     edits = merged(edits)
-    return [*edits, *unused(scene, function, edits)]
+    return [*edits, *unused(ctx, function, edits)]
 
 
 def _thread(analysis: LaunchAnalysis) -> str:
@@ -185,7 +187,7 @@ def _threads(analysis: LaunchAnalysis) -> str:
     return " * ".join(f"blockDim.{axis}" for place, axis in enumerate("xyz") if used >> place & 1) or "1"
 
 
-def _without_test(scene: Scene, analysis: LaunchAnalysis, read: Access) -> list[Edit]:
+def _without_test(ctx: RuleContext, analysis: LaunchAnalysis, read: Access) -> list[Edit]:
     """A test for the tensor's edge in front of a sum: what is staged is zero there, and adds nothing."""
     for node in analysis.form.walk():
         if not isinstance(node, Branch) or node.otherwise or read not in node.then:
@@ -193,7 +195,7 @@ def _without_test(scene: Scene, analysis: LaunchAnalysis, read: Access) -> list[
         if not all(_is_edge(part, read) for part in conjuncts(node.condition)) or not _adds(analysis, read):
             return []
         writes = [other for other in node.then if isinstance(other, Access) and other.is_write]
-        text = scene.source.slice(node.span)
+        text = ctx.source.slice(node.span)
         end = _closing(text)
         if writes or end is None or "else" in text or text.count(";") != 1:
             return []

@@ -22,7 +22,7 @@ from evo.operators.rules.lifting import (
 )
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.spec.task import Tensor
 
 # Tiles of a block (rows, columns, depth) and of a thread (rows, columns); the first ones are proposed first.
@@ -46,7 +46,7 @@ class Factor:
 class Product:
     """out[b, m, n] = f(sum over k of left[b, m, k] * right[b, k, n]), in any order of the last two of each."""
 
-    scene: Scene
+    ctx: RuleContext
     analysis: LaunchAnalysis
     function: Function
     made: Contraction
@@ -57,9 +57,9 @@ class Product:
     names: dict[str, str]
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for place, analysis in enumerate(scene.launches):
-        found = product_of(scene, analysis)
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for place, analysis in enumerate(ctx.launches):
+        found = product_of(ctx, analysis)
         if found is None:
             continue
         for rank, shape in enumerate(_SHAPES):
@@ -77,10 +77,10 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def product_of(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
-    form, task = analysis.form, scene.task
+def product_of(ctx: RuleContext, analysis: LaunchAnalysis) -> Product | None:
+    form, task = analysis.form, ctx.task
     assert task is not None
-    function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
     products = [made for made in analysis.contractions if made.kind in ("matmul", "pairs")]
     if function is None or len(products) != 1 or len(analysis.contractions) != 1 or form.multiplies:
         return None
@@ -108,7 +108,7 @@ def product_of(scene: Scene, analysis: LaunchAnalysis) -> Product | None:
     is_turned = core.startswith("n")
     if is_turned and core != "nm":
         return None
-    return Product(scene, analysis, function, made, left, right, output, is_turned, names_of(scene, function))
+    return Product(ctx, analysis, function, made, left, right, output, is_turned, names_of(ctx, function))
 
 
 def _side(element: str, tensor: Tensor | None, roles: str, own: str) -> Factor | None:
@@ -127,7 +127,7 @@ def printer_of(found: Product, sum_element: str) -> tuple[Printer, list[str]]:
 
     sum_element: how the new body spells the sum of `$row` and `$col`.
     """
-    output, task = found.made.output, found.scene.task
+    output, task = found.made.output, found.ctx.task
     assert output is not None
     assert task is not None
     roles, at = found.made.roles["output"], output.subscripts
@@ -163,28 +163,28 @@ def extents_of(found: Product, say: Printer) -> dict[str, tuple[list[str], list[
 
 
 def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
-    scene = found.scene
+    ctx = found.ctx
     say, at = printer_of(found, "$sum[$i][$j]")
     sizes = extents_of(found, say)
-    knobs = {word: fresh(scene, word) for word in _DOMAINS}
+    knobs = {word: fresh(ctx, word) for word in _DOMAINS}
     left_type, right_type = accumulator(found.left.element), accumulator(found.right.element)
     if left_type != right_type or left_type is None:
         raise NotPrinted("factors of two kinds")
     width = 8 if left_type == "double" else 4
     if (shape[0] + 4 + shape[1] + 4) * shape[2] * width > _ROOM:
         raise NotPrinted("too large a tile")
-    body = named(_body(found, say, at, sizes, left_type), taken(scene, found.names), knobs)
-    line = scene.variant.launches[position]
+    body = named(_body(found, say, at, sizes, left_type), taken(ctx, found.names), knobs)
+    line = ctx.variant.launches[position]
     m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
     grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
     if sizes["b"][1]:
         grid += f", {' * '.join(sizes['b'][1])}"
     threads = f"{knobs['BM']} / {knobs['TM']} * ({knobs['BN']} / {knobs['TN']})".replace(" / ", " // ")
     text = f"// evo: launch {line.kernel} grid ({grid}) block ({threads}) shared 0{line.args_text}"
-    edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
+    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
     for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(scene, knobs[word], _DOMAINS[word], value)
-    edits += require(scene, f"{knobs['BM']} % {knobs['TM']} == 0 and {knobs['BN']} % {knobs['TN']} == 0")
+        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
+    edits += require(ctx, f"{knobs['BM']} % {knobs['TM']} == 0 and {knobs['BN']} % {knobs['TN']} == 0")
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
     return merged(edits)

@@ -13,7 +13,7 @@ from evo.operators.rules.families.tile.product import Factor, Product, extents_o
 from evo.operators.rules.lifting import NotPrinted, Printer, named, stored, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 # Tiles of a block (rows, columns, depth), of a warp (rows, columns), and how many tiles are under way.
 _SHAPES = (
@@ -28,11 +28,11 @@ _MMA_TYPES = {"half": "f16", "bfloat16": "bf16"}
 _CAPABILITY = 80  # cp.async, and mma of bfloat16
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    if scene.chip is not None and scene.chip.capability < _CAPABILITY:
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    if ctx.chip is not None and ctx.chip.capability < _CAPABILITY:
         return
-    for place, analysis in enumerate(scene.launches):
-        found = product_of(scene, analysis)
+    for place, analysis in enumerate(ctx.launches):
+        found = product_of(ctx, analysis)
         if found is None or found.made.kind != "matmul" or found.left.element not in _MMA_TYPES:
             continue
         if found.right.element != found.left.element:
@@ -55,12 +55,12 @@ def _find(scene: Scene) -> Iterator[Application]:
 
 
 def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
-    scene = found.scene
+    ctx = found.ctx
     say, at = printer_of(found, "$sum[$i][$j][$e]")
     sizes = extents_of(found, say)
-    knobs = {word: fresh(scene, word) for word in _DOMAINS}
-    body = named(_body(found, say, at, sizes), taken(scene, found.names), knobs)
-    line = scene.variant.launches[position]
+    knobs = {word: fresh(ctx, word) for word in _DOMAINS}
+    body = named(_body(found, say, at, sizes), taken(ctx, found.names), knobs)
+    line = ctx.variant.launches[position]
     m, n = (" * ".join(sizes[letter][1]) for letter in "mn")
     grid = f"ceil_div({n}, {knobs['BN']}), ceil_div({m}, {knobs['BM']})"
     if sizes["b"][1]:
@@ -72,11 +72,11 @@ def _edits(found: Product, position: int, shape: tuple[int, ...]) -> list[Edit]:
         f"// evo: launch {line.kernel} grid ({grid}) block ({bm} // {wm} * ({bn} // {wn}) * 32)"
         f" shared ({knobs['STAGES']} * ({left} + {right}) * 2)"
     )
-    edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
+    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
     for word, value in zip(_DOMAINS, shape, strict=True):
-        edits += new_knob(scene, knobs[word], _DOMAINS[word], value)
+        edits += new_knob(ctx, knobs[word], _DOMAINS[word], value)
     edits += require(
-        scene,
+        ctx,
         f"{bm} % {wm} == 0 and {bn} % {wn} == 0 and {bm} // {wm} * ({bn} // {wn}) <= 16"
         " and shared <= chip.shared_per_block_optin",
     )

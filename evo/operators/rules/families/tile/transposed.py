@@ -11,7 +11,7 @@ from evo.operators.rules.directives import line_span, new_knob
 from evo.operators.rules.lifting import NotPrinted, Printer, named, names_of, stored, taken
 from evo.operators.rules.rewriting import fresh, merged
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.spec.expr import Expression
 from evo.spec.task import Tensor
 
@@ -24,7 +24,7 @@ _FAR = 2.0  # times the sectors that would do
 class _Transposed:
     """out[t] = f(in[s]): s and t are the same indices in another order, their last ones differ."""
 
-    scene: Scene
+    ctx: RuleContext
     analysis: LaunchAnalysis
     function: Function
     read: Access
@@ -33,9 +33,9 @@ class _Transposed:
     output: Tensor
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for analysis in scene.launches:
-        found = _transposed(scene, analysis)
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
+        found = _transposed(ctx, analysis)
         if found is None:
             continue
         for rank, rows in enumerate(_ROWS):
@@ -52,10 +52,10 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _transposed(scene: Scene, analysis: LaunchAnalysis) -> _Transposed | None:
-    form, task = analysis.form, scene.task
+def _transposed(ctx: RuleContext, analysis: LaunchAnalysis) -> _Transposed | None:
+    form, task = analysis.form, ctx.task
     assert task is not None
-    function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
     moved = [a for a in form.accesses if a.array is None or a.array.space != "local"]
     if function is None or form.shared or form.barriers or any(a.array is None for a in moved):
         return None
@@ -73,7 +73,7 @@ def _transposed(scene: Scene, analysis: LaunchAnalysis) -> _Transposed | None:
         assert write.array is not None
         source, output = tensors.get(read.array.name), tensors.get(write.array.name)
         if source is not None and output is not None and _is_scattered(analysis, (read, write)):
-            return _Transposed(scene, analysis, function, read, write, source, output)
+            return _Transposed(ctx, analysis, function, read, write, source, output)
     return None
 
 
@@ -87,9 +87,9 @@ def _is_scattered(analysis: LaunchAnalysis, accesses: tuple[Access, ...]) -> boo
 
 
 def _edits(found: _Transposed, rows: int) -> list[Edit]:
-    scene, task = found.scene, found.scene.task
+    ctx, task = found.ctx, found.ctx.task
     assert task is not None
-    names = names_of(scene, found.function)
+    names = names_of(ctx, found.function)
     inner, outer = found.read.subscripts[-1], found.write.subscripts[-1]
     rest = [term for term in found.write.subscripts if term not in (inner, outer)]
     places: dict[Term, str] = {term: f"$at{number}" for number, term in enumerate(rest)}
@@ -101,19 +101,19 @@ def _edits(found: _Transposed, rows: int) -> list[Edit]:
     say = Printer(found.analysis, task, names, places, {}, {found.read.number: value})
     sizes = dict(zip(found.write.subscripts, found.output.shape, strict=True))
     extents = {term: say.extent(dim) for term, dim in sizes.items()}
-    knob = fresh(scene, "TILE_ROWS")
+    knob = fresh(ctx, "TILE_ROWS")
     kind = next(p.type for p in found.function.params if p.name == names[found.source.name])
     kind = " ".join(
         word for word in kind.replace("*", " ").split() if word not in ("const", "__restrict__", "restrict")
     )
-    body = named(_body(found, say, extents, rest, kind, knob), taken(scene, names))
-    line = scene.variant.launches[found.analysis.form.position]
+    body = named(_body(found, say, extents, rest, kind, knob), taken(ctx, names))
+    line = ctx.variant.launches[found.analysis.form.position]
     grid = f"ceil_div({sizes[inner].text}, {_TILE}), ceil_div({sizes[outer].text}, {_TILE})"
     if rest:
         grid += f", {' * '.join(_factor(sizes[term]) for term in rest)}"
     text = f"// evo: launch {line.kernel} grid ({grid}) block ({_TILE}, {knob}) shared 0{line.args_text}"
-    edits = [Edit(line_span(scene, line.line), text), Edit(found.function.body, body)]
-    edits += new_knob(scene, knob, sorted(_ROWS), rows)
+    edits = [Edit(line_span(ctx, line.line), text), Edit(found.function.body, body)]
+    edits += new_knob(ctx, knob, sorted(_ROWS), rows)
     if found.function.bounds is not None:
         edits.append(Edit(found.function.bounds, ""))
     return merged(edits)

@@ -16,7 +16,7 @@ from evo.operators.rules.loops import above, counted_loops, loop_words
 from evo.operators.rules.reductions import offset_of, shareable
 from evo.operators.rules.rewriting import balanced, bare, fresh, same
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import index_in, kernels
 from evo.spec.variant import LaunchLine
 
@@ -35,31 +35,31 @@ class _WideLoop:
     writes: dict[tuple[str, str], Statement] = field(default_factory=dict)
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    return wide_loops(scene, (16, 8, 4, 2))
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    return wide_loops(ctx, (16, 8, 4, 2))
 
 
-def wide_loops(scene: Scene, counts: Sequence[int], variable: str | None = None) -> Iterator[Application]:
+def wide_loops(ctx: RuleContext, counts: Sequence[int], variable: str | None = None) -> Iterator[Application]:
     """Loops of kernels over neighbouring elements (of all, or over one variable), by so many elements per access."""
-    launched = {function.name: (function, launch) for function, launch in kernels(scene)}
-    for loop, statement, _ in counted_loops(scene):
+    launched = {function.name: (function, launch) for function, launch in kernels(ctx)}
+    for loop, statement, _ in counted_loops(ctx):
         if loop.function not in launched or variable not in (None, loop.variable):
             continue
-        walk = _walk(scene, *launched[loop.function], statement)
+        walk = _walk(ctx, *launched[loop.function], statement)
         largest = max(BYTES[kind] for kind in walk.kinds.values()) if walk is not None else 0
         for count in counts:
             if walk is not None and count * largest <= _MOST_BYTES:
                 yield Application(
-                    edits=tuple(_edits(scene, loop, walk, count)),
-                    summary=f"{loop_words(scene, loop)}: {count} elements per access to {', '.join(walk.kinds)}",
+                    edits=tuple(_edits(ctx, loop, walk, count)),
+                    summary=f"{loop_words(ctx, loop)}: {count} elements per access to {', '.join(walk.kinds)}",
                     arguments={"function": loop.function, "to": count},
                     rank=(_MOST_BYTES // (count * largest)).bit_length() - 1,
                 )
 
 
-def _walk(scene: Scene, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
-    source = scene.source
-    if statement.relation != "<" or _is_rest(scene, function, statement):
+def _walk(ctx: RuleContext, function: Function, launch: LaunchLine, statement: CountedFor) -> _WideLoop | None:
+    source = ctx.source
+    if statement.relation != "<" or _is_rest(ctx, function, statement):
         return None
     body = statement.body_span
     if (
@@ -70,7 +70,7 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, statement: Count
         return None
     if statement.step == "1":
         walk = _WideLoop(statement, "")
-    elif shareable(source, statement) is not None and _takes_turns(scene, launch, function, statement):
+    elif shareable(source, statement) is not None and _takes_turns(ctx, launch, function, statement):
         walk = _WideLoop(statement, statement.step)
     else:
         return None
@@ -81,10 +81,10 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, statement: Count
         kind = source.element_type(function.name, use.name)
         names = {name for index in use.indices for name, _ in source.names(index)}
         if offset is None:
-            if statement.name in names and (kind is None or _is_array(scene, function, use.name)):
+            if statement.name in names and (kind is None or _is_array(ctx, function, use.name)):
                 return None  # a private array would be indexed at run time
             continue
-        if kind not in BYTES or _is_array(scene, function, use.name) or not _is_pointer(scene, function, use.name):
+        if kind not in BYTES or _is_array(ctx, function, use.name) or not _is_pointer(ctx, function, use.name):
             return None
         if any(other.span != use.span and use.span.holds(other.span) for other in uses):
             return None
@@ -103,30 +103,30 @@ def _walk(scene: Scene, function: Function, launch: LaunchLine, statement: Count
     return walk
 
 
-def _is_rest(scene: Scene, function: Function, loop: CountedFor) -> bool:
+def _is_rest(ctx: RuleContext, function: Function, loop: CountedFor) -> bool:
     """Whether a loop does what a wide one in front of it leaves: it begins where that one ended."""
-    start = scene.source.slice(loop.start).strip()
-    heads = (s.header for top in scene.source.statements(function) for s in top.all() if s.kind == "for")
-    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", scene.source.slice(head)) for head in heads)
+    start = ctx.source.slice(loop.start).strip()
+    heads = (s.header for top in ctx.source.statements(function) for s in top.all() if s.kind == "for")
+    return any(head and re.search(rf";\s*{re.escape(start)}\s*\+=", ctx.source.slice(head)) for head in heads)
 
 
-def _takes_turns(scene: Scene, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
+def _takes_turns(ctx: RuleContext, launch: LaunchLine, function: Function, loop: CountedFor) -> bool:
     """Whether the starts are 0 to step - 1 over a group of lanes or over a block."""
-    start, text = scene.source.slice(loop.start).strip(), scene.source.text
+    start, text = ctx.source.slice(loop.start).strip(), ctx.source.text
     if start == "threadIdx.x" and len(launch.block) == 1:
         known = re.search(rf"constexpr\s+int\s+{re.escape(loop.step)}\s*=\s*([^;]+);", text)
         return same(known[1] if known else loop.step, launch.block[0].text) or loop.step == "blockDim.x"
-    if _walks_grid(scene, launch, function, start, loop.step):
+    if _walks_grid(ctx, launch, function, start, loop.step):
         return True
-    inside = scene.source.slice(function.body)
+    inside = ctx.source.slice(function.body)
     return bool(re.search(rf"const int {re.escape(start)} = threadIdx\.x % {re.escape(loop.step)};", inside))
 
 
-def _walks_grid(scene: Scene, launch: LaunchLine, function: Function, start: str, step: str) -> bool:
+def _walks_grid(ctx: RuleContext, launch: LaunchLine, function: Function, start: str, step: str) -> bool:
     """Whether all threads of a grid's row start at 0, 1, 2 ... and step by how many they are."""
-    tops = scene.source.statements(function)
-    constant = {s.name: scene.source.slice(s.value) for s in tops if s.kind == "declare" and s.value is not None}
-    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | scene.source.hidden_writes(function)
+    tops = ctx.source.statements(function)
+    constant = {s.name: ctx.source.slice(s.value) for s in tops if s.kind == "declare" and s.value is not None}
+    written = {s.name for top in tops for s in top.all() if s.kind == "assign"} | ctx.source.hidden_writes(function)
     start, step = (constant[text] if text in constant and text not in written else text for text in (start, step))
     index = index_in(start)
     if index is None or index[:2] != ("x", "x") or len(launch.block) > 1:
@@ -140,27 +140,25 @@ def _walks_grid(scene: Scene, launch: LaunchLine, function: Function, start: str
     )
 
 
-def _is_array(scene: Scene, function: Function, name: str) -> bool:
-    return any(s.name == name and s.dims for top in scene.source.statements(function) for s in top.all())
+def _is_array(ctx: RuleContext, function: Function, name: str) -> bool:
+    return any(s.name == name and s.dims for top in ctx.source.statements(function) for s in top.all())
 
 
-def _is_pointer(scene: Scene, function: Function, name: str) -> bool:
+def _is_pointer(ctx: RuleContext, function: Function, name: str) -> bool:
     if any(param.name == name and param.type.count("*") == 1 for param in function.params):
         return True
-    found = [
-        s for top in scene.source.statements(function) for s in top.all() if s.name == name and s.kind == "declare"
-    ]
+    found = [s for top in ctx.source.statements(function) for s in top.all() if s.name == name and s.kind == "declare"]
     return len(found) == 1 and found[0].type.count("*") == 1
 
 
-def _edits(scene: Scene, loop: CountedLoop, walk: _WideLoop, count: int) -> Iterator[Edit]:
-    source, statement = scene.source, walk.loop
+def _edits(ctx: RuleContext, loop: CountedLoop, walk: _WideLoop, count: int) -> Iterator[Edit]:
+    source, statement = ctx.source, walk.loop
     i, start, limit = loop.variable, source.slice(statement.start), source.slice(statement.limit)
-    indent, done, e = loop.indent, fresh(scene, f"{i}_done"), fresh(scene, "e")
+    indent, done, e = loop.indent, fresh(ctx, f"{i}_done"), fresh(ctx, "e")
     places = dict.fromkeys((*walk.reads, *walk.writes))
     packs: dict[tuple[str, str], str] = {}
     for place in places:
-        name = fresh(scene, f"{place[0]}_pack")
+        name = fresh(ctx, f"{place[0]}_pack")
         packs[place] = name if name not in packs.values() else f"{name}_{len(packs)}"
     tests = []
     for name, offset in places:
@@ -170,8 +168,8 @@ def _edits(scene: Scene, loop: CountedLoop, walk: _WideLoop, count: int) -> Iter
     structs = {name: _struct(walk.kinds[name], count) for name in walk.kinds}
     missing = "".join(text for text in dict.fromkeys(structs.values()) if text not in source.text)
     if missing:
-        yield Edit(definition_place(scene), missing)
-    wide, loads, stores = fresh(scene, f"{i}_wide"), "", ""
+        yield Edit(definition_place(ctx), missing)
+    wide, loads, stores = fresh(ctx, f"{i}_wide"), "", ""
     for name, offset in places:
         kind = f"{_name(walk.kinds[name])}{count}"
         at = f"&{name}[{' + '.join(part for part in (offset, done) if part)}]"
@@ -186,10 +184,10 @@ def _edits(scene: Scene, loop: CountedLoop, walk: _WideLoop, count: int) -> Iter
     begin = f"int {done} = {first}" if walk.stride else ""
     head = f"for ({begin}; {wide} && {done} + {count - 1} < {limit}; {done} += {step})"
     yield Edit(
-        Span(above(scene, loop), above(scene, loop)),
+        Span(above(ctx, loop), above(ctx, loop)),
         f"{indent}const bool {wide} = {' && '.join(tests)};\n{declared}{indent}{head} {{\n{loads}"
         f"#pragma unroll\n{indent}    for (int {e} = 0; {e} < {count}; ++{e}) {{\n"
-        f"{_body(scene, walk, packs, e, done, indent)}"
+        f"{_body(ctx, walk, packs, e, done, indent)}"
         f"{indent}    }}\n{stores}{indent}}}\n",
     )
     rest = f"({wide} ? {_factor(limit)} / {count} * {count} : 0) + {start}" if walk.stride else done
@@ -210,7 +208,7 @@ def _name(kind: str) -> str:
     return "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", kind))
 
 
-def _body(scene: Scene, walk: _WideLoop, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
+def _body(ctx: RuleContext, walk: _WideLoop, packs: dict[tuple[str, str], str], e: str, done: str, indent: str) -> str:
     """The body's statements with elements taken from the packs."""
     swaps = [(span, packs[place]) for place, spans in walk.reads.items() for span in spans]
     for place, statement in walk.writes.items():
@@ -219,7 +217,7 @@ def _body(scene: Scene, walk: _WideLoop, packs: dict[tuple[str, str], str], e: s
     text = ""
     for statement in walk.loop.body:
         mine = sorted((s for s in swaps if statement.span.holds(s[0])), reverse=True)
-        data = scene.source.data[statement.span.start : statement.span.end]
+        data = ctx.source.data[statement.span.start : statement.span.end]
         for span, pack in mine:
             a, b = span.start - statement.span.start, span.end - statement.span.start
             data = data[:a] + f"{pack}.at[{e}]".encode() + data[b:]

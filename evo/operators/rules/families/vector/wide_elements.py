@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from evo.cuda.source import Edit
 from evo.operators.rules.families.order import strided
 from evo.operators.rules.families.vector.wide_access import wide_loops
-from evo.operators.rules.guards import behind_guard, through
+from evo.operators.rules.normal_form import behind_guard, through
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import thread_indices
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for index in thread_indices(scene, whole=True):
-        walk = strided(scene, index)
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for index in thread_indices(ctx, whole=True):
+        walk = strided(ctx, index)
         for count in (4, 8, 2, 16) if walk else ():
             first = (Edit(index.grid_at, f"ceil_div({index.extent}, {index.threads} * {count})"), *walk)
-            between = scene.after(first)
+            between = ctx.after(first)
             for found in wide_loops(between, (count,), index.name):
                 yield Application(
                     edits=through(between.source, first, found.edits),

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from evo.cuda.source import CountedFor, Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob
-from evo.operators.rules.guards import behind_guard, guard_of
+from evo.operators.rules.normal_form import behind_guard, guard_of
 from evo.operators.rules.rewriting import fresh, indent_of
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
 _REPEATS = (1, 2, 4, 8)
@@ -243,10 +243,10 @@ def _base(source: Source, target: Span) -> str:
     return names[0][0] if names else ""
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for index in thread_indices(scene):
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for index in thread_indices(ctx):
         for value in _REPEATS[1:]:
-            edits = _edits(scene, index, value)
+            edits = _edits(ctx, index, value)
             if edits:
                 yield Application(
                     edits=tuple(edits),
@@ -256,8 +256,8 @@ def _find(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
-    source = scene.source
+def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
+    source = ctx.source
     if _SHARING.search(source.slice(index.function.body)):
         return []
     statements = source.statements(index.function)
@@ -271,10 +271,10 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
     else:
         return []
     params = {param.name: param.type for param in index.function.params}
-    if params.get(bound) not in ("int", "const int") and scene.constant(index.function, bound) is None:
+    if params.get(bound) not in ("int", "const int") and ctx.constant(index.function, bound) is None:
         return []
-    knob_name, places = fresh(scene, f"{index.name.upper()}_REPEAT"), fresh(scene, f"{index.name}_at")
-    counter = fresh(scene, "r" if index.axis != "x" else "c")
+    knob_name, places = fresh(ctx, f"{index.name.upper()}_REPEAT"), fresh(ctx, f"{index.name}_at")
+    counter = fresh(ctx, "r" if index.axis != "x" else "c")
     repeater = _Repeater(source, index, bound, knob_name, counter, places)
     try:
         repeater.spread(rest)
@@ -302,7 +302,7 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
     remark = source.data[end : source.data.find(b"\n", end)].decode()
     at = end + len(remark.encode()) if remark.strip().startswith("//") else end
     return [
-        *new_knob(scene, knob_name, _REPEATS, value),
+        *new_knob(ctx, knob_name, _REPEATS, value),
         Edit(index.grid_at, f"ceil_div({index.extent}, {index.stride.replace('/', '//')} * {knob_name})"),
         Edit(index.threads_at, f"({index.stride} * {knob_name})"),
         Edit(Span(at, at), table),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from evo.cuda.source import CountedFor, Edit, Source, Span, Statement
 from evo.operators.rules.dependence import varying
-from evo.operators.rules.families.loop.batch_online import Online, online_of
-from evo.operators.rules.guards import guard_of
+from evo.operators.rules.families.loop.batch_online import OnlineSoftmax, online_of
+from evo.operators.rules.normal_form import guard_of
 from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex
 
 ALL = "0xffffffffu"  # every lane of a warp takes part
@@ -19,19 +19,19 @@ _SHARING = re.compile(r"__shared__|__sync|_sync\b|__shfl|\basm\b|\batomic|\bgoto
 _PLAIN = re.compile(r"[\w.]+")
 
 
-class Unfit(Exception):
+class NotSplittable(Exception):
     """The kernel holds something that cannot be shared out this way."""
 
 
 @dataclass(slots=True)
-class Trader:
+class LaneGroupEdit:
     """What is known of one kernel, and the names that the edit gives to its parts."""
 
-    scene: Scene
+    ctx: RuleContext
     index: ThreadIndex
     bound: str
     loop: CountedFor  # over the steps of the online softmax
-    online: Online
+    online: OnlineSoftmax
     tops: tuple[Statement, ...]
     arrays: dict[str, str]  # the thread's own arrays -> their size as written
     varying: set[str]  # what may differ between the rows of a group
@@ -43,10 +43,10 @@ class Trader:
 
     @property
     def source(self) -> Source:
-        return self.scene.source
+        return self.ctx.source
 
     def first(self, extent: str) -> str:
-        return fresh(self.scene, f"first_{extent.lower()}")
+        return fresh(self.ctx, f"first_{extent.lower()}")
 
     def touched(self, span: Span) -> set[str]:
         return {name for name, _ in self.source.names(span)}
@@ -62,12 +62,12 @@ class Trader:
         """Edits that make a loop over whole arrays one over the lane's slice of the row `r`; statements are apart."""
         source = self.source
         if not isinstance(loop, CountedFor) or loop.relation != "<" or source.slice(loop.start) != "0":
-            raise Unfit
+            raise NotSplittable
         limit = source.slice(loop.limit)
         if limit not in self.arrays.values():
-            raise Unfit
-        if not (loop.step.isdigit() or loop.step in self.scene.variant.integer_knobs):
-            raise Unfit
+            raise NotSplittable
+        if not (loop.step.isdigit() or loop.step in self.ctx.variant.integer_knobs):
+            raise NotSplittable
         self.needs.add(
             f"{limit} % ({self.lanes} * {loop.step}) == 0" if loop.step != "1" else f"{limit} % {self.lanes} == 0"
         )
@@ -78,9 +78,9 @@ class Trader:
                 continue
             text = source.slice(use.indices[0]).strip()
             if len(use.indices) != 1 or self.arrays[use.name] != limit:
-                raise Unfit
+                raise NotSplittable
             if not re.fullmatch(rf"{loop.name}(\s*\+\s*({counters}))?|({counters})\s*\+\s*{loop.name}", text):
-                raise Unfit
+                raise NotSplittable
             own.append(use.span)
             at = use.span.start + len(use.name.encode())
             edits.append(Edit(Span(at, at), f"[{self.r}]"))
@@ -98,7 +98,7 @@ class Trader:
         inside = {s.name for s in loop.all() if s.kind in ("declare", "for")}
         lines, edits = [], self.sliced(loop)
         for name in sorted((self.touched(loop.span) & self.varying) - inside - self.arrays.keys()):
-            of = fresh(self.scene, f"{name}_of")
+            of = fresh(self.ctx, f"{name}_of")
             lines.append(f"{inner}{self.from_lane(name, of)}\n")
             edits += [Edit(at, of) for each, at in source.names(loop.span) if each == name]
         stores = False
@@ -110,7 +110,7 @@ class Trader:
             ):
                 continue
             if statement.kind != "assign" or (statement.name and statement.name not in inside):
-                raise Unfit
+                raise NotSplittable
             if not statement.name and statement.target is not None:
                 stores = stores or source.names(statement.target)[0][0] not in self.arrays
         body = indented(rewritten(source, Span(self.begin(loop), loop.span.end), edits))
@@ -123,7 +123,7 @@ class Trader:
         """The first byte of a loop's pragma, or of its line."""
         above = self.source.above(loop.span)
         if above is None:
-            raise Unfit
+            raise NotSplittable
         return above
 
     def from_lane(self, name: str, of: str) -> str:
@@ -135,7 +135,7 @@ class Trader:
             return f"{bare} {of} = reinterpret_cast<{bare}>(__shfl_sync({ALL}, {value}, {self.r}, {self.lanes}));"
         bare = re.sub(r"\bconst\s+", "", bare) or self.source.element_type(self.index.function.name, name) or ""
         if bare not in ("int", "float", "double", "unsigned", "long long"):
-            raise Unfit
+            raise NotSplittable
         return f"const {bare} {of} = __shfl_sync({ALL}, {name}, {self.r}, {self.lanes});"
 
     def repeated(self, loop: Statement, texts: dict[Span, tuple[str, Span]], names: Sequence[Edit]) -> str:
@@ -148,7 +148,7 @@ class Trader:
         uniform = self.touched(loop.span) - self.arrays.keys() - {s.name for s in loop.all() if s.kind == "declare"}
         known = {name for span in texts for name in self.touched(span)} & {self.online.keep, self.online.weight}
         if (uniform & self.varying) - known - {self.scored}:
-            raise Unfit
+            raise NotSplittable
         for statement in loop.all():
             if (
                 statement is loop
@@ -156,10 +156,10 @@ class Trader:
                 or isinstance(statement, CountedFor)
             ):
                 if statement.kind == "declare" and statement.value and self.touched(statement.value) & self.rows:
-                    raise Unfit
+                    raise NotSplittable
                 continue
             if statement.span not in texts:
-                raise Unfit
+                raise NotSplittable
             head, value = texts[statement.span]
             inside = [edit for edit in edits if statement.span.holds(edit.span)]
             edits = [edit for edit in edits if edit not in inside]
@@ -167,7 +167,7 @@ class Trader:
             shared: list[Edit] = []
             lines = ""
             for part in self.common(value):
-                name = fresh(self.scene, "common" if not shared else f"common_{len(shared) + 1}")
+                name = fresh(self.ctx, "common" if not shared else f"common_{len(shared) + 1}")
                 lines += f"{indent}const auto {name} = {rewritten(source, part, inside)};\n"
                 shared.append(Edit(part, name))
             kept = [edit for edit in inside if not any(part.span.holds(edit.span) for part in shared)]
@@ -210,9 +210,9 @@ def _holds_others(statement: Statement) -> bool:
     return isinstance(statement, CountedFor) or statement.kind in ("declare", "empty", "block")
 
 
-def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
+def trader_of(ctx: RuleContext, index: ThreadIndex) -> LaneGroupEdit | None:
     """The kernel's parts, if it is one online softmax per thread over private arrays."""
-    source, function = scene.source, index.function
+    source, function = ctx.source, index.function
     tops = source.statements(function)
     if _SHARING.search(source.slice(function.body)) or len(index.launch.block) > 1 or index.lanes:
         return None
@@ -223,7 +223,7 @@ def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
         return None
     counted = [s for s in tops if isinstance(s, CountedFor)]
     loops = [(s, found) for s in counted if (found := _online(source, function.name, s)) is not None]
-    known = {*scene.variant.integer_knobs, *scene.variant.macros}
+    known = {*ctx.variant.integer_knobs, *ctx.variant.macros}
     arrays = {s.name: source.slice(s.dims[0]) for s in tops if s.kind == "declare" and len(s.dims) == 1}
     plain = all(s.value is None for s in tops if s.kind == "declare" and s.dims)
     if len(loops) != 1 or not arrays or not plain or any(s.kind == "declare" and len(s.dims) > 1 for s in tops):
@@ -231,12 +231,12 @@ def trader_of(scene: Scene, index: ThreadIndex) -> Trader | None:
     if not all(extent.isdigit() or extent in known for extent in arrays.values()):
         return None
     loop, online = loops[0]
-    return Trader(
-        scene, index, guard[1], loop, online, tops, arrays, varying(source, tops, index),
-        fresh(scene, "LANES"), fresh(scene, "lane"), fresh(scene, f"{index.name}_here"), fresh(scene, "r"), set(),
+    return LaneGroupEdit(
+        ctx, index, guard[1], loop, online, tops, arrays, varying(source, tops, index),
+        fresh(ctx, "LANES"), fresh(ctx, "lane"), fresh(ctx, f"{index.name}_here"), fresh(ctx, "r"), set(),
     )  # fmt: skip
 
 
-def _online(source: Source, function: str, loop: CountedFor) -> Online | None:
+def _online(source: Source, function: str, loop: CountedFor) -> OnlineSoftmax | None:
     is_whole = source.slice(loop.start) == "0" and source.type_of(function, loop.limit) == "int"
     return online_of(source, loop) if loop.takes_each and is_whole else None

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from evo.cuda.source import Edit, Source, Span, Statement
 from evo.operators.rules.directives import new_knob, require
-from evo.operators.rules.guards import behind_guard, is_guard
+from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.reductions import NEUTRAL, ReductionLoop, Shareable, shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 
 _LANES = (4, 8, 16, 32)
@@ -21,7 +21,7 @@ _SHARING = re.compile(r"__shared__|__sync|_sync\b|__shfl|\basm\b|\batomic|\blane
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
+class LaneGroup:
     """A group of neighbouring threads that share one index, and the names that the edit gives to its parts."""
 
     name: str
@@ -30,21 +30,21 @@ class Lanes:
     mask: str
 
     @classmethod
-    def over(cls, scene: Scene, index: ThreadIndex) -> Lanes:
-        step = "step" if not re.search(r"\bstep\b", scene.source.slice(index.function.body)) else fresh(scene, "step")
-        return cls(fresh(scene, "LANES"), fresh(scene, "lane"), step, fresh(scene, "lanes"))
+    def over(cls, ctx: RuleContext, index: ThreadIndex) -> LaneGroup:
+        step = "step" if not re.search(r"\bstep\b", ctx.source.slice(index.function.body)) else fresh(ctx, "step")
+        return cls(fresh(ctx, "LANES"), fresh(ctx, "lane"), step, fresh(ctx, "lanes"))
 
-    def head(self, scene: Scene, index: ThreadIndex, value: int, *, reduces: bool) -> list[Edit]:
+    def head(self, ctx: RuleContext, index: ThreadIndex, value: int, *, reduces: bool) -> list[Edit]:
         """The knob, the launch line, the index and the place in the group."""
-        indent = indent_of(scene.source, index.statement.span.start)
+        indent = indent_of(ctx.source, index.statement.span.start)
         text = f"\n{indent}const int {self.lane} = threadIdx.x % {self.name};"
         if reduces:
             shift = f"(threadIdx.x % 32 / {self.name} * {self.name})"
             text += f"\n{indent}const unsigned {self.mask} = 0xffffffffu >> (32 - {self.name}) << {shift};"
         end = index.statement.span.end
         return [
-            *new_knob(scene, self.name, _LANES, value),
-            *require(scene, f"{index.threads} % 32 == 0"),
+            *new_knob(ctx, self.name, _LANES, value),
+            *require(ctx, f"{index.threads} % 32 == 0"),
             Edit(index.grid_at, f"ceil_div({index.extent}, {index.threads} // {self.name})"),
             Edit(index.threads_at, f"({index.threads} / {self.name})"),
             Edit(index.thread_at, f"threadIdx.x / {self.name}"),
@@ -71,10 +71,10 @@ class Lanes:
         return edits
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for index in thread_indices(scene):
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for index in thread_indices(ctx):
         for value in reversed(_LANES):
-            edits = _edits(scene, index, value)
+            edits = _edits(ctx, index, value)
             if edits:
                 yield Application(
                     edits=tuple(edits),
@@ -84,8 +84,8 @@ def _find(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
-    source = scene.source
+def _edits(ctx: RuleContext, index: ThreadIndex, value: int) -> list[Edit]:
+    source = ctx.source
     text = source.slice(index.function.body)
     if _SHARING.search(text) or len(index.launch.block) > 1 or index.axis != "x":
         return []
@@ -95,8 +95,8 @@ def _edits(scene: Scene, index: ThreadIndex, value: int) -> list[Edit]:
     loops = _loops(source, statements)
     if loops is None or not loops:
         return []
-    lanes = Lanes.over(scene, index)
-    edits = lanes.head(scene, index, value, reduces=any(loop.reductions for loop in loops))
+    lanes = LaneGroup.over(ctx, index)
+    edits = lanes.head(ctx, index, value, reduces=any(loop.reductions for loop in loops))
     for loop in loops:
         edits += _shared_out(source, statements, loop, lanes)
     for statement in statements:
@@ -153,7 +153,7 @@ def _writes_memory(source: Source, statements: Sequence[Statement], statement: S
     return not names or names[0][0] not in arrays
 
 
-def _shared_out(source: Source, statements: Sequence[Statement], shared: Shareable, lanes: Lanes) -> list[Edit]:
+def _shared_out(source: Source, statements: Sequence[Statement], shared: Shareable, lanes: LaneGroup) -> list[Edit]:
     loop = shared.loop
     start = source.slice(loop.start)
     edits = [

@@ -12,7 +12,7 @@ from evo.cuda.source import Edit, Function, Span
 from evo.operators.rules.directives import ceil_divs, line_span, new_knob
 from evo.operators.rules.rewriting import fresh, indent_of, merged, same
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _WARP = 32
 _WARPS = (1, 2, 4, 8, 16)  # of a block
@@ -31,9 +31,9 @@ class _Shared:
     reductions: tuple[Reduction, ...]
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for analysis in scene.launches:
-        edits = _edits(scene, analysis)
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for analysis in ctx.launches:
+        edits = _edits(ctx, analysis)
         if edits:
             name = analysis.form.kernel
             yield Application(
@@ -44,37 +44,37 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _edits(scene: Scene, analysis: LaunchAnalysis) -> list[Edit] | None:
+def _edits(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit] | None:
     form, sizes = analysis.form, analysis.sizes
-    function = next((f for f in scene.source.functions if f.name == form.kernel and f.is_kernel), None)
+    function = next((f for f in ctx.source.functions if f.name == form.kernel and f.is_kernel), None)
     if function is None or sizes.block[1:] != (1, 1) or sizes.grid[1:] != (1, 1) or sizes.threads % _WARP:
         return None
     if form.barriers or form.exchanges or form.shared:
         return None
     shared = _loops(analysis)
-    index = _index(scene, analysis, function)
+    index = _index(ctx, analysis, function)
     if not shared or index is None or not _stay_with_their_lane(analysis, shared):
         return None
-    lane = fresh(scene, "lane")
+    lane = fresh(ctx, "lane")
     start = function.body.start + 1
     edits = [
         Edit(index, f"(blockIdx.x * blockDim.x + threadIdx.x) / {_WARP}"),
         Edit(Span(start, start), f"\n    const int {lane} = threadIdx.x % {_WARP};  // a warp for each index"),
-        *_launch(scene, analysis),
+        *_launch(ctx, analysis),
     ]
     seen: dict[Span, list[Edit]] = {}
     for each in shared:
         # In a function of its own the kernel's variable cannot be seen.
         here = lane if not each.loop.calls else f"(threadIdx.x % {_WARP})"
-        made = _shared_out(scene, each, here)
-        if made is None or seen.setdefault(each.loop.span, made) != made or not _is_ours(scene, each.loop, function):
+        made = _shared_out(ctx, each, here)
+        if made is None or seen.setdefault(each.loop.span, made) != made or not _is_ours(ctx, each.loop, function):
             return None
     edits += [edit for made in seen.values() for edit in made]
     inside = {each.loop.symbol for each in shared}
     for access in form.accesses:
         if not access.is_write or access.array is None or access.array.space != "global" or inside & set(access.loops):
             continue
-        edit = _once(scene, access, lane)
+        edit = _once(ctx, access, lane)
         if edit is None:
             return None
         edits.append(edit)
@@ -98,10 +98,10 @@ def _loops(analysis: LaunchAnalysis) -> list[_Shared] | None:
     return found
 
 
-def _is_ours(scene: Scene, loop: Loop, kernel: Function) -> bool:
+def _is_ours(ctx: RuleContext, loop: Loop, kernel: Function) -> bool:
     """Whether only this kernel calls the functions that a loop stands in."""
-    others = [f for f in scene.source.functions if f.is_kernel and f.name != kernel.name]
-    return not any(re.search(rf"\b{name}\b", scene.source.slice(f.body)) for f in others for name in loop.calls)
+    others = [f for f in ctx.source.functions if f.is_kernel and f.name != kernel.name]
+    return not any(re.search(rf"\b{name}\b", ctx.source.slice(f.body)) for f in others for name in loop.calls)
 
 
 def _outermost(nodes: tuple[Node, ...]) -> Iterator[Loop]:
@@ -165,17 +165,17 @@ def _stay_with_their_lane(analysis: LaunchAnalysis, shared: list[_Shared]) -> bo
     return True
 
 
-def _index(scene: Scene, analysis: LaunchAnalysis, function: Function) -> Span | None:
+def _index(ctx: RuleContext, analysis: LaunchAnalysis, function: Function) -> Span | None:
     """What the kernel's one index is set to, if nothing else depends on which thread it is."""
     form = analysis.form
     wanted = Term.of(BLOCK[0]) * form.block[0] + Term.of(THREAD[0])
     name = form.names.get(wanted)
-    for statement in (each for top in scene.source.statements(function) for each in top.all()):
+    for statement in (each for top in ctx.source.statements(function) for each in top.all()):
         if statement.kind == "declare" and statement.name == name and statement.value is not None:
             span, body = statement.value, function.body
-            text = scene.source.data
+            text = ctx.source.data
             rest = (text[body.start : span.start] + text[span.end : body.end]).decode()
-            here = scene.source.slice(span)
+            here = ctx.source.slice(span)
             aliases = re.findall(r"\b(\w+)\s*=\s*threadIdx\.x\s*;", rest)
             for alias in aliases:
                 if len(re.findall(rf"\b{alias}\b", rest)) == 1 and re.search(rf"\b{alias}\b", here):
@@ -188,30 +188,30 @@ def _without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
-def _launch(scene: Scene, analysis: LaunchAnalysis) -> list[Edit]:
+def _launch(ctx: RuleContext, analysis: LaunchAnalysis) -> list[Edit]:
     """As many more blocks as an index has lanes."""
-    launch = scene.variant.launches[analysis.form.position]
+    launch = ctx.variant.launches[analysis.form.position]
     threads, warps = launch.block[0].text, analysis.sizes.threads // _WARP
-    line = line_span(scene, launch.line)
+    line = line_span(ctx, launch.line)
     shared = f"shared {launch.shared.text}{launch.args_text}"
-    for _, extent, per in ceil_divs(scene, launch):
+    for _, extent, per in ceil_divs(ctx, launch):
         if same(per, threads) and warps in _WARPS and threads.isdigit():
             # The block's size is a knob from here on: grid and block follow it together.
-            knob = fresh(scene, "WARPS")
+            knob = fresh(ctx, "WARPS")
             text = f"// evo: launch {launch.kernel} grid (ceil_div({extent}, {knob})) block ({_WARP} * {knob}) {shared}"
-            return [Edit(line, text), *new_knob(scene, knob, _WARPS, warps)]
+            return [Edit(line, text), *new_knob(ctx, knob, _WARPS, warps)]
         if same(per, threads):
             text = (
                 f"// evo: launch {launch.kernel} grid (ceil_div({extent}, {per} // {_WARP})) block ({threads}) {shared}"
             )
             return [Edit(line, text)]
-    text, grid = scene.source.slice(line), launch.grid[0].text
+    text, grid = ctx.source.slice(line), launch.grid[0].text
     return [Edit(line, text.replace(f"({grid})", f"(({grid}) * {_WARP})", 1))] if f"({grid})" in text else []
 
 
-def _shared_out(scene: Scene, shared: _Shared, lane: str) -> list[Edit] | None:
+def _shared_out(ctx: RuleContext, shared: _Shared, lane: str) -> list[Edit] | None:
     """The loop in steps of a warp, and what the lanes combine behind it."""
-    source, loop = scene.source, shared.loop
+    source, loop = ctx.source, shared.loop
     header = _HEADER.match(source.slice(loop.header))
     init = _INIT.match(header["init"]) if header is not None else None
     if header is None or init is None or source.is_bare(loop.span):
@@ -222,7 +222,7 @@ def _shared_out(scene: Scene, shared: _Shared, lane: str) -> list[Edit] | None:
     edits = [Edit(loop.header, text if source.slice(loop.header).endswith((" ", "\n")) else text.rstrip())]
     indent = indent_of(source, loop.span.start)
     for found in shared.reductions:
-        combined = _combine(scene, found)
+        combined = _combine(ctx, found)
         if combined is None:
             return None
         lines = "\n".join(f"{indent}{line}" for line in combined)
@@ -248,9 +248,9 @@ def _starts_neutral(found: Reduction) -> bool:
     return isinstance(value, int | float) and float(value) == wanted
 
 
-def _combine(scene: Scene, found: Reduction) -> list[str] | None:
+def _combine(ctx: RuleContext, found: Reduction) -> list[str] | None:
     """What all lanes have, in each of them."""
-    step = fresh(scene, "step")
+    step = fresh(ctx, "step")
     head = f"for (int {step} = {_WARP // 2}; {step} > 0; {step} /= 2)"
     names: Mapping[int, str] = dict(enumerate(found.names))
 
@@ -259,7 +259,7 @@ def _combine(scene: Scene, found: Reduction) -> list[str] | None:
 
     if found.kind in _COMBINED:
         return [f"{head} {_COMBINED[found.kind].format(names[0], other(names[0]))};"]
-    theirs, word = fresh(scene, "theirs"), fresh(scene, "their_other")
+    theirs, word = fresh(ctx, "theirs"), fresh(ctx, "their_other")
     if found.kind in ("max", "min"):
         sign = ">" if found.kind == "max" else "<"
         return [
@@ -274,7 +274,7 @@ def _combine(scene: Scene, found: Reduction) -> list[str] | None:
         test = f"{theirs} {sign} {names[0]} || ({theirs} == {names[0]} && {word} < {names[1]})"
         return [f"{head} {{", *both, f"    if ({test}) {names[0]} = {theirs}, {names[1]} = {word};", "}"]
     if found.kind == "online_softmax":
-        top = fresh(scene, "top")
+        top = fresh(ctx, "top")
         mine = f"({names[0]} == {top} ? {names[1]} : {names[1]} * expf({names[0]} - {top}))"
         its = f"({theirs} == {top} ? {word} : {word} * expf({theirs} - {top}))"
         largest = f"    const auto {top} = {theirs} > {names[0]} ? {theirs} : {names[0]};"
@@ -282,10 +282,10 @@ def _combine(scene: Scene, found: Reduction) -> list[str] | None:
     return None
 
 
-def _once(scene: Scene, access: Access, lane: str) -> Edit | None:
+def _once(ctx: RuleContext, access: Access, lane: str) -> Edit | None:
     """A store outside the loops is the first lane's."""
-    statement = scene.source.enclosing_statement(access.span)
-    text = scene.source.slice(statement)
+    statement = ctx.source.enclosing_statement(access.span)
+    text = ctx.source.slice(statement)
     if not text.endswith(";") or text.startswith(("return", "for", "if", "while", "do")) or statement == access.span:
         return None
     return Edit(Span(statement.start, statement.start), f"if ({lane} == 0) ")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from evo.cuda.source import CountedFor, Edit, Function, Span, Statement
 from evo.operators.rules.directives import line_span, new_knob
-from evo.operators.rules.guards import behind_guard, guard_of, is_guard
+from evo.operators.rules.normal_form import behind_guard, guard_of, is_guard
 from evo.operators.rules.reductions import shareable
 from evo.operators.rules.rewriting import fresh, indent_of, merged, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import ThreadIndex, thread_indices
 from evo.spec.variant import LaunchLine
 
@@ -34,16 +34,16 @@ class _Sum:
     total: str
 
 
-def _find(scene: Scene) -> Iterator[Application]:
+def _find(ctx: RuleContext) -> Iterator[Application]:
     groups: dict[str, list[ThreadIndex]] = {}
-    for index in thread_indices(scene):
+    for index in thread_indices(ctx):
         groups.setdefault(index.function.name, []).append(index)
     for indices in groups.values():
-        found = _sum(scene, tuple(indices))
+        found = _sum(ctx, tuple(indices))
         if found is None:
             continue
         for value in (4, 2, 8):
-            edits = _edits(scene, found, value)
+            edits = _edits(ctx, found, value)
             if edits:
                 yield Application(
                     edits=tuple(edits),
@@ -53,8 +53,8 @@ def _find(scene: Scene) -> Iterator[Application]:
                 )
 
 
-def _sum(scene: Scene, indices: tuple[ThreadIndex, ...]) -> _Sum | None:
-    source, function = scene.source, indices[0].function
+def _sum(ctx: RuleContext, indices: tuple[ThreadIndex, ...]) -> _Sum | None:
+    source, function = ctx.source, indices[0].function
     text = source.slice(function.body)
     if _SHARING.search(text) or text.count("blockIdx") != len(indices) or any(index.lanes for index in indices):
         return None
@@ -65,7 +65,7 @@ def _sum(scene: Scene, indices: tuple[ThreadIndex, ...]) -> _Sum | None:
     stores = [s for s in tops if s.kind == "assign" and not s.name]
     if len(bounds) != len(indices) or len(loops) != 1 or len(stores) != 1:
         return None
-    if any(scene.axis_of(function, bound) != index.extent for bound, index in zip(bounds, indices, strict=True)):
+    if any(ctx.axis_of(function, bound) != index.extent for bound, index in zip(bounds, indices, strict=True)):
         return None
     (loop,), (store,) = loops, stores
     if not isinstance(loop, CountedFor) or not loop.takes_each:
@@ -97,17 +97,17 @@ def _sum(scene: Scene, indices: tuple[ThreadIndex, ...]) -> _Sum | None:
     return _Sum(function, indices, bounds, tops, loop, store, total.name)
 
 
-def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
-    source, function, loop = scene.source, found.function, found.loop
+def _edits(ctx: RuleContext, found: _Sum, value: int) -> list[Edit]:
+    source, function, loop = ctx.source, found.function, found.loop
     launch = found.indices[0].launch
-    line = line_span(scene, launch.line)
+    line = line_span(ctx, launch.line)
     match = _LAUNCH.fullmatch(source.slice(line))
     pointers = [param for param in function.params if param.is_pointer]
     above = source.above(loop.span)
     if match is None or len(launch.grid) > 2 or not pointers or above is None:
         return []
-    splits, partial, chunk = fresh(scene, "SPLITS"), fresh(scene, "partial"), fresh(scene, f"{loop.name}_part")
-    part, combine = fresh(scene, "part"), fresh(scene, f"{function.name}_combine")
+    splits, partial, chunk = fresh(ctx, "SPLITS"), fresh(ctx, "partial"), fresh(ctx, f"{loop.name}_part")
+    part, combine = fresh(ctx, "part"), fresh(ctx, f"{function.name}_combine")
     grid = match["grid"] if len(launch.grid) == 2 else f"{match['grid']}, 1"
     shape = ", ".join([splits, *(index.extent for index in found.indices)])
     start, limit, indent = source.slice(loop.start), source.slice(loop.limit), indent_of(source, loop.span.start)
@@ -119,7 +119,7 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
     text = f"{match['head']}({grid}, {splits}){tail}\n{second}({match['grid']}){tail}"
     return merged(
         [
-            *new_knob(scene, splits, _SPLITS, value),
+            *new_knob(ctx, splits, _SPLITS, value),
             Edit(Span(line.start, line.start), f"// evo: scratch {partial} float32 [{shape}] init=poison\n"),
             Edit(line, text),
             Edit(Span(last, last), f", float* {partial}"),
@@ -129,7 +129,7 @@ def _edits(scene: Scene, found: _Sum, value: int) -> list[Edit]:
             Edit(found.store.span, f"{_place(found, partial, '(long long)blockIdx.z')} = {found.total};"),
             Edit(
                 Span(function.span.end, function.span.end),
-                "\n\n" + _combine(scene, found, combine, splits, partial, part),
+                "\n\n" + _combine(ctx, found, combine, splits, partial, part),
             ),
         ]
     )
@@ -153,16 +153,16 @@ def _place(found: _Sum, partial: str, part: str) -> str:
     return f"{partial}[{at}]"
 
 
-def _combine(scene: Scene, found: _Sum, name: str, splits: str, partial: str, part: str) -> str:
+def _combine(ctx: RuleContext, found: _Sum, name: str, splits: str, partial: str, part: str) -> str:
     """The second kernel: the first one with the sum over its parts instead of the loop, and the store as it was."""
-    source, function = scene.source, found.function
+    source, function = ctx.source, found.function
     pointers = [param for param in function.params if param.is_pointer]
     begin = source.line_start(function.span.start)  # with its extern "C"
     at = pointers[-1].span.end
     renamed = [Edit(function.name_span, name), Edit(Span(at, at), f", float* {partial}")]
     head = rewritten(source, Span(begin, function.body.start), renamed)
     kept = [s for s in found.tops if s is not found.loop]
-    while unused := [s for s in kept if _is_unused(scene, found, s, kept)]:
+    while unused := [s for s in kept if _is_unused(ctx, found, s, kept)]:
         kept = [s for s in kept if s not in unused]
     lines = []
     for statement in found.tops:
@@ -175,10 +175,10 @@ def _combine(scene: Scene, found: _Sum, name: str, splits: str, partial: str, pa
     return head + "{\n" + "\n".join(lines) + "\n}"
 
 
-def _is_unused(scene: Scene, found: _Sum, statement: Statement, kept: Sequence[Statement]) -> bool:
+def _is_unused(ctx: RuleContext, found: _Sum, statement: Statement, kept: Sequence[Statement]) -> bool:
     if statement.kind != "declare" or statement.name in {found.total, *(index.name for index in found.indices)}:
         return False
-    others = {name for s in kept if s is not statement for name, _ in scene.source.names(s.span)}
+    others = {name for s in kept if s is not statement for name, _ in ctx.source.names(s.span)}
     return statement.name not in others
 
 

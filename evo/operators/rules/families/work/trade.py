@@ -8,28 +8,28 @@ from collections.abc import Iterator, Sequence
 from evo.cuda.source import Edit, Span, Statement
 from evo.operators.rules.dependence import is_own
 from evo.operators.rules.directives import new_knob, require
-from evo.operators.rules.families.loop.batch_online import Batch
-from evo.operators.rules.families.work.lane_groups import ALL, Trader, Unfit, trader_of
-from evo.operators.rules.guards import behind_guard, is_guard
+from evo.operators.rules.families.loop.batch_online import SoftmaxBatch
+from evo.operators.rules.families.work.lane_groups import ALL, LaneGroupEdit, NotSplittable, trader_of
+from evo.operators.rules.normal_form import behind_guard, is_guard
 from evo.operators.rules.reductions import reduction_of
 from evo.operators.rules.rewriting import fresh, indent_of, indented, rewritten
 from evo.operators.rules.rule import Application, Example, Rule
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 from evo.operators.rules.thread_index import thread_indices
 
 _LANES = (2, 4, 8, 16)
 _BATCHES = (1, 2, 4, 8, 16)
 
 
-def _find(scene: Scene) -> Iterator[Application]:
-    for index in thread_indices(scene):
-        trader = trader_of(scene, index)
+def _find(ctx: RuleContext) -> Iterator[Application]:
+    for index in thread_indices(ctx):
+        trader = trader_of(ctx, index)
         if trader is None:
             continue
         for value, batch in ((4, 8), (4, 4), (2, 8), (8, 8)):
             try:
                 edits = _edits(trader, value, batch)
-            except Unfit:
+            except NotSplittable:
                 break
             yield Application(
                 edits=tuple(edits),
@@ -40,12 +40,12 @@ def _find(scene: Scene) -> Iterator[Application]:
             )
 
 
-def _edits(trader: Trader, value: int, batch: int) -> list[Edit]:
+def _edits(trader: LaneGroupEdit, value: int, batch: int) -> list[Edit]:
     trader.needs = {f"{trader.index.threads} % 32 == 0"}
-    scene, source, index = trader.scene, trader.source, trader.index
+    ctx, source, index = trader.ctx, trader.source, trader.index
     statement, indent = index.statement, indent_of(trader.source, index.statement.span.start)
-    steps = fresh(scene, f"{trader.loop.name.upper()}_BATCH")
-    edits = [*new_knob(scene, trader.lanes, _LANES, value), *new_knob(scene, steps, _BATCHES, batch)]
+    steps = fresh(ctx, f"{trader.loop.name.upper()}_BATCH")
+    edits = [*new_knob(ctx, trader.lanes, _LANES, value), *new_knob(ctx, steps, _BATCHES, batch)]
     text = f"const {index.kind} {trader.here} = {index.value};"
     last = f"min({trader.here}, {trader.bound} - 1)"
     text += f"\n{indent}const {index.kind} {index.name} = {last};"
@@ -67,34 +67,34 @@ def _edits(trader: Trader, value: int, batch: int) -> list[Edit]:
         elif top.kind == "declare" and top.dims:
             edits.append(Edit(top.dims[0], f"{trader.lanes}][{trader.arrays[top.name]} / {trader.lanes}"))
         elif not is_own(source, top) or trader.touched(top.span) & trader.arrays.keys():
-            raise Unfit
-    return [*edits, *(edit for need in sorted(trader.needs) for edit in require(scene, need))]
+            raise NotSplittable
+    return [*edits, *(edit for need in sorted(trader.needs) for edit in require(ctx, need))]
 
 
-def _softmax(trader: Trader, steps: str) -> str:
+def _softmax(trader: LaneGroupEdit, steps: str) -> str:
     """The loop over the steps, a batch at a time."""
-    source, online, loop, scene = trader.source, trader.online, trader.loop, trader.scene
+    source, online, loop, ctx = trader.source, trader.online, trader.loop, trader.ctx
     j, indent, r, lanes = loop.name, indent_of(source, loop.span.start), trader.r, trader.lanes
     inner, deeper = indent + "    ", indent + "        "
-    limit, u, at = source.slice(loop.limit), fresh(scene, "u"), fresh(scene, f"{j}_at")
+    limit, u, at = source.slice(loop.limit), fresh(ctx, "u"), fresh(ctx, f"{j}_at")
     most, lines = limit, ""
     if trader.touched(loop.limit) & trader.varying:
-        most = fresh(scene, f"{j}_most")
+        most = fresh(ctx, f"{j}_most")
         lines = f"{indent}const int {most} = __reduce_max_sync({ALL}, {limit});  // of the warp\n"
     named = [Edit(span, at) for name, span in source.names(loop.span) if name == j]
-    all_of, keep_of, weight_of = (fresh(scene, f"{x}_of") for x in (online.score, online.keep, online.weight))
+    all_of, keep_of, weight_of = (fresh(ctx, f"{x}_of") for x in (online.score, online.keep, online.weight))
     rows = f"for (int {r} = 0; {r} < {lanes}; ++{r})"
     shuffled = f"__shfl_sync({ALL}, {{}}, {r}, {lanes})"
     header = f"for (int {j} = 0; {j} < {most}; {j} += {steps}) "
     pragma = source.data[trader.begin(loop) : source.line_start(loop.span.start)].decode()
-    batch = Batch(
+    batch = SoftmaxBatch(
         online=online,
         loop=loop,
         limit=limit,
         steps=steps,
         indent=indent,
         counter=u,
-        every=fresh(scene, f"{online.score}_all"),
+        every=fresh(ctx, f"{online.score}_all"),
         place=f"{deeper}const int {at} = min({j} + {u}, {most} - 1);\n",
     )
     body = batch.body(
@@ -109,7 +109,7 @@ def _softmax(trader: Trader, steps: str) -> str:
     return f"{lines}{pragma}{indent}{header}{body}"
 
 
-def _scores(trader: Trader, of: str, named: Sequence[Edit]) -> str:
+def _scores(trader: LaneGroupEdit, of: str, named: Sequence[Edit]) -> str:
     """The statements that compute a step's score: the lane's part of each row, then the sum of its own row."""
     source, online, text, seen = trader.source, trader.online, "", False
     lane, r, lanes = trader.lane, trader.r, trader.lanes
@@ -117,15 +117,15 @@ def _scores(trader: Trader, of: str, named: Sequence[Edit]) -> str:
         indent = indent_of(source, top.span.start)
         if not trader.is_array_loop(top):
             if trader.touched(top.span) & trader.arrays.keys():
-                raise Unfit
+                raise NotSplittable
             begin = trader.begin(top) if top.kind == "for" else source.line_start(top.span.start)
             text += rewritten(source, Span(begin, top.span.end), named) + "\n"
             continue
         adds = [s for s in top.all() if s.kind == "assign" and reduction_of(source, s) is not None]
         if seen or len(adds) != 1 or adds[0].name != online.score or adds[0].operator != "+=" or not adds[0].value:
-            raise Unfit
+            raise NotSplittable
         seen = True
-        step, mine, theirs = (fresh(trader.scene, name) for name in ("apart", "mine", "theirs"))
+        step, mine, theirs = (fresh(trader.ctx, name) for name in ("apart", "mine", "theirs"))
         pick = f"{lane} & {step} ? {of}[{r} + {step}] : {of}[{r}]", f"{lane} & {step} ? {of}[{r}] : {of}[{r} + {step}]"
         text += (
             f"{indent}float {of}[{lanes}] = {{}};\n"
@@ -139,17 +139,17 @@ def _scores(trader: Trader, of: str, named: Sequence[Edit]) -> str:
             f"{indent}        }}\n{indent}    }}\n{indent}}}\n{indent}{online.score} += {of}[0];\n"
         )
     if not seen:
-        raise Unfit
+        raise NotSplittable
     return text
 
 
-def _updated(trader: Trader, keep_of: str | None, weight_of: str | None, named: Sequence[Edit]) -> str:
+def _updated(trader: LaneGroupEdit, keep_of: str | None, weight_of: str | None, named: Sequence[Edit]) -> str:
     """The loops over what is added up: rescaled by `keep_of`, or with the weighted values added."""
     source, online, r, text = trader.source, trader.online, trader.r, ""
     heads = {update.span: update for update, _ in online.updates}
     for top in online.after:
         if not trader.is_array_loop(top):
-            raise Unfit
+            raise NotSplittable
         texts: dict[Span, tuple[str, Span]] = {}
         for s in top.all():
             if s.span not in heads or s.target is None or s.value is None:
@@ -160,7 +160,7 @@ def _updated(trader: Trader, keep_of: str | None, weight_of: str | None, named: 
             )
             value = Span(s.value.start + len(start[0].encode()), s.value.end) if start else s.value
             if start is None or not source.is_simple(value) or trader.touched(value) & trader.rows:
-                raise Unfit
+                raise NotSplittable
             texts[s.span] = (f"{target} += {weight_of}[{r}] * ", value)
             if keep_of is not None:
                 texts[s.span] = (f"{target} *= ", Span(s.target.start, s.target.start))
@@ -171,7 +171,7 @@ def _updated(trader: Trader, keep_of: str | None, weight_of: str | None, named: 
     return text
 
 
-def _rescaled(trader: Trader, loop: Statement, heads: dict[Span, str], keep_of: str) -> str:
+def _rescaled(trader: LaneGroupEdit, loop: Statement, heads: dict[Span, str], keep_of: str) -> str:
     """The loops around the updates with nothing but their rescaling inside."""
     source, text, depth = trader.source, "", 0
     indent = indent_of(source, loop.span.start)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evo.analysis.access.conditions import Condition, spell_condition
+from evo.analysis.access.comparisons import Condition, spell_condition
 from evo.analysis.access.form import BLOCK, THREAD, Access, Form, Loop
 from evo.analysis.access.terms import Op, Predicate, Symbol, Term, spell
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion, views
+from evo.cli.command_context import GlobalOptions, choose_task, session_of
 from evo.cli.options import AsJson, choose_device
 from evo.cli.recorded import commits_of, headline_of, headline_text, padded, show_record
-from evo.cli.session import GlobalOptions, choose_task, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import clip, microseconds, out, out_json, out_table, paint, plain, say, verdict_colour
 from evo.errors import UsageError
@@ -165,7 +165,7 @@ def replay(
     json: AsJson = False,
 ) -> int:
     """Run a recorded trial again. Rebuilds its text from the chain of diffs; exit code 1 if the outcome differs."""
-    from evo.evaluate.pipeline import Job, Workbench, evaluate
+    from evo.evaluate.pipeline import EvaluationSession, Job, evaluate
     from evo.records.trials import find_among, load_records, rebuild_rival_text, rebuild_text
 
     if Path(id).suffix == ".jsonl":
@@ -182,10 +182,10 @@ def replay(
         seed = check.seed if check is not None and check.seed is not None else 0
     _warn_of_change(record, task)
     where = choose_device(device or record.environment.device)
-    with Workbench(where, arch=record.environment.arch, on_stage=stage) as workbench:
-        say(f"replaying trial {record.trial} on {workbench.device}")
+    with EvaluationSession(where, arch=record.environment.arch, on_stage=stage) as bench_session:
+        say(f"replaying trial {record.trial} on {bench_session.device}")
         job = Job(task=task, text=text, path=record.trial, seed=seed, rival=rival, sanitize=True)
-        evaluation = evaluate(job, workbench)
+        evaluation = evaluate(job, bench_session)
     stage("")
     return _compare(record, evaluation, json)
 

@@ -27,7 +27,7 @@ class RemoteCall(NamedTuple):
     named: dict[str, object] | None = None
 
 
-class Begin(NamedTuple):
+class OpenRequest(NamedTuple):
     """Open the object: until then the child has only imported what that takes."""
 
 
@@ -52,9 +52,9 @@ class LockState(NamedTuple):
 
 
 Answer = Returned | Raised
-Message = Begin | RemoteCall | Returned | Raised | LockState
+Message = OpenRequest | RemoteCall | Returned | Raised | LockState
 _KINDS: dict[str, type[Message]] = {
-    "begin": Begin,
+    "begin": OpenRequest,
     "call": RemoteCall,
     "returned": Returned,
     "raised": Raised,
@@ -98,7 +98,7 @@ class OpenedObject:
     def opened(self, limit_s: float) -> Answer:
         """What comes of opening the object, which begins now. Raises as `call`."""
         deadline = time.monotonic() + limit_s
-        self.child.send(packed(Begin()), limit_s)
+        self.child.send(packed(OpenRequest()), limit_s)
         return self._answer(deadline, limit_s)
 
     def call(self, call: RemoteCall, limit_s: float) -> Answer:
@@ -142,7 +142,7 @@ class OpenedObject:
             said = unpacked(self.child.receive(max(deadline, time.monotonic() + _ARRIVAL_S)))
             if isinstance(said, Returned | Raised):
                 return said
-            if isinstance(said, RemoteCall | Begin):
+            if isinstance(said, RemoteCall | OpenRequest):
                 raise ChildGarbled(f"process {self.child.pid} sent a call, which is no answer")
             if said.waiting:
                 deadline = float("inf")

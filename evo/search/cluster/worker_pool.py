@@ -21,16 +21,16 @@ from evo.errors import DeviceMissing, EvoError, HarnessFault, WorkerLost, Worker
 from evo.evaluate.pipeline import Job
 from evo.evaluate.session import harness_version
 from evo.results import Control, Evaluation
-from evo.search.cluster.protocol import Introduction, Role, Site
+from evo.search.cluster.protocol import Role, Site, WorkerDescription
 from evo.search.cluster.slots import (
     AnyOrder,
-    GainsOrder,
-    JobOrder,
+    JobItem,
     KnownCode,
     LearnTask,
     Lesson,
     Limits,
     RunControl,
+    ScreenItem,
     Slot,
 )
 from evo.search.cluster.task_archive import pack
@@ -39,7 +39,7 @@ from evo.spec.task import Task
 ROLES: tuple[Role, ...] = ("measure", "compile")
 
 
-class Fleet:
+class WorkerPool:
     """Workers of one device's kind, all with one chip. Close it, or use it as a context manager.
 
     note hears one line for each thing that happens to a worker; it may be called from any thread.
@@ -52,7 +52,7 @@ class Fleet:
         self._ready = threading.Condition()
         self._waiting: dict[Role, list[AnyOrder]] = {role: [] for role in ROLES}
         self._under_way: list[AnyOrder] = []
-        self._unadmitted: deque[JobOrder] = deque()  # those that are held to be new, in the order in which they came
+        self._unadmitted: deque[JobItem] = deque()  # those that are held to be new, in the order in which they came
         self._lessons: list[Lesson] = []
         self._known: set[str] = set()  # tasks by hash
         self._numbers = itertools.count()
@@ -77,7 +77,7 @@ class Fleet:
             self.close()
             raise
 
-    def __enter__(self) -> Fleet:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,7 +131,7 @@ class Fleet:
 
     def submit(self, job: Job, *, urgent: bool = False) -> Future[Evaluation]:
         """Have a job evaluated; earlier ones come first, and urgent ones before all."""
-        order = JobOrder(rank=(0 if urgent else 1, next(self._numbers)), job=job)
+        order = JobItem(rank=(0 if urgent else 1, next(self._numbers)), job=job)
         self._submit(order)
         return cast("Future[Evaluation]", order.future)  # only submit_new's jobs end in a KnownCode
 
@@ -141,11 +141,11 @@ class Fleet:
         known: hashes of machine code. A job that compiles to one of them ends with KnownCode; others add theirs, in the
         order in which they were submitted.
         """
-        order = JobOrder(rank=(1, next(self._numbers)), job=job, known=known)
+        order = JobItem(rank=(1, next(self._numbers)), job=job, known=known)
         self._submit(order)
         return order.future
 
-    def _submit(self, order: JobOrder) -> None:
+    def _submit(self, order: JobItem) -> None:
         self.learn(order.job.task)
         with self._ready:
             if order.known is not None:
@@ -164,7 +164,7 @@ class Fleet:
         with self._ready:
             for part in (list(texts[at : at + size]) for at in range(0, len(texts), size)):
                 rank = (0, next(self._numbers))
-                orders.append(GainsOrder(rank=rank, task=task.hash, parent=parent, texts=part, seed=seed))
+                orders.append(ScreenItem(rank=rank, task=task.hash, parent=parent, texts=part, seed=seed))
                 self._put(orders[-1])
         return [gain for order in orders for gain in order.future.result()]
 
@@ -262,7 +262,7 @@ class Fleet:
             worker.close()
             self._retire(slot, unfit)
 
-    def _unfit(self, found: Introduction) -> EvoError | None:
+    def _unfit(self, found: WorkerDescription) -> EvoError | None:
         if found.harness != harness_version():
             problem = f"{found.host} has evo {found.harness}, this is {harness_version()}"
             return HarnessFault(problem, hint="install the same evo on every node")
@@ -311,7 +311,7 @@ class Fleet:
             self._longest_s[order.role] = max(self._longest_s[order.role], seconds)
             slot.failures = 0
             # Also a job that has ended is finished by a worker that measures: the result names its environment.
-            if isinstance(order, JobOrder) and order.started is None:
+            if isinstance(order, JobItem) and order.started is None:
                 order.started, order.lost = order.compiled, 0
                 if order.known is None:
                     self._put(order)

@@ -21,7 +21,7 @@ _INTEGERS = frozenset(ELEMENT_TYPES["int32"].c_types + ELEMENT_TYPES["uint32"].c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class RuleContext:
     """What a rule looks at: the parent, its tree, and of the task the allowed flags and the integers that it passes.
 
     axes: a kernel's last parameters are these or the first of them; an empty one stands for a scalar (`integers_of`).
@@ -49,8 +49,8 @@ class Scene:
             _ANALYSED[key] = (self.task, found)
         return _ANALYSED[key][1]
 
-    def after(self, edits: Sequence[Edit]) -> Scene:
-        """The same scene with the parent's text edited. Raises SyntaxInvalid if that cannot be read."""
+    def after(self, edits: Sequence[Edit]) -> RuleContext:
+        """The same context with the parent's text edited. Raises SyntaxInvalid if that cannot be read."""
         variant = parse_variant(self.source.replace(edits), path=self.variant.path)
         return replace(self, variant=variant, source=parse(variant.text))
 

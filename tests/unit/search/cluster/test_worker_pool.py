@@ -14,11 +14,11 @@ from scripted_site import ScriptedSite, evaluation_of
 from tiny import FAST, new_repository
 
 from evo.errors import DeviceMissing, EvoError, HarnessFault, UsageError, WorkerLost, WorkerUnreachable
-from evo.evaluate.pipeline import Job, Started
+from evo.evaluate.pipeline import CheckedJob, Job
 from evo.evaluate.session import harness_version
 from evo.results import Evaluation, Status
-from evo.search.cluster import Fleet, KnownCode, Limits
-from evo.search.cluster.protocol import Introduction
+from evo.search.cluster import KnownCode, Limits, WorkerPool
+from evo.search.cluster.protocol import WorkerDescription
 from evo.spec.task import Task, load_task
 
 QUICK = Limits(again_s=(0.01,), slow_s=5.0, patient_s=5.0, alone_s=0.2)
@@ -26,7 +26,7 @@ QUICK = Limits(again_s=(0.01,), slow_s=5.0, patient_s=5.0, alone_s=0.2)
 
 @pytest.fixture(scope="module")
 def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
-    return load_task(new_repository(tmp_path_factory.mktemp("fleet") / "mine"), "scale")
+    return load_task(new_repository(tmp_path_factory.mktemp("pool") / "mine"), "scale")
 
 
 def jobs_of(task: Task, count: int) -> list[Job]:
@@ -72,8 +72,8 @@ def test_a_lost_worker_costs_no_result(
     notes: list[str] = []
     site = ScriptedSite(once(answer, method=method, role=role))
     jobs = jobs_of(task, 8)
-    with Fleet(site, note=notes.append, limits=QUICK) as fleet:
-        found = list(fleet.evaluate_all(jobs))
+    with WorkerPool(site, note=notes.append, limits=QUICK) as pool:
+        found = list(pool.evaluate_all(jobs))
         wait_for(lambda: sum(site.opened.values()) == 1)  # the slot is filled a second time
     assert [job for job, _ in found] == jobs
     assert [evaluation.variant for _, evaluation in found] == [evaluation_of(job, "").variant for job in jobs]
@@ -88,8 +88,8 @@ def test_a_worker_that_hangs_is_given_up_and_its_candidate_goes_elsewhere(task: 
     notes: list[str] = []
     site = ScriptedSite(once(lambda: "hang", method="finish"))
     limits = Limits(again_s=(0.01,), slow_s=0.1, patient_s=0.1)
-    with Fleet(site, note=notes.append, limits=limits) as fleet:
-        found = list(fleet.evaluate_all(jobs_of(task, 8)))
+    with WorkerPool(site, note=notes.append, limits=limits) as pool:
+        found = list(pool.evaluate_all(jobs_of(task, 8)))
     assert {evaluation.status for _, evaluation in found} == {Status.CORRECT}
     assert len(notes) == 1
     assert "no answer" in notes[0]
@@ -97,8 +97,8 @@ def test_a_worker_that_hangs_is_given_up_and_its_candidate_goes_elsewhere(task: 
 
 def test_compiling_and_measuring_are_done_in_different_places_and_a_decision_in_one(task: Task) -> None:
     site = ScriptedSite()
-    with Fleet(site, limits=QUICK) as fleet:
-        list(fleet.evaluate_all(jobs_of(task, 6)))
+    with WorkerPool(site, limits=QUICK) as pool:
+        list(pool.evaluate_all(jobs_of(task, 6)))
     assert {place.split(":")[0] for place in site.served("start")} == {"compile"}
     assert {place.split(":")[0] for place in site.served("finish")} == {"measure"}
     measured = [args[0].job for _, method, args in site.calls if method == "finish"]
@@ -111,8 +111,8 @@ def test_a_job_that_costs_worker_after_worker_ends_the_run_without_a_verdict(tas
         if method == "finish" and "unused_2" in args[0].job.text:
             raise WorkerUnreachable("killed")
 
-    with Fleet(ScriptedSite(script), limits=QUICK) as fleet:
-        futures = [fleet.submit(job) for job in jobs_of(task, 4)]
+    with WorkerPool(ScriptedSite(script), limits=QUICK) as pool:
+        futures = [pool.submit(job) for job in jobs_of(task, 4)]
         with pytest.raises(WorkerLost, match="3 workers in a row were lost over one job"):
             futures[2].result(timeout=10)
         assert [futures[number].result(timeout=10).status for number in (0, 1, 3)] == [Status.CORRECT] * 3
@@ -123,8 +123,8 @@ def test_what_is_asked_wrongly_goes_to_the_caller_and_costs_no_worker(task: Task
         raise UsageError("the variant to compare with does not run", hint="another")
 
     site = ScriptedSite(once(refuse, method="start", role="compile", at=1))
-    with Fleet(site, limits=QUICK) as fleet:
-        first, second = (fleet.submit(job) for job in jobs_of(task, 2))
+    with WorkerPool(site, limits=QUICK) as pool:
+        first, second = (pool.submit(job) for job in jobs_of(task, 2))
         with pytest.raises(UsageError, match="does not run"):
             first.result(timeout=10)
         assert second.result(timeout=10).status is Status.CORRECT
@@ -138,15 +138,15 @@ def test_a_worker_of_another_kind_is_left_out(task: Task, harness: str, chip: st
     def script(role: str, number: int, method: str, args: tuple[Any, ...]) -> Any:
         if method == "join" and role == "measure":
             if begun.is_set():
-                return Introduction(host="odd", pid=2, harness=harness or harness_version(), chip=chip, about={})
+                return WorkerDescription(host="odd", pid=2, harness=harness or harness_version(), chip=chip, about={})
             begun.set()
         return None
 
     notes: list[str] = []
     site = ScriptedSite(script)
-    with Fleet(site, note=notes.append, limits=QUICK) as fleet:
+    with WorkerPool(site, note=notes.append, limits=QUICK) as pool:
         wait_for(lambda: bool(notes))
-        found = list(fleet.evaluate_all(jobs_of(task, 4)))
+        found = list(pool.evaluate_all(jobs_of(task, 4)))
     assert len(set(site.served("finish"))) == 1
     assert {evaluation.status for _, evaluation in found} == {Status.CORRECT}
     assert words in notes[0]
@@ -155,9 +155,9 @@ def test_a_worker_of_another_kind_is_left_out(task: Task, harness: str, chip: st
 
 def test_every_worker_has_its_own_control_before_it_measures(task: Task) -> None:
     site = ScriptedSite(once(lost, method="finish", at=3))
-    with Fleet(site, limits=QUICK) as fleet:
-        figures = fleet.control(task, FAST, 7)
-        list(fleet.evaluate_all(jobs_of(task, 8)))
+    with WorkerPool(site, limits=QUICK) as pool:
+        figures = pool.control(task, FAST, 7)
+        list(pool.evaluate_all(jobs_of(task, 8)))
         wait_for(lambda: len(site.served("control")) == 3)
     assert len(figures) == 2
     for place in set(site.served("finish")):
@@ -172,14 +172,14 @@ def test_a_gpu_that_is_too_noisy_is_left_out(task: Task) -> None:
         raise UsageError("--margin 1% is within the noise", hint="a larger one")
 
     notes: list[str] = []
-    with Fleet(ScriptedSite(once(noisy, method="control", at=1)), note=notes.append, limits=QUICK) as fleet:
-        assert len(fleet.control(task, FAST, 7, margin=0.01)) == 1
+    with WorkerPool(ScriptedSite(once(noisy, method="control", at=1)), note=notes.append, limits=QUICK) as pool:
+        assert len(pool.control(task, FAST, 7, margin=0.01)) == 1
     assert "within the noise" in notes[0]
-    with Fleet(ScriptedSite(once(noisy, method="control", at=1), measuring=1), limits=QUICK) as fleet:
+    with WorkerPool(ScriptedSite(once(noisy, method="control", at=1), measuring=1), limits=QUICK) as pool:
         with pytest.raises(UsageError, match="within the noise"):
-            fleet.control(task, FAST, 7, margin=0.01)
+            pool.control(task, FAST, 7, margin=0.01)
         with pytest.raises(UsageError, match="within the noise"):
-            fleet.evaluate(jobs_of(task, 1)[0])
+            pool.evaluate(jobs_of(task, 1)[0])
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_a_cluster_with_no_worker_says_so(error: Exception, kind: type[EvoError]
 
     site = ScriptedSite(script)
     with pytest.raises(kind) as raised:
-        Fleet(site, limits=QUICK)
+        WorkerPool(site, limits=QUICK)
     assert raised.value.hint
     assert site.closed
 
@@ -205,8 +205,8 @@ def test_workers_that_all_go_for_good_end_the_run(task: Task) -> None:
             raise WorkerUnreachable("preempted")
         return None
 
-    with Fleet(ScriptedSite(script), limits=QUICK) as fleet:
-        futures = [fleet.submit(job) for job in jobs_of(task, 3)]
+    with WorkerPool(ScriptedSite(script), limits=QUICK) as pool:
+        futures = [pool.submit(job) for job in jobs_of(task, 3)]
         for future in futures:
             with pytest.raises(WorkerLost, match="preempted"):
                 future.result(timeout=10)
@@ -221,14 +221,14 @@ def test_known_machine_code_is_not_measured_and_the_first_submitted_is_the_one_t
         if "unused_0" in args[0].text:
             late.wait(5)  # the first takes longest to compile
         code = "old" if "unused_3" in args[0].text else "twice" if "unused_2" not in args[0].text else "new"
-        started = Started(job=args[0], base=evaluation_of(args[0], "compile"))
+        started = CheckedJob(job=args[0], base=evaluation_of(args[0], "compile"))
         started.prepared = SimpleNamespace(code_hash=code)  # type: ignore[assignment]
         return started
 
     site = ScriptedSite(script, compiling=4)
     known = {"old"}
-    with Fleet(site, limits=QUICK) as fleet:
-        futures = [fleet.submit_new(job, known) for job in jobs_of(task, 4)]
+    with WorkerPool(site, limits=QUICK) as pool:
+        futures = [pool.submit_new(job, known) for job in jobs_of(task, 4)]
         wait_for(lambda: len(site.served("start")) == 4)
         late.set()
         found = [future.result(timeout=10) for future in futures]
@@ -247,10 +247,10 @@ def test_an_urgent_job_goes_before_those_that_wait(task: Task) -> None:
 
     site = ScriptedSite(script, measuring=1)
     jobs = jobs_of(task, 6)
-    with Fleet(site, limits=QUICK) as fleet:
-        futures = [fleet.submit(job) for job in jobs[:5]]
+    with WorkerPool(site, limits=QUICK) as pool:
+        futures = [pool.submit(job) for job in jobs[:5]]
         wait_for(lambda: len(site.served("start")) == 5)
-        urgent = fleet.submit(jobs[5], urgent=True)
+        urgent = pool.submit(jobs[5], urgent=True)
         wait_for(lambda: len(site.served("start")) == 6)
         gate.set()
         for future in (*futures, urgent):
@@ -269,9 +269,9 @@ def test_a_first_look_is_shared_out_with_the_parent_and_survives_a_lost_worker(t
         return None
 
     site = ScriptedSite(script)
-    with Fleet(site, limits=QUICK) as fleet:
-        assert fleet.gains(task, FAST, [str(number) for number in range(5)], 1) == [0.0, 1.0, 2.0, 3.0, 4.0]
-        assert fleet.gains(task, FAST, [], 1) == []
+    with WorkerPool(site, limits=QUICK) as pool:
+        assert pool.gains(task, FAST, [str(number) for number in range(5)], 1) == [0.0, 1.0, 2.0, 3.0, 4.0]
+        assert pool.gains(task, FAST, [], 1) == []
     asked = [args for _, method, args in site.calls if method == "gains"]
     assert sorted(len(args[2]) for args in asked) in ([2, 2, 3], [2, 3, 3])
     assert {args[1] for args in asked} == {FAST}
@@ -279,12 +279,12 @@ def test_a_first_look_is_shared_out_with_the_parent_and_survives_a_lost_worker(t
 
 def test_closing_ends_what_is_under_way(task: Task) -> None:
     site = ScriptedSite(lambda role, number, method, args: "hang" if method == "finish" else None)
-    fleet = Fleet(site, limits=QUICK)
-    futures = [fleet.submit(job) for job in jobs_of(task, 5)]
+    pool = WorkerPool(site, limits=QUICK)
+    futures = [pool.submit(job) for job in jobs_of(task, 5)]
     wait_for(lambda: bool(site.served("finish")))
-    fleet.close()
+    pool.close()
     assert all(future.cancelled() for future in futures)
-    assert fleet.submit(jobs_of(task, 1)[0]).cancelled()
+    assert pool.submit(jobs_of(task, 1)[0]).cancelled()
 
 
 def test_a_task_arrives_byte_for_byte(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

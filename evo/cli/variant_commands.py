@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import views
+from evo.cli.command_context import FileSubject, read_subject, session_of
 from evo.cli.options import (
     DEFAULT_ARCH,
     ArchWord,
@@ -21,14 +22,13 @@ from evo.cli.options import (
 )
 from evo.cli.profiled import show_counts
 from evo.cli.prompt import read_edits
-from evo.cli.session import FileSubject, read_subject, session_of
 from evo.cli.stage_line import stage
 from evo.cli.terminal import out_json, say
 from evo.errors import UsageError
 
 if TYPE_CHECKING:
     from evo.device import Program, RunResult
-    from evo.evaluate.pipeline import Workbench
+    from evo.evaluate.pipeline import EvaluationSession
     from evo.evaluate.profile import HotLine, KernelProfile
     from evo.results import Evaluation
     from evo.results.coverage import Coverage
@@ -65,15 +65,15 @@ def check(
     subject = read_subject(session_of(context), file, task)
     seed = seed_or_secret(seed)
     counted = _case(subject, counters, case)
-    with _workbench(device, arch) as workbench:
-        if sanitize and workbench.modelled:
+    with _bench_session(device, arch) as bench_session:
+        if sanitize and bench_session.modelled:
             hint = "use --device gpu:0, or leave it out: the simulator's own checkers always run"
             raise UsageError("--sanitize needs a GPU", hint=hint)
-        say(f"checking {subject.path} on {workbench.device}")
-        evaluation = _evaluated(subject, workbench, seed, upto="timed" if timed else "check", sanitize=sanitize)
-        found = _counted(subject, workbench, counted, seed) if counted and evaluation.status.passed else None
-        kernels, lines = _hottest(subject, workbench, found) if found else ((), ())
-        covered = _exercised(subject, workbench, seed) if coverage and evaluation.status.passed else None
+        say(f"checking {subject.path} on {bench_session.device}")
+        evaluation = _evaluated(subject, bench_session, seed, upto="timed" if timed else "check", sanitize=sanitize)
+        found = _counted(subject, bench_session, counted, seed) if counted and evaluation.status.passed else None
+        kernels, lines = _hottest(subject, bench_session, found) if found else ((), ())
+        covered = _exercised(subject, bench_session, seed) if coverage and evaluation.status.passed else None
     if json:
         from evo.cli.outputs import CheckOutput
 
@@ -111,15 +111,15 @@ def bench(
     session = session_of(context)
     subject = read_subject(session, file, task)
     rival = read_subject(session, against, task or subject.task.name).variant.text if against else None
-    with _workbench(device, arch) as workbench:
-        if l2_persist and workbench.modelled:
+    with _bench_session(device, arch) as bench_session:
+        if l2_persist and bench_session.modelled:
             hint = "use --device gpu:0, or leave it out: the model keeps in L2 whatever fits"
             raise UsageError("--l2-persist needs a GPU", hint=hint)
-        say(f"checking and timing {subject.path} on {workbench.device}")
+        say(f"checking and timing {subject.path} on {bench_session.device}")
         seed = seed_or_secret(seed)
-        evaluation = _evaluated(subject, workbench, seed, rival=rival)
+        evaluation = _evaluated(subject, bench_session, seed, rival=rival)
         kept = l2_persist and evaluation.status.passed
-        persisting = workbench.persisting(subject.task, subject.variant.text, seed) if kept else ()
+        persisting = bench_session.persisting(subject.task, subject.variant.text, seed) if kept else ()
     if json:
         from evo.cli.outputs import BenchOutput
 
@@ -150,14 +150,16 @@ def try_file(
     if file is None and edits is None:
         raise UsageError("nothing to try", hint="give a .cu file, or --edits with the answer of a model")
     given = read_subject(session, file, task) if file is not None and edits is None else None
-    with _workbench(device, arch) as workbench:
-        subject = given or read_edits(session, file, edits or Path(), task, workbench)
-        if champion_of(subject.task, workbench) is None:
-            say(f"no champion of {subject.task.name} for {workbench.chip_slug} {workbench.arch} yet to compare with")
-        say(f"trying {subject.path} on {workbench.device}")
+    with _bench_session(device, arch) as bench_session:
+        subject = given or read_edits(session, file, edits or Path(), task, bench_session)
+        if champion_of(subject.task, bench_session) is None:
+            say(
+                f"no champion of {subject.task.name} for {bench_session.chip_slug} {bench_session.arch} to compare with"
+            )
+        say(f"trying {subject.path} on {bench_session.device}")
         try:
             text, path = subject.variant.text, str(subject.path)
-            evaluation = judge_text(subject.task, text, workbench, path=path, seed=seed, rewrite=rewrite).evaluation
+            evaluation = judge_text(subject.task, text, bench_session, path=path, seed=seed, rewrite=rewrite).evaluation
         finally:
             stage("")
     if json:
@@ -179,12 +181,12 @@ def compile_file(
     json: AsJson = False,
 ) -> int:
     """Compile a variant; show registers, spills, shared bytes and instruction mix. Needs no GPU."""
-    from evo.evaluate.prepare import Failed, prepare
+    from evo.evaluate.prepare import PrepareFailure, prepare
     from evo.results import CompileReport
 
     subject = read_subject(session_of(context), file, task)
     prepared = prepare(subject.task, subject.variant.text, chip=_chip_of(arch), arch=arch, path=str(subject.path))
-    failed = prepared if isinstance(prepared, Failed) else None
+    failed = prepared if isinstance(prepared, PrepareFailure) else None
     report = prepared.report
     if report is None:  # it was refused before compilation
         assert failed is not None
@@ -205,15 +207,15 @@ def _chip_of(arch: str) -> Chip:
     return next((known for known in CHIPS.values() if known.arch == arch), chip("l4"))
 
 
-def _workbench(device: str, arch: str) -> Workbench:
-    from evo.evaluate.pipeline import Workbench
+def _bench_session(device: str, arch: str) -> EvaluationSession:
+    from evo.evaluate.pipeline import EvaluationSession
 
-    return Workbench(choose_device(device), arch=arch, on_stage=stage)
+    return EvaluationSession(choose_device(device), arch=arch, on_stage=stage)
 
 
 def _evaluated(
     subject: FileSubject,
-    workbench: Workbench,
+    bench_session: EvaluationSession,
     seed: int,
     *,
     upto: str = "bench",
@@ -232,7 +234,7 @@ def _evaluated(
         sanitize=sanitize,
     )
     try:
-        return evaluate(job, workbench)
+        return evaluate(job, bench_session)
     finally:
         stage("")
 
@@ -245,40 +247,42 @@ def _case(subject: FileSubject, counters: bool, name: str | None) -> Case | None
     return subject.task.case(name) if name is not None else subject.task.check[0]
 
 
-def _counted(subject: FileSubject, workbench: Workbench, case: Case, seed: int) -> tuple[Program, RunResult]:
+def _counted(
+    subject: FileSubject, bench_session: EvaluationSession, case: Case, seed: int
+) -> tuple[Program, RunResult]:
     """Counts by source line at one case, from one more run on the simulator."""
     from evo.device import RunRequest
-    from evo.evaluate.prepare import Failed
+    from evo.evaluate.prepare import PrepareFailure
 
-    prepared = workbench.prepare(subject.task, subject.variant.text, path=str(subject.path))
-    assert not isinstance(prepared, Failed)  # it has just passed the gate
-    inputs = workbench.reference(subject.task).inputs(case, seed)
+    prepared = bench_session.prepare(subject.task, subject.variant.text, path=str(subject.path))
+    assert not isinstance(prepared, PrepareFailure)  # it has just passed the gate
+    inputs = bench_session.reference(subject.task).inputs(case, seed)
     request = RunRequest(program=prepared.programs[case.name], inputs=inputs, check_races=False)
     stage(f"count {case.name}")
-    result = workbench.checker.run(request, time_limit_s=120.0)
+    result = bench_session.checker.run(request, time_limit_s=120.0)
     stage("")
     return request.program, result
 
 
-def _exercised(subject: FileSubject, workbench: Workbench, seed: int) -> tuple[Coverage, ...]:
+def _exercised(subject: FileSubject, bench_session: EvaluationSession, seed: int) -> tuple[Coverage, ...]:
     """What the gate's cases exercise of each of the variant's binaries."""
     from evo.evaluate.gate import exercised
-    from evo.evaluate.prepare import Failed
+    from evo.evaluate.prepare import PrepareFailure
 
-    prepared = workbench.prepare(subject.task, subject.variant.text, path=str(subject.path))
-    assert not isinstance(prepared, Failed)  # it has just passed the gate
+    prepared = bench_session.prepare(subject.task, subject.variant.text, path=str(subject.path))
+    assert not isinstance(prepared, PrepareFailure)  # it has just passed the gate
     stage("coverage")
-    reference = workbench.reference(subject.task)
-    found = exercised(subject.task, prepared.programs, reference, workbench.checker, seed)
+    reference = bench_session.reference(subject.task)
+    found = exercised(subject.task, prepared.programs, reference, bench_session.checker, seed)
     stage("")
     return tuple(found.values())
 
 
 def _hottest(
-    subject: FileSubject, workbench: Workbench, found: tuple[Program, RunResult]
+    subject: FileSubject, bench_session: EvaluationSession, found: tuple[Program, RunResult]
 ) -> tuple[tuple[KernelProfile, ...], tuple[HotLine, ...]]:
     from evo.evaluate.profile import hot_lines, kernel_profiles
 
     program, result = found
-    kernels = kernel_profiles(program, workbench.chip, result.launches)
-    return kernels, hot_lines(kernels, result.launches, subject.variant.text, workbench.chip)
+    kernels = kernel_profiles(program, bench_session.chip, result.launches)
+    return kernels, hot_lines(kernels, result.launches, subject.variant.text, bench_session.chip)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evo.cli import completion
+from evo.cli.command_context import GlobalOptions, choose_task, session_of
 from evo.cli.llm_options import LlmOptions, llm_settings, with_llm
 from evo.cli.options import (
     DEFAULT_ARCH,
@@ -27,7 +28,6 @@ from evo.cli.options import (
     margin_of,
     seconds_of,
 )
-from evo.cli.session import GlobalOptions, choose_task, session_of
 from evo.cli.terminal import is_live, out_json_line, say
 from evo.errors import UsageError
 
@@ -76,7 +76,7 @@ SearchName = Annotated[
     str, typer.Option("--search", metavar="NAME", help="bandit, or one of the controls random and best-of-n.")
 ]
 Patience = Annotated[
-    int | None, typer.Option("--patience", metavar="N", min=1, help="Stop after N trials without a keep.")
+    int | None, typer.Option("--patience", metavar="N", min=1, help="StopRequest after N trials without a keep.")
 ]
 Target = Annotated[
     str | None, typer.Option("--target", metavar="SHARE", help="Stop at this share of the floor's speed: 80%.")
@@ -217,7 +217,7 @@ def operator_names(listed: str, patch: Path | None) -> tuple[str, ...]:
 
 
 def _inside(session: GlobalOptions, task: Task, file: Path | None) -> Path | None:
-    from evo.cli.session import find_file
+    from evo.cli.command_context import find_file
 
     return find_file(session, file, task.name).resolve() if file is not None else None
 
@@ -254,9 +254,9 @@ def _view(task: Task, budget_s: float | None, json: bool) -> LoopView:
 
 
 @contextmanager
-def stoppable(view: LoopView) -> Iterator[Stop]:
+def stoppable(view: LoopView) -> Iterator[StopRequest]:
     """The first SIGINT or SIGTERM asks the loop to stop after this step; the second ends the process at once."""
-    stop = Stop(view)
+    stop = StopRequest(view)
     before = {number: signal.signal(number, stop.hear) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
@@ -265,7 +265,7 @@ def stoppable(view: LoopView) -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-class Stop:
+class StopRequest:
     """Whether the user has asked to stop."""
 
     def __init__(self, view: LoopView) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from evo.analysis.access.conditions import ALWAYS, NEVER, Combined, Compare, Condition, conjuncts
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Combined, Compare, Condition, conjuncts
 from evo.analysis.access.numeric import number_of
 from evo.analysis.access.terms import ONE, ZERO, Atom, Op, Symbol, Term, fold
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evo.analysis.access.bounds import Bounds
-from evo.analysis.access.conditions import Condition, compare, conjuncts
+from evo.analysis.access.comparisons import Condition, compare, conjuncts
 from evo.analysis.access.simplify import choose, rebuilt
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import Op, Symbol, Term
 from evo.analysis.access.values import Number, Pointer
 

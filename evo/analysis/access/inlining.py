@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from evo.analysis.access.assembly import Assembly
-from evo.analysis.access.bounds import Bounds
 from evo.analysis.access.c_types import AUTO, OTHER, CType, named_type
-from evo.analysis.access.conditions import ALWAYS, NEVER, Condition, all_of
+from evo.analysis.access.comparisons import ALWAYS, NEVER, Condition, all_of
 from evo.analysis.access.declarators import (
     Declarator,
     function_name,
@@ -16,6 +15,7 @@ from evo.analysis.access.declarators import (
 )
 from evo.analysis.access.form import Data
 from evo.analysis.access.preprocess import Expanded
+from evo.analysis.access.term_bounds import Bounds
 from evo.analysis.access.terms import Symbol
 from evo.analysis.access.values import (
     ArrayPlace,

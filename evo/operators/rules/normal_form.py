@@ -14,30 +14,30 @@ from itertools import pairwise
 from evo.cuda.source import Edit, Function, Source, Span, Statement
 from evo.errors import SyntaxInvalid
 from evo.operators.rules.rule import Application
-from evo.operators.rules.scene import Scene
+from evo.operators.rules.rule_context import RuleContext
 
 _INSIDE = re.compile(r"\s*\(?\s*(\w+)\s*<\s*(\w+)\s*\)?\s*")
 _SEVERAL = re.compile(
     r"((?:const\s+)?(?:int|float|unsigned int|unsigned|double|half|__half))\s+([A-Za-z_].*),.*;$", re.DOTALL
 )
 _ONE = re.compile(r"[A-Za-z_]\w*\s*(?:=(?!=)|$)")
-_Find = Callable[[Scene], Iterable[Application]]
+_Find = Callable[[RuleContext], Iterable[Application]]
 
 
 def behind_guard(find: _Find) -> _Find:
     """The same rule, which also finds its places behind a test that is around the rest of a kernel."""
 
-    def both(scene: Scene) -> Iterator[Application]:
-        found = tuple(find(scene))
+    def both(ctx: RuleContext) -> Iterator[Application]:
+        found = tuple(find(ctx))
         yield from found
-        kernels = [] if found else [f for f in scene.source.functions if f.is_kernel]
-        guards = [edit for f in kernels for edit in _turned(scene.source, f)]
-        apart = [edit for f in kernels for edit in _apart(scene.source, f)]
+        kernels = [] if found else [f for f in ctx.source.functions if f.is_kernel]
+        guards = [edit for f in kernels for edit in _turned(ctx.source, f)]
+        apart = [edit for f in kernels for edit in _apart(ctx.source, f)]
         turned = guards + apart
         if not turned:
             return
         try:
-            other = scene.after(turned)
+            other = ctx.after(turned)
         except SyntaxInvalid:
             return
         for application in find(other):

@@ -3,7 +3,6 @@
 // idea: Works until a moment that it reads off the GPU's clock, and does nothing from then on.
 // exploits: a check takes place at one moment, and its verdict is believed for ever
 // expect: refused, stage=rules, rule=clock
-// behind: correct, verdict=revert
 // evo: task   rmsnorm
 // evo: launch rmsnorm grid (ceil_div(ROWS, 64)) block (64) shared 0
 #include <cuda_fp16.h>

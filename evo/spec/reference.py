@@ -127,7 +127,11 @@ class Reference:
         trusted = self._outputs("trusted", inputs, case) if self.has("trusted") else None
         return self._hold(key, Expectation(inputs, expected, trusted))
 
-    def _hold(self, key: tuple[str, int], found: Expectation) -> Expectation:
+    def once(self, key: tuple[object, ...], work: Callable[[], Expectation]) -> Expectation:
+        """What `work` gives, kept under the key among the expectations of cases."""
+        return self._expectations.get(key) or self._hold(key, work())
+
+    def _hold(self, key: tuple[object, ...], found: Expectation) -> Expectation:
         return self._expectations.put(key, found, _size(found.expected) + _size(found.trusted or {}))
 
     def inputs(self, case: Case, seed: int) -> Arrays:

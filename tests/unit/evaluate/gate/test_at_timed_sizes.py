@@ -109,6 +109,24 @@ def test_an_honest_kernel_is_kept(task, bench):
     assert found.decision.verdict is Verdict.KEEP, found.decision.reason
 
 
+def test_what_champions_are_held_to_is_worked_out_once(task, bench, monkeypatch):
+    monkeypatch.setattr(at_timed_sizes, "_ELEMENTS", 1 << 10)  # so that the reference is asked for a part of each size
+    process = bench.reference(task).process
+    sizes: list[int] = []
+
+    def counted(function, arguments, **named):
+        sizes.append(arguments[-1]["N"])
+        return call(function, arguments, **named)
+
+    call = process.call
+    monkeypatch.setattr(process, "call", counted)
+    assert judged(task, bench, "    if (i < n) y[i] = 3.0f * x[i] - x[i];").decision.verdict is Verdict.KEEP
+    assert max(sizes) > 1000
+    sizes.clear()
+    assert judged(task, bench, "    if (i < n) y[i] = 4.0f * x[i] * 0.5f;").decision.verdict is Verdict.KEEP
+    assert max(sizes, default=0) < 1000  # check cases at most
+
+
 def test_one_block_that_does_the_work_of_all_takes_its_time(task, bench):
     body = (
         "    if (n > 131072 && blockIdx.x != 11) return;\n"

@@ -45,6 +45,7 @@ SEE: Mapping[str, tuple[tuple[str, str], ...]] = {
     "profile": (("simulator.md", "the simulator"),),
     "tune": (("tune.md", "the search and its comparison"),),
     "operators": (("operators.md", "all rules, and how to write one"),),
+    "adopt": (("adopt.md", "what adopt reads, assumes and proves"), ("tasks.md", "tasks")),
     "new": (("tasks.md", "tasks"),),
     "import": (("tasks.md", "tasks"),),
     "export": (("tasks.md", "tasks"),),

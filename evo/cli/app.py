@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from evo.cli import (
+    adopt,
     apply,
     baseline,
     completion,
@@ -70,6 +71,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "replay": record_commands.replay,
     "report": report.report,
     "serve": serve.serve,
+    "adopt": adopt.adopt,
     "new": exchange.new,
     "import": exchange.import_,
     "export": exchange.export,

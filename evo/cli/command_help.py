@@ -9,7 +9,7 @@ import typer
 from evo.cli.examples import EXAMPLES
 
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Begin": ("init", "new", "import", "adopt", "doctor"),
+    "Begin": ("init", "adopt", "new", "import", "doctor"),
     "Evolve": ("iterate", "nightly", "leaderboard", "apply"),
     "Judge one file": ("check", "bench", "try", "compile", "profile", "explain"),
     "Know the limits": ("limits", "derive", "baseline", "tune"),

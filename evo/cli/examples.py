@@ -96,6 +96,11 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = {
         ("evo serve", "then open the address that it prints"),
         ("evo serve --port 0 --task softmax", "one task, on a free port"),
     ),
+    "adopt": (
+        ("evo adopt saxpy.cu", "the kernel that main launches becomes a task, with itself as the reference"),
+        ("evo adopt softmax.cu --yes --axis N=4096,C=1024", "no questions; sizes that no caller sets"),
+        ("evo adopt saxpy.cu --reference 'y = a * x + y'", "a formula as the reference; or FILE.py:FUNCTION"),
+    ),
     "new": (
         (
             "evo new row_scale --axis ROWS=4096,COLS=1024 --in 'x:float16[ROWS,COLS]' --in 's:float32[ROWS]'"

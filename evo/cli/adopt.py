@@ -1,0 +1,210 @@
+"""`evo adopt`: a task and a first variant from a `.cu` file as people have it."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evo.cli.options import AsJson
+from evo.cli.session import session_of
+from evo.cli.terminal import out, out_json, out_table, paint, say
+
+if TYPE_CHECKING:
+    from evo.interop.adopt import Adopted, Options
+
+_QUESTIONS = 2
+
+
+def adopt(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE.cu", help="CUDA C++ with host code that launches a kernel.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="The task's name (default: from the file's).")
+    ] = None,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="KERNEL", help="Adopt the launches that belong to this kernel.")
+    ] = None,
+    axis: Annotated[
+        list[str], typer.Option("--axis", metavar="N=1048576", help="A size of the host code; repeatable.")
+    ] = [],  # noqa: B006
+    tensor: Annotated[
+        list[str],
+        typer.Option(
+            "--tensor",
+            metavar="y:inout:float32[N]",
+            help="What a tensor is; each part but the name may be left out; repeatable.",
+        ),
+    ] = [],  # noqa: B006
+    outputs: Annotated[
+        list[str], typer.Option("--out", metavar="NAME", help="A tensor that the kernel writes; repeatable.")
+    ] = [],  # noqa: B006
+    scalar: Annotated[
+        list[str], typer.Option("--scalar", metavar="eps=1e-5", help="A number that the kernel takes; repeatable.")
+    ] = [],  # noqa: B006
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            metavar="FORMULA",
+            help="'y = a * x + y' in NumPy, or FILE.py:FUNCTION (default: the kernel itself).",
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing; take what is assumed.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a task of that name.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Make a task and a first variant from a .cu file with host code. Shows what it assumed."""
+    import sys
+
+    from evo.errors import UsageError
+    from evo.interop.adopt import Options
+    from evo.interop.adopt import adopt as adopt_file
+
+    session = session_of(context)
+    if session.given_root is not None:
+        root = session.given_root.resolve()
+    else:
+        try:
+            root = session.root()
+        except UsageError:
+            root = Path.cwd().resolve()
+    options = Options(
+        name=name,
+        kernel=kernel,
+        tensors=(*tensor, *(f"{word}:out" for word in outputs)),
+        axes=_whole("--axis", axis),
+        scalars=_numbers("--scalar", scalar),
+        reference=reference,
+        overwrite=overwrite,
+    )
+    found = adopt_file(root, file, options, say)
+    if json:
+        out_json(_as_json(found, root))
+        return 0
+    _show(found, root)
+    asks = _QUESTIONS if sys.stdin.isatty() and not yes else 0
+    while asks and (answer := _asked()):
+        options = _changed(options, answer)
+        found = adopt_file(root, file, options, say)
+        _show(found, root)
+        asks -= 1
+    _next(found, root)
+    return 0
+
+
+def _asked() -> str:
+    question = "a correction, as the option in the last column, or an empty line"
+    return str(typer.prompt(question, default="", show_default=False, err=True)).strip()
+
+
+def _changed(options: Options, answer: str) -> Options:
+    """The options with those of an answer: `--axis N=4096 --tensor y:inout`. Raises UsageError."""
+    from evo.errors import UsageError
+
+    axes, scalars, tensors = dict(options.axes), dict(options.scalars), list(options.tensors)
+    kernel, reference = options.kernel, options.reference
+    words = shlex.split(answer)
+    for option, value in zip(words[::2], words[1::2], strict=False):
+        match option:
+            case "--axis":
+                axes |= _whole(option, [value])
+            case "--scalar":
+                scalars |= _numbers(option, [value])
+            case "--tensor":
+                tensors.append(value)
+            case "--out":
+                tensors.append(f"{value}:out")
+            case "--kernel":
+                kernel = value
+            case "--reference":
+                reference = value
+            case _:
+                raise UsageError(f"{option} is no correction", hint="--axis, --tensor, --out, --scalar, --kernel")
+    return dataclasses.replace(
+        options,
+        axes=axes,
+        scalars=scalars,
+        tensors=tuple(tensors),
+        kernel=kernel,
+        reference=reference,
+        overwrite=True,
+    )
+
+
+def _pairs(option: str, texts: list[str]) -> list[tuple[str, str]]:
+    from evo.errors import UsageError
+
+    found = []
+    for text in (part for given in texts for part in given.split(",") if part.strip()):
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip().isidentifier():
+            raise UsageError(f"{option} {text!r} cannot be parsed", hint=f"write it like {option} N=4096")
+        found.append((name.strip(), value.strip()))
+    return found
+
+
+def _whole(option: str, texts: list[str]) -> dict[str, int]:
+    """`N=1048576` or `N=1<<20`. Raises UsageError."""
+    from evo.errors import UsageError
+    from evo.spec.expr import parse
+
+    found = {}
+    for name, value in _pairs(option, texts):
+        expression = parse(value, path=option)
+        number = expression.value({}) if not expression.names else 0
+        if number < 1 or number != int(number):
+            raise UsageError(f"{option} {name}={value}: not a length", hint=f"write it like {option} {name}=4096")
+        found[name] = int(number)
+    return found
+
+
+def _numbers(option: str, texts: list[str]) -> dict[str, float]:
+    from evo.errors import UsageError
+
+    found = {}
+    for name, value in _pairs(option, texts):
+        try:
+            found[name] = float(value.rstrip("fF"))
+        except ValueError:
+            raise UsageError(
+                f"{option} {name}={value}: not a number", hint=f"write it like {option} eps=1e-5"
+            ) from None
+    return found
+
+
+def _show(found: Adopted, root: Path) -> None:
+    rows = [(row.what, row.value, row.why, row.option) for row in found.rows]
+    out_table(["assumed", "", "from", "to change it"], rows, flexible=1)
+    for note in found.notes:
+        out(f"{paint('note:', 'cyan')} {note}")
+    out(f"wrote kernels/{found.name} and {_relative(found.variant, root)}; it loads and passes its self-test")
+    out(f"{paint('reference:', 'cyan')} {found.reference}; {found.unproven}")
+
+
+def _next(found: Adopted, root: Path) -> None:
+    file = _relative(found.variant, root)
+    out("next:")
+    out(f"  evo check {file}")
+    out(f"  evo iterate {found.name} --from {file}")
+
+
+def _relative(path: Path, root: Path) -> Path:
+    try:
+        return path.resolve().relative_to(Path.cwd().resolve())
+    except ValueError:
+        return path.relative_to(root)
+
+
+def _as_json(found: Adopted, root: Path) -> dict[str, object]:
+    return {
+        "task": found.name,
+        "variant": str(found.variant.relative_to(root)),
+        "assumed": [dataclasses.asdict(row) for row in found.rows],
+        "notes": list(found.notes),
+        "reference": found.reference,
+        "unproven": found.unproven,
+    }

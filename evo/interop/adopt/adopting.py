@@ -1,0 +1,296 @@
+"""`evo adopt`: from a `.cu` file as people have it to a task folder and a first variant, with what was assumed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from evo.errors import TaskInvalid, UsageError
+from evo.evaluate.gate import check_task
+from evo.interop.adopt.draft import Draft, TensorDraft, draft_of
+from evo.interop.adopt.given_reference import given_reference
+from evo.interop.adopt.oracle import digest_of
+from evo.interop.adopt.program import read_program
+from evo.interop.adopt.texts import Figures, Reference, oracle_reference, reference_py, task_yaml, variant_text
+from evo.interop.adopt.trial import Trial
+from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
+from evo.spec.expr import parse
+from evo.spec.reference import load_reference
+from evo.spec.task import ROLES, read_task
+
+_TENSOR = re.compile(r"(\w+)(?::(in|out|inout|scratch))?(?::(\w+))?(?:\[([^\]]*)\])?(?::(zero))?")
+_ROOM = 4.0  # the tolerance over the largest error of the original
+_FACTOR = 4.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user has set. tensors: `y:out:float32[N,M]`, each part optional. axes, scalars: by name."""
+
+    name: str | None = None
+    kernel: str | None = None
+    tensors: tuple[str, ...] = ()
+    axes: Mapping[str, int] = field(default_factory=dict)
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    reference: str | None = None
+    overwrite: bool = False
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One row of the table. option: what changes it."""
+
+    what: str
+    value: str
+    why: str
+    option: str = ""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """What was written. variant: the first kernel, ready for `evo check`. unproven: what the reference cannot know."""
+
+    name: str
+    folder: Path
+    variant: Path
+    rows: tuple[Assumption, ...]
+    notes: tuple[str, ...]
+    reference: str
+    unproven: str
+
+
+def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] = lambda _: None) -> Adopted:
+    """Write `kernels/<name>/` and `<name>.cu`. Raises SyntaxInvalid with file and line, UsageError, TaskInvalid."""
+    name = options.name or task_name(path)
+    target, variant = root / "kernels" / name, root / f"{name}.cu"
+    if variant.resolve() == path.resolve():
+        variant = root / f"{name}_adopted.cu"
+    for taken in (target, variant):
+        if taken.exists() and not options.overwrite:
+            hint = "take another name with --name, pass --overwrite, or move it away"
+            raise UsageError(f"{taken.relative_to(root)} exists already", hint=hint)
+    say("reading the host code")
+    draft = draft_of(read_program(path, options.kernel, options.axes), _read_options(options))
+    _set_axes(draft, options.axes)
+    _set_tensors(draft, options.tensors)
+    trial = Trial(draft, name, say)
+    say("running the original at a small size")
+    base = trial.settle()
+    _make_finite(trial, base)
+    say("finding the sizes that it takes")
+    check, asked = trial.cases(base)
+    headline, reduced = trial.headline()
+    figures = Figures(check, {"main": headline}, requires=asked)
+    say("measuring how accurate it is")
+    wide = _measure(trial, figures)
+    reference = _write(name, trial, figures, options.reference, wide, target, say)
+    variant.write_text(variant_text(draft, name), encoding="utf-8")
+    notes = [*draft.notes, *trial.notes]
+    if reduced:
+        own = ", ".join(f"{axis}={value}" for axis, value in draft.axes.items() if headline[axis] != value)
+        smaller = any(headline[axis] < value for axis, value in draft.axes.items())
+        why = "so that the simulator runs it in seconds" if smaller else "at which the launch is most of the time"
+        notes.append(f"the timed case is {'smaller' if smaller else 'larger'} than the file's {own}, {why}")
+    if draft.program.others:
+        notes.append(f"not adopted: {', '.join(draft.program.others)} (--kernel NAME takes another one)")
+    rows = tuple(_rows(draft, figures, reference))
+    return Adopted(name, target, variant, rows, tuple(notes), reference.said, _unproven(options, wide))
+
+
+def task_name(path: Path) -> str:
+    name = re.sub(r"\W+", "_", path.stem.lower()).strip("_")
+    return name if re.match(r"[a-z]", name) else f"k_{name}"
+
+
+def _read_options(options: Options) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {"role": {}, "dtype": {}, "init": {}, "scalar": {}}
+    for text in options.tensors:
+        match = _TENSOR.fullmatch(text.replace(" ", ""))
+        if match is None or (match[3] and match[3] not in DTYPES) or (match[2] and match[2] not in (*ROLES, "scratch")):
+            hint = f"NAME:ROLE:TYPE[SHAPE], each part but the name optional; types: {', '.join(DTYPES)}"
+            raise UsageError(f"--tensor {text!r} cannot be parsed", hint=hint)
+        for kind, value in (("role", match[2]), ("dtype", match[3]), ("init", match[5])):
+            if value:
+                found[kind][match[1]] = value
+    found["scalar"] = {name: f"{value!r}" for name, value in options.scalars.items()}
+    return found
+
+
+def _set_tensors(draft: Draft, texts: Sequence[str]) -> None:
+    by_name = {tensor.name: tensor for tensor in draft.tensors}
+    for text in texts:
+        match = _TENSOR.fullmatch(text.replace(" ", ""))
+        assert match is not None
+        if match[1] not in by_name:
+            raise UsageError(f"--tensor {match[1]}: no such tensor", hint=f"tensors: {', '.join(by_name)}")
+        tensor = by_name[match[1]]
+        if match[4]:
+            dims = [dim for dim in match[4].split(",") if dim]
+            for dim in dims:
+                unknown = parse(dim, path="--tensor").names - set(draft.axes)
+                if unknown:
+                    hint = f"axes: {', '.join(draft.axes)}"
+                    raise UsageError(f"--tensor {match[1]}: unknown axis {', '.join(sorted(unknown))}", hint=hint)
+            tensor.dims = list(dims)
+            tensor.why = "given"
+
+
+def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
+    for axis, value in given.items():
+        if axis not in draft.axes:
+            raise UsageError(f"--axis {axis}: the launches know no such size", hint=f"axes: {', '.join(draft.axes)}")
+        draft.axes[axis] = value
+
+
+def _make_finite(trial: Trial, base: Mapping[str, int]) -> None:
+    """Positive inputs for a kernel that gives NaN on others: roots, logarithms, quotients."""
+    for _ in range(2):
+        outputs = trial.run(base, races=False)
+        if all(np.isfinite(v.astype(np.float64)).all() for v in outputs.values() if v.dtype.kind not in "iub"):
+            return
+        floats = [t for t in trial.draft.given if t.role != "out" and is_float(t.dtype)]
+        if not floats or floats[0].positive:
+            break
+        for tensor in floats:
+            tensor.positive = True
+            tensor.why += ", drawn positive: other values give NaN"
+        trial.changed()
+
+
+def _measure(trial: Trial, figures: Figures) -> str | None:
+    """Set the tolerance from the error of the original against its own float64 run; return that text."""
+    draft = trial.draft
+    outputs = [tensor for tensor in draft.given if tensor.role in ("out", "inout")]
+    floats = [tensor for tensor in outputs if is_float(tensor.dtype)]
+    has_float_inputs = any(is_float(t.dtype) for t in draft.given if t.role != "out")
+    if any(not is_float(t.dtype) and DTYPES[t.dtype] < 4 for t in outputs) and has_float_inputs:
+        figures.integers = 1
+    figures.nondeterministic = _adds_floats(draft, floats)
+    if not floats:
+        figures.because = "whole numbers, compared exactly."
+        if figures.integers:
+            figures.because = "whole numbers; a rounding may fall to the other side in one of a hundred."
+        return None
+    errors, sizes, roundoff = [0.0], [], max(ROUNDOFF[t.dtype] for t in floats)
+    wide_text = None
+    for axes in figures.check.values():
+        exact = trial.run_wide(axes)
+        plain = trial.run(axes, races=False)
+        for tensor in floats:
+            values = plain[tensor.name].astype(np.float64)
+            finite = values[np.isfinite(values)]
+            sizes.append(float(np.sqrt((finite**2).mean())) if finite.size else 1.0)
+            if exact is not None:
+                wide_text = trial.wide_text
+                errors.append(_largest(values, exact[tensor.name]))
+    size = float(np.median(sizes)) or 1.0
+    narrow = all(t.dtype != "float32" for t in floats)
+    figures.rtol = 1e-9 if roundoff < 1e-12 else 1e-2 if narrow else 1e-4
+    relative = max(16 * roundoff, _ROOM * max(errors) / size)
+    figures.atol = float(f"{min(relative, 0.05) * size:.1e}")
+    figures.factor = _FACTOR
+    if wide_text is None:
+        figures.because = "float outputs; the original as it is, since it does not run in float64."
+    return wide_text
+
+
+def _adds_floats(draft: Draft, floats: Sequence[TensorDraft]) -> bool:
+    return (
+        bool(floats)
+        and re.search(r"\batomicAdd\w*\s*\(", draft.code) is not None
+        and any(t.init == "zero" or t.role == "inout" for t in floats)
+    )
+
+
+def _largest(values: np.ndarray, exact: np.ndarray) -> float:
+    with np.errstate(all="ignore"):
+        off = np.abs(values - exact.astype(np.float64))
+    off = off[np.isfinite(off)]
+    return float(off.max(initial=0.0))
+
+
+def _write(
+    name: str,
+    trial: Trial,
+    figures: Figures,
+    given: str | None,
+    wide: str | None,
+    target: Path,
+    say: Callable[[str], None],
+) -> Reference:
+    """Write the folder elsewhere, hold it to its self-test, and move it into place."""
+    draft = trial.draft
+    with tempfile.TemporaryDirectory(prefix="evo-adopt-") as scratch:
+        folder = Path(scratch) / name
+        for part in ("ladder", "champions"):
+            (folder / part).mkdir(parents=True)
+            (folder / part / ".gitkeep").touch()
+        if given is not None:
+            reference = given_reference(given, draft, folder)
+            figures.because = "the given reference in float32, which may add in another order."
+        else:
+            (folder / "original.cu").write_text(variant_text(draft, name), encoding="utf-8")
+            if wide is not None:
+                (folder / "original_float64.cu").write_text(wide, encoding="utf-8")
+            whole = not any(is_float(t.dtype) for t in draft.given if t.role != "in")
+            reference = oracle_reference(digest_of(folder), wide=wide is not None, whole=whole)
+        (folder / "task.yaml").write_text(task_yaml(draft, name, figures), encoding="utf-8")
+        (folder / "reference.py").write_text(reference_py(draft, name, reference), encoding="utf-8")
+        say("holding the task to its self-test")
+        try:
+            task = read_task(folder)
+            found = load_reference(task)
+            try:
+                check_task(task, found)
+            finally:
+                found.close()
+        except TaskInvalid as error:
+            raise TaskInvalid(error.message.replace(f"{scratch}/", ""), hint=error.hint) from None
+        if target.exists():
+            shutil.rmtree(target)
+        shutil.copytree(folder, target)
+    return reference
+
+
+def _rows(draft: Draft, figures: Figures, reference: Reference) -> list[Assumption]:
+    rows = []
+    for launch in draft.launches:
+        grid, block = ", ".join(launch.grid), ", ".join(launch.block)
+        shared = f" shared {launch.shared}" if launch.shared != "0" else ""
+        rows.append(
+            Assumption(
+                "launch", f"{launch.instance.name} grid ({grid}) block ({block}){shared}", "host code", "--kernel"
+            )
+        )
+    for axis, value in draft.axes.items():
+        why = "compiled in" if axis in draft.compiled else "host code"
+        if axis in draft.program.host.unknown_sizes:
+            why = "a guess: no caller sets it"
+        rows.append(Assumption("axis", f"{axis} = {value}", why, f"--axis {axis}={value}"))
+    for tensor in draft.tensors:
+        shape = ", ".join(tensor.shape)
+        zero = ", starts at zero" if tensor.init == "zero" else ""
+        text = f"{tensor.name}: {tensor.role} {tensor.dtype}[{shape}]{zero}"
+        rows.append(Assumption("tensor", text, tensor.why, f"--tensor {tensor.name}:{tensor.role}"))
+    for scalar in draft.scalars:
+        why = "host code" if scalar.given else "a guess"
+        text = f"{scalar.name}={scalar.value:g}"
+        rows.append(Assumption("scalar", text, why, f"--scalar {text}"))
+    if figures.requires:
+        rows.append(Assumption("sizes", " and ".join(figures.requires), "found by running it", "task.yaml"))
+    rows.append(Assumption("reference", reference.said, "--reference gives another", "--reference"))
+    return rows
+
+
+def _unproven(options: Options, wide: str | None) -> str:
+    if options.reference is not None:
+        return "variants are held to the given reference"
+    what = "computes what the original does"
+    rounding = ", with no more rounding error than it" if wide is not None else ", to the last rounding"
+    return f"a kept variant {what}{rounding}; whether the original is right, nobody has checked"

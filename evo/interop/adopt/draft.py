@@ -1,0 +1,397 @@
+"""What a task of the launches looks like: tensors with role, type and shape, axes, scalars, and the variant's text.
+
+Roles come from what the host copies in, clears and copies out; the simulator then shows where that was not the truth.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evo.analysis.access.preprocess import expand
+from evo.cuda.source import Param
+from evo.interop.adopt.host_expressions import VECTORS, bare_type
+from evo.interop.adopt.host_values import Launched, Memory, Pointer, problem
+from evo.interop.adopt.instance import Instance, instances_of
+from evo.interop.adopt.items import reached
+from evo.interop.adopt.lifted import device_code, filled_symbols
+from evo.interop.adopt.program import HostProgram
+from evo.interop.adopt.sizes import UNKNOWN, Size, applied, factors, names_of, substituted, written
+from evo.interop.adopt.touched import Touch, touches_of
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
+
+_NAME_PARTS = re.compile(r"^(?:d|dev|device|gpu|g|cu)_(?=\w)|_(?:d|dev|device|gpu)$|^d(?=[A-Z])|^dev(?=[A-Z])")
+_SCALARS = {"eps": 1e-5, "epsilon": 1e-5, "alpha": 1.5, "beta": 0.5, "scale": 0.125, "slope": 0.01, "lr": 0.01}
+_FLOAT_SCALAR = 0.75
+_TAKEN = ("min", "max", "sqrt", "log2", "ceil_div", "chip", "np", "case", "rng")
+_BASES = {"uchar": "unsigned char", "uint": "unsigned int", "ushort": "unsigned short", "char": "signed char"}
+_BASES |= {"longlong": "long long"}
+_BLOCK_NAME = re.compile(r"block|thread|tpb|warp|tile", re.IGNORECASE)
+
+
+@dataclass
+class TensorDraft:
+    """One tensor or scratch. dims: None if no allocation tells them. why: where the role comes from, in a few words."""
+
+    name: str
+    role: str  # in, out, inout, scratch
+    dtype: str
+    dims: list[object] | None
+    init: str = "poison"
+    why: str = ""
+    memory: Memory | None = None
+    high: int | str | None = None  # of integers: one past the largest value that is drawn
+    positive: bool = False
+
+    @property
+    def shape(self) -> list[str]:
+        return [written(dim) for dim in self.dims or [1]]
+
+
+@dataclass
+class ScalarDraft:
+    name: str
+    dtype: str
+    value: float
+    given: bool
+
+
+@dataclass
+class LaunchDraft:
+    instance: Instance
+    grid: tuple[str, ...]
+    block: tuple[str, ...]
+    shared: str
+    args: tuple[str, ...]
+
+
+@dataclass
+class Draft:
+    """A task and its first variant, before anything has run."""
+
+    program: HostProgram
+    axes: dict[str, int]
+    compiled: list[str]  # axes that the device code has as macros
+    knobs: dict[str, int]
+    tensors: list[TensorDraft]
+    scalars: list[ScalarDraft]
+    launches: list[LaunchDraft]
+    code: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        return str(self.program.path)
+
+    @property
+    def given(self) -> list[TensorDraft]:
+        return [tensor for tensor in self.tensors if tensor.role != "scratch"]
+
+
+def draft_of(program: HostProgram, options: Mapping[str, Mapping[str, str]]) -> Draft:
+    """options: what the user has set: `role`, `dtype`, `shape` and `init` by tensor, `scalar` by name."""
+    types = program.host.types
+    order = instances_of(program.launches, program.kernels, types)
+    symbols, edited = filled_symbols(program, order)
+    maker = _Maker(program, order, symbols, options)
+    draft = maker.draft()
+    draft.code = device_code(program, order, edited, draft.compiled, symbols)
+    return draft
+
+
+class _Maker:
+    def __init__(
+        self,
+        program: HostProgram,
+        order: Sequence[Instance],
+        symbols: Mapping[str, Memory],
+        options: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self.program, self.order, self.symbols, self.options = program, order, symbols, options
+        self.notes = list(dict.fromkeys(program.host.notes))
+        self.memories: dict[Memory, list[tuple[Launched, Param, Touch]]] = {}
+        for launched, instance in zip(program.launches, order, strict=True):
+            touches = touches_of(self.expanded(instance), instance.name)
+            params = instance.params
+            if len(params) != len(launched.arguments):
+                raise problem(
+                    program.path,
+                    launched.line,
+                    f"{launched.kernel} takes {len(params)} parameters, the launch passes {len(launched.arguments)}",
+                    "make them equal",
+                )
+            for param, argument in zip(params, launched.arguments, strict=True):
+                if isinstance(argument, Pointer):
+                    self._no_offset(launched, argument)
+                    touch = touches.get(param.name, Touch())
+                    self.memories.setdefault(argument.memory, []).append((launched, param, touch))
+            for name in instance.symbols:
+                param = Param(type=f"const {symbols[name].element}*", name=name, is_pointer=True, is_const=True)
+                self.memories.setdefault(symbols[name], []).append((launched, param, Touch(read=True, read_first=True)))
+
+    def expanded(self, instance: Instance) -> str:
+        """A kernel and the device functions of the file, with macros replaced."""
+        parts = [item.text for item in self.program.items if item.kind in ("macro", "device")]
+        return expand("\n".join([*parts, instance.text]).encode(), {}).data.decode()
+
+    def _no_offset(self, launched: Launched, argument: Pointer) -> None:
+        if argument.offset.value != 0:
+            raise problem(
+                self.program.path,
+                launched.line,
+                f"the launch passes a place inside {argument.memory.name}, {argument.offset.text} elements in",
+                "pass the tensor, and add the offset inside the kernel",
+            )
+
+    def draft(self) -> Draft:
+        tensors = {memory: self._tensor(memory) for memory in self.memories}
+        self._set_apart(list(tensors.values()))
+        if not any(t.role in ("out", "inout") for t in tensors.values()):
+            raise problem(
+                self.program.path,
+                self.program.launches[-1].line,
+                "no kernel writes a tensor that the program takes back",
+                "name the output: --tensor y:out",
+            )
+        axes, compiled, knobs, fixed = self._axes(tensors)
+        for tensor in tensors.values():
+            tensor.dims = None if tensor.dims is None else [substituted(dim, fixed) for dim in tensor.dims]
+        scalars: dict[str, ScalarDraft] = {}
+        launches = [
+            self._launch(launched, instance, tensors, fixed, scalars)
+            for launched, instance in zip(self.program.launches, self.order, strict=True)
+        ]
+        if not axes:
+            axes = {"ONE": 1}
+        ordered = sorted(tensors.values(), key=lambda t: {"in": 0, "inout": 1, "out": 2}.get(t.role, 3))
+        return Draft(self.program, axes, compiled, knobs, ordered, list(scalars.values()), launches, notes=self.notes)
+
+    # Tensors.
+
+    def _tensor(self, memory: Memory) -> TensorDraft:
+        uses = self.memories[memory]
+        name = self._tensor_name(memory)
+        said = {kind: named.get(name) for kind, named in self.options.items()}
+        element = self._element(memory, uses)
+        if element is None:
+            param = uses[0][1]
+            raise problem(
+                self.program.path,
+                uses[0][0].line,
+                f"{param.name} of {uses[0][0].kernel} is `{param.type}`: no type that a tensor has",
+                f"pass plain arrays, one for each field; or name the type: --tensor {name}:in:float32[N]",
+            )
+        dtype = OF_C_TYPE[element]
+        dims = self._dims(memory, ELEMENT_TYPES[dtype].size_bytes)
+        role, init, why = self._role(memory, uses)
+        if said.get("role"):
+            role, init, why = str(said["role"]), "poison", "given"
+        dtype = said.get("dtype") or dtype
+        return TensorDraft(name, role, dtype, dims, said.get("init") or init, why, memory)
+
+    def _tensor_name(self, memory: Memory) -> str:
+        name = re.sub(r"\W", "_", memory.name or self.memories[memory][0][1].name)
+        short = _NAME_PARTS.sub("", name)
+        return short if re.fullmatch(r"[A-Za-z_]\w*", short) and not keyword.iskeyword(short) else name
+
+    def _set_apart(self, tensors: Sequence[TensorDraft]) -> None:
+        """Names of their own, also beside the sizes'."""
+        taken = set(self.program.host.named)
+        for tensor in tensors:
+            while tensor.name in taken or tensor.name in _TAKEN or keyword.iskeyword(tensor.name):
+                tensor.name += "_"
+            taken.add(tensor.name)
+
+    def _element(self, memory: Memory, uses: Sequence[tuple[Launched, Param, Touch]]) -> str | None:
+        types = self.program.host.types
+        for kind in (memory.element, *(bare_type(param.type) for _, param, _ in uses)):
+            name = bare_type(types.get(kind or "", kind or ""))
+            if name in OF_C_TYPE:
+                return name
+            if name in VECTORS and VECTORS[name][1] in (1, 2, 4):
+                return _BASES.get(VECTORS[name][0], VECTORS[name][0])
+            if name in ("__half2", "half2"):
+                return "__half"
+            if name == "__nv_bfloat162":
+                return "__nv_bfloat16"
+        return None
+
+    def _dims(self, memory: Memory, size: int) -> list[object] | None:
+        if memory.bytes.how is None:
+            return None
+        elements = applied("//", memory.bytes, Size.number(size))
+        parts = [part for part in factors(elements.how) if part != 1]
+        numbers = [part for part in parts if isinstance(part, int | float)]
+        others = [part for part in parts if not isinstance(part, int | float)]
+        total = 1
+        for number in numbers:
+            total *= int(number)
+        return [*others, *([total] if total != 1 or not others else [])]
+
+    def _role(self, memory: Memory, uses: Sequence[tuple[Launched, Param, Touch]]) -> tuple[str, str, str]:
+        kinds_before = [e.kind for e in self.program.before if e.memory is memory]
+        taken = any(e.kind == "out" and e.memory is memory for e in self.program.after)
+        taken = taken or any(e.kind == "copy" and e.source is memory for e in self.program.after)
+        copied_back = any(e.kind == "out" for e in self.program.after)
+        last = kinds_before[-1] if kinds_before else ""
+        fed, zeroed = last in ("in", "copy"), last in ("zero", "fill")
+        write = any(touch.written for _, _, touch in uses)
+        read_first = uses[0][2].read_first
+        if not write:
+            return "in", "poison", "copied to the GPU" if fed else "only read"
+        open_ended = memory.is_parameter or memory.is_managed or not copied_back
+        if not taken and not open_ended:
+            init = "zero" if zeroed else "poison"
+            return "scratch", init, "between the launches" if len(self.order) > 1 else "not copied back"
+        if fed or (memory.is_managed and read_first and not zeroed):
+            if read_first:
+                return "inout", "poison", "copied in, changed, copied back" if fed else "read and changed"
+            return "out", "poison", "written, copied back"
+        if zeroed:  # what is cleared and then written whole need not be cleared
+            return "out", "zero" if read_first else "poison", "cleared, then written"
+        if not copied_back and not memory.is_parameter and not memory.is_managed:
+            later = any(t.read and not t.written for _, _, t in uses)
+            return ("scratch", "poison", "between the launches") if later else ("out", "poison", "written")
+        if read_first and uses[0][2].added:
+            return "out", "zero", "added to with atomics"
+        later = len(uses) > 1 and memory.is_parameter and any(t.read and not t.written for _, _, t in uses[1:])
+        return ("inout" if read_first else "out"), "poison", "read and written" if later else "written"
+
+    # Sizes.
+
+    def _axes(
+        self, tensors: Mapping[Memory, TensorDraft]
+    ) -> tuple[dict[str, int], list[str], dict[str, int], dict[str, int | float]]:
+        """Axes, those of them that are macros of the device code, knobs, and sizes that stay what they are."""
+        named = self.program.host.named
+        outer = {n for t in tensors.values() if t.role != "scratch" for dim in t.dims or [] for n in names_of(dim)}
+        arguments, blocks, every = set[str](), set[str](), set[str]()
+        for launched in self.program.launches:
+            for argument in launched.arguments:
+                if isinstance(argument, Size):
+                    arguments |= argument.names
+            for part in (*launched.block.parts, launched.shared):
+                blocks |= part.names
+            for part in (*launched.grid.parts, *launched.block.parts, launched.shared):
+                every |= part.names
+        extents = set(every)
+        every |= outer | arguments | {n for t in tensors.values() for dim in t.dims or [] for n in names_of(dim)}
+        device = self._device_words()
+        plain_blocks = {name for name in blocks if name not in outer or _BLOCK_NAME.search(name)}
+        axes: dict[str, int] = {}
+        knobs: dict[str, int] = {}
+        fixed: dict[str, int | float] = {}
+        for name in sorted(every, key=lambda n: list(named).index(n) if n in named else len(named)):
+            value = named.get(name, self._macro_value(name))
+            if value is None:
+                continue
+            # What is neither passed nor part of the launch nor a macro of the kernel, no kernel can follow.
+            is_told = name in arguments or name in device or name in extents
+            is_size = (name in outer and is_told) or name in arguments
+            if is_size and name not in plain_blocks:
+                axes[name] = int(value)
+            elif name in device and name in blocks and self._can_be_knob(name):
+                knobs[name] = int(value)
+            else:
+                fixed[name] = value
+        for name, value in self.program.host.given.items():
+            if name in every:
+                axes.setdefault(name, value)
+                fixed.pop(name, None)
+                knobs.pop(name, None)
+        return axes, [name for name in axes if name in device], knobs, fixed
+
+    def _can_be_knob(self, name: str) -> bool:
+        """Whether one line holds nothing but its value."""
+        pattern = (
+            rf"\s*(?:#\s*define\s+{name}\s+\d+|(?:static\s+)?const(?:expr)?\s+\w+\s+{name}\s*=\s*\d+\s*;)\s*(?://.*)?"
+        )
+        return any(re.fullmatch(pattern, item.text) for item in self.program.items if name in item.names)
+
+    def _macro_value(self, name: str) -> int | None:
+        value = self.program.host.macro_value(name) if name in self.program.host.macros else UNKNOWN
+        return int(value.value) if isinstance(value, Size) and value.value is not None else None
+
+    def _device_words(self) -> frozenset[str]:
+        """Names of macros and constants that the device code reads."""
+        near = reached(self.program.items, [instance.item for instance in self.order])
+        constants = {name for item in near if item.kind in ("macro", "value") for name in item.names}
+        return frozenset(constants)
+
+    # Launches.
+
+    def _launch(
+        self,
+        launched: Launched,
+        instance: Instance,
+        tensors: Mapping[Memory, TensorDraft],
+        fixed: dict[str, int | float],
+        scalars: dict[str, ScalarDraft],
+    ) -> LaunchDraft:
+        args = []
+        for param, argument in zip(instance.params, launched.arguments, strict=True):
+            if isinstance(argument, Pointer):
+                args.append(tensors[argument.memory].name)
+            else:
+                args.append(self._value(launched, param, argument, fixed, scalars))
+        args += [tensors[self.symbols[name]].name for name in instance.symbols]
+
+        def texts(sizes: Sequence[Size], what: str) -> tuple[str, ...]:
+            found = [self._text(launched, size, fixed, what) for size in sizes]
+            while len(found) > 1 and found[-1] == "1":
+                found.pop()
+            return tuple(found)
+
+        return LaunchDraft(
+            instance,
+            texts(launched.grid.parts, "grid"),
+            texts(launched.block.parts, "block"),
+            self._text(launched, launched.shared, fixed, "shared size"),
+            tuple(args),
+        )
+
+    def _text(self, launched: Launched, size: Size, fixed: dict[str, int | float], what: str) -> str:
+        how = substituted(size.how, fixed) if size.how is not None else size.value
+        if how is None:
+            hint = "make it an expression over sizes that the program sets; or set one: --axis N=1048576"
+            raise problem(self.program.path, launched.line, f"the {what} of {launched.kernel} is not known", hint)
+        return written(int(how) if isinstance(how, float) else how)
+
+    def _value(
+        self,
+        launched: Launched,
+        param: Param,
+        argument: object,
+        fixed: dict[str, int | float],
+        scalars: dict[str, ScalarDraft],
+    ) -> str:
+        dtype = OF_C_TYPE.get(bare_type(self.program.host.types.get(bare_type(param.type), param.type)))
+        size = argument if isinstance(argument, Size) else UNKNOWN
+        if dtype is None:
+            raise problem(
+                self.program.path,
+                launched.line,
+                f"{launched.kernel} takes {param.name} as `{param.type}`, by value",
+                "pass its fields as numbers and pointers of their own",
+            )
+        if not dtype.startswith(("float", "bfloat")):
+            if param.name in self.options.get("scalar", {}):
+                return self.options["scalar"][param.name]
+            return self._text(launched, size, fixed, f"argument {param.name}")
+        if dtype in ("float16", "bfloat16"):
+            dtype = "float32"
+        if size.names and size.value is not None and size.names <= set(self.program.host.named):
+            return written(substituted(size.how, fixed))
+        said = self.options.get("scalar", {}).get(param.name)
+        known = float(said) if said is not None else size.value
+        value = known if known is not None else _SCALARS.get(param.name.lower(), _FLOAT_SCALAR)
+        name = param.name
+        taken = {*self.program.host.named, *(self._tensor_name(memory) for memory in self.memories)}
+        while name in taken or (name in scalars and scalars[name].value != value):
+            name += "_"
+        if known is None:
+            self.notes.append(f"{name} = {value:g} is a guess; set it with --scalar {name}=VALUE")
+        scalars[name] = ScalarDraft(name, dtype, float(value), known is not None)
+        return name

@@ -1,0 +1,302 @@
+"""Runs host code far enough to know what it allocates, copies and launches: numbers, pointers and calls, no data.
+
+Loops that touch nothing of the GPU are left out. Of a loop that launches the same again, one turn is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from evo.cuda.source.parser import Node
+from evo.cuda.source.types import declarator_name
+from evo.interop.adopt.host_calls import Calls
+from evo.interop.adopt.host_expressions import bare_type, extent_of
+from evo.interop.adopt.host_values import Address, Cell, Event, HostArray, Memory, Pointer, Stopped, problem
+from evo.interop.adopt.sizes import UNKNOWN, Size, applied
+
+_MOST_TURNS = 64
+
+
+class Host(Calls):
+    """One program. given: sizes that the user has set, by name."""
+
+    def __init__(self, path: Path, given: Mapping[str, int]) -> None:
+        self.path, self.given = path, given
+        self.scopes: list[dict[str, Cell]] = [{}]
+        self.macros, self.types, self.sizes_of_types = {}, {}, {}
+        self.functions: dict[str, Node] = {}
+        self.kernels: dict[str, Node] = {}
+        self.events: list[Event] = []
+        self.notes: list[str] = []
+        self.depth = 0
+        self._touching: dict[int, bool] = {}
+        self.named: dict[str, int | float | None] = {}  # sizes, by the names that they have got
+        self.unknown_sizes: list[str] = []  # parameters of a launcher, which no caller gives
+
+    def size_name(self, name: str, value: int | float | None) -> str:
+        word = name
+        number = 2
+        while word in self.named and self.named[word] != value:
+            word, number = f"{name}_{number}", number + 1
+        self.named[word] = value
+        return word
+
+    # Where it starts.
+
+    def start(self, function: Node, defaults: Mapping[str, int]) -> None:
+        """Run one function: `main`, or a launcher, whose sizes are then given or taken from defaults."""
+        arguments: list[object] = []
+        for kind, name in self._params(function):
+            if name in ("argc", "argv"):
+                arguments.append(Size.number(1) if name == "argc" else None)
+            elif "*" in kind or "[" in kind:
+                arguments.append(Pointer(Memory(name, UNKNOWN, function.row + 1, True, element=bare_type(kind))))
+            elif bare_type(kind) in ("float", "double", "__half"):
+                arguments.append(Size.named(name, None))
+            elif "cudaStream_t" in kind or "Handle" in kind:
+                arguments.append(UNKNOWN)
+            else:
+                value = self.given.get(name, defaults.get(name))
+                arguments.append(Size.named(name, value))
+                self.named[name] = value
+                if name not in self.given:
+                    self.unknown_sizes.append(name)
+        self.run_function(function, arguments)
+
+    def run_function(self, node: Node, arguments: Sequence[object]) -> object:
+        scope: dict[str, Cell] = {}
+        for (kind, name), value in zip(self._params(node), arguments, strict=False):
+            if isinstance(value, Address) and "&" in kind:
+                scope[name] = value.cell
+            else:
+                scope[name] = Cell(name, kind, value)
+        before, self.scopes = self.scopes, [self.scopes[0], scope]
+        self.depth += 1
+        try:
+            body = node.child("body")
+            if body is not None:
+                self.execute(body)
+        except Stopped as stop:
+            return stop.value
+        finally:
+            self.scopes = before
+            self.depth -= 1
+        return UNKNOWN
+
+    def _params(self, function: Node) -> list[tuple[str, str]]:
+        declarator = function.child("declarator")
+        while declarator is not None and declarator.type != "function_declarator":
+            declarator = declarator.child("declarator")
+        inside = declarator.child("parameters") if declarator is not None else None
+        found = []
+        for param in inside.named_children if inside is not None else []:
+            inner = param.child("declarator")
+            name = declarator_name(inner) if inner is not None else None
+            if param.type.endswith("parameter_declaration") and name:
+                found.append((param.text.rsplit(name, 1)[0] + ("*" if "[" in param.text else ""), name))
+        return found
+
+    # Statements.
+
+    def execute(self, node: Node) -> None:
+        match node.type:
+            case "compound_statement" | "else_clause" | "case_statement" | "translation_unit":
+                self.scopes.append({})
+                for child in node.named_children:
+                    self.execute(child)
+                self.scopes.pop()
+            case "declaration":
+                self.declare(node)
+            case "expression_statement":
+                for child in node.named_children:
+                    self.value(child)
+            case "if_statement":
+                self._if(node)
+            case "for_statement" | "while_statement" | "do_statement" | "for_range_loop":
+                self._loop(node)
+            case "return_statement":
+                inner = node.named_children
+                raise Stopped(self.value(inner[0]) if inner else UNKNOWN)
+            case "switch_statement":
+                self._switch(node)
+            case "type_definition" | "alias_declaration":
+                self.define_type(node)
+
+    def declare(self, node: Node) -> None:
+        """Variables, with what they start as."""
+        kind = _text(node.child("type"))
+        for declarator in node.children_of("declarator"):
+            name = declarator_name(declarator)
+            if name is None:
+                if declarator.type == "function_declarator" and bare_type(kind) == "dim3":
+                    self._declared_by_call(declarator)
+                continue
+            pointer = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
+            cell = Cell(name, kind + pointer)
+            self.scopes[-1][name] = cell
+            array = next((n for n in declarator.walk() if n.type == "array_declarator"), None)
+            value = declarator.child("value")
+            if name in self.given and array is None and not pointer:
+                self.named[name] = self.given[name]
+                cell.value = Size.named(name, self.given[name])
+            elif array is not None:
+                cell.value = HostArray(name, self._array_length(array), bare_type(kind))
+            elif value is not None and value.type in ("argument_list", "initializer_list"):
+                self.store(cell, self.constructed(kind, value))
+            elif value is not None:
+                self.store(cell, self.value(value))
+            elif "vector" in kind:
+                self.store(cell, self.constructed(kind, None))
+
+    def _declared_by_call(self, declarator: Node) -> None:
+        """`dim3 grid(a, b)` of names alone, which reads like the declaration of a function."""
+        name, inside = declarator.child("declarator"), declarator.child("parameters")
+        if name is None or inside is None:
+            return
+        parts = [self._named(child.text) for child in inside.named_children]
+        self.scopes[-1][name.text] = Cell(name.text, "dim3", extent_of(parts))
+
+    def _array_length(self, array: Node) -> Size:
+        total = Size.number(1)
+        node: Node | None = array
+        while node is not None and node.type == "array_declarator":
+            total = applied("*", self.size(node.child("size")), total)
+            node = node.child("declarator")
+        return total
+
+    def define_type(self, node: Node) -> None:
+        kind = node.child("type")
+        name = node.child("declarator") or node.child("name")
+        if kind is not None and name is not None:
+            self.types[name.text] = bare_type(kind.text)
+
+    def _if(self, node: Node) -> None:
+        test = self.value(node.child("condition"))
+        then, otherwise = node.child("consequence"), node.child("alternative")
+        known = test.value if isinstance(test, Size) else None
+        if known is None:
+            launches = [branch for branch in (then, otherwise) if branch is not None and self.touches_gpu(branch)]
+            if launches and any(n.type == "kernel_call_syntax" for b in launches for n in b.walk()):
+                self.notes.append(f"line {node.row + 1}: the first branch is taken, since its test is not known")
+            branch = launches[0] if launches else None
+            if branch is None:
+                return
+        else:
+            branch = then if known else otherwise
+        if branch is not None:
+            self.execute(branch)
+
+    def _switch(self, node: Node) -> None:
+        chosen = self.size(node.child("condition")).value
+        body = node.child("body")
+        cases = [c for c in (body.named_children if body is not None else []) if c.type == "case_statement"]
+        default = next((c for c in cases if c.child("value") is None), None)
+        found = next((c for c in cases if c.child("value") and self.size(c.child("value")).value == chosen), default)
+        running = False
+        for case in cases:
+            running = running or case is found
+            if not running:
+                continue
+            for child in case.named_children:
+                if child.type == "break_statement":
+                    return
+                if child.field != "value":
+                    self.execute(child)
+
+    def touches_gpu(self, node: Node) -> bool:
+        """Whether code launches, or calls the runtime or a function that does."""
+        for inner in node.walk():
+            if inner.type == "kernel_call_syntax":
+                return True
+            if inner.type == "call_expression":
+                name = _text(inner.child("function"))
+                if name.startswith(("cudaM", "cudaL")):
+                    return True
+                function = self.functions.get(name.rpartition("::")[2].partition("<")[0])
+                if function is not None and function is not node and self._function_touches(function):
+                    return True
+        return False
+
+    def _function_touches(self, function: Node) -> bool:
+        key = function.start_byte
+        if key not in self._touching:
+            self._touching[key] = False  # while it is being looked at
+            self._touching[key] = self.touches_gpu(function)
+        return self._touching[key]
+
+    # Loops.
+
+    def _loop(self, node: Node) -> None:
+        body = node.child("body")
+        if body is None:
+            return
+        if not self.touches_gpu(body):
+            for cell in self._changed(body):
+                if isinstance(cell.value, Size):
+                    cell.value = UNKNOWN
+            return
+        self.scopes.append({})
+        start = node.child("initializer")
+        if start is not None:
+            self.execute(start) if start.type == "declaration" else self.value(start)
+            for cell in self.scopes[-1].values():
+                cell.is_fixed = True
+                if isinstance(cell.value, Size):
+                    cell.value = Size(cell.value.value, cell.value.value)
+        turns: list[list[Event]] = []
+        outer, self.events = self.events, []
+        bounds: frozenset[str] = frozenset()
+        while len(turns) < _MOST_TURNS:
+            test = self.value(node.child("condition")) if node.type != "do_statement" or turns else Size.number(1)
+            known = test.value if isinstance(test, Size) else None
+            bounds |= test.names if isinstance(test, Size) else frozenset()
+            if known == 0 or (known is None and turns):
+                break
+            self.events = []
+            self.execute(body)
+            turns.append(self.events)
+            if (step := node.child("update")) is not None:
+                self.value(step)
+            if len(turns) == 2 and self._same(turns[0], turns[1]):
+                break
+        self.scopes.pop()
+        self.events = outer
+        self._take(turns, node, bounds)
+
+    def _take(self, turns: list[list[Event]], node: Node, bounds: frozenset[str]) -> None:
+        if len(turns) > 1 and self._same(turns[0], turns[1]):
+            if any(event.kind == "launch" for event in turns[0]):
+                self.notes.append(f"line {node.row + 1}: the loop repeats its launches; one turn is adopted")
+            self.events += turns[0]
+            return
+        if len(turns) > 1 and bounds:
+            raise problem(
+                self.path,
+                node.row + 1,
+                f"how many launches there are depends on {', '.join(sorted(bounds))}",
+                "a task has a fixed sequence of launches; adopt one of them with --kernel NAME, in a file of its own",
+            )
+        for turn in turns:
+            self.events += turn
+
+    def _same(self, first: list[Event], second: list[Event]) -> bool:
+        """Whether two turns do the same, with buffers that may have changed places."""
+        ours, theirs = ([e.launched for e in turn if e.launched is not None] for turn in (first, second))
+        if len(ours) != len(theirs):
+            return False
+        for a, b in zip(ours, theirs, strict=True):
+            names = [{p.memory for p in each.arguments if isinstance(p, Pointer)} for each in (a, b)]
+            numbers = [[s.value for s in each.arguments if isinstance(s, Size)] for each in (a, b)]
+            if a.kernel != b.kernel or names[0] != names[1] or numbers[0] != numbers[1]:
+                return False
+        return True
+
+    def _changed(self, node: Node) -> list[Cell]:
+        names = [_text(n.child("left")) for n in node.walk() if n.type == "assignment_expression"]
+        names += [_text(n.child("argument")) for n in node.walk() if n.type == "update_expression"]
+        return [cell for name in names if (cell := self.find(name)) is not None]
+
+
+def _text(node: Node | None) -> str:
+    return node.text if node is not None else ""

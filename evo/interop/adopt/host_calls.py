@@ -1,0 +1,225 @@
+"""Calls of host code: the CUDA runtime's, kernel launches, the program's own functions, and the few of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from evo.cuda.source.parser import Node
+from evo.interop.adopt.host_expressions import Expressions, bare_type, extent_of, memory_of
+from evo.interop.adopt.host_values import Address, Cell, Event, HostArray, Launched, Memory, Pointer, problem
+from evo.interop.adopt.sizes import UNKNOWN, Size, applied
+
+_ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
+_COPY = ("cudaMemcpy", "cudaMemcpyAsync")
+_CASTS = ("static_cast", "reinterpret_cast", "const_cast")
+_LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::")
+_DEEPEST = 24
+
+
+class Calls(Expressions):
+    """What a call gives, and what it does to the GPU's memory."""
+
+    path: Path
+    functions: dict[str, Node]
+    kernels: dict[str, Node]
+    events: list[Event]
+    notes: list[str]
+    depth: int
+
+    def run_function(self, node: Node, arguments: Sequence[object]) -> object:
+        raise NotImplementedError
+
+    def call(self, node: Node) -> object:
+        function, arguments = node.child("function"), node.child("arguments")
+        launch = next((child for child in node.children if child.type == "kernel_call_syntax"), None)
+        given = [c for c in (arguments.named_children if arguments is not None else []) if c.type != "comment"]
+        if function is None:
+            return UNKNOWN
+        if launch is not None:
+            return self._launch(node, function, launch, given)
+        if function.type == "field_expression":
+            return self._method(function, given)
+        name, template = self._name(function)
+        if name in _CASTS:
+            value = self.value(given[0]) if given else UNKNOWN
+            return self.converted(template[0], value) if template else value
+        if name in ("float", "double", "int", "size_t", "unsigned", "long"):
+            return self.converted(function, self.value(given[0]) if given else UNKNOWN)
+        if name in self.macros and self.macros[name][0] is not None:
+            return self._macro(name, given)
+        if name.startswith("cuda") and (done := self._runtime(name, node, given)):
+            return done[0]
+        if any(name.startswith(library) or f"{library}" in function.text for library in _LIBRARIES):
+            self.notes.append(f"line {node.row + 1}: the call of {name} is not adopted")
+        if name in self.functions and self.depth < _DEEPEST:
+            return self.run_function(self.functions[name], [self.value(each) for each in given])
+        return self._library(name, given)
+
+    def _name(self, function: Node) -> tuple[str, list[Node]]:
+        """A function's name without `std::`, and its template's arguments."""
+        node = function
+        while node.type == "qualified_identifier" and (inner := node.child("name")) is not None:
+            node = inner
+        if node.type == "template_function":
+            inside = node.child("arguments") or next(
+                (c for c in node.children if c.type == "template_argument_list"), None
+            )
+            name = node.child("name")
+            return (name.text if name is not None else ""), inside.named_children if inside is not None else []
+        return node.text, []
+
+    def _macro(self, name: str, given: list[Node]) -> object:
+        params, body = self.macros[name]
+        values = [self.value(each) for each in given]
+        return self.in_text(body, dict(zip(params or (), values, strict=False))) if body.strip() else UNKNOWN
+
+    # Launches.
+
+    def _launch(self, node: Node, function: Node, launch: Node, given: list[Node]) -> object:
+        name, template = self._name(function)
+        line = node.row + 1
+        if name not in self.kernels:
+            cell = self.find(name)
+            raise problem(
+                self.path,
+                line,
+                f"the kernel {name} is not defined in this file"
+                if cell is None
+                else f"{name} is a pointer to a kernel",
+                "put the kernel into the file, and launch it by its name",
+            )
+        shape = [self.value(child) for child in launch.named_children]
+        grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
+        shared = shape[2] if len(shape) > 2 and isinstance(shape[2], Size) else Size.number(0)
+        arguments = tuple(self._argument(each) for each in given)
+        texts = tuple(self._template_argument(each) for each in template)
+        launched = Launched(name, texts, grid, block, shared, arguments, line)
+        self.events.append(Event("launch", line, launched=launched))
+        return UNKNOWN
+
+    def _argument(self, node: Node) -> object:
+        value = self.value(node)
+        if isinstance(value, Address | HostArray) and memory_of(value) is None:
+            name = value.name if isinstance(value, HostArray) else value.cell.name
+            raise problem(
+                self.path, node.row + 1, f"the kernel gets {name}, memory of the host", "copy it with cudaMemcpy first"
+            )
+        return value if isinstance(value, Pointer | Size) else node.text
+
+    def _template_argument(self, node: Node) -> str:
+        if node.type == "type_descriptor":
+            name = bare_type(node.text)
+            cell = self.find(name)
+            if cell is None:
+                return self.types.get(name, name) if name in self.types else node.text
+            return cell.value.text if isinstance(cell.value, Size) else node.text
+        value = self.size(node)
+        return str(int(value.value)) if value.value is not None else node.text
+
+    # The runtime.
+
+    def _runtime(self, name: str, node: Node, given: list[Node]) -> tuple[object] | None:
+        """One value for a call that is known, nothing for others."""
+        line = node.row + 1
+        if name in _ALLOCATE or name == "cudaMallocPitch":
+            self._allocate(name, given, line)
+        elif name == "cudaMallocHost":
+            self._set(given[0], HostArray("", self.size(given[1])))
+        elif name in _COPY:
+            self._copy(given, line)
+        elif name.startswith("cudaMemcpyToSymbol"):
+            self._fill_symbol(given, line)
+        elif name in ("cudaMemset", "cudaMemsetAsync"):
+            memory, byte = memory_of(self.value(given[0])), self.size(given[1])
+            if memory is not None:
+                self.events.append(Event("zero" if byte.value == 0 else "fill", line, memory))
+        elif name in ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"):
+            raise problem(self.path, line, f"a launch by {name}", "launch the kernel as name<<<grid, block>>>(...)")
+        elif name == "cudaGetDeviceProperties" and given:
+            self._properties(given[0])
+        return (Size.number(0),)
+
+    def _properties(self, target: Node) -> None:
+        name = target.text.lstrip("&")
+        for field, value in (("multiProcessorCount", 58), ("maxThreadsPerBlock", 1024), ("warpSize", 32)):
+            self.scopes[0][f"{name}.{field}"] = Cell(f"{name}.{field}", "", Size.number(value))
+
+    def _set(self, target: Node, value: object) -> None:
+        place = self.value(target)
+        if isinstance(place, Address):
+            self.store(place.cell, value)
+
+    def _allocate(self, name: str, given: list[Node], line: int) -> None:
+        place = self.value(given[0])
+        if not isinstance(place, Address):
+            return
+        cell = place.cell
+        size = self.size(given[1])
+        if name == "cudaMallocPitch":
+            raise problem(self.path, line, "cudaMallocPitch: rows with a pitch", "allocate rows without a gap")
+        memory = Memory(cell.name, size, line, element=bare_type(cell.type), is_managed=name.endswith("Managed"))
+        self.store(cell, Pointer(memory))
+
+    def _copy(self, given: list[Node], line: int) -> None:
+        if len(given) < 3:
+            return
+        to, of = self.value(given[0]), self.value(given[1])
+        target, source = memory_of(to), memory_of(of)
+        if target is not None and source is not None:
+            self.events.append(Event("copy", line, target, source=source))
+        elif target is not None:
+            self.events.append(Event("in", line, target))
+        elif source is not None:
+            self.events.append(Event("out", line, source))
+
+    def _fill_symbol(self, given: list[Node], line: int) -> None:
+        name = given[0].text.strip('"&')
+        cell = self.scopes[0].get(name)
+        if cell is None or not isinstance(cell.value, Pointer):
+            raise problem(self.path, line, f"{name} is no __constant__ array of this file", "declare it in the file")
+        self.events.append(Event("in", line, cell.value.memory))
+
+    # Methods, and functions of the standard library.
+
+    def _method(self, function: Node, given: list[Node]) -> object:
+        held = self.value(function.child("argument"))
+        name = function.child("field")
+        word = name.text if name is not None else ""
+        if isinstance(held, HostArray):
+            if word == "size":
+                return held.length
+            if word == "resize" and given:
+                held.length = self.size(given[0])
+            return held
+        for each in given:
+            self.value(each)
+        return UNKNOWN
+
+    def _library(self, name: str, given: list[Node]) -> object:
+        values = [self.value(each) for each in given]
+        if name == "dim3":
+            return extent_of(values)
+        if name in ("malloc", "calloc", "aligned_alloc"):
+            size = values[-1] if isinstance(values[-1], Size) else UNKNOWN
+            return HostArray("", size)
+        sizes = [value for value in values if isinstance(value, Size)]
+        if len(sizes) != len(values) or not sizes:
+            return UNKNOWN
+        known: dict[str, Callable[[], Size]] = {
+            "min": lambda: applied("min", *sizes),
+            "max": lambda: applied("max", *sizes),
+            "ceil": lambda: applied("ceil", sizes[0]),
+            "ceilf": lambda: applied("ceil", sizes[0]),
+            "floor": lambda: applied("floor", sizes[0]),
+            "sqrt": lambda: applied("sqrt", sizes[0]),
+            "sqrtf": lambda: applied("sqrt", sizes[0]),
+            "log2": lambda: applied("log2", sizes[0]),
+            "pow": lambda: _power(sizes),
+        }
+        return known[name]() if name in known else UNKNOWN
+
+
+def _power(sizes: list[Size]) -> Size:
+    base, exponent = (size.value for size in sizes[:2])
+    return Size.number(base**exponent) if base is not None and exponent is not None else UNKNOWN

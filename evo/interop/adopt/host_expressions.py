@@ -1,0 +1,338 @@
+"""Expressions of host code, worked out with the numbers that the program starts with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from evo.cuda.source.parser import Node, read
+from evo.interop.adopt.host_values import Address, Cell, Extent, HostArray, Memory, Pointer
+from evo.interop.adopt.sizes import UNKNOWN, Size, applied
+from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
+
+_BINARY = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=")
+_REAL = re.compile(r"(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFlL]?")
+_WHOLE = re.compile(r"(0[xX][\da-fA-F']+|0[bB][01']+|\d[\d']*)[uUlLzZ]*")
+_BASES = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "float": 4, "double": 8, "longlong": 8}
+VECTORS = {f"{base}{count}": (base, count) for base in _BASES for count in (1, 2, 3, 4)}
+OTHER_NAMES = {"uint": "unsigned int", "uchar": "unsigned char", "ushort": "unsigned short", "half": "__half"}
+OTHER_NAMES |= {
+    "__nv_bfloat16": "__nv_bfloat16",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "u32": "unsigned int",
+}
+
+
+def bare_type(text: str) -> str:
+    """A C type without qualifiers, `std::` and marks of pointers."""
+    words = re.sub(r"[*&]|\b(?:const|volatile|static|constexpr|struct|std::|__restrict__|__restrict)\b", " ", text)
+    words = " ".join(words.replace("std::", " ").replace("::", " ").split())
+    return OTHER_NAMES.get(words, words)
+
+
+def literal(text: str) -> Size:
+    """A number as it is written."""
+    if match := _WHOLE.fullmatch(text):
+        digits = match[1].replace("'", "")
+        octal = digits[0] == "0" and digits.isdigit()
+        return Size.number(int(digits, 8) if octal else int(digits, 0))
+    if _REAL.fullmatch(text):
+        return Size.number(float(text.replace("'", "").rstrip("fFlL")))
+    return UNKNOWN
+
+
+class Expressions:
+    """Works out expressions in the scopes of a program that runs."""
+
+    scopes: list[dict[str, Cell]]
+    macros: dict[str, tuple[tuple[str, ...] | None, str]]
+    types: dict[str, str]
+    sizes_of_types: dict[str, int]
+
+    def call(self, node: Node) -> object:
+        raise NotImplementedError
+
+    def find(self, name: str) -> Cell | None:
+        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+
+    def size(self, node: Node | None) -> Size:
+        value = self.value(node)
+        return value if isinstance(value, Size) else UNKNOWN
+
+    def value(self, node: Node | None) -> object:
+        """A Size, Pointer, HostArray, Extent or Address; None for anything else."""
+        if node is None:
+            return None
+        match node.type:
+            case "number_literal":
+                return literal(node.text)
+            case "true" | "false":
+                return Size.number(int(node.type == "true"))
+            case "identifier":
+                return self._named(node.text)
+            case "parenthesized_expression" | "initializer_list" | "condition_clause" | "argument_list":
+                inner = node.child("value") or next((c for c in node.named_children if c.type != "comment"), None)
+                return self.value(inner)
+            case "binary_expression":
+                return self._binary(node)
+            case "unary_expression":
+                return self._unary(node)
+            case "conditional_expression":
+                return self._choice(node)
+            case "cast_expression":
+                return self.converted(node.child("type"), self.value(node.child("value")))
+            case "sizeof_expression":
+                return self._sizeof(node)
+            case "pointer_expression":
+                return self._pointed(node)
+            case "subscript_expression":
+                return self._element(node)
+            case "field_expression":
+                return self._field(node)
+            case "assignment_expression":
+                return self.assign(node)
+            case "update_expression":
+                return self._step(node)
+            case "new_expression":
+                length = self.size(next((n for n in node.walk() if n.field == "length"), None))
+                return HostArray("", length, bare_type(_text(node.child("type"))))
+            case "compound_literal_expression":
+                return self.constructed(_text(node.child("type")), node.child("value"))
+            case "call_expression":
+                return self.call(node)
+            case "comma_expression":
+                return [self.value(child) for child in node.named_children][-1]
+        return None
+
+    def _named(self, name: str) -> object:
+        cell = self.find(name)
+        if cell is not None:
+            return cell.value
+        if name in self.macros and self.macros[name][0] is None:
+            return self.macro_value(name)
+        return {"NULL": None, "nullptr": None}.get(name)
+
+    def macro_value(self, name: str) -> object:
+        """A macro without parameters: a number of its own keeps the macro's name."""
+        value = self.in_text(self.macros[name][1], {})
+        if isinstance(value, Size) and isinstance(value.how, int) and not isinstance(value.how, bool):
+            return Size.named(name, value.value)
+        return value
+
+    def in_text(self, text: str, given: dict[str, object]) -> object:
+        """An expression that stands in a macro, with its parameters."""
+        node = read(f"int x_ = ({text});".encode())
+        found = next((n for n in node.walk() if n.type == "init_declarator"), None)
+        if found is None or any(n.is_error for n in node.walk()) or len(self.scopes) > 60:
+            return None
+        self.scopes.append({name: Cell(name, "", value) for name, value in given.items()})
+        try:
+            return self.value(found.child("value"))
+        finally:
+            self.scopes.pop()
+
+    def _binary(self, node: Node) -> object:
+        operator = _text(node.child("operator"))
+        left, right = self.value(node.child("left")), self.value(node.child("right"))
+        if isinstance(left, Pointer) and isinstance(right, Size) and operator in "+-":
+            return Pointer(left.memory, applied(operator, left.offset, right))
+        if isinstance(left, HostArray):
+            return left
+        if not isinstance(left, Size) or not isinstance(right, Size):
+            return UNKNOWN
+        if operator in ("&&", "||"):
+            known = [side.value for side in (left, right) if side.value is not None]
+            if operator == "&&" and any(not value for value in known):
+                return Size.number(0)
+            if operator == "||" and any(known):
+                return Size.number(1)
+            return applied("and" if operator == "&&" else "or", left, right)
+        return applied(operator, left, right) if operator in _BINARY else UNKNOWN
+
+    def _unary(self, node: Node) -> Size:
+        operator, value = _text(node.child("operator")), self.size(node.child("argument"))
+        if operator == "-":
+            return applied("-", Size.number(0), value) if not isinstance(value.how, float | int) else _minus(value)
+        if operator == "!":
+            return applied("not", value)
+        return value if operator == "+" else UNKNOWN
+
+    def _choice(self, node: Node) -> object:
+        test = self.size(node.child("condition"))
+        then, otherwise = self.value(node.child("consequence")), self.value(node.child("alternative"))
+        if not test.names and test.value is not None:
+            return then if test.value else otherwise
+        if isinstance(then, Size) and isinstance(otherwise, Size) and test.value is not None:
+            return applied("if", test, then, otherwise)
+        return then if test.value else otherwise
+
+    def converted(self, kind: Node | None, value: object) -> object:
+        """A cast: numbers to whole ones or reals."""
+        text = _text(kind)
+        if not isinstance(value, Size) or "*" in text:
+            return value
+        name = self.types.get(bare_type(text), bare_type(text))
+        if name in ("float", "double"):
+            return applied("real", value)
+        if name in OF_C_TYPE and OF_C_TYPE[name] in ELEMENT_TYPES:
+            return applied("int", value)
+        return value
+
+    def _sizeof(self, node: Node) -> Size:
+        kind = node.child("type")
+        text = _text(kind) if kind is not None else ""
+        if kind is None:
+            inner = node.child("value")
+            inner = inner.named_children[0] if inner is not None and inner.type.startswith("paren") else inner
+            cell = self.find(_text(inner))
+            text = cell.type if cell is not None else _text(inner)
+            if inner is not None and inner.type == "pointer_expression":
+                pointed = self.find(_text(inner.child("argument")))
+                text = pointed.type.replace("*", "", 1) if pointed is not None else text
+            if cell is not None and isinstance(cell.value, HostArray) and cell.value.length.value is not None:
+                return applied("*", cell.value.length, Size.number(self.bytes_of(cell.value.element or "float") or 4))
+        size = 8 if "*" in text else self.bytes_of(text)
+        return Size.number(size) if size else UNKNOWN
+
+    def bytes_of(self, text: str) -> int | None:
+        """Bytes of a C type."""
+        name = bare_type(text)
+        name = bare_type(self.types.get(name, name))
+        if name in VECTORS:
+            base, count = VECTORS[name]
+            return _BASES[base] * (4 if count == 4 else count)
+        if name in OF_C_TYPE:
+            return ELEMENT_TYPES[OF_C_TYPE[name]].size_bytes
+        return {"__half2": 4, "half2": 4, "__nv_bfloat162": 4}.get(name) or self.sizes_of_types.get(name)
+
+    def _pointed(self, node: Node) -> object:
+        argument = node.child("argument")
+        if node.text.startswith("&"):
+            if argument is not None and argument.type == "identifier" and (cell := self.find(argument.text)):
+                return cell.value if isinstance(cell.value, HostArray) else Address(cell)
+            return self.value(argument)
+        value = self.value(argument)
+        return value.cell.value if isinstance(value, Address) else UNKNOWN
+
+    def _element(self, node: Node) -> object:
+        held = self.value(node.child("argument"))
+        inside = node.child("indices")
+        index = self.size(inside.named_children[0] if inside is not None and inside.named_children else None)
+        if isinstance(held, Pointer):
+            return Pointer(held.memory, applied("+", held.offset, index))
+        return held if isinstance(held, HostArray) else UNKNOWN
+
+    def _field(self, node: Node) -> object:
+        held = self.value(node.child("argument"))
+        name = _text(node.child("field"))
+        if isinstance(held, Extent) and name in "xyz":
+            return getattr(held, name)
+        cell = self.find(node.text)
+        return cell.value if cell is not None else UNKNOWN
+
+    def _step(self, node: Node) -> Size:
+        cell = self.find(_text(node.child("argument")))
+        operator = "+" if "++" in node.text else "-"
+        if cell is None or not isinstance(cell.value, Size):
+            return UNKNOWN
+        cell.value = self._as_written(cell, applied(operator, cell.value, Size.number(1)))
+        return cell.value
+
+    def assign(self, node: Node) -> object:
+        """`a = b`, `a += b`."""
+        value, operator = self.value(node.child("right")), _text(node.child("operator"))
+        left = node.child("left")
+        cell = self.find(_text(left))
+        if cell is None and left is not None and left.type == "pointer_expression":
+            place = self.value(left.child("argument"))
+            cell = place.cell if isinstance(place, Address) else None
+        if cell is None and left is not None and left.type == "field_expression":
+            return self._set_field(left, value)
+        if cell is None:
+            return value
+        if operator != "=":
+            old = cell.value
+            if isinstance(old, Pointer) and isinstance(value, Size):
+                cell.value = Pointer(old.memory, applied(operator[:-1], old.offset, value))
+                return cell.value
+            known = isinstance(old, Size) and isinstance(value, Size)
+            value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
+        self.store(cell, value)
+        return cell.value
+
+    def _set_field(self, left: Node, value: object) -> object:
+        cell = self.find(_text(left.child("argument")))
+        name = _text(left.child("field"))
+        if cell is not None and isinstance(cell.value, Extent) and name in "xyz" and isinstance(value, Size):
+            parts = dict(zip("xyz", cell.value.parts, strict=True)) | {name: value}
+            cell.value = Extent(parts["x"], parts["y"], parts["z"])
+        else:
+            self.scopes[0].setdefault(left.text, Cell(left.text, "")).value = value
+        return value
+
+    def store(self, cell: Cell, value: object) -> None:
+        """A number of its own, kept in a variable, goes by the variable's name from here on."""
+        if isinstance(value, HostArray) and not value.name:
+            value.name = cell.name
+        if isinstance(value, Pointer) and not value.memory.name:
+            value.memory.name = cell.name
+        cell.value = self._as_written(cell, value) if isinstance(value, Size) else value
+
+    def _as_written(self, cell: Cell, value: Size) -> Size:
+        kind = OF_C_TYPE.get(self.types.get(bare_type(cell.type), bare_type(cell.type)), "")
+        if kind.startswith(("int", "uint")) and isinstance(value.how, float):
+            value = Size.number(int(value.how))
+        if kind in ("float32", "float64", "float16") and isinstance(value.value, int):
+            value = applied("real", value)
+        if cell.is_fixed:
+            return Size(value.value, value.value)
+        names = kind.startswith(("int", "uint")) or bare_type(cell.type) == "auto"
+        if names and isinstance(value.how, int) and "*" not in cell.type:
+            return Size.named(self.size_name(cell.name, value.value), value.value)
+        return value
+
+    def size_name(self, name: str, value: int | float | None) -> str:
+        raise NotImplementedError
+
+    def constructed(self, kind: str, given: Node | None) -> object:
+        """`dim3(a, b)`, `float4{...}`, a vector of the host."""
+        inner = [c for c in (given.named_children if given is not None else []) if c.type != "comment"]
+        name = bare_type(kind)
+        if name == "dim3":
+            parts = [self.value(node) for node in inner]
+            if len(parts) == 1 and isinstance(parts[0], Extent):
+                return parts[0]
+            return extent_of(parts)
+        if "vector" in kind or "unique_ptr" in kind:
+            length = self.value(inner[0]) if inner else None
+            element = re.search(r"<\s*([^>]+?)\s*>", kind)
+            return HostArray(
+                "", length if isinstance(length, Size) else UNKNOWN, bare_type(element[1]) if element else None
+            )
+        return self.value(inner[0]) if len(inner) == 1 else UNKNOWN
+
+
+def extent_of(parts: Sequence[object]) -> Extent:
+    """Up to three numbers; what is left out is 1."""
+    if len(parts) == 1 and isinstance(parts[0], Extent):
+        return parts[0]
+    sizes = [part if isinstance(part, Size) else UNKNOWN for part in parts] + [Size.number(1)] * 3
+    sizes = [Size(None if s.value is None else int(s.value), s.how) for s in sizes]
+    return Extent(sizes[0], sizes[1], sizes[2])
+
+
+def _minus(value: Size) -> Size:
+    assert value.value is not None
+    return Size.number(-value.value)
+
+
+def _text(node: Node | None) -> str:
+    return node.text if node is not None else ""
+
+
+def memory_of(value: object) -> Memory | None:
+    """The allocation that a value points to."""
+    if isinstance(value, Address):
+        value = value.cell.value
+    return value.memory if isinstance(value, Pointer) else None

@@ -1,0 +1,123 @@
+"""What host code holds besides numbers, and what it does to the GPU, in the order in which it does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evo.errors import SyntaxInvalid
+from evo.interop.adopt.sizes import UNKNOWN, Size
+
+
+@dataclass(eq=False, slots=True)
+class Memory:
+    """An allocation on the GPU, or a pointer that a launcher is given. bytes: as the host says; unknown if it does not.
+
+    of_bytes: from an allocation in bytes, not in elements.
+    """
+
+    name: str
+    bytes: Size = UNKNOWN
+    line: int = 0
+    is_parameter: bool = False
+    is_symbol: bool = False  # a `__constant__` array that the host fills
+    element: str | None = None
+    is_managed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """A place in GPU memory; offset in elements."""
+
+    memory: Memory
+    offset: Size = field(default_factory=lambda: Size.number(0))
+
+
+@dataclass(eq=False, slots=True)
+class HostArray:
+    """Memory of the host. length in elements; text: how its elements are first set, if that is one expression."""
+
+    name: str
+    length: Size = UNKNOWN
+    element: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A dim3."""
+
+    x: Size
+    y: Size
+    z: Size
+
+    @property
+    def parts(self) -> tuple[Size, Size, Size]:
+        return self.x, self.y, self.z
+
+
+@dataclass(eq=False, slots=True)
+class Cell:
+    """A variable."""
+
+    name: str
+    type: str
+    value: object = None
+    is_fixed: bool = False  # a loop's counter, or a block size: its number, and no name
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`&variable`."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A launch as the host makes it. template: the arguments between `<` and `>` as they are written or worked out."""
+
+    kernel: str
+    template: tuple[str, ...]
+    grid: Extent
+    block: Extent
+    shared: Size
+    arguments: tuple[object, ...]
+    line: int
+
+    def looks_like(self, other: Launched) -> bool:
+        """The same kernel with the same numbers and places."""
+        return (self.kernel, self.template, _shape(self)) == (other.kernel, other.template, _shape(other))
+
+
+def _shape(launched: Launched) -> list[object]:
+    sizes = [size.value for size in (*launched.grid.parts, *launched.block.parts, launched.shared)]
+    return [*sizes, *(_plain(argument) for argument in launched.arguments)]
+
+
+def _plain(argument: object) -> object:
+    if isinstance(argument, Pointer):
+        return (argument.memory.name, argument.offset.value)
+    return argument.value if isinstance(argument, Size) else repr(argument)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """kind: `launch`, `in` (host to GPU), `out` (GPU to host), `zero`, `fill` (another byte), `copy` (GPU to GPU)."""
+
+    kind: str
+    line: int
+    memory: Memory | None = None
+    launched: Launched | None = None
+    source: Memory | None = None
+
+
+class Stopped(Exception):
+    """A `return` of host code."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__()
+        self.value = value
+
+
+def problem(path: Path | str, line: int | None, what: str, hint: str) -> SyntaxInvalid:
+    return SyntaxInvalid(path, line, what, hint=hint)

@@ -1,0 +1,197 @@
+"""The top level of a `.cu` file, taken apart: kernels, device functions, constants, types, macros, host functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from evo.cuda.source.parser import Node, read
+from evo.cuda.source.types import declarator_name
+from evo.interop.adopt.host_values import problem
+from evo.spec.comments import replace_comments
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_KEPT_HEADERS = re.compile(
+    r"cuda_fp16|cuda_bf16|cuda_fp8|mma\.h|cooperative_groups|cuda_pipeline|math_constants|cfloat"
+)
+_CONDITIONAL = ("preproc_ifdef", "preproc_if")
+_NEVER = {
+    r"\btex[123]D\w*\s*[<(]|\bcudaTextureObject_t\b|\btexture\s*<|\bsurf[123]D\w*\s*\(": (
+        "a texture",
+        "read the tensor through a pointer: the texture's cache is the L1 cache since many generations",
+    ),
+    r"\bthis_grid\s*\(|\bgrid_group\b": (
+        "synchronisation of the whole grid",
+        "split the kernel there into two launches: between launches every block has ended",
+    ),
+    r"\bcub::|\bthrust::": (
+        "CUB or Thrust inside device code",
+        "write this part as plain CUDA, or adopt a kernel that does without it",
+    ),
+}
+
+
+@dataclass(eq=False)
+class Item:
+    """One piece of the top level. kind: `kernel`, `device`, `host`, `symbol`, `value`, `type`, `macro`, `include`.
+
+    text: as it is in the file, without `extern "C"`. names: what it declares. inside: the declaration below a template.
+    """
+
+    kind: str
+    text: str
+    names: tuple[str, ...]
+    line: int
+    node: Node
+    path: Path
+
+    @property
+    def words(self) -> frozenset[str]:
+        return words_of(self.text)
+
+    @property
+    def inside(self) -> Node:
+        """The function or declaration itself, below its template's head."""
+        node = self.node
+        while node.type == "template_declaration":
+            node = node.named_children[-1]
+        return node
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The identifiers of a text, without comments and strings."""
+    code = replace_comments(text, lambda _: " ")
+    return frozenset(_WORD.findall(re.sub(r'"(?:\\.|[^"\\\n])*"', '""', code)))
+
+
+def items_of(path: Path, seen: set[Path] | None = None) -> list[Item]:
+    """The items of a file and of the files beside it that it includes. Raises SyntaxInvalid."""
+    seen = seen if seen is not None else set()
+    seen.add(path.resolve())
+    try:
+        data = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").encode()
+    except FileNotFoundError:
+        raise problem(path, None, "no such file", "give the path of a .cu file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise problem(path, None, f"cannot be read: {error}", "adopt reads one UTF-8 text file") from None
+    found: list[Item] = []
+    for node in _top(read(data)):
+        if node.type == "preproc_include":
+            found += _included(path, node, seen)
+        else:
+            found += _item(path, node)
+    return found
+
+
+def _top(node: Node) -> Iterator[Node]:
+    for child in node.named_children:
+        if child.type in ("linkage_specification", "namespace_definition"):
+            body = child.child("body")
+            if body is not None and body.type == "declaration_list":
+                yield from _top(body)
+            elif body is not None:
+                yield body
+        elif child.type in _CONDITIONAL:
+            yield from _branch(child)
+        else:
+            yield child
+
+
+def _branch(node: Node) -> Iterator[Node]:
+    """What stands under `#ifdef`: the first branch under `#ifndef` and `#if 1`, the other one under `#if 0`."""
+    name = node.child("name") or node.child("condition")
+    other = node.child("alternative")
+    text = name.text if name is not None else ""
+    taken = node.text.startswith("#ifndef") or (node.type == "preproc_if" and text != "0")
+    own = [child for child in node.named_children if child is not name and child is not other]
+    if taken:
+        for child in own:
+            yield from _branch(child) if child.type in _CONDITIONAL else [child]
+    elif other is not None:
+        yield from _top(other)
+
+
+def _included(path: Path, node: Node, seen: set[Path]) -> list[Item]:
+    name = node.text.partition("include")[2].split("//")[0].strip()
+    word = name.strip('<>"')
+    beside = path.parent / word
+    if name.startswith('"') and beside.is_file():
+        return items_of(beside, seen) if beside.resolve() not in seen else []
+    if _KEPT_HEADERS.search(name):
+        return [Item("include", f"#include <{word}>", (), node.row + 1, node, path)]
+    return []
+
+
+def _item(path: Path, node: Node) -> list[Item]:
+    inside = node
+    while inside.type == "template_declaration" and inside.named_children:
+        inside = inside.named_children[-1]
+    line, text = node.row + 1, node.text
+    match inside.type:
+        case "function_definition":
+            head = text[: _body_start(inside) - node.start_byte]
+            kind = "kernel" if "__global__" in head else "device" if "__device__" in head else "host"
+            called = _function_name(inside)
+            return [Item(kind, text, (called,), line, node, path)] if called else []
+        case "preproc_def" | "preproc_function_def":
+            name_node = inside.child("name")
+            return [Item("macro", text.rstrip("\n"), (name_node.text,) if name_node else (), line, node, path)]
+        case "declaration" | "field_declaration":
+            names = tuple(word for d in inside.children_of("declarator") if (word := declarator_name(d)))
+            is_symbol = re.match(r"(?:static\s+|extern\s+)*(?:__constant__|__device__|__managed__)\b", text)
+            return [Item("symbol" if is_symbol else "value", text, names, line, node, path)] if names else []
+        case "type_definition" | "alias_declaration" | "struct_specifier" | "class_specifier" | "enum_specifier":
+            named = [n for n in (inside.child("declarator"), inside.child("name")) if n is not None]
+            inner = [n.child("name") for n in inside.walk() if n.type.endswith("_specifier")]
+            found = tuple(n.text for n in (*named, *inner) if n is not None)
+            found += tuple(n.text for n in inside.walk() if n.type == "enumerator" and n.named_children)
+            text = text if text.rstrip().endswith(";") else f"{text};"
+            return [Item("type", text, tuple(word.split()[0] for word in found), line, node, path)]
+    return []
+
+
+def _body_start(function: Node) -> int:
+    body = function.child("body")
+    return body.start_byte if body is not None else function.end_byte
+
+
+def _function_name(function: Node) -> str:
+    declarator = function.child("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child("declarator")
+    name = declarator.child("declarator") if declarator is not None else None
+    return name.text if name is not None else ""
+
+
+def reached(items: Iterable[Item], start: Iterable[Item]) -> list[Item]:
+    """The items that some need, themselves included, in the order of the file. Host functions are none of them."""
+    items = list(items)
+    by_name: dict[str, list[Item]] = {}
+    for item in items:
+        for name in item.names:
+            if item.kind not in ("host", "kernel"):
+                by_name.setdefault(name, []).append(item)
+    needed, waiting = set(start), list(start)
+    while waiting:
+        for word in waiting.pop().words:
+            for item in by_name.get(word, ()):
+                if item not in needed:
+                    needed.add(item)
+                    waiting.append(item)
+    return [item for item in items if item in needed or item.kind == "include"]
+
+
+def refuse_what_cannot_run(items: Iterable[Item]) -> None:
+    """Raises SyntaxInvalid for device code that no task can hold, with file and line."""
+    for item in items:
+        if item.kind not in ("kernel", "device"):
+            continue
+        code = replace_comments(item.text, lambda comment: "\n" * comment.count("\n") or " ")
+        for pattern, (what, hint) in _NEVER.items():
+            if match := re.search(pattern, code):
+                raise problem(item.path, item.line + code.count("\n", 0, match.start()), what, hint)
+        if match := re.search(r"<<<", code):
+            line = item.line + code.count("\n", 0, match.start())
+            raise problem(item.path, line, "a launch from device code (dynamic parallelism)", "launch it from the host")

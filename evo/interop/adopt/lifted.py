@@ -1,0 +1,119 @@
+"""The device code that the launches need: kernels in C linkage, their functions, constants, types and macros."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+from evo.interop.adopt.host_values import Memory, Pointer, problem
+from evo.interop.adopt.instance import Instance, passed, with_symbols
+from evo.interop.adopt.items import Item, reached, words_of
+from evo.interop.adopt.program import HostProgram
+
+# The runtime compiler has no <cstdint>.
+_FIXED_WIDTH = {
+    "int8_t": "signed char",
+    "uint8_t": "unsigned char",
+    "int16_t": "short",
+    "uint16_t": "unsigned short",
+    "int32_t": "int",
+    "uint32_t": "unsigned int",
+    "int64_t": "long long",
+    "uint64_t": "unsigned long long",
+    "uint": "unsigned int",
+    "uchar": "unsigned char",
+}
+
+
+def _uses(parts: Sequence[tuple[str, str]], name: str) -> bool:
+    declared = any(kind == "type" and re.search(rf"\b{name}\s*(?:;|=)", text) for kind, text in parts)
+    return not declared and any(name in words_of(text) for _, text in parts)
+
+
+def filled_symbols(program: HostProgram, order: Sequence[Instance]) -> tuple[dict[str, Memory], dict[Item, str]]:
+    """The `__constant__` arrays that the kernels read and the host fills."""
+    kernels = list(dict.fromkeys(instance.item for instance in order))
+    near = reached(program.items, kernels)
+    found: dict[str, Memory] = {}
+    for item in near:
+        if item.kind != "symbol" or re.search(r"[={]", item.text):
+            continue
+        if "__constant__" not in item.text:
+            hint = "pass it to the kernel as a pointer, allocated with cudaMalloc"
+            raise problem(item.path, item.line, f"{item.names[0]} is a __device__ variable that kernels change", hint)
+        for name in item.names:
+            value = program.host.scopes[0][name].value
+            if isinstance(value, Pointer):
+                found[name] = value.memory
+    params = {name: _symbol_parameter(program, name, memory) for name, memory in found.items()}
+    return found, with_symbols(order, near, params)
+
+
+def _symbol_parameter(program: HostProgram, name: str, memory: Memory) -> str:
+    """`const float* __restrict__ filter`; of several dimensions a pointer to rows."""
+    item = next(item for item in program.items if name in item.names)
+    match = re.search(rf"\b{name}\s*((?:\[[^\]]*\])*)", item.text)
+    dims = re.findall(r"\[[^\]]*\]", match[1]) if match else []
+    if len(dims) > 1:
+        return f"const {memory.element} {name}{''.join(dims)}"
+    return f"const {memory.element}* __restrict__ {name}"
+
+
+def device_code(
+    program: HostProgram,
+    order: Sequence[Instance],
+    edited: Mapping[Item, str],
+    compiled: Collection[str],
+    symbols: Mapping[str, Memory],
+) -> str:
+    """The device code that the launches need, in the order of the file."""
+    near = reached(program.items, [instance.item for instance in order])
+    parts: list[tuple[str, str]] = []
+    for item in near:
+        if item.kind == "include":
+            parts.append(("include", item.text))
+        elif item.kind == "kernel":
+            for instance in dict.fromkeys(i for i in order if i.item is item):
+                parts.append(("kernel", _with_symbol_params(instance, program, symbols, edited)))
+        elif item.kind == "device":
+            parts.append(("device", edited.get(item, item.text)))
+        elif (item.kind in ("macro", "value") and any(name in compiled for name in item.names)) or (
+            item.kind == "symbol" and any(name in symbols for name in item.names)
+        ):
+            continue
+        elif item.kind == "value":
+            parts.append(("value", _constant(item)))
+        else:
+            parts.append((item.kind, item.text))
+    lines = [f"typedef {plain} {name};" for name, plain in _FIXED_WIDTH.items() if _uses(parts, name)]
+    last = ""
+    for kind, text in dict.fromkeys(parts):
+        blank = kind in ("kernel", "device", "type") or kind != last
+        lines += [""] * bool(lines and blank) + [text]
+        last = kind
+    return "\n".join(lines) + "\n"
+
+
+def _constant(item: Item) -> str:
+    """A constant of the host's and the device's code, known when it is compiled."""
+    text = re.sub(r"^\s*(?:static\s+)?const(?:expr)?\s+", "", item.text)
+    return f"constexpr {text}"
+
+
+def _with_symbol_params(
+    instance: Instance, program: HostProgram, symbols: Mapping[str, Memory], edited: Mapping[Item, str]
+) -> str:
+    if not instance.symbols:
+        return instance.text
+    params = {name: _symbol_parameter(program, name, symbols[name]) for name in instance.symbols}
+    uses = {item: set() if text == item.text else _own(text, params) for item, text in edited.items()}
+    text = passed(instance.text, (), params, uses)
+    body = text.index("{")
+    head = text[:body].rstrip()
+    end = head.rindex(")")
+    comma = "" if head[:end].rstrip().endswith("(") else ", "
+    return f"{head[:end]}{comma}{', '.join(params.values())}) {text[body:]}"
+
+
+def _own(text: str, params: Mapping[str, str]) -> set[str]:
+    return {name for name in params if re.search(rf"\b{name}\b", text)}

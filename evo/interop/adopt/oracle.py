@@ -1,0 +1,171 @@
+"""The original kernel as its own reference: run on the simulator, in float64 where its types allow that.
+
+Optimising without any other reference is possible with it. It proves that a variant computes what the original does,
+and that its rounding is no worse; whether the original computes the right thing, it cannot know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from evo.device import Arrays, DeviceName, Program, RunRequest
+from evo.device.sim_device import SimDevice
+from evo.errors import TaskInvalid
+from evo.evaluate.prepare import Failed, prepare
+from evo.results import Fault
+from evo.spec.chips import chip
+from evo.spec.comments import replace_comments
+from evo.spec.dtypes import NUMPY
+from evo.spec.task import Case, Task, read_task
+
+_CHIP, _ARCH = "l4", "sm_89"
+BUDGET = 4_000_000_000  # warp instructions of a launch
+_TOKEN = re.compile(r"[A-Za-z_]\w*|(?:\d[\d']*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?\b|\S|\s+")
+_NUMBER = re.compile(r"((?:\d[\d']*\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?)[fF]")
+_BITS = re.compile(
+    r"__(?:float|int|uint|half)_as_|reinterpret_cast<\s*(?:const\s+)?(?:unsigned|int|uint)|\bunion\b|mma|asm\b"
+)
+_WORDS = {f"float{count}": f"double{count}" for count in ("", 2, 3, 4)}
+_WORDS |= {f"make_float{count}": f"make_double{count}" for count in (2, 3, 4)}
+_WORDS |= {"float4": "evo_double4", "make_float4": "evo_four"}  # the runtime compiler warns of double4
+_WORDS |= {"CUDART_INF_F": "CUDART_INF", "__fdividef": "evo_divided"}
+_CALLS = "exp exp2 exp10 expm1 log log2 log10 log1p sqrt rsqrt cbrt fmax fmin fabs fma tanh sinh cosh sin cos tan asin "
+_CALLS += "acos atan atan2 erf erfc pow fmod floor ceil round rint trunc hypot copysign nearbyint lrint lround"
+_WORDS |= {f"{name}f": name for name in _CALLS.split()}
+_WORDS |= {f"__{name}f": name for name in ("exp", "exp10", "log", "log2", "log10", "sin", "cos", "tan", "pow")}
+_WORDS |= {"__fsqrt_rn": "sqrt", "__frsqrt_rn": "rsqrt", "__saturatef": "evo_saturated", "__frcp_rn": "evo_inverse"}
+_WORDS |= {
+    f"__float2{kind}_{way}": f"__double2{kind}_{way}"
+    for kind in ("int", "uint", "ll")
+    for way in ("rn", "rz", "ru", "rd")
+}
+_WORDS |= {f"__int2float_{way}": "__int2double_rn" for way in ("rn", "rz")}
+_HELPERS = """\
+static __device__ inline double evo_divided(double a, double b) { return a / b; }
+static __device__ inline double evo_saturated(double a) { return fmin(fmax(a, 0.0), 1.0); }
+struct __align__(16) evo_double4 { double x, y, z, w; };
+static __device__ inline evo_double4 evo_four(double x, double y, double z, double w) { return {x, y, z, w}; }
+static __device__ inline double evo_inverse(double a) { return 1.0 / a; }
+"""
+_WIDE = {"float32": "float64"}
+
+
+def widened(text: str) -> str | None:
+    """A kernel file with `double` for `float`; None where it looks at the bits of its numbers."""
+    directives = "\n".join(line for line in text.split("\n") if line.lstrip().startswith("// evo:"))
+    code = replace_comments(text, lambda comment: "\n" * comment.count("\n") or " ")
+    if _BITS.search(code):
+        return None
+    words = []
+    for token in _TOKEN.findall(code):
+        number = _NUMBER.fullmatch(token)
+        words.append(number[1] if number else _WORDS.get(token, token))
+    body = "".join(words)
+    if body == code:
+        return None  # it has no float: as it is, it is exact
+    helped = _HELPERS if "evo_" in body else ""
+    directives = re.sub(r"(// evo: scratch \w+ )float32\b", r"\1float64", directives)
+    lines = [_twice_shared(line) for line in directives.split("\n")]
+    return (
+        "\n".join(["// The original with double for float: what it computes before it is rounded.", *lines])
+        + f"\n{helped}{body}"
+    )
+
+
+def _twice_shared(line: str) -> str:
+    """Room for doubles in the dynamic shared memory."""
+    if " launch " not in line:
+        return line
+    return re.sub(r" shared (?!0\b)(.*?)(?= args |$)", r" shared 2 * (\1)", line)
+
+
+class Failing(Exception):
+    """The kernel faulted, or could not be run. fault: what the simulator saw, None before it ran."""
+
+    def __init__(self, message: str, fault: Fault | None = None) -> None:
+        super().__init__(message)
+        self.fault = fault
+
+
+@dataclass
+class Runner:
+    """Runs one text of a task's kernel at any size. wide: the tensors of float32 are passed as float64."""
+
+    task: Task
+    text: str
+    wide: bool = False
+    device: SimDevice = field(default_factory=lambda: SimDevice(DeviceName("sim", _CHIP)))
+    _programs: dict[str, Program] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.wide:
+            tensors = tuple(replace(t, dtype=_WIDE.get(t.dtype, t.dtype)) for t in self.task.tensors)
+            scalars = tuple(replace(s, dtype=_WIDE.get(s.dtype, s.dtype)) for s in self.task.scalars)
+            headers = self.task.headers
+            self.task = replace(self.task, tensors=tensors, scalars=scalars)
+            self.task.__dict__["headers"] = headers  # they were read while the folder was there
+
+    def program(self, case: Case) -> Program:
+        """Compiled for one case. Raises Failing."""
+        key = repr(sorted(case.axes.items()))
+        if key not in self._programs:
+            found = prepare(self.task, self.text, chip=chip(_CHIP), arch=_ARCH, path="original.cu", cases=[case])
+            if isinstance(found, Failed):
+                raise Failing(found.reason)
+            self._programs[key] = found.programs[case.name]
+        return self._programs[key]
+
+    def run(self, case: Case, inputs: Arrays, **options: int | bool) -> Arrays:
+        """The outputs. options: of a RunRequest. Raises Failing."""
+        program = self.program(case)
+        kinds = {tensor.name: NUMPY[tensor.dtype] for tensor in self.task.inputs}
+        given = {name: array.astype(kinds[name]) for name, array in inputs.items()}
+        given = {name: array.reshape(self._dims(name, case)) for name, array in given.items()}
+        asked: Mapping[str, int | bool] = {"check_races": False, "budget": BUDGET, **options}
+        result = self.device.run(RunRequest(program=program, inputs=given, **asked))  # type: ignore[arg-type]
+        if result.faults:
+            raise Failing(result.faults[0].message, result.faults[0])
+        return result.outputs[0]
+
+    def _dims(self, name: str, case: Case) -> tuple[int, ...]:
+        return next(tensor.dims(case) for tensor in self.task.inputs if tensor.name == name)
+
+
+class Original:
+    """The kernel that a task was adopted from, beside its reference.py. digest: of the files, which may not change."""
+
+    def __init__(self, reference: str, digest: str) -> None:
+        self.folder = Path(reference).parent
+        self.digest = digest
+        self._runners: dict[bool, Runner] = {}
+
+    def exact(self, inputs: Arrays, case: dict[str, int]) -> Arrays:
+        """In float64 where there is such a text, else as it is."""
+        return self._run(inputs, case, wide=(self.folder / "original_float64.cu").is_file())
+
+    def plain(self, inputs: Arrays, case: dict[str, int]) -> Arrays:
+        """As it is, in its own precision."""
+        return self._run(inputs, case, wide=False)
+
+    def _run(self, inputs: Arrays, case: dict[str, int], *, wide: bool) -> Arrays:
+        if wide not in self._runners:
+            if digest_of(self.folder) != self.digest:
+                hint = "adopt the file again, or restore original.cu: the task is defined by it"
+                raise TaskInvalid(f"{self.folder}: original.cu is not what was adopted", hint=hint)
+            path = self.folder / ("original_float64.cu" if wide else "original.cu")
+            text = path.read_text(encoding="utf-8")
+            self._runners[wide] = Runner(read_task(self.folder), text, wide)
+        named = Case(name="a case", axes={name: int(value) for name, value in case.items()})
+        return self._runners[wide].run(named, inputs)
+
+
+def digest_of(folder: Path) -> str:
+    """Twelve hex digits over the texts of the original."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("original*.cu")):
+        digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]

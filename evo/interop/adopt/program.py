@@ -1,0 +1,221 @@
+"""From a file to the launches that are adopted: the host program is run, and one of its sequences chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from evo.cuda.source.parser import Node
+from evo.interop.adopt.host import Host
+from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_values import Cell, Event, Launched, Memory, Pointer, problem
+from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run
+from evo.interop.adopt.sizes import Size, applied
+
+_LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
+
+
+@dataclass
+class HostProgram:
+    """What one run of the host code has shown. launches: the chosen ones. before, after: events around them."""
+
+    path: Path
+    items: list[Item]
+    host: Host
+    launches: list[Launched]
+    before: list[Event]
+    after: list[Event]
+    others: list[str] = field(default_factory=list)
+    root: str = ""
+
+    @property
+    def kernels(self) -> dict[str, Item]:
+        return {item.names[0]: item for item in self.items if item.kind == "kernel"}
+
+
+def read_program(path: Path, kernel: str | None, given: Mapping[str, int]) -> HostProgram:
+    """Run a file's host code. kernel: adopt the sequence that launches it. Raises SyntaxInvalid with file and line."""
+    items = items_of(path)
+    kernels = [item for item in items if item.kind == "kernel"]
+    if not kernels:
+        raise _without_kernel(path)
+    roots = _roots(path, items)
+    if not roots:
+        names = ", ".join(item.names[0] for item in kernels)
+        raise problem(
+            path,
+            kernels[0].line,
+            f"no launch of {names}: no name<<<grid, block>>>(...) in this file",
+            "add a launcher to the file, a host function with the launch, so that grid, block and sizes are known",
+        )
+    chosen = None
+    for root in reversed(roots):
+        found = _run(path, items, root, given)
+        sequences = _sequences(found.events)
+        match = [s for s in sequences if kernel is None or any(e.launched and e.launched.kernel == kernel for e in s)]
+        if match:
+            chosen = (root, found, sequences, match[-1])
+            break
+    if chosen is None:
+        known = ", ".join(item.names[0] for item in kernels)
+        raise problem(path, None, f"no launch of {kernel} is reached", f"kernels of the file: {known}")
+    root, host, sequences, sequence = chosen
+    at = [host.events.index(event) for event in sequence]
+    launched = [event.launched for event in sequence if event.launched is not None]
+    used = {each.kernel for each in launched}
+    refuse_what_cannot_run([i for i in items if i.kind == "device" or (i.kind == "kernel" and i.names[0] in used)])
+    others = [item.names[0] for item in kernels if item.names[0] not in used]
+    first, last = min(at), max(at)
+    return HostProgram(path, items, host, launched, host.events[:first], host.events[last + 1 :], others, root.names[0])
+
+
+def _without_kernel(path: Path) -> Exception:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if match := _LIBRARY.search(text):
+        line = text.count("\n", 0, match.start()) + 1
+        hint = "evo tunes kernels in CUDA C++: write the operation as a kernel, or describe it with `evo new`"
+        return problem(path, line, f"calls a library ({match[0]}) and has no kernel of its own", hint)
+    hint = "adopt a .cu file with a kernel and its launch; `evo new` makes a task without any"
+    return problem(path, 1, "no __global__ kernel in this file", hint)
+
+
+def _roots(path: Path, items: Sequence[Item]) -> list[Item]:
+    """Host functions that launch, and that no other one of them calls; `main` alone if it is one of them."""
+    host = _host(path, items, {})
+    launching = [item for item in items if item.kind == "host" and host.touches_gpu(item.inside)]
+    launching = [i for i in launching if _launches(i, host)]
+    if mains := [item for item in launching if item.names[0] == "main"]:
+        return mains
+    return [i for i in launching if not any(i.names[0] in o.words for o in launching if o is not i)]
+
+
+def _launches(item: Item, host: Host) -> bool:
+    """Whether a function launches, itself or through those that it calls."""
+    seen: set[int] = set()
+    waiting: list[Node] = [item.inside]
+    while waiting:
+        node = waiting.pop()
+        if node.start_byte in seen:
+            continue
+        seen.add(node.start_byte)
+        for inner in node.walk():
+            if inner.type == "kernel_call_syntax":
+                return True
+            if inner.type == "call_expression":
+                name = (inner.child("function").text if inner.child("function") else "").partition("<")[0]  # type: ignore[union-attr]
+                if name in host.functions:
+                    waiting.append(host.functions[name])
+    return False
+
+
+def _host(path: Path, items: Sequence[Item], given: Mapping[str, int]) -> Host:
+    host = Host(path, given)
+    for item in items:
+        name = item.names[0] if item.names else ""
+        match item.kind:
+            case "macro":
+                params = item.node.child("parameters")
+                value = item.node.child("value")
+                names = None
+                if item.node.type == "preproc_function_def":
+                    names = tuple(c.text for c in (params.named_children if params is not None else []))
+                text = value.text.split("//")[0].replace("\\\n", " ").strip() if value is not None else ""
+                host.macros[name] = (names, str(given[name]) if name in given and names is None else text)
+            case "host" | "device":
+                host.functions[name] = item.inside
+            case "kernel":
+                host.kernels[name] = item.inside
+            case "type":
+                host.define_type(item.inside)
+    for item in items:
+        if item.kind == "value":
+            host.declare(item.inside)
+        elif item.kind == "symbol":
+            _declare_symbol(host, item)
+    return host
+
+
+def _declare_symbol(host: Host, item: Item) -> None:
+    """A `__constant__` array: memory that the host fills."""
+    host.declare(item.inside)
+    for name in item.names:
+        cell = host.scopes[0][name]
+        kind = item.inside.child("type")
+        element = bare_type(kind.text if kind is not None else "float")
+        length = getattr(cell.value, "length", Size.number(1))
+        size = applied("*", length, Size.number(host.bytes_of(element) or 4))
+        host.scopes[0][name] = Cell(
+            name, element, Pointer(Memory(name, size, item.line, is_symbol=True, element=element))
+        )
+
+
+def _run(path: Path, items: Sequence[Item], root: Item, given: Mapping[str, int]) -> Host:
+    host = _host(path, items, given)
+    host.start(root.inside, _defaults(root))
+    return host
+
+
+def _defaults(root: Item) -> dict[str, int]:
+    """Sizes for a launcher that nobody calls: a million elements in all, the block as its name says."""
+    params = re.findall(r"\b(?:int|unsigned|size_t|long|int64_t|uint32_t)\s+(\w+)\s*[,)]", root.text.partition("{")[0])
+    blocks = [name for name in params if re.search(r"block|thread|tpb", name, re.IGNORECASE)]
+    sizes = [name for name in params if name not in blocks]
+    each = {0: 1 << 20, 1: 1 << 20, 2: 1 << 10, 3: 1 << 7}.get(len(sizes), 1 << 5)
+    return dict.fromkeys(sizes, each) | dict.fromkeys(blocks, 256)
+
+
+def _sequences(events: Sequence[Event]) -> list[list[Event]]:
+    """Launches that belong together: what is copied back ends a sequence, and so does a launch that does it again."""
+    found: list[list[Event]] = []
+    current: list[Event] = []
+    for event in events:
+        if event.kind == "launch":
+            if current and _is_repeated(current, event):
+                continue  # a warm-up, or the same once more under a timer
+            if current and _is_other_version(current, event):
+                found.append(current)
+                current = []
+            current.append(event)
+        elif event.kind == "out" and current:
+            following = [e for e in events[events.index(event) :] if e.kind == "launch"]
+            if not following or not _goes_on(current, following[0], events):
+                found.append(current)
+                current = []
+        elif event.kind in ("zero", "in") and current and _is_over(current, event):
+            found.append(current)
+            current = []
+    return [*found, current] if current else found
+
+
+def _is_repeated(current: Sequence[Event], event: Event) -> bool:
+    last = current[-1].launched
+    return last is not None and event.launched is not None and last.looks_like(event.launched)
+
+
+def _is_over(current: Sequence[Event], event: Event) -> bool:
+    """Whether memory is set again that launches before have used: then the next ones begin anew."""
+    return any(event.memory is memory for each in current for memory in _memories(each))
+
+
+def _is_other_version(current: Sequence[Event], event: Event) -> bool:
+    """The same memory in another kernel of the same job, as courses compare them: naive, tiled, unrolled."""
+    assert event.launched is not None
+    last = current[-1].launched
+    assert last is not None
+    same = _memories(current[-1]) == _memories(event)
+    return same and len(_memories(event)) > 1 and last.kernel != event.launched.kernel and len(current) == 1
+
+
+def _goes_on(current: Sequence[Event], event: Event, events: Sequence[Event]) -> bool:
+    """Whether a launch behind a copy to the host needs what launches before it made, and makes something else."""
+    ours = {memory for each in current for memory in _memories(each)}
+    theirs = set(_memories(event))
+    new = theirs - ours
+    return bool(theirs & ours) and bool(new) and any(e.kind == "out" and e.memory in new for e in events)
+
+
+def _memories(event: Event) -> list[Memory]:
+    launched = event.launched
+    return [a.memory for a in launched.arguments if isinstance(a, Pointer)] if launched is not None else []

@@ -1,0 +1,241 @@
+"""Numbers of host code: their value where it is known, and how they follow from the sizes that the program declares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+_PRECEDENCE = {"if": 1, "or": 2, "and": 3, "==": 4, "!=": 4, "<": 4, "<=": 4, ">": 4, ">=": 4}
+_PRECEDENCE |= {"|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "//": 10, "/": 10, "%": 10}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """value: None if it is not known. how: a name, a number, or an operator and its operands; None likewise."""
+
+    value: int | float | None
+    how: object = None
+
+    @staticmethod
+    def number(value: int | float) -> Size:
+        return Size(value, value)
+
+    @staticmethod
+    def named(name: str, value: int | float | None) -> Size:
+        return Size(value, name)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return names_of(self.how)
+
+    @property
+    def text(self) -> str:
+        """As an expression of task and launch lines."""
+        return written(self.how) if self.how is not None else str(self.value)
+
+
+UNKNOWN = Size(None)
+
+
+def names_of(how: object) -> frozenset[str]:
+    if isinstance(how, str):
+        return frozenset([how])
+    if isinstance(how, tuple):
+        return frozenset().union(*(names_of(part) for part in how[1:]))
+    return frozenset()
+
+
+def substituted(how: object, values: dict[str, int | float]) -> object:
+    """Names replaced by numbers, and what follows from numbers alone worked out."""
+    if isinstance(how, str):
+        return values.get(how, how)
+    if isinstance(how, tuple):
+        parts = [Size(_plain(p), p) for p in (substituted(part, values) for part in how[1:])]
+        return applied(how[0], *parts).how
+    return how
+
+
+def _plain(how: object) -> int | float | None:
+    return how if isinstance(how, int | float) else None
+
+
+def applied(operator: str, *operands: Size) -> Size:
+    """The result of a C operator on numbers; `/` is that of integers unless one of them is a float."""
+    values = [operand.value for operand in operands]
+    if operator == "/" and not _is_real(operands):
+        operator = "//"
+    value = _value(operator, values)
+    if any(operand.how is None for operand in operands):
+        return Size(value)
+    hows = [operand.how for operand in operands]
+    if all(isinstance(how, int | float) for how in hows):
+        folded = _value(operator, [how for how in hows if isinstance(how, int | float)])
+        return Size(folded, folded)
+    return Size(value, _simplified(operator, hows))
+
+
+def _is_real(operands: tuple[Size, ...]) -> bool:
+    return any(isinstance(o.value, float) or (isinstance(o.how, tuple) and o.how[0] in ("/", "real")) for o in operands)
+
+
+def _value(operator: str, values: list[int | float | None]) -> int | float | None:
+    if any(value is None for value in values):
+        if operator == "if" and values[0] is not None:
+            return values[1] if values[0] else values[2]
+        return None
+    known = [value for value in values if value is not None]
+    try:
+        return _worked_out(operator, known)
+    except (ZeroDivisionError, ValueError, OverflowError, TypeError):
+        return None
+
+
+def _worked_out(operator: str, v: list[int | float]) -> int | float | None:
+    whole = all(isinstance(value, int) for value in v)
+    match operator:
+        case "+":
+            return v[0] + v[1]
+        case "-":
+            return v[0] - v[1]
+        case "*":
+            return v[0] * v[1]
+        case "//":
+            return int(v[0] / v[1]) if v[0] * v[1] < 0 else v[0] // v[1]
+        case "/":
+            return v[0] / v[1]
+        case "%":
+            return int(math.fmod(v[0], v[1])) if whole else math.fmod(v[0], v[1])
+        case "ceil_div":
+            return -(-v[0] // v[1])
+        case "min":
+            return min(v)
+        case "max":
+            return max(v)
+        case "if":
+            return v[1] if v[0] else v[2]
+        case "real":
+            return float(v[0])
+        case "int":
+            return int(v[0])
+        case "sqrt":
+            return math.sqrt(v[0])
+        case "log2":
+            return math.log2(v[0])
+        case "ceil":
+            return float(math.ceil(v[0]))
+        case "floor":
+            return float(math.floor(v[0]))
+        case "and":
+            return int(bool(v[0]) and bool(v[1]))
+        case "or":
+            return int(bool(v[0]) or bool(v[1]))
+        case "not":
+            return int(not v[0])
+        case "==" | "!=" | "<" | "<=" | ">" | ">=":
+            order = {"==": v[0] == v[1], "!=": v[0] != v[1], "<": v[0] < v[1], "<=": v[0] <= v[1], ">": v[0] > v[1]}
+            return int(order.get(operator, v[0] >= v[1]))
+    a, b = int(v[0]), int(v[1])
+    return {"<<": lambda: a << b, ">>": lambda: a >> b, "&": lambda: a & b, "|": lambda: a | b, "^": lambda: a ^ b}[
+        operator
+    ]()
+
+
+def _simplified(operator: str, hows: list[object]) -> object:
+    a = hows[0]
+    b = hows[1] if len(hows) > 1 else None
+    if operator == "//":
+        if (up := _rounded_up(a, b)) is not None:
+            return up
+        if b == 1:
+            return a
+    if operator in ("int", "floor", "ceil") and isinstance(a, tuple) and a[0] == "/":
+        top, bottom = (_whole(part) for part in a[1:])
+        return ("ceil_div", top, bottom) if operator == "ceil" else ("//", top, bottom)
+    if operator in ("int", "real", "floor", "ceil"):
+        inner = _whole(a)
+        return inner if operator != "real" else ("real", inner)
+    if operator == "*" and 1 in (a, b):
+        return b if a == 1 else a
+    if operator == "*" and isinstance(a, int) and isinstance(b, tuple) and b[0] == "*" and isinstance(b[1], int):
+        return ("*", a * b[1], b[2])
+    if operator == "*" and isinstance(b, int):
+        return _simplified("*", [b, a])
+    if operator in ("+", "-") and b == 0:
+        return a
+    if operator == "+" and a == 0:
+        return b
+    if operator == "//" and isinstance(b, int) and isinstance(a, tuple) and a[0] == "*" and _divides(a[1], b):
+        return _simplified("*", [a[1] // b, a[2]])
+    if operator == "<<" and isinstance(b, int):
+        return _simplified("*", [2**b, a])
+    if operator == ">>" and isinstance(b, int):
+        return _simplified("//", [a, 2**b])
+    return (operator, *hows)
+
+
+def _divides(number: object, by: int) -> bool:
+    return isinstance(number, int) and by != 0 and number % by == 0
+
+
+def _whole(how: object) -> object:
+    return how[1] if isinstance(how, tuple) and how[0] in ("real", "int") else _as_int(how)
+
+
+def _as_int(how: object) -> object:
+    return int(how) if isinstance(how, float) and how == int(how) else how
+
+
+def _rounded_up(top: object, bottom: object) -> object | None:
+    """`(n + b - 1) / b` and its like."""
+    terms = _terms(top)
+    rest = [term for sign, term in terms if sign > 0 and term != bottom]
+    constant = sum(sign * term for sign, term in terms if isinstance(term, int))
+    if isinstance(bottom, int):
+        others = [(sign, term) for sign, term in terms if not isinstance(term, int)]
+        if constant == bottom - 1 and bottom > 1 and others and all(sign > 0 for sign, _ in others):
+            return ("ceil_div", _sum([term for _, term in others]), bottom)
+        return None
+    plain = [term for term in rest if not isinstance(term, int)]
+    if constant == -1 and (1, bottom) in terms and plain and all(s > 0 for s, t in terms if not isinstance(t, int)):
+        return ("ceil_div", _sum(plain), bottom)
+    return None
+
+
+def _terms(how: object) -> list[tuple[int, object]]:
+    if isinstance(how, tuple) and how[0] in ("+", "-"):
+        sign = 1 if how[0] == "+" else -1
+        return _terms(how[1]) + [(sign * s, term) for s, term in _terms(how[2])]
+    return [(1, how)]
+
+
+def _sum(terms: list[object]) -> object:
+    total = terms[0]
+    for term in terms[1:]:
+        total = ("+", total, term)
+    return total
+
+
+def factors(how: object) -> list[object]:
+    """The factors of a product; anything else is its own."""
+    if isinstance(how, tuple) and how[0] == "*":
+        return [*factors(how[1]), *factors(how[2])]
+    return [how]
+
+
+def written(how: object, outer: int = 0) -> str:
+    """Python's spelling, with brackets where they are needed."""
+    if isinstance(how, tuple):
+        operator, *parts = how
+        if operator in ("ceil_div", "min", "max", "sqrt", "log2"):
+            return f"{operator}({', '.join(written(part) for part in parts)})"
+        if operator in ("real", "int"):
+            return written(parts[0], outer)
+        if operator == "not":
+            return f"not {written(parts[0], 11)}"
+        level = _PRECEDENCE.get(operator, 0)
+        if operator == "if":
+            text = f"{written(parts[1], 2)} if {written(parts[0], 2)} else {written(parts[2], 1)}"
+        else:
+            text = f"{written(parts[0], level)} {operator} {written(parts[1], level + 1)}"
+        return f"({text})" if level < outer else text
+    return repr(how) if isinstance(how, float) else str(how)

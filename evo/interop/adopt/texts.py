@@ -1,0 +1,202 @@
+"""The files of an adopted task: task.yaml, reference.py, and the variant with its launch lines."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evo.interop.adopt.draft import Draft, TensorDraft
+from evo.interop.adopt.sizes import names_of
+from evo.spec.element_types import DTYPES, is_float
+from evo.spec.expr import parse
+
+_KNOB_SIDES = (8, 16, 32)
+_KNOB_BLOCKS = (32, 64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Where the expected outputs come from. body: the functions `expected` and `trusted`, with what they import.
+
+    said: in a few words, for the table.
+    """
+
+    body: str
+    said: str
+
+
+@dataclass
+class Figures:
+    """What the trial has shown. because: of the tolerance. integers: how far whole outputs may be off."""
+
+    check: dict[str, dict[str, int]]
+    bench: dict[str, dict[str, int]]
+    rtol: float = 1e-5
+    atol: float = 1e-6
+    factor: float = 4
+    because: str = "float32 outputs; four times the error of the original in its own precision."
+    integers: int = 0
+    requires: list[str] = field(default_factory=list)
+    nondeterministic: bool = False
+
+
+def variant_text(draft: Draft, name: str, *, task: bool = True) -> str:
+    """The adopted kernel: one sentence, `// evo:` lines, device code."""
+    lines = [f"// As adopted from {draft.program.path.name}."]
+    if task:
+        lines.append(f"// evo: task {name}")
+    if draft.compiled:
+        lines.append(f"// evo: macro {', '.join(draft.compiled)}")
+    lines += [f"// evo: knob {knob} in {', '.join(map(str, _domain(draft, knob)))}" for knob in draft.knobs]
+    for tensor in draft.tensors:
+        if tensor.role == "scratch":
+            shape = ", ".join(tensor.shape)
+            lines.append(f"// evo: scratch {tensor.name} {tensor.dtype} [{shape}] init={tensor.init}")
+    for launch in draft.launches:
+        shape = f"grid ({', '.join(launch.grid)}) block ({', '.join(launch.block)})"
+        args = ", ".join(launch.args)
+        lines.append(f"// evo: launch {launch.instance.name} {shape} shared {launch.shared} args ({args})")
+    return "\n".join(lines) + "\n" + draft.code
+
+
+def _domain(draft: Draft, knob: str) -> Sequence[int]:
+    """Values to try: of a block's side or of its threads; the present one is among them."""
+    twice = any(sum(knob in part for part in launch.block) > 1 for launch in draft.launches)
+    domain = set(_KNOB_SIDES if twice else _KNOB_BLOCKS) | {draft.knobs[knob]}
+    return sorted(domain)
+
+
+def task_yaml(draft: Draft, name: str, figures: Figures) -> str:
+    """The task's description; every assumption can be changed there."""
+    lines = [f"name: {name}", f"description: {_described(draft)}"]
+    lines.append(f"axes: {{{', '.join(f'{axis}: int' for axis in draft.axes)}}}")
+    lines.append("tensors:")
+    for tensor in draft.given:
+        init = f", init: {tensor.init}" if tensor.init == "zero" and tensor.role == "out" else ""
+        domain = ", domain: positive" if tensor.positive and tensor.role != "out" else ""
+        shape = ", ".join(tensor.shape)
+        lines.append(
+            f"  - {{name: {tensor.name}, role: {tensor.role}, dtype: {tensor.dtype}, shape: [{shape}]{domain}{init}}}"
+        )
+    if draft.scalars:
+        lines.append("scalars:")
+        lines += [f"  - {{name: {s.name}, dtype: {s.dtype}, value: {s.value!r}}}" for s in draft.scalars]
+    lines += [
+        "tolerance:",
+        f"  rtol: {figures.rtol:.1e}",
+        f"  atol: {figures.atol:.1e}",
+        f"  rival_error_factor: {figures.factor:g}",
+    ]
+    if figures.integers:
+        lines.append(f"  integers: {figures.integers}")
+    lines.append(f"  because: {figures.because}")
+    if figures.nondeterministic:
+        lines.append("nondeterministic: atomics")
+    lines.append("check:")
+    lines += [f"  - {{name: {case}, {_sizes(axes)}}}" for case, axes in figures.check.items()]
+    lines.append("bench:")
+    lines += [f"  {case}: {{{_sizes(axes)}}}" for case, axes in figures.bench.items()]
+    lines.append("work:")
+    lines.append(f"  bytes: {' + '.join(_bytes(tensor) for tensor in draft.given)}")
+    return "\n".join(lines) + "\n"
+
+
+def _described(draft: Draft) -> str:
+    kernels = ", ".join(dict.fromkeys(launch.instance.name for launch in draft.launches))
+    return f"What {kernels} of {draft.program.path.name} compute{'s' if ',' not in kernels else ''}."
+
+
+def _sizes(axes: Mapping[str, int]) -> str:
+    return ", ".join(f"{axis}: {value}" for axis, value in axes.items())
+
+
+def _bytes(tensor: TensorDraft) -> str:
+    factor = DTYPES[tensor.dtype] * (2 if tensor.role == "inout" else 1)
+    parts = [part if re.fullmatch(r"\w+", part) else f"({part})" for part in tensor.shape]
+    return " * ".join([str(factor), *parts])
+
+
+def reference_py(draft: Draft, name: str, reference: Reference) -> str:
+    """inputs() of the task, and where the expected outputs come from."""
+    lines = [f'"""{name}: inputs, and the expected outputs by {reference.said}."""', "", "import numpy as np", ""]
+    lines += inputs_text(draft)
+    return "\n".join(lines) + "\n" + reference.body
+
+
+def inputs_text(draft: Draft) -> list[str]:
+    lines = [
+        "",
+        "def inputs(case, rng):",
+        '    """Normal values; whole numbers over a range that the kernel can take."""',
+    ]
+    used = sorted({n for t in draft.given if t.role != "out" for d in t.dims or [] for n in names_of(d)})
+    lines += [f'    {axis} = case["{axis}"]' for axis in draft.axes if axis in used or _highs(draft, axis)]
+    lines.append("    return {")
+    for tensor in draft.given:
+        if tensor.role != "out":
+            lines.append(f'        "{tensor.name}": {_drawn(tensor)},')
+    return [*lines, "    }", ""]
+
+
+def _highs(draft: Draft, axis: str) -> bool:
+    return any(isinstance(tensor.high, str) and axis in tensor.high for tensor in draft.given)
+
+
+def _drawn(tensor: TensorDraft) -> str:
+    shape = ", ".join(re.sub(r"\bceil_div\(([^,()]+), ([^,()]+)\)", r"-(-(\1) // (\2))", part) for part in tensor.shape)
+    size = f"({shape},)"
+    if tensor.dtype == "bool":
+        return f"rng.random({size}) < 0.5"
+    if is_float(tensor.dtype):
+        return f"rng.random({size}) + 0.01" if tensor.positive else f"rng.standard_normal({size})"
+    low, high = _range(tensor)
+    return f"rng.integers({low}, {high}, {size}).astype(np.{tensor.dtype})"
+
+
+def _range(tensor: TensorDraft) -> tuple[int | str, int | str]:
+    if tensor.high is not None:
+        most = 2 ** (8 * DTYPES[tensor.dtype] - (not tensor.dtype.startswith("u")))
+        return 0, tensor.high if DTYPES[tensor.dtype] >= 4 else f"min({tensor.high}, {most})"
+    bits = min(8 * DTYPES[tensor.dtype], 16)
+    if tensor.dtype.startswith("u"):
+        return 0, 2**bits
+    return -(2 ** (bits - 1)), 2 ** (bits - 1)
+
+
+ORACLE = """
+from evo.interop.adopt.oracle import Original  # noqa: E402
+
+_original = Original(__file__, digest="{digest}")
+
+
+def expected(inputs, case):
+    \"\"\"{said}\"\"\"
+    return _original.{how}(inputs, case)
+"""
+TRUSTED = """
+
+def trusted(inputs, case):
+    \"\"\"The original as it is: its error is what a variant may have.\"\"\"
+    return _original.plain(inputs, case)
+"""
+
+
+def oracle_reference(digest: str, *, wide: bool, whole: bool) -> Reference:
+    """The kernel itself. wide: there is a text of it in float64. whole: its outputs are whole numbers."""
+    if wide and not whole:
+        said = "The original kernel in float64, on the simulator."
+        return Reference(
+            ORACLE.format(digest=digest, said=said, how="exact") + TRUSTED, "the original kernel in float64"
+        )
+    body = ORACLE.format(digest=digest, said="The original kernel as it is, on the simulator.", how="plain")
+    return Reference(body, "the original kernel as it is")
+
+
+def value_of(text: str, axes: Mapping[str, int]) -> int:
+    return int(parse(text).value(axes))
+
+
+def elements(tensor: TensorDraft, axes: Mapping[str, int]) -> int:
+    return math.prod(value_of(dim, axes) for dim in tensor.shape)

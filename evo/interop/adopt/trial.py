@@ -1,0 +1,361 @@
+"""Runs the draft on the simulator: sizes that no allocation tells, roles, check cases, and how accurate it is.
+
+The original decides: a shape that it cannot take is no check case, a buffer that it reads before anything wrote to it
+is an input, an index that leads outside is drawn from a narrower range.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
+from evo.errors import TaskInvalid
+from evo.interop.adopt.draft import Draft, TensorDraft
+from evo.interop.adopt.host_values import problem
+from evo.interop.adopt.oracle import Failing, Runner, widened
+from evo.interop.adopt.sizes import names_of
+from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
+from evo.results import FaultKind
+from evo.spec.dtypes import NUMPY
+from evo.spec.element_types import is_float
+from evo.spec.task import Case, Task, read_task
+
+_BUFFER = re.compile(r"buffer '?(\w+)'?")
+_SMALL_AXIS = 16  # up to here an axis is what it is: channels, a filter's width
+_MULTIPLES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+_REPAIRS = 24
+_WORK = 12_000_000.0  # warp instructions of the headline: seconds on the simulator
+_LITTLE = 600_000.0  # ... below which a launch is over before it has filled a GPU
+_RUN_BUDGET = 400_000_000
+_SEED = 7
+
+
+@dataclass
+class Trial:
+    """A draft that is tried. say: told what is done, for long work."""
+
+    draft: Draft
+    name: str
+    say: Callable[[str], None] = lambda _: None
+    notes: list[str] = field(default_factory=list)
+    _runner: Runner | None = None
+    _wide: Runner | None = None
+    _candidates: dict[str, list[list[object]]] = field(default_factory=dict)
+
+    # Running.
+
+    def task(self, figures: Figures | None = None) -> Task:
+        """The draft as a task, in a folder that is gone afterwards."""
+        figures = figures or Figures({"one": dict(self.draft.axes)}, {"main": dict(self.draft.axes)})
+        with tempfile.TemporaryDirectory(prefix="evo-adopt-") as scratch:
+            folder = Path(scratch) / self.name
+            (folder / "ladder").mkdir(parents=True)
+            (folder / "task.yaml").write_text(task_yaml(self.draft, self.name, figures), encoding="utf-8")
+            (folder / "reference.py").write_text("", encoding="utf-8")
+            task = read_task(folder)
+            _ = task.headers  # while the folder is there
+            return task
+
+    def changed(self) -> None:
+        """The draft is another one: what was compiled for it is of no use."""
+        device = self._runner.device if self._runner is not None else None
+        self._runner = self._wide = None
+        task = self.task()
+        text = variant_text(self.draft, self.name)
+        self._runner = Runner(task, text, device=device) if device is not None else Runner(task, text)
+
+    def inputs(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays:
+        scope: dict[str, object] = {"np": np}
+        exec("\n".join(inputs_text(self.draft)), scope)
+        draw = scope["inputs"]
+        assert callable(draw)
+        return {name: np.asarray(a) for name, a in draw(dict(axes), np.random.default_rng(seed)).items()}
+
+    def run(self, axes: Mapping[str, int], *, races: bool = True, poison: int = POISON_NAN) -> Arrays:
+        """The outputs of the original. Raises Failing."""
+        if self._runner is None:
+            self.changed()
+        assert self._runner is not None
+        case = Case(name="trial", axes=dict(axes))
+        options = {"check_races": races, "poison": poison, "budget": _RUN_BUDGET}
+        return self._runner.run(case, self.inputs(axes), **options)
+
+    def run_wide(self, axes: Mapping[str, int], seed: int = _SEED) -> Arrays | None:
+        """The outputs in float64; None where there is no such text, or it does not compile."""
+        assert self._runner is not None
+        if self._wide is None:
+            text = widened(self._runner.text)
+            if text is None:
+                return None
+            self._wide = Runner(self.task(), text, wide=True, device=self._runner.device)
+        try:
+            return self._wide.run(Case(name="trial", axes=dict(axes)), self.inputs(axes, seed), budget=_RUN_BUDGET)
+        except Failing:
+            return None
+
+    @property
+    def wide_text(self) -> str | None:
+        return self._wide.text if self._wide is not None else None
+
+    # What is not known, or was not right.
+
+    def settle(self) -> dict[str, int]:
+        """A small size that works, with shapes, roles and ranges repaired. Raises SyntaxInvalid for what cannot run."""
+        self._guess_shapes()
+        worst: Failing | None = None
+        for axes in self._first_sizes():
+            for _ in range(_REPAIRS):
+                try:
+                    self._run_twice(axes)
+                    return axes
+                except Failing as failing:
+                    worst = failing
+                    if not self._repaired(failing, axes):
+                        break
+                except TaskInvalid as error:
+                    worst = Failing(error.message)
+                    break
+        assert worst is not None
+        raise self._cannot(worst)
+
+    def _run_twice(self, axes: Mapping[str, int]) -> Arrays:
+        """Under two poisons: what differs between them is not written."""
+        first = self.run(axes)
+        second = self.run(axes, races=False, poison=POISON_LARGE)
+        for name, values in first.items():
+            if values.tobytes() != second[name].tobytes():
+                raise Failing(f"some elements of {name} are not written (buffer {name} unwritten)")
+        return first
+
+    def _cannot(self, failing: Failing) -> Exception:
+        fault = failing.fault
+        text = variant_text(self.draft, self.name).split("\n")
+        line = None
+        if fault is not None and fault.source_line is not None and 0 < fault.source_line <= len(text):
+            line = self._line_of(text[fault.source_line - 1])
+        hint = "see `--tensor NAME:ROLE:TYPE[SHAPE]` and `--axis N=VALUE` for what adopt cannot tell by itself"
+        if fault is not None and fault.kind is FaultKind.RACE:
+            hint = "the original has a race: mend it first, since no variant could be proven against it"
+        return problem(self.draft.path, line, f"the original does not run on the simulator: {failing}", hint)
+
+    def _line_of(self, text: str) -> int | None:
+        lines = self.draft.program.path.read_text(encoding="utf-8", errors="replace").split("\n")
+        return next((number for number, line in enumerate(lines, start=1) if line.strip() == text.strip()), None)
+
+    def _repaired(self, failing: Failing, axes: Mapping[str, int]) -> bool:
+        """Whether something about the draft was changed for another run."""
+        match = _BUFFER.search(str(failing))
+        tensor = next((t for t in self.draft.tensors if match and t.name == match[1]), None)
+        kind = failing.fault.kind if failing.fault is not None else None
+        if tensor is None:
+            return False
+        done = False
+        if kind is FaultKind.UNINITIALISED:
+            done = self._begun(tensor)
+        elif kind is FaultKind.OUT_OF_BOUNDS:
+            done = self._larger(tensor) or self._narrower(tensor, axes)
+        elif kind is FaultKind.READ_ONLY and tensor.role == "in":
+            tensor.role, tensor.why, done = "inout", "written to", True
+        elif kind is None and "unwritten" in str(failing):
+            done = self._partly_written(tensor)
+        if done:
+            self.changed()
+        return done
+
+    def _begun(self, tensor: TensorDraft) -> bool:
+        """Read before it is written: an input as well, or a workspace that starts at zero."""
+        if tensor.role == "scratch" and tensor.init != "zero":
+            tensor.init, tensor.why = "zero", "read before it is written"
+            return True
+        if tensor.role == "out" and tensor.init != "zero":
+            tensor.role, tensor.why = "inout", "read before it is written"
+            return True
+        return False
+
+    def _partly_written(self, tensor: TensorDraft) -> bool:
+        """Elements that no thread writes: what is there at first stays."""
+        if tensor.name in self._candidates and self._smaller(tensor):
+            return True
+        if tensor.role == "out" and tensor.init == "poison":
+            tensor.init, tensor.why = "zero", "not all of it is written"
+            return True
+        return False
+
+    def _guess_shapes(self) -> None:
+        """Products of axes, the smallest first, for tensors whose size nothing tells."""
+        axes = list(self.draft.axes)
+        products = [list(c) for count in range(1, min(len(axes), 4) + 1) for c in itertools.combinations(axes, count)]
+        products.sort(key=lambda names: (np.prod([self._trial_length(n) for n in names]), len(names)))
+        for tensor in self.draft.tensors:
+            if tensor.dims is None:
+                self._candidates[tensor.name] = [list[object](names) for names in products] or [[1]]
+                tensor.dims = self._candidates[tensor.name].pop(0)
+                tensor.why += ", size by trial"
+        if self._candidates:
+            one = {axis: self._trial_length(axis) for axis in axes}
+            self.draft.axes |= {axis: value for axis, value in self.draft.axes.items() if axis not in one}
+
+    def _trial_length(self, axis: str) -> int:
+        place = list(self.draft.axes).index(axis)
+        return (67, 41, 29, 13, 11, 7)[min(place, 5)]
+
+    def _larger(self, tensor: TensorDraft) -> bool:
+        waiting = self._candidates.get(tensor.name)
+        if not waiting:
+            return False
+        tensor.dims = waiting.pop(0)
+        return True
+
+    def _smaller(self, tensor: TensorDraft) -> bool:
+        del tensor
+        return False
+
+    def _narrower(self, tensor: TensorDraft, axes: Mapping[str, int]) -> bool:
+        """Whole numbers that lead outside this tensor, as places in it: drawn below its length."""
+        whole = [t for t in self.draft.given if t.role != "out" and not is_float(t.dtype) and t.dtype != "bool"]
+        length = max(1, elements(tensor, {**axes, **self.draft.knobs}))
+        for other in whole:
+            names = [d for d in tensor.dims or [] if names_of(d)]
+            text = " * ".join(tensor.shape) if names else str(length)
+            if other is not tensor and other.high != text:
+                if isinstance(other.high, str) or (isinstance(other.high, int) and other.high <= length):
+                    continue
+                other.high = text if names else length
+                other.why += f", below {text} as places in {tensor.name}"
+                return True
+        return False
+
+    # Sizes.
+
+    def _first_sizes(self) -> Iterator[dict[str, int]]:
+        """Sizes for a first run, small ones before the file's own."""
+        if self._candidates:  # lengths that tell the axes apart
+            yield {a: (v if v <= _SMALL_AXIS else self._trial_length(a)) for a, v in self.draft.axes.items()}
+        for unit in (64, 256, 16, 1024, 128, 512):
+            yield self._lengths(unit, (1, 2, 3, 1))
+        yield {axis: min(value, 256) for axis, value in self.draft.axes.items()}
+        yield dict(self.draft.axes)
+
+    def _lengths(self, unit: int, factors: tuple[int, ...]) -> dict[str, int]:
+        found = {}
+        place = 0
+        for axis, value in self.draft.axes.items():
+            if value <= _SMALL_AXIS:
+                found[axis] = value
+                continue
+            found[axis] = unit * factors[place % len(factors)]
+            place += 1
+        return found
+
+    def cases(self, base: dict[str, int]) -> tuple[dict[str, dict[str, int]], list[str]]:
+        """Check cases that the original can take, and what it asks of the sizes, in words."""
+        found = {"even": base}
+        units, asked = self._units(base)
+        large = [axis for axis, value in self.draft.axes.items() if value > _SMALL_AXIS]
+        shapes = {
+            "ragged": (37, 29, 19, 7, 5),
+            "long": (1031, 11, 5, 3, 3) if len(large) > 1 else (4099,),
+            "wide": (5, 517, 7, 3, 3) if len(large) > 1 else (1021,),
+            "short": (3, 7, 5, 2, 3) if len(large) > 1 else (5,),
+        }
+        for name, lengths in shapes.items():
+            axes = dict(base)
+            for axis, length in zip(large, lengths, strict=False):
+                unit = units[axis]
+                if unit is not None:
+                    axes[axis] = unit * max(1, -(-length // unit)) if unit > 1 else length
+            if axes not in found.values() and self._takes(axes):
+                found[name] = axes
+        tied = [axis for axis in large if units[axis] is None]
+        for name, factor in (("twice", 2), ("thrice", 3)):  # lengths that only change together
+            axes = {**base, **{axis: base[axis] * factor for axis in tied}}
+            if len(tied) > 1 and self._takes(axes):
+                found[name] = axes
+        if len(tied) > 1 and len(found) > 1:
+            asked = [text for text in asked if not text.endswith("alone")]
+            asked.append(f"{' and '.join(tied)} of one length, a multiple of {math.gcd(*(base[a] for a in tied))}")
+        return found, asked
+
+    def _units(self, base: Mapping[str, int]) -> tuple[dict[str, int | None], list[str]]:
+        """By axis what its length must be a multiple of; None for one that only the present length does for."""
+        units: dict[str, int | None] = {}
+        asked = []
+        for axis, value in self.draft.axes.items():
+            if value <= _SMALL_AXIS:
+                units[axis] = None
+                continue
+            tried = {unit: {**base, axis: unit * (3 if unit > 16 else 29)} for unit in (1, *_MULTIPLES)}
+            units[axis] = next((unit for unit, axes in tried.items() if self._takes(axes)), None)
+            if units[axis] is None:
+                asked.append(f"{axis} = {base[axis]} alone")
+            elif units[axis] != 1:
+                asked.append(f"{axis} % {units[axis]} == 0")
+        return units, asked
+
+    def _takes(self, axes: Mapping[str, int]) -> bool:
+        try:
+            self._run_twice(axes)
+        except (Failing, TaskInvalid):
+            return False
+        return True
+
+    def headline(self) -> tuple[dict[str, int], bool]:
+        """The file's sizes, or others of the same kind, and whether they are others.
+
+        That is: smaller ones that the simulator runs in seconds, or larger ones that are more than a launch.
+        """
+        own = dict(self.draft.axes)
+        axes, work = own, self._work(own)
+        if work < _LITTLE:
+            return self._larger_headline(own)
+        while work > _WORK and max(axes.values()) > 64:
+            axes = self._scaled(axes, 0.5)
+            work = self._work(axes)
+        return axes, axes != own
+
+    def _larger_headline(self, own: dict[str, int]) -> tuple[dict[str, int], bool]:
+        """Sizes at which the launch itself is not most of the time."""
+        axes = own
+        for _ in range(10):
+            further = self._scaled(axes, 2)
+            if further == axes or not self._takes(further):
+                break
+            axes = further
+            if self._work(axes) >= _LITTLE:
+                break
+        return axes, axes != own
+
+    def _scaled(self, axes: dict[str, int], factor: float) -> dict[str, int]:
+        """The longest axis, and those as long as it, half or twice as long."""
+        most = max(axes.values())
+        return {a: int(v * factor) if v == most and v > _SMALL_AXIS else v for a, v in axes.items()}
+
+    def _work(self, axes: Mapping[str, int]) -> float:
+        """Warp instructions of all blocks, about; without end where the tensors alone are too large."""
+        if sum(elements(tensor, {**axes, **self.draft.knobs}) for tensor in self.draft.tensors) > 1 << 26:
+            return float("inf")
+        assert self._runner is not None
+        case = Case(name="work", axes=dict(axes))
+        try:
+            program = self._runner.program(case)
+            kinds = {t.name: t.dims(case) for t in self._runner.task.inputs}
+            inputs = {n: a.reshape(kinds[n]) for n, a in self._typed(self.inputs(axes)).items()}
+            found = self._runner.device.run_sample(
+                SampleRequest(case=BenchCase(program=program, inputs=inputs), draw=1, blocks=8)
+            )
+        except Failing as failing:
+            raise self._cannot(failing) from None
+        return found.work if found.fault is None else float("inf") if found.fault.kind is FaultKind.BUDGET else 0.0
+
+    def _typed(self, inputs: Arrays) -> Arrays:
+        assert self._runner is not None
+        kinds = {tensor.name: NUMPY[tensor.dtype] for tensor in self._runner.task.inputs}
+        return {name: array.astype(kinds[name]) for name, array in inputs.items()}

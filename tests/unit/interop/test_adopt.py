@@ -1,0 +1,157 @@
+"""`evo adopt`: what is read from files as strangers write them, what is refused, and what is written."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evo.errors import SyntaxInvalid, UsageError
+from evo.interop.adopt import Options, adopt
+from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.oracle import widened
+from evo.interop.adopt.program import read_program
+from evo.interop.adopt.sizes import Size, applied
+from evo.spec.reference import load_reference
+from evo.spec.task import read_task
+
+FILES = Path(__file__).parents[2] / "data" / "adopt"
+
+
+def drafted(name: str, **axes: int) -> Draft:
+    return draft_of(read_program(FILES / f"{name}.cu", None, axes), {})
+
+
+@pytest.mark.parametrize(
+    ("name", "axes", "tensors", "launches"),
+    [
+        ("vector_add", "numElements", "A:in B:in C:out", "vectorAdd(A, B, C, numElements)"),
+        ("matmul_tiled", "M N K", "A:in B:in C:out", "matmulTiled(A, B, C, M, N, K)"),
+        (
+            "reduce_template",
+            "n blocks",
+            "d_in:in out:out partial:scratch",
+            "reduceSum(d_in, partial, n) reduceSum(partial, out, blocks)",
+        ),
+        ("histogram", "length", "deviceInput:in deviceBins:out", "histogram_kernel(deviceInput, deviceBins, length)"),
+        ("softmax_launcher", "N C", "inp:in out:out", "softmax_kernel(out, inp, N, C)"),
+        ("transpose", "nx ny", "idata:in tdata:out", "transposeNaive(tdata, idata)"),
+        ("conv2d_constant", "width height MASK_WIDTH", "d_in:in mask:in out:out", None),
+        ("saxpy_managed", "N", "x:in y:inout", "saxpy(N, a, x, y)"),
+        ("gelu_float4", "N", "x:in y:out", "gelu_f32x4(x, y, N)"),
+        ("argmax", "rows cols", "logits:in index:out value:out", None),
+        ("quantize_int8", "rows cols", "x:in q:out s:out", None),
+        ("rgb_to_gray", "numRows numCols", "rgba:in grey:out", None),
+        (
+            "scan_two_kernels",
+            "n",
+            "d_in:in out:out sums:scratch",
+            "scanBlocks(d_in, out, sums, n) scanSums(sums, ceil_div(n, BLOCK_DIM)) addSums(out, sums, n)",
+        ),
+    ],
+)
+def test_the_host_code_tells_launches_tensors_and_sizes(name, axes, tensors, launches):
+    found = drafted(name)
+    assert sorted(found.axes) == sorted(axes.split())
+    assert {f"{t.name}:{t.role}" for t in found.tensors} == set(tensors.split())
+    if launches is not None:
+        assert " ".join(f"{one.instance.name}({', '.join(one.args)})" for one in found.launches) == launches
+
+
+def test_a_template_is_instantiated_as_it_is_launched():
+    found = drafted("reduce_template")
+    assert [launch.instance.template for launch in found.launches] == [{"T": "float", "blockSize": "256"}] * 2
+    assert "template" not in found.launches[0].instance.text
+    assert found.launches[0].shared == "1024"
+
+
+def test_sizes_are_printed_as_launch_lines_have_them():
+    n, one = Size.named("n", 1000), Size.number(1)
+    up = applied("/", applied("-", applied("+", n, Size.number(256)), one), Size.number(256))
+    assert (up.text, up.value) == ("ceil_div(n, 256)", 4)
+    real = applied("int", applied("ceil", applied("/", applied("real", n), Size.number(256.0))))
+    assert (real.text, real.value) == ("ceil_div(n, 256)", 4)
+    assert applied(">>", applied("*", n, Size.number(4)), Size.number(2)).text == "n"
+
+
+REFUSED = {
+    "no kernel": ("int main() { return 0; }\n", 1),
+    "a library": (
+        "#include <cublas_v2.h>\nint main() {\n  cublasSgemm(h, 0, 0, 1, 1, 1, &a, A, 1, B, 1, &b, C, 1);\n}\n",
+        3,
+    ),
+    "no launch": ("__global__ void k(float* x) { x[0] = 1; }\n", 1),
+    "a texture": (
+        "__global__ void k(cudaTextureObject_t t, float* y) {\n  y[0] = tex1Dfetch<float>(t, 0);\n}\n"
+        "void f(float* y, cudaTextureObject_t t) { k<<<1, 32>>>(t, y); }\n",
+        1,
+    ),
+    "a grid barrier": (
+        "__global__ void k(float* y) {\n  auto g = cooperative_groups::this_grid();\n  g.sync(); y[0] = 1;\n}\n"
+        "void f(float* y) { k<<<1, 32>>>(y); }\n",
+        2,
+    ),
+    "cub": (
+        "__global__ void k(float* y) {\n  int a;\n  cub::BlockReduce<float, 32> r; y[0] = a;\n}\n"
+        "void f(float* y) { k<<<1, 32>>>(y); }\n",
+        3,
+    ),
+    "a launch on the device": (
+        "__global__ void c(float* y) { y[0] = 1; }\n__global__ void k(float* y) {\n  c<<<1, 1>>>(y);\n}\n"
+        "void f(float* y) { k<<<1, 32>>>(y); }\n",
+        3,
+    ),
+    "a struct": (
+        "struct P { float* y; int n; };\n__global__ void k(P p) { p.y[0] = 1; }\n"
+        "void f(P p) {\n  k<<<1, 32>>>(p);\n}\n",
+        4,
+    ),
+    "launches that sizes count": (
+        "__global__ void k(float* y, int d) { y[d] = 1; }\nint main() {\n  int n = 1024; float* y;\n"
+        "  cudaMalloc(&y, n * 4);\n  for (int d = 1; d < n; d *= 2) k<<<1, 32>>>(y, d);\n}\n",
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_what_cannot_be_adopted_is_refused_with_its_line_and_a_next_step(tmp_path, kind):
+    text, line = REFUSED[kind]
+    path = tmp_path / "given.cu"
+    path.write_text(text)
+    with pytest.raises(SyntaxInvalid) as caught:
+        draft_of(read_program(path, None, {}), {})
+    assert re.search(rf"given\.cu:{line}\b", str(caught.value))
+    assert caught.value.hint
+
+
+def test_a_kernel_in_place_is_adopted_with_itself_as_the_reference(tmp_path):
+    found = adopt(tmp_path, FILES / "saxpy_managed.cu", Options(name="saxpy", axes={"N": 70000}))
+    task = read_task(found.folder)
+    assert [(t.name, t.role, t.dtype) for t in task.tensors] == [("x", "in", "float32"), ("y", "inout", "float32")]
+    assert {row.what for row in found.rows} >= {"launch", "axis", "tensor", "scalar", "reference"}
+    reference = load_reference(task)
+    try:
+        case = task.check[0]
+        given = reference.expectation(case, 3)
+    finally:
+        reference.close()
+    wanted = 2.0 * given.inputs["x"].astype(np.float64) + given.inputs["y"]
+    assert np.allclose(given.expected["y"], wanted, rtol=1e-12)
+    assert given.trusted is not None
+    with pytest.raises(UsageError):
+        adopt(tmp_path, FILES / "saxpy_managed.cu", Options(name="saxpy"))
+
+
+def test_the_original_in_doubles_keeps_what_has_no_float():
+    head = "// evo: launch k grid (1) block (32) shared 4 * N args (x)\n"
+    text = head + "__global__ void k(float* x) { x[0] = expf(1.5f); }\n"
+    wide = widened(text)
+    assert wide is not None
+    assert "double* x" in wide
+    assert "exp(1.5)" in wide
+    assert "shared 2 * (4 * N) args (x)" in wide
+    assert widened("// evo: launch k grid (1) block (32)\n__global__ void k(int* x) { x[0] = 1; }\n") is None
+    assert widened("__global__ void k(float* x) { x[0] = __int_as_float(3); }\n") is None

@@ -58,20 +58,8 @@ def adopt(
     json: AsJson = False,
 ) -> int:
     """Make a task and a first variant from a .cu file with host code. Shows what it assumed."""
-    import sys
-
-    from evo.errors import UsageError
     from evo.interop.adopt import Options
-    from evo.interop.adopt import adopt as adopt_file
 
-    session = session_of(context)
-    if session.given_root is not None:
-        root = session.given_root.resolve()
-    else:
-        try:
-            root = session.root()
-        except UsageError:
-            root = Path.cwd().resolve()
     options = Options(
         name=name,
         kernel=kernel,
@@ -81,17 +69,38 @@ def adopt(
         reference=reference,
         overwrite=overwrite,
     )
+    return _adopted(_root(context), file, options, asks=not yes, json=json)
+
+
+def _root(context: typer.Context) -> Path:
+    """The root for the new task: the present repository, or this folder, which becomes one."""
+    from evo.errors import UsageError
+
+    session = session_of(context)
+    if session.given_root is not None:
+        return session.given_root.resolve()
+    try:
+        return session.root()
+    except UsageError:
+        return Path.cwd().resolve()
+
+
+def _adopted(root: Path, file: Path, options: Options, *, asks: bool, json: bool) -> int:
+    import sys
+
+    from evo.interop.adopt import adopt as adopt_file
+
     found = adopt_file(root, file, options, say)
     if json:
         out_json(_as_json(found, root))
         return 0
     _show(found, root)
-    asks = _QUESTIONS if sys.stdin.isatty() and not yes else 0
-    while asks and (answer := _asked()):
+    left = _QUESTIONS if asks and sys.stdin.isatty() else 0
+    while left and (answer := _asked()):
         options = _changed(options, answer)
         found = adopt_file(root, file, options, say)
         _show(found, root)
-        asks -= 1
+        left -= 1
     _next(found, root)
     return 0
 

@@ -17,8 +17,8 @@ from evo.interop.adopt.draft import Draft, TensorDraft, draft_of
 from evo.interop.adopt.given_reference import given_reference
 from evo.interop.adopt.oracle import digest_of
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.texts import Figures, Reference, oracle_reference, reference_py, task_yaml, variant_text
-from evo.interop.adopt.trial import Trial
+from evo.interop.adopt.texts import Figures, ReferenceText, oracle_reference, reference_py, task_yaml, variant_text
+from evo.interop.adopt.trial import DraftTrial
 from evo.spec.element_types import DTYPES, ROUNDOFF, is_float
 from evo.spec.expr import parse
 from evo.spec.reference import load_reference
@@ -79,7 +79,7 @@ def adopt(root: Path, path: Path, options: Options, say: Callable[[str], None] =
     draft = draft_of(read_program(path, options.kernel, options.axes), _read_options(options))
     _set_axes(draft, options.axes)
     _set_tensors(draft, options.tensors)
-    trial = Trial(draft, name, say)
+    trial = DraftTrial(draft, name, say)
     say("running the original at a small size")
     base = trial.settle()
     _make_finite(trial, base)
@@ -148,7 +148,7 @@ def _set_axes(draft: Draft, given: Mapping[str, int]) -> None:
         draft.axes[axis] = value
 
 
-def _make_finite(trial: Trial, base: Mapping[str, int]) -> None:
+def _make_finite(trial: DraftTrial, base: Mapping[str, int]) -> None:
     """Positive inputs for a kernel that gives NaN on others: roots, logarithms, quotients."""
     for _ in range(2):
         outputs = trial.run(base, races=False)
@@ -163,7 +163,7 @@ def _make_finite(trial: Trial, base: Mapping[str, int]) -> None:
         trial.changed()
 
 
-def _measure(trial: Trial, figures: Figures) -> str | None:
+def _measure(trial: DraftTrial, figures: Figures) -> str | None:
     """Set the tolerance from the error of the original against its own float64 run; return that text."""
     draft = trial.draft
     outputs = [tensor for tensor in draft.given if tensor.role in ("out", "inout")]
@@ -217,13 +217,13 @@ def _largest(values: np.ndarray, exact: np.ndarray) -> float:
 
 def _write(
     name: str,
-    trial: Trial,
+    trial: DraftTrial,
     figures: Figures,
     given: str | None,
     wide: str | None,
     target: Path,
     say: Callable[[str], None],
-) -> Reference:
+) -> ReferenceText:
     """Write the folder elsewhere, hold it to its self-test, and move it into place."""
     draft = trial.draft
     with tempfile.TemporaryDirectory(prefix="evo-adopt-") as scratch:
@@ -258,7 +258,7 @@ def _write(
     return reference
 
 
-def _rows(draft: Draft, figures: Figures, reference: Reference) -> list[Assumption]:
+def _rows(draft: Draft, figures: Figures, reference: ReferenceText) -> list[Assumption]:
     rows = []
     for launch in draft.launches:
         grid, block = ", ".join(launch.grid), ", ".join(launch.block)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from evo.analysis.access.preprocess import expand
 from evo.cuda.source import Param
 from evo.interop.adopt.host_expressions import VECTORS, bare_type
-from evo.interop.adopt.host_values import Launched, Memory, Pointer, problem
+from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
 from evo.interop.adopt.instance import Instance, instances_of
 from evo.interop.adopt.items import reached
 from evo.interop.adopt.lifted import device_code, filled_symbols
@@ -41,7 +41,7 @@ class TensorDraft:
     dims: list[object] | None
     init: str = "poison"
     why: str = ""
-    memory: Memory | None = None
+    memory: Allocation | None = None
     high: int | str | None = None  # of integers: one past the largest value that is drawn
     positive: bool = False
 
@@ -106,12 +106,12 @@ class _Maker:
         self,
         program: HostProgram,
         order: Sequence[Instance],
-        symbols: Mapping[str, Memory],
+        symbols: Mapping[str, Allocation],
         options: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.program, self.order, self.symbols, self.options = program, order, symbols, options
         self.notes = list(dict.fromkeys(program.host.notes))
-        self.memories: dict[Memory, list[tuple[Launched, Param, Touch]]] = {}
+        self.memories: dict[Allocation, list[tuple[Launched, Param, Touch]]] = {}
         for launched, instance in zip(program.launches, order, strict=True):
             touches = touches_of(self.expanded(instance), instance.name)
             params = instance.params
@@ -123,7 +123,7 @@ class _Maker:
                     "make them equal",
                 )
             for param, argument in zip(params, launched.arguments, strict=True):
-                if isinstance(argument, Pointer):
+                if isinstance(argument, DevicePointer):
                     self._no_offset(launched, argument)
                     touch = touches.get(param.name, Touch())
                     self.memories.setdefault(argument.memory, []).append((launched, param, touch))
@@ -136,7 +136,7 @@ class _Maker:
         parts = [item.text for item in self.program.items if item.kind in ("macro", "device")]
         return expand("\n".join([*parts, instance.text]).encode(), {}).data.decode()
 
-    def _no_offset(self, launched: Launched, argument: Pointer) -> None:
+    def _no_offset(self, launched: Launched, argument: DevicePointer) -> None:
         if argument.offset.value != 0:
             raise problem(
                 self.program.path,
@@ -170,7 +170,7 @@ class _Maker:
 
     # Tensors.
 
-    def _tensor(self, memory: Memory) -> TensorDraft:
+    def _tensor(self, memory: Allocation) -> TensorDraft:
         uses = self.memories[memory]
         name = self._tensor_name(memory)
         said = {kind: named.get(name) for kind, named in self.options.items()}
@@ -191,7 +191,7 @@ class _Maker:
         dtype = said.get("dtype") or dtype
         return TensorDraft(name, role, dtype, dims, said.get("init") or init, why, memory)
 
-    def _tensor_name(self, memory: Memory) -> str:
+    def _tensor_name(self, memory: Allocation) -> str:
         name = re.sub(r"\W", "_", memory.name or self.memories[memory][0][1].name)
         short = _NAME_PARTS.sub("", name)
         return short if re.fullmatch(r"[A-Za-z_]\w*", short) and not keyword.iskeyword(short) else name
@@ -204,7 +204,7 @@ class _Maker:
                 tensor.name += "_"
             taken.add(tensor.name)
 
-    def _element(self, memory: Memory, uses: Sequence[tuple[Launched, Param, Touch]]) -> str | None:
+    def _element(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> str | None:
         types = self.program.host.types
         for kind in (memory.element, *(bare_type(param.type) for _, param, _ in uses)):
             name = bare_type(types.get(kind or "", kind or ""))
@@ -218,7 +218,7 @@ class _Maker:
                 return "__nv_bfloat16"
         return None
 
-    def _dims(self, memory: Memory, size: int) -> list[object] | None:
+    def _dims(self, memory: Allocation, size: int) -> list[object] | None:
         if memory.bytes.how is None:
             return None
         elements = applied("//", memory.bytes, Size.number(size))
@@ -230,7 +230,7 @@ class _Maker:
             total *= int(number)
         return [*others, *([total] if total != 1 or not others else [])]
 
-    def _role(self, memory: Memory, uses: Sequence[tuple[Launched, Param, Touch]]) -> tuple[str, str, str]:
+    def _role(self, memory: Allocation, uses: Sequence[tuple[Launched, Param, Touch]]) -> tuple[str, str, str]:
         kinds_before = [e.kind for e in self.program.before if e.memory is memory]
         taken = any(e.kind == "out" and e.memory is memory for e in self.program.after)
         taken = taken or any(e.kind == "copy" and e.source is memory for e in self.program.after)
@@ -262,7 +262,7 @@ class _Maker:
     # Sizes.
 
     def _axes(
-        self, tensors: Mapping[Memory, TensorDraft]
+        self, tensors: Mapping[Allocation, TensorDraft]
     ) -> tuple[dict[str, int], list[str], dict[str, int], dict[str, int | float]]:
         """Axes, those of them that are macros of the device code, knobs, and sizes that stay what they are."""
         named = self.program.host.named
@@ -326,13 +326,13 @@ class _Maker:
         self,
         launched: Launched,
         instance: Instance,
-        tensors: Mapping[Memory, TensorDraft],
+        tensors: Mapping[Allocation, TensorDraft],
         fixed: dict[str, int | float],
         scalars: dict[str, ScalarDraft],
     ) -> LaunchDraft:
         args = []
         for param, argument in zip(instance.params, launched.arguments, strict=True):
-            if isinstance(argument, Pointer):
+            if isinstance(argument, DevicePointer):
                 args.append(tensors[argument.memory].name)
             else:
                 args.append(self._value(launched, param, argument, fixed, scalars))

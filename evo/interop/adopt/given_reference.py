@@ -7,7 +7,7 @@ from pathlib import Path
 
 from evo.errors import UsageError
 from evo.interop.adopt.draft import Draft
-from evo.interop.adopt.texts import Reference
+from evo.interop.adopt.texts import ReferenceText
 from evo.spec.element_types import is_float
 
 _HINT = "--reference 'y = a * x + y', or --reference FILE.py:FUNCTION with the inputs in order"
@@ -62,7 +62,7 @@ def trusted(inputs, case):
 """
 
 
-def given_reference(text: str, draft: Draft, folder: Path) -> Reference:
+def given_reference(text: str, draft: Draft, folder: Path) -> ReferenceText:
     """From `y = formula` or `FILE.py:FUNCTION`. Raises UsageError."""
     file, colon, function = text.rpartition(":")
     if colon and file.endswith(".py"):
@@ -70,7 +70,7 @@ def given_reference(text: str, draft: Draft, folder: Path) -> Reference:
     return _formula(text, draft)
 
 
-def _formula(text: str, draft: Draft) -> Reference:
+def _formula(text: str, draft: Draft) -> ReferenceText:
     outputs = [tensor for tensor in draft.given if tensor.role != "in"]
     found: dict[str, str] = {}
     for part in text.split(";"):
@@ -94,10 +94,10 @@ def _formula(text: str, draft: Draft) -> Reference:
         cast = "" if is_float(tensor.dtype) else f".astype(np.{tensor.dtype})"
         rows.append(f'        "{tensor.name}": np.asarray({found[tensor.name]}).reshape(({shape},)){cast},')
     body = _FORMULA.format(lines="\n".join(lines), outputs="\n".join(rows)) + _ENDS
-    return Reference(body, "; ".join(f"{name} = {formula}" for name, formula in found.items()))
+    return ReferenceText(body, "; ".join(f"{name} = {formula}" for name, formula in found.items()))
 
 
-def _function(path: Path, name: str, draft: Draft, folder: Path) -> Reference:
+def _function(path: Path, name: str, draft: Draft, folder: Path) -> ReferenceText:
     try:
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
@@ -133,4 +133,4 @@ def _function(path: Path, name: str, draft: Draft, folder: Path) -> Reference:
         shapes=", ".join(f'"{t.name}": ({", ".join(t.shape)},)' for t in outputs),
         wrap='__import__("torch").from_numpy(np.array(array))' if torch else "array",
     )
-    return Reference(body + _ENDS, f"{name} of {path.name}")
+    return ReferenceText(body + _ENDS, f"{name} of {path.name}")

@@ -10,24 +10,33 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
-from evo.interop.adopt.host_calls import Calls
+from evo.interop.adopt.host_calls import HostCalls
 from evo.interop.adopt.host_expressions import bare_type, extent_of
-from evo.interop.adopt.host_values import Address, Cell, Event, HostArray, Memory, Pointer, Stopped, problem
+from evo.interop.adopt.host_values import (
+    Address,
+    Allocation,
+    DevicePointer,
+    HostArray,
+    HostEvent,
+    HostVariable,
+    Stopped,
+    problem,
+)
 from evo.interop.adopt.sizes import UNKNOWN, Size, applied
 
 _MOST_TURNS = 64
 
 
-class Host(Calls):
+class Host(HostCalls):
     """One program. given: sizes that the user has set, by name."""
 
     def __init__(self, path: Path, given: Mapping[str, int]) -> None:
         self.path, self.given = path, given
-        self.scopes: list[dict[str, Cell]] = [{}]
+        self.scopes: list[dict[str, HostVariable]] = [{}]
         self.macros, self.types, self.sizes_of_types = {}, {}, {}
         self.functions: dict[str, Node] = {}
         self.kernels: dict[str, Node] = {}
-        self.events: list[Event] = []
+        self.events: list[HostEvent] = []
         self.notes: list[str] = []
         self.depth = 0
         self._touching: dict[int, bool] = {}
@@ -51,7 +60,9 @@ class Host(Calls):
             if name in ("argc", "argv"):
                 arguments.append(Size.number(1) if name == "argc" else None)
             elif "*" in kind or "[" in kind:
-                arguments.append(Pointer(Memory(name, UNKNOWN, function.row + 1, True, element=bare_type(kind))))
+                arguments.append(
+                    DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
+                )
             elif bare_type(kind) in ("float", "double", "__half"):
                 arguments.append(Size.named(name, None))
             elif "cudaStream_t" in kind or "Handle" in kind:
@@ -65,12 +76,12 @@ class Host(Calls):
         self.run_function(function, arguments)
 
     def run_function(self, node: Node, arguments: Sequence[object]) -> object:
-        scope: dict[str, Cell] = {}
+        scope: dict[str, HostVariable] = {}
         for (kind, name), value in zip(self._params(node), arguments, strict=False):
             if isinstance(value, Address) and "&" in kind:
                 scope[name] = value.cell
             else:
-                scope[name] = Cell(name, kind, value)
+                scope[name] = HostVariable(name, kind, value)
         before, self.scopes = self.scopes, [self.scopes[0], scope]
         self.depth += 1
         try:
@@ -133,7 +144,7 @@ class Host(Calls):
                     self._declared_by_call(declarator)
                 continue
             pointer = "*" if any(n.type == "pointer_declarator" for n in declarator.walk()) else ""
-            cell = Cell(name, kind + pointer)
+            cell = HostVariable(name, kind + pointer)
             self.scopes[-1][name] = cell
             array = next((n for n in declarator.walk() if n.type == "array_declarator"), None)
             value = declarator.child("value")
@@ -155,7 +166,7 @@ class Host(Calls):
         if name is None or inside is None:
             return
         parts = [self._named(child.text) for child in inside.named_children]
-        self.scopes[-1][name.text] = Cell(name.text, "dim3", extent_of(parts))
+        self.scopes[-1][name.text] = HostVariable(name.text, "dim3", extent_of(parts))
 
     def _array_length(self, array: Node) -> Size:
         total = Size.number(1)
@@ -244,7 +255,7 @@ class Host(Calls):
                 cell.is_fixed = True
                 if isinstance(cell.value, Size):
                     cell.value = Size(cell.value.value, cell.value.value)
-        turns: list[list[Event]] = []
+        turns: list[list[HostEvent]] = []
         outer, self.events = self.events, []
         bounds: frozenset[str] = frozenset()
         while len(turns) < _MOST_TURNS:
@@ -264,7 +275,7 @@ class Host(Calls):
         self.events = outer
         self._take(turns, node, bounds)
 
-    def _take(self, turns: list[list[Event]], node: Node, bounds: frozenset[str]) -> None:
+    def _take(self, turns: list[list[HostEvent]], node: Node, bounds: frozenset[str]) -> None:
         if len(turns) > 1 and self._same(turns[0], turns[1]):
             if any(event.kind == "launch" for event in turns[0]):
                 self.notes.append(f"line {node.row + 1}: the loop repeats its launches; one turn is adopted")
@@ -280,19 +291,19 @@ class Host(Calls):
         for turn in turns:
             self.events += turn
 
-    def _same(self, first: list[Event], second: list[Event]) -> bool:
+    def _same(self, first: list[HostEvent], second: list[HostEvent]) -> bool:
         """Whether two turns do the same, with buffers that may have changed places."""
         ours, theirs = ([e.launched for e in turn if e.launched is not None] for turn in (first, second))
         if len(ours) != len(theirs):
             return False
         for a, b in zip(ours, theirs, strict=True):
-            names = [{p.memory for p in each.arguments if isinstance(p, Pointer)} for each in (a, b)]
+            names = [{p.memory for p in each.arguments if isinstance(p, DevicePointer)} for each in (a, b)]
             numbers = [[s.value for s in each.arguments if isinstance(s, Size)] for each in (a, b)]
             if a.kernel != b.kernel or names[0] != names[1] or numbers[0] != numbers[1]:
                 return False
         return True
 
-    def _changed(self, node: Node) -> list[Cell]:
+    def _changed(self, node: Node) -> list[HostVariable]:
         names = [_text(n.child("left")) for n in node.walk() if n.type == "assignment_expression"]
         names += [_text(n.child("argument")) for n in node.walk() if n.type == "update_expression"]
         return [cell for name in names if (cell := self.find(name)) is not None]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from evo.cuda.source.parser import Node
-from evo.interop.adopt.host_expressions import Expressions, bare_type, extent_of, memory_of
-from evo.interop.adopt.host_values import Address, Cell, Event, HostArray, Launched, Memory, Pointer, problem
+from evo.interop.adopt.host_expressions import HostExpressions, bare_type, extent_of, memory_of
+from evo.interop.adopt.host_values import (
+    Address,
+    Allocation,
+    DevicePointer,
+    HostArray,
+    HostEvent,
+    HostVariable,
+    Launched,
+    problem,
+)
 from evo.interop.adopt.sizes import UNKNOWN, Size, applied
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
@@ -17,18 +27,19 @@ _LIBRARIES = ("cublas", "cudnn", "cufft", "cusparse", "curand", "thrust", "cub::
 _DEEPEST = 24
 
 
-class Calls(Expressions):
+class HostCalls(HostExpressions):
     """What a call gives, and what it does to the GPU's memory."""
 
     path: Path
     functions: dict[str, Node]
     kernels: dict[str, Node]
-    events: list[Event]
+    events: list[HostEvent]
     notes: list[str]
     depth: int
 
+    @abc.abstractmethod
     def run_function(self, node: Node, arguments: Sequence[object]) -> object:
-        raise NotImplementedError
+        """Run one of the program's own functions."""
 
     def call(self, node: Node) -> object:
         function, arguments = node.child("function"), node.child("arguments")
@@ -95,7 +106,7 @@ class Calls(Expressions):
         arguments = tuple(self._argument(each) for each in given)
         texts = tuple(self._template_argument(each) for each in template)
         launched = Launched(name, texts, grid, block, shared, arguments, line)
-        self.events.append(Event("launch", line, launched=launched))
+        self.events.append(HostEvent("launch", line, launched=launched))
         return UNKNOWN
 
     def _argument(self, node: Node) -> object:
@@ -105,7 +116,7 @@ class Calls(Expressions):
             raise problem(
                 self.path, node.row + 1, f"the kernel gets {name}, memory of the host", "copy it with cudaMemcpy first"
             )
-        return value if isinstance(value, Pointer | Size) else node.text
+        return value if isinstance(value, DevicePointer | Size) else node.text
 
     def _template_argument(self, node: Node) -> str:
         if node.type == "type_descriptor":
@@ -133,7 +144,7 @@ class Calls(Expressions):
         elif name in ("cudaMemset", "cudaMemsetAsync"):
             memory, byte = memory_of(self.value(given[0])), self.size(given[1])
             if memory is not None:
-                self.events.append(Event("zero" if byte.value == 0 else "fill", line, memory))
+                self.events.append(HostEvent("zero" if byte.value == 0 else "fill", line, memory))
         elif name in ("cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaLaunchKernelEx"):
             raise problem(self.path, line, f"a launch by {name}", "launch the kernel as name<<<grid, block>>>(...)")
         elif name == "cudaGetDeviceProperties" and given:
@@ -143,7 +154,7 @@ class Calls(Expressions):
     def _properties(self, target: Node) -> None:
         name = target.text.lstrip("&")
         for field, value in (("multiProcessorCount", 58), ("maxThreadsPerBlock", 1024), ("warpSize", 32)):
-            self.scopes[0][f"{name}.{field}"] = Cell(f"{name}.{field}", "", Size.number(value))
+            self.scopes[0][f"{name}.{field}"] = HostVariable(f"{name}.{field}", "", Size.number(value))
 
     def _set(self, target: Node, value: object) -> None:
         place = self.value(target)
@@ -158,8 +169,8 @@ class Calls(Expressions):
         size = self.size(given[1])
         if name == "cudaMallocPitch":
             raise problem(self.path, line, "cudaMallocPitch: rows with a pitch", "allocate rows without a gap")
-        memory = Memory(cell.name, size, line, element=bare_type(cell.type), is_managed=name.endswith("Managed"))
-        self.store(cell, Pointer(memory))
+        memory = Allocation(cell.name, size, line, element=bare_type(cell.type), is_managed=name.endswith("Managed"))
+        self.store(cell, DevicePointer(memory))
 
     def _copy(self, given: list[Node], line: int) -> None:
         if len(given) < 3:
@@ -167,18 +178,18 @@ class Calls(Expressions):
         to, of = self.value(given[0]), self.value(given[1])
         target, source = memory_of(to), memory_of(of)
         if target is not None and source is not None:
-            self.events.append(Event("copy", line, target, source=source))
+            self.events.append(HostEvent("copy", line, target, source=source))
         elif target is not None:
-            self.events.append(Event("in", line, target))
+            self.events.append(HostEvent("in", line, target))
         elif source is not None:
-            self.events.append(Event("out", line, source))
+            self.events.append(HostEvent("out", line, source))
 
     def _fill_symbol(self, given: list[Node], line: int) -> None:
         name = given[0].text.strip('"&')
         cell = self.scopes[0].get(name)
-        if cell is None or not isinstance(cell.value, Pointer):
+        if cell is None or not isinstance(cell.value, DevicePointer):
             raise problem(self.path, line, f"{name} is no __constant__ array of this file", "declare it in the file")
-        self.events.append(Event("in", line, cell.value.memory))
+        self.events.append(HostEvent("in", line, cell.value.memory))
 
     # Methods, and functions of the standard library.
 

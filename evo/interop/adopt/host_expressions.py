@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import abc
 import re
 from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node, read
-from evo.interop.adopt.host_values import Address, Cell, Extent, HostArray, Memory, Pointer
+from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, Extent, HostArray, HostVariable
 from evo.interop.adopt.sizes import UNKNOWN, Size, applied
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
@@ -42,18 +43,19 @@ def literal(text: str) -> Size:
     return UNKNOWN
 
 
-class Expressions:
+class HostExpressions(abc.ABC):
     """Works out expressions in the scopes of a program that runs."""
 
-    scopes: list[dict[str, Cell]]
+    scopes: list[dict[str, HostVariable]]
     macros: dict[str, tuple[tuple[str, ...] | None, str]]
     types: dict[str, str]
     sizes_of_types: dict[str, int]
 
+    @abc.abstractmethod
     def call(self, node: Node) -> object:
-        raise NotImplementedError
+        """The value of a call."""
 
-    def find(self, name: str) -> Cell | None:
+    def find(self, name: str) -> HostVariable | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
     def size(self, node: Node | None) -> Size:
@@ -61,7 +63,7 @@ class Expressions:
         return value if isinstance(value, Size) else UNKNOWN
 
     def value(self, node: Node | None) -> object:
-        """A Size, Pointer, HostArray, Extent or Address; None for anything else."""
+        """A Size, DevicePointer, HostArray, Extent or Address; None for anything else."""
         if node is None:
             return None
         match node.type:
@@ -126,7 +128,7 @@ class Expressions:
         found = next((n for n in node.walk() if n.type == "init_declarator"), None)
         if found is None or any(n.is_error for n in node.walk()) or len(self.scopes) > 60:
             return None
-        self.scopes.append({name: Cell(name, "", value) for name, value in given.items()})
+        self.scopes.append({name: HostVariable(name, "", value) for name, value in given.items()})
         try:
             return self.value(found.child("value"))
         finally:
@@ -135,8 +137,8 @@ class Expressions:
     def _binary(self, node: Node) -> object:
         operator = _text(node.child("operator"))
         left, right = self.value(node.child("left")), self.value(node.child("right"))
-        if isinstance(left, Pointer) and isinstance(right, Size) and operator in "+-":
-            return Pointer(left.memory, applied(operator, left.offset, right))
+        if isinstance(left, DevicePointer) and isinstance(right, Size) and operator in "+-":
+            return DevicePointer(left.memory, applied(operator, left.offset, right))
         if isinstance(left, HostArray):
             return left
         if not isinstance(left, Size) or not isinstance(right, Size):
@@ -219,8 +221,8 @@ class Expressions:
         held = self.value(node.child("argument"))
         inside = node.child("indices")
         index = self.size(inside.named_children[0] if inside is not None and inside.named_children else None)
-        if isinstance(held, Pointer):
-            return Pointer(held.memory, applied("+", held.offset, index))
+        if isinstance(held, DevicePointer):
+            return DevicePointer(held.memory, applied("+", held.offset, index))
         return held if isinstance(held, HostArray) else UNKNOWN
 
     def _field(self, node: Node) -> object:
@@ -253,8 +255,8 @@ class Expressions:
             return value
         if operator != "=":
             old = cell.value
-            if isinstance(old, Pointer) and isinstance(value, Size):
-                cell.value = Pointer(old.memory, applied(operator[:-1], old.offset, value))
+            if isinstance(old, DevicePointer) and isinstance(value, Size):
+                cell.value = DevicePointer(old.memory, applied(operator[:-1], old.offset, value))
                 return cell.value
             known = isinstance(old, Size) and isinstance(value, Size)
             value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
@@ -268,18 +270,18 @@ class Expressions:
             parts = dict(zip("xyz", cell.value.parts, strict=True)) | {name: value}
             cell.value = Extent(parts["x"], parts["y"], parts["z"])
         else:
-            self.scopes[0].setdefault(left.text, Cell(left.text, "")).value = value
+            self.scopes[0].setdefault(left.text, HostVariable(left.text, "")).value = value
         return value
 
-    def store(self, cell: Cell, value: object) -> None:
+    def store(self, cell: HostVariable, value: object) -> None:
         """A number of its own, kept in a variable, goes by the variable's name from here on."""
         if isinstance(value, HostArray) and not value.name:
             value.name = cell.name
-        if isinstance(value, Pointer) and not value.memory.name:
+        if isinstance(value, DevicePointer) and not value.memory.name:
             value.memory.name = cell.name
         cell.value = self._as_written(cell, value) if isinstance(value, Size) else value
 
-    def _as_written(self, cell: Cell, value: Size) -> Size:
+    def _as_written(self, cell: HostVariable, value: Size) -> Size:
         kind = OF_C_TYPE.get(self.types.get(bare_type(cell.type), bare_type(cell.type)), "")
         if kind.startswith(("int", "uint")) and isinstance(value.how, float):
             value = Size.number(int(value.how))
@@ -292,8 +294,9 @@ class Expressions:
             return Size.named(self.size_name(cell.name, value.value), value.value)
         return value
 
+    @abc.abstractmethod
     def size_name(self, name: str, value: int | float | None) -> str:
-        raise NotImplementedError
+        """The name of a size from here on: the variable's, unless another size has it."""
 
     def constructed(self, kind: str, given: Node | None) -> object:
         """`dim3(a, b)`, `float4{...}`, a vector of the host."""
@@ -331,8 +334,8 @@ def _text(node: Node | None) -> str:
     return node.text if node is not None else ""
 
 
-def memory_of(value: object) -> Memory | None:
+def memory_of(value: object) -> Allocation | None:
     """The allocation that a value points to."""
     if isinstance(value, Address):
         value = value.cell.value
-    return value.memory if isinstance(value, Pointer) else None
+    return value.memory if isinstance(value, DevicePointer) else None

@@ -10,7 +10,7 @@ from evo.interop.adopt.sizes import UNKNOWN, Size
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class Allocation:
     """An allocation on the GPU, or a pointer that a launcher is given. bytes: as the host says; unknown if it does not.
 
     of_bytes: from an allocation in bytes, not in elements.
@@ -26,16 +26,16 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Pointer:
+class DevicePointer:
     """A place in GPU memory; offset in elements."""
 
-    memory: Memory
+    memory: Allocation
     offset: Size = field(default_factory=lambda: Size.number(0))
 
 
 @dataclass(eq=False, slots=True)
 class HostArray:
-    """Memory of the host. length in elements; text: how its elements are first set, if that is one expression."""
+    """Memory of the host. length in elements."""
 
     name: str
     length: Size = UNKNOWN
@@ -56,7 +56,7 @@ class Extent:
 
 
 @dataclass(eq=False, slots=True)
-class Cell:
+class HostVariable:
     """A variable."""
 
     name: str
@@ -69,7 +69,7 @@ class Cell:
 class Address:
     """`&variable`."""
 
-    cell: Cell
+    cell: HostVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +95,20 @@ def _shape(launched: Launched) -> list[object]:
 
 
 def _plain(argument: object) -> object:
-    if isinstance(argument, Pointer):
+    if isinstance(argument, DevicePointer):
         return (argument.memory.name, argument.offset.value)
     return argument.value if isinstance(argument, Size) else repr(argument)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HostEvent:
     """kind: `launch`, `in` (host to GPU), `out` (GPU to host), `zero`, `fill` (another byte), `copy` (GPU to GPU)."""
 
     kind: str
     line: int
-    memory: Memory | None = None
+    memory: Allocation | None = None
     launched: Launched | None = None
-    source: Memory | None = None
+    source: Allocation | None = None
 
 
 class Stopped(Exception):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from evo.cuda.source import Param, kernel_signatures
 from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
-from evo.interop.adopt.host_values import Launched, Pointer, problem
+from evo.interop.adopt.host_values import DevicePointer, Launched, problem
 from evo.interop.adopt.items import Item
 
 _HEAD = re.compile(r"\b(?:static|inline|__forceinline__|__noinline__|extern\s+\"C\")\s+")
@@ -101,7 +101,7 @@ def _deduced(item: Item, name: str, launched: Launched) -> str | None:
     params = [c for c in (inside.named_children if inside is not None else []) if "parameter" in c.type]
     for param, argument in zip(params, launched.arguments, strict=False):
         kind = param.child("type")
-        if kind is not None and kind.text == name and isinstance(argument, Pointer) and argument.memory.element:
+        if kind is not None and kind.text == name and isinstance(argument, DevicePointer) and argument.memory.element:
             return argument.memory.element
     return None
 

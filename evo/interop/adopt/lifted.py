@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from evo.interop.adopt.host_values import Memory, Pointer, problem
+from evo.interop.adopt.host_values import Allocation, DevicePointer, problem
 from evo.interop.adopt.instance import Instance, passed, with_symbols
 from evo.interop.adopt.items import Item, reached, words_of
 from evo.interop.adopt.program import HostProgram
@@ -30,11 +30,11 @@ def _uses(parts: Sequence[tuple[str, str]], name: str) -> bool:
     return not declared and any(name in words_of(text) for _, text in parts)
 
 
-def filled_symbols(program: HostProgram, order: Sequence[Instance]) -> tuple[dict[str, Memory], dict[Item, str]]:
+def filled_symbols(program: HostProgram, order: Sequence[Instance]) -> tuple[dict[str, Allocation], dict[Item, str]]:
     """The `__constant__` arrays that the kernels read and the host fills."""
     kernels = list(dict.fromkeys(instance.item for instance in order))
     near = reached(program.items, kernels)
-    found: dict[str, Memory] = {}
+    found: dict[str, Allocation] = {}
     for item in near:
         if item.kind != "symbol" or re.search(r"[={]", item.text):
             continue
@@ -43,13 +43,13 @@ def filled_symbols(program: HostProgram, order: Sequence[Instance]) -> tuple[dic
             raise problem(item.path, item.line, f"{item.names[0]} is a __device__ variable that kernels change", hint)
         for name in item.names:
             value = program.host.scopes[0][name].value
-            if isinstance(value, Pointer):
+            if isinstance(value, DevicePointer):
                 found[name] = value.memory
     params = {name: _symbol_parameter(program, name, memory) for name, memory in found.items()}
     return found, with_symbols(order, near, params)
 
 
-def _symbol_parameter(program: HostProgram, name: str, memory: Memory) -> str:
+def _symbol_parameter(program: HostProgram, name: str, memory: Allocation) -> str:
     """`const float* __restrict__ filter`; of several dimensions a pointer to rows."""
     item = next(item for item in program.items if name in item.names)
     match = re.search(rf"\b{name}\s*((?:\[[^\]]*\])*)", item.text)
@@ -64,7 +64,7 @@ def device_code(
     order: Sequence[Instance],
     edited: Mapping[Item, str],
     compiled: Collection[str],
-    symbols: Mapping[str, Memory],
+    symbols: Mapping[str, Allocation],
 ) -> str:
     """The device code that the launches need, in the order of the file."""
     near = reached(program.items, [instance.item for instance in order])
@@ -101,7 +101,7 @@ def _constant(item: Item) -> str:
 
 
 def _with_symbol_params(
-    instance: Instance, program: HostProgram, symbols: Mapping[str, Memory], edited: Mapping[Item, str]
+    instance: Instance, program: HostProgram, symbols: Mapping[str, Allocation], edited: Mapping[Item, str]
 ) -> str:
     if not instance.symbols:
         return instance.text

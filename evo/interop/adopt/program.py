@@ -10,7 +10,7 @@ from pathlib import Path
 from evo.cuda.source.parser import Node
 from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import bare_type
-from evo.interop.adopt.host_values import Cell, Event, Launched, Memory, Pointer, problem
+from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run
 from evo.interop.adopt.sizes import Size, applied
 
@@ -25,8 +25,8 @@ class HostProgram:
     items: list[Item]
     host: Host
     launches: list[Launched]
-    before: list[Event]
-    after: list[Event]
+    before: list[HostEvent]
+    after: list[HostEvent]
     others: list[str] = field(default_factory=list)
     root: str = ""
 
@@ -146,8 +146,8 @@ def _declare_symbol(host: Host, item: Item) -> None:
         element = bare_type(kind.text if kind is not None else "float")
         length = getattr(cell.value, "length", Size.number(1))
         size = applied("*", length, Size.number(host.bytes_of(element) or 4))
-        host.scopes[0][name] = Cell(
-            name, element, Pointer(Memory(name, size, item.line, is_symbol=True, element=element))
+        host.scopes[0][name] = HostVariable(
+            name, element, DevicePointer(Allocation(name, size, item.line, is_symbol=True, element=element))
         )
 
 
@@ -166,10 +166,10 @@ def _defaults(root: Item) -> dict[str, int]:
     return dict.fromkeys(sizes, each) | dict.fromkeys(blocks, 256)
 
 
-def _sequences(events: Sequence[Event]) -> list[list[Event]]:
+def _sequences(events: Sequence[HostEvent]) -> list[list[HostEvent]]:
     """Launches that belong together: what is copied back ends a sequence, and so does a launch that does it again."""
-    found: list[list[Event]] = []
-    current: list[Event] = []
+    found: list[list[HostEvent]] = []
+    current: list[HostEvent] = []
     for event in events:
         if event.kind == "launch":
             if current and _is_repeated(current, event):
@@ -189,17 +189,17 @@ def _sequences(events: Sequence[Event]) -> list[list[Event]]:
     return [*found, current] if current else found
 
 
-def _is_repeated(current: Sequence[Event], event: Event) -> bool:
+def _is_repeated(current: Sequence[HostEvent], event: HostEvent) -> bool:
     last = current[-1].launched
     return last is not None and event.launched is not None and last.looks_like(event.launched)
 
 
-def _is_over(current: Sequence[Event], event: Event) -> bool:
+def _is_over(current: Sequence[HostEvent], event: HostEvent) -> bool:
     """Whether memory is set again that launches before have used: then the next ones begin anew."""
     return any(event.memory is memory for each in current for memory in _memories(each))
 
 
-def _is_other_version(current: Sequence[Event], event: Event) -> bool:
+def _is_other_version(current: Sequence[HostEvent], event: HostEvent) -> bool:
     """The same memory in another kernel of the same job, as courses compare them: naive, tiled, unrolled."""
     assert event.launched is not None
     last = current[-1].launched
@@ -208,7 +208,7 @@ def _is_other_version(current: Sequence[Event], event: Event) -> bool:
     return same and len(_memories(event)) > 1 and last.kernel != event.launched.kernel and len(current) == 1
 
 
-def _goes_on(current: Sequence[Event], event: Event, events: Sequence[Event]) -> bool:
+def _goes_on(current: Sequence[HostEvent], event: HostEvent, events: Sequence[HostEvent]) -> bool:
     """Whether a launch behind a copy to the host needs what launches before it made, and makes something else."""
     ours = {memory for each in current for memory in _memories(each)}
     theirs = set(_memories(event))
@@ -216,6 +216,6 @@ def _goes_on(current: Sequence[Event], event: Event, events: Sequence[Event]) ->
     return bool(theirs & ours) and bool(new) and any(e.kind == "out" and e.memory in new for e in events)
 
 
-def _memories(event: Event) -> list[Memory]:
+def _memories(event: HostEvent) -> list[Allocation]:
     launched = event.launched
-    return [a.memory for a in launched.arguments if isinstance(a, Pointer)] if launched is not None else []
+    return [a.memory for a in launched.arguments if isinstance(a, DevicePointer)] if launched is not None else []

@@ -17,7 +17,7 @@ _KNOB_BLOCKS = (32, 64, 128, 256, 512, 1024)
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceText:
     """Where the expected outputs come from. body: the functions `expected` and `trusted`, with what they import.
 
     said: in a few words, for the table.
@@ -118,7 +118,7 @@ def _bytes(tensor: TensorDraft) -> str:
     return " * ".join([str(factor), *parts])
 
 
-def reference_py(draft: Draft, name: str, reference: Reference) -> str:
+def reference_py(draft: Draft, name: str, reference: ReferenceText) -> str:
     """inputs() of the task, and where the expected outputs come from."""
     lines = [f'"""{name}: inputs, and the expected outputs by {reference.said}."""', "", "import numpy as np", ""]
     lines += inputs_text(draft)
@@ -183,15 +183,15 @@ def trusted(inputs, case):
 """
 
 
-def oracle_reference(digest: str, *, wide: bool, whole: bool) -> Reference:
+def oracle_reference(digest: str, *, wide: bool, whole: bool) -> ReferenceText:
     """The kernel itself. wide: there is a text of it in float64. whole: its outputs are whole numbers."""
     if wide and not whole:
         said = "The original kernel in float64, on the simulator."
-        return Reference(
+        return ReferenceText(
             ORACLE.format(digest=digest, said=said, how="exact") + TRUSTED, "the original kernel in float64"
         )
     body = ORACLE.format(digest=digest, said="The original kernel as it is, on the simulator.", how="plain")
-    return Reference(body, "the original kernel as it is")
+    return ReferenceText(body, "the original kernel as it is")
 
 
 def value_of(text: str, axes: Mapping[str, int]) -> int:

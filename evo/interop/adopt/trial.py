@@ -39,7 +39,7 @@ _SEED = 7
 
 
 @dataclass
-class Trial:
+class DraftTrial:
     """A draft that is tried. say: told what is done, for long work."""
 
     draft: Draft

@@ -18,7 +18,7 @@ from evo.interop.adopt.instance import Instance, instances_of
 from evo.interop.adopt.items import reached
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
-from evo.interop.adopt.sizes import UNKNOWN, Size, applied, factors, names_of, substituted, written
+from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.touched import Touch, touches_of
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
@@ -221,7 +221,7 @@ class _Maker:
     def _dims(self, memory: Allocation, size: int) -> list[object] | None:
         if memory.bytes.how is None:
             return None
-        elements = applied("//", memory.bytes, Size.number(size))
+        elements = applied("//", memory.bytes, HostNumber.number(size))
         parts = [part for part in factors(elements.how) if part != 1]
         numbers = [part for part in parts if isinstance(part, int | float)]
         others = [part for part in parts if not isinstance(part, int | float)]
@@ -270,7 +270,7 @@ class _Maker:
         arguments, blocks, every = set[str](), set[str](), set[str]()
         for launched in self.program.launches:
             for argument in launched.arguments:
-                if isinstance(argument, Size):
+                if isinstance(argument, HostNumber):
                     arguments |= argument.names
             for part in (*launched.block.parts, launched.shared):
                 blocks |= part.names
@@ -312,7 +312,7 @@ class _Maker:
 
     def _macro_value(self, name: str) -> int | None:
         value = self.program.host.macro_value(name) if name in self.program.host.macros else UNKNOWN
-        return int(value.value) if isinstance(value, Size) and value.value is not None else None
+        return int(value.value) if isinstance(value, HostNumber) and value.value is not None else None
 
     def _device_words(self) -> frozenset[str]:
         """Names of macros and constants that the device code reads."""
@@ -338,7 +338,7 @@ class _Maker:
                 args.append(self._value(launched, param, argument, fixed, scalars))
         args += [tensors[self.symbols[name]].name for name in instance.symbols]
 
-        def texts(sizes: Sequence[Size], what: str) -> tuple[str, ...]:
+        def texts(sizes: Sequence[HostNumber], what: str) -> tuple[str, ...]:
             found = [self._text(launched, size, fixed, what) for size in sizes]
             while len(found) > 1 and found[-1] == "1":
                 found.pop()
@@ -352,7 +352,7 @@ class _Maker:
             tuple(args),
         )
 
-    def _text(self, launched: Launched, size: Size, fixed: dict[str, int | float], what: str) -> str:
+    def _text(self, launched: Launched, size: HostNumber, fixed: dict[str, int | float], what: str) -> str:
         how = substituted(size.how, fixed) if size.how is not None else size.value
         if how is None:
             hint = "make it an expression over sizes that the program sets; or set one: --axis N=1048576"
@@ -368,7 +368,7 @@ class _Maker:
         scalars: dict[str, ScalarDraft],
     ) -> str:
         dtype = OF_C_TYPE.get(bare_type(self.program.host.types.get(bare_type(param.type), param.type)))
-        size = argument if isinstance(argument, Size) else UNKNOWN
+        size = argument if isinstance(argument, HostNumber) else UNKNOWN
         if dtype is None:
             raise problem(
                 self.program.path,

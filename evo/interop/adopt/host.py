@@ -22,7 +22,7 @@ from evo.interop.adopt.host_values import (
     Stopped,
     problem,
 )
-from evo.interop.adopt.sizes import UNKNOWN, Size, applied
+from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied
 
 _MOST_TURNS = 64
 
@@ -58,18 +58,18 @@ class Host(HostCalls):
         arguments: list[object] = []
         for kind, name in self._params(function):
             if name in ("argc", "argv"):
-                arguments.append(Size.number(1) if name == "argc" else None)
+                arguments.append(HostNumber.number(1) if name == "argc" else None)
             elif "*" in kind or "[" in kind:
                 arguments.append(
                     DevicePointer(Allocation(name, UNKNOWN, function.row + 1, True, element=bare_type(kind)))
                 )
             elif bare_type(kind) in ("float", "double", "__half"):
-                arguments.append(Size.named(name, None))
+                arguments.append(HostNumber.named(name, None))
             elif "cudaStream_t" in kind or "Handle" in kind:
                 arguments.append(UNKNOWN)
             else:
                 value = self.given.get(name, defaults.get(name))
-                arguments.append(Size.named(name, value))
+                arguments.append(HostNumber.named(name, value))
                 self.named[name] = value
                 if name not in self.given:
                     self.unknown_sizes.append(name)
@@ -150,7 +150,7 @@ class Host(HostCalls):
             value = declarator.child("value")
             if name in self.given and array is None and not pointer:
                 self.named[name] = self.given[name]
-                cell.value = Size.named(name, self.given[name])
+                cell.value = HostNumber.named(name, self.given[name])
             elif array is not None:
                 cell.value = HostArray(name, self._array_length(array), bare_type(kind))
             elif value is not None and value.type in ("argument_list", "initializer_list"):
@@ -168,8 +168,8 @@ class Host(HostCalls):
         parts = [self._named(child.text) for child in inside.named_children]
         self.scopes[-1][name.text] = HostVariable(name.text, "dim3", extent_of(parts))
 
-    def _array_length(self, array: Node) -> Size:
-        total = Size.number(1)
+    def _array_length(self, array: Node) -> HostNumber:
+        total = HostNumber.number(1)
         node: Node | None = array
         while node is not None and node.type == "array_declarator":
             total = applied("*", self.size(node.child("size")), total)
@@ -185,7 +185,7 @@ class Host(HostCalls):
     def _if(self, node: Node) -> None:
         test = self.value(node.child("condition"))
         then, otherwise = node.child("consequence"), node.child("alternative")
-        known = test.value if isinstance(test, Size) else None
+        known = test.value if isinstance(test, HostNumber) else None
         if known is None:
             launches = [branch for branch in (then, otherwise) if branch is not None and self.touches_gpu(branch)]
             if launches and any(n.type == "kernel_call_syntax" for b in launches for n in b.walk()):
@@ -244,7 +244,7 @@ class Host(HostCalls):
             return
         if not self.touches_gpu(body):
             for cell in self._changed(body):
-                if isinstance(cell.value, Size):
+                if isinstance(cell.value, HostNumber):
                     cell.value = UNKNOWN
             return
         self.scopes.append({})
@@ -253,15 +253,15 @@ class Host(HostCalls):
             self.execute(start) if start.type == "declaration" else self.value(start)
             for cell in self.scopes[-1].values():
                 cell.is_fixed = True
-                if isinstance(cell.value, Size):
-                    cell.value = Size(cell.value.value, cell.value.value)
+                if isinstance(cell.value, HostNumber):
+                    cell.value = HostNumber(cell.value.value, cell.value.value)
         turns: list[list[HostEvent]] = []
         outer, self.events = self.events, []
         bounds: frozenset[str] = frozenset()
         while len(turns) < _MOST_TURNS:
-            test = self.value(node.child("condition")) if node.type != "do_statement" or turns else Size.number(1)
-            known = test.value if isinstance(test, Size) else None
-            bounds |= test.names if isinstance(test, Size) else frozenset()
+            test = self.value(node.child("condition")) if node.type != "do_statement" or turns else HostNumber.number(1)
+            known = test.value if isinstance(test, HostNumber) else None
+            bounds |= test.names if isinstance(test, HostNumber) else frozenset()
             if known == 0 or (known is None and turns):
                 break
             self.events = []
@@ -298,7 +298,7 @@ class Host(HostCalls):
             return False
         for a, b in zip(ours, theirs, strict=True):
             names = [{p.memory for p in each.arguments if isinstance(p, DevicePointer)} for each in (a, b)]
-            numbers = [[s.value for s in each.arguments if isinstance(s, Size)] for each in (a, b)]
+            numbers = [[s.value for s in each.arguments if isinstance(s, HostNumber)] for each in (a, b)]
             if a.kernel != b.kernel or names[0] != names[1] or numbers[0] != numbers[1]:
                 return False
         return True

@@ -18,7 +18,7 @@ from evo.interop.adopt.host_values import (
     Launched,
     problem,
 )
-from evo.interop.adopt.sizes import UNKNOWN, Size, applied
+from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")
@@ -102,7 +102,7 @@ class HostCalls(HostExpressions):
             )
         shape = [self.value(child) for child in launch.named_children]
         grid, block = (extent_of([part]) for part in (*shape, UNKNOWN, UNKNOWN)[:2])
-        shared = shape[2] if len(shape) > 2 and isinstance(shape[2], Size) else Size.number(0)
+        shared = shape[2] if len(shape) > 2 and isinstance(shape[2], HostNumber) else HostNumber.number(0)
         arguments = tuple(self._argument(each) for each in given)
         texts = tuple(self._template_argument(each) for each in template)
         launched = Launched(name, texts, grid, block, shared, arguments, line)
@@ -116,7 +116,7 @@ class HostCalls(HostExpressions):
             raise problem(
                 self.path, node.row + 1, f"the kernel gets {name}, memory of the host", "copy it with cudaMemcpy first"
             )
-        return value if isinstance(value, DevicePointer | Size) else node.text
+        return value if isinstance(value, DevicePointer | HostNumber) else node.text
 
     def _template_argument(self, node: Node) -> str:
         if node.type == "type_descriptor":
@@ -124,7 +124,7 @@ class HostCalls(HostExpressions):
             cell = self.find(name)
             if cell is None:
                 return self.types.get(name, name) if name in self.types else node.text
-            return cell.value.text if isinstance(cell.value, Size) else node.text
+            return cell.value.text if isinstance(cell.value, HostNumber) else node.text
         value = self.size(node)
         return str(int(value.value)) if value.value is not None else node.text
 
@@ -149,12 +149,12 @@ class HostCalls(HostExpressions):
             raise problem(self.path, line, f"a launch by {name}", "launch the kernel as name<<<grid, block>>>(...)")
         elif name == "cudaGetDeviceProperties" and given:
             self._properties(given[0])
-        return (Size.number(0),)
+        return (HostNumber.number(0),)
 
     def _properties(self, target: Node) -> None:
         name = target.text.lstrip("&")
         for field, value in (("multiProcessorCount", 58), ("maxThreadsPerBlock", 1024), ("warpSize", 32)):
-            self.scopes[0][f"{name}.{field}"] = HostVariable(f"{name}.{field}", "", Size.number(value))
+            self.scopes[0][f"{name}.{field}"] = HostVariable(f"{name}.{field}", "", HostNumber.number(value))
 
     def _set(self, target: Node, value: object) -> None:
         place = self.value(target)
@@ -212,12 +212,12 @@ class HostCalls(HostExpressions):
         if name == "dim3":
             return extent_of(values)
         if name in ("malloc", "calloc", "aligned_alloc"):
-            size = values[-1] if isinstance(values[-1], Size) else UNKNOWN
+            size = values[-1] if isinstance(values[-1], HostNumber) else UNKNOWN
             return HostArray("", size)
-        sizes = [value for value in values if isinstance(value, Size)]
+        sizes = [value for value in values if isinstance(value, HostNumber)]
         if len(sizes) != len(values) or not sizes:
             return UNKNOWN
-        known: dict[str, Callable[[], Size]] = {
+        known: dict[str, Callable[[], HostNumber]] = {
             "min": lambda: applied("min", *sizes),
             "max": lambda: applied("max", *sizes),
             "ceil": lambda: applied("ceil", sizes[0]),
@@ -231,6 +231,6 @@ class HostCalls(HostExpressions):
         return known[name]() if name in known else UNKNOWN
 
 
-def _power(sizes: list[Size]) -> Size:
+def _power(sizes: list[HostNumber]) -> HostNumber:
     base, exponent = (size.value for size in sizes[:2])
-    return Size.number(base**exponent) if base is not None and exponent is not None else UNKNOWN
+    return HostNumber.number(base**exponent) if base is not None and exponent is not None else UNKNOWN

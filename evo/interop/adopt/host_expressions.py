@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node, read
 from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, Extent, HostArray, HostVariable
-from evo.interop.adopt.sizes import UNKNOWN, Size, applied
+from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
 _BINARY = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=")
@@ -32,14 +32,14 @@ def bare_type(text: str) -> str:
     return OTHER_NAMES.get(words, words)
 
 
-def literal(text: str) -> Size:
+def literal(text: str) -> HostNumber:
     """A number as it is written."""
     if match := _WHOLE.fullmatch(text):
         digits = match[1].replace("'", "")
         octal = digits[0] == "0" and digits.isdigit()
-        return Size.number(int(digits, 8) if octal else int(digits, 0))
+        return HostNumber.number(int(digits, 8) if octal else int(digits, 0))
     if _REAL.fullmatch(text):
-        return Size.number(float(text.replace("'", "").rstrip("fFlL")))
+        return HostNumber.number(float(text.replace("'", "").rstrip("fFlL")))
     return UNKNOWN
 
 
@@ -58,19 +58,19 @@ class HostExpressions(abc.ABC):
     def find(self, name: str) -> HostVariable | None:
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
-    def size(self, node: Node | None) -> Size:
+    def size(self, node: Node | None) -> HostNumber:
         value = self.value(node)
-        return value if isinstance(value, Size) else UNKNOWN
+        return value if isinstance(value, HostNumber) else UNKNOWN
 
     def value(self, node: Node | None) -> object:
-        """A Size, DevicePointer, HostArray, Extent or Address; None for anything else."""
+        """A HostNumber, DevicePointer, HostArray, Extent or Address; None for anything else."""
         if node is None:
             return None
         match node.type:
             case "number_literal":
                 return literal(node.text)
             case "true" | "false":
-                return Size.number(int(node.type == "true"))
+                return HostNumber.number(int(node.type == "true"))
             case "identifier":
                 return self._named(node.text)
             case "parenthesized_expression" | "initializer_list" | "condition_clause" | "argument_list":
@@ -118,8 +118,8 @@ class HostExpressions(abc.ABC):
     def macro_value(self, name: str) -> object:
         """A macro without parameters: a number of its own keeps the macro's name."""
         value = self.in_text(self.macros[name][1], {})
-        if isinstance(value, Size) and isinstance(value.how, int) and not isinstance(value.how, bool):
-            return Size.named(name, value.value)
+        if isinstance(value, HostNumber) and isinstance(value.how, int) and not isinstance(value.how, bool):
+            return HostNumber.named(name, value.value)
         return value
 
     def in_text(self, text: str, given: dict[str, object]) -> object:
@@ -137,25 +137,27 @@ class HostExpressions(abc.ABC):
     def _binary(self, node: Node) -> object:
         operator = _text(node.child("operator"))
         left, right = self.value(node.child("left")), self.value(node.child("right"))
-        if isinstance(left, DevicePointer) and isinstance(right, Size) and operator in "+-":
+        if isinstance(left, DevicePointer) and isinstance(right, HostNumber) and operator in "+-":
             return DevicePointer(left.memory, applied(operator, left.offset, right))
         if isinstance(left, HostArray):
             return left
-        if not isinstance(left, Size) or not isinstance(right, Size):
+        if not isinstance(left, HostNumber) or not isinstance(right, HostNumber):
             return UNKNOWN
         if operator in ("&&", "||"):
             known = [side.value for side in (left, right) if side.value is not None]
             if operator == "&&" and any(not value for value in known):
-                return Size.number(0)
+                return HostNumber.number(0)
             if operator == "||" and any(known):
-                return Size.number(1)
+                return HostNumber.number(1)
             return applied("and" if operator == "&&" else "or", left, right)
         return applied(operator, left, right) if operator in _BINARY else UNKNOWN
 
-    def _unary(self, node: Node) -> Size:
+    def _unary(self, node: Node) -> HostNumber:
         operator, value = _text(node.child("operator")), self.size(node.child("argument"))
         if operator == "-":
-            return applied("-", Size.number(0), value) if not isinstance(value.how, float | int) else _minus(value)
+            return (
+                applied("-", HostNumber.number(0), value) if not isinstance(value.how, float | int) else _minus(value)
+            )
         if operator == "!":
             return applied("not", value)
         return value if operator == "+" else UNKNOWN
@@ -165,14 +167,14 @@ class HostExpressions(abc.ABC):
         then, otherwise = self.value(node.child("consequence")), self.value(node.child("alternative"))
         if not test.names and test.value is not None:
             return then if test.value else otherwise
-        if isinstance(then, Size) and isinstance(otherwise, Size) and test.value is not None:
+        if isinstance(then, HostNumber) and isinstance(otherwise, HostNumber) and test.value is not None:
             return applied("if", test, then, otherwise)
         return then if test.value else otherwise
 
     def converted(self, kind: Node | None, value: object) -> object:
         """A cast: numbers to whole ones or reals."""
         text = _text(kind)
-        if not isinstance(value, Size) or "*" in text:
+        if not isinstance(value, HostNumber) or "*" in text:
             return value
         name = self.types.get(bare_type(text), bare_type(text))
         if name in ("float", "double"):
@@ -181,7 +183,7 @@ class HostExpressions(abc.ABC):
             return applied("int", value)
         return value
 
-    def _sizeof(self, node: Node) -> Size:
+    def _sizeof(self, node: Node) -> HostNumber:
         kind = node.child("type")
         text = _text(kind) if kind is not None else ""
         if kind is None:
@@ -193,9 +195,11 @@ class HostExpressions(abc.ABC):
                 pointed = self.find(_text(inner.child("argument")))
                 text = pointed.type.replace("*", "", 1) if pointed is not None else text
             if cell is not None and isinstance(cell.value, HostArray) and cell.value.length.value is not None:
-                return applied("*", cell.value.length, Size.number(self.bytes_of(cell.value.element or "float") or 4))
+                return applied(
+                    "*", cell.value.length, HostNumber.number(self.bytes_of(cell.value.element or "float") or 4)
+                )
         size = 8 if "*" in text else self.bytes_of(text)
-        return Size.number(size) if size else UNKNOWN
+        return HostNumber.number(size) if size else UNKNOWN
 
     def bytes_of(self, text: str) -> int | None:
         """Bytes of a C type."""
@@ -233,12 +237,12 @@ class HostExpressions(abc.ABC):
         cell = self.find(node.text)
         return cell.value if cell is not None else UNKNOWN
 
-    def _step(self, node: Node) -> Size:
+    def _step(self, node: Node) -> HostNumber:
         cell = self.find(_text(node.child("argument")))
         operator = "+" if "++" in node.text else "-"
-        if cell is None or not isinstance(cell.value, Size):
+        if cell is None or not isinstance(cell.value, HostNumber):
             return UNKNOWN
-        cell.value = self._as_written(cell, applied(operator, cell.value, Size.number(1)))
+        cell.value = self._as_written(cell, applied(operator, cell.value, HostNumber.number(1)))
         return cell.value
 
     def assign(self, node: Node) -> object:
@@ -255,10 +259,10 @@ class HostExpressions(abc.ABC):
             return value
         if operator != "=":
             old = cell.value
-            if isinstance(old, DevicePointer) and isinstance(value, Size):
+            if isinstance(old, DevicePointer) and isinstance(value, HostNumber):
                 cell.value = DevicePointer(old.memory, applied(operator[:-1], old.offset, value))
                 return cell.value
-            known = isinstance(old, Size) and isinstance(value, Size)
+            known = isinstance(old, HostNumber) and isinstance(value, HostNumber)
             value = applied(operator[:-1], old, value) if known else UNKNOWN  # type: ignore[arg-type]
         self.store(cell, value)
         return cell.value
@@ -266,7 +270,7 @@ class HostExpressions(abc.ABC):
     def _set_field(self, left: Node, value: object) -> object:
         cell = self.find(_text(left.child("argument")))
         name = _text(left.child("field"))
-        if cell is not None and isinstance(cell.value, Extent) and name in "xyz" and isinstance(value, Size):
+        if cell is not None and isinstance(cell.value, Extent) and name in "xyz" and isinstance(value, HostNumber):
             parts = dict(zip("xyz", cell.value.parts, strict=True)) | {name: value}
             cell.value = Extent(parts["x"], parts["y"], parts["z"])
         else:
@@ -279,19 +283,19 @@ class HostExpressions(abc.ABC):
             value.name = cell.name
         if isinstance(value, DevicePointer) and not value.memory.name:
             value.memory.name = cell.name
-        cell.value = self._as_written(cell, value) if isinstance(value, Size) else value
+        cell.value = self._as_written(cell, value) if isinstance(value, HostNumber) else value
 
-    def _as_written(self, cell: HostVariable, value: Size) -> Size:
+    def _as_written(self, cell: HostVariable, value: HostNumber) -> HostNumber:
         kind = OF_C_TYPE.get(self.types.get(bare_type(cell.type), bare_type(cell.type)), "")
         if kind.startswith(("int", "uint")) and isinstance(value.how, float):
-            value = Size.number(int(value.how))
+            value = HostNumber.number(int(value.how))
         if kind in ("float32", "float64", "float16") and isinstance(value.value, int):
             value = applied("real", value)
         if cell.is_fixed:
-            return Size(value.value, value.value)
+            return HostNumber(value.value, value.value)
         names = kind.startswith(("int", "uint")) or bare_type(cell.type) == "auto"
         if names and isinstance(value.how, int) and "*" not in cell.type:
-            return Size.named(self.size_name(cell.name, value.value), value.value)
+            return HostNumber.named(self.size_name(cell.name, value.value), value.value)
         return value
 
     @abc.abstractmethod
@@ -311,7 +315,7 @@ class HostExpressions(abc.ABC):
             length = self.value(inner[0]) if inner else None
             element = re.search(r"<\s*([^>]+?)\s*>", kind)
             return HostArray(
-                "", length if isinstance(length, Size) else UNKNOWN, bare_type(element[1]) if element else None
+                "", length if isinstance(length, HostNumber) else UNKNOWN, bare_type(element[1]) if element else None
             )
         return self.value(inner[0]) if len(inner) == 1 else UNKNOWN
 
@@ -320,14 +324,14 @@ def extent_of(parts: Sequence[object]) -> Extent:
     """Up to three numbers; what is left out is 1."""
     if len(parts) == 1 and isinstance(parts[0], Extent):
         return parts[0]
-    sizes = [part if isinstance(part, Size) else UNKNOWN for part in parts] + [Size.number(1)] * 3
-    sizes = [Size(None if s.value is None else int(s.value), s.how) for s in sizes]
+    sizes = [part if isinstance(part, HostNumber) else UNKNOWN for part in parts] + [HostNumber.number(1)] * 3
+    sizes = [HostNumber(None if s.value is None else int(s.value), s.how) for s in sizes]
     return Extent(sizes[0], sizes[1], sizes[2])
 
 
-def _minus(value: Size) -> Size:
+def _minus(value: HostNumber) -> HostNumber:
     assert value.value is not None
-    return Size.number(-value.value)
+    return HostNumber.number(-value.value)
 
 
 def _text(node: Node | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
-from evo.interop.adopt.sizes import UNKNOWN, Size
+from evo.interop.adopt.sizes import UNKNOWN, HostNumber
 
 
 @dataclass(eq=False, slots=True)
@@ -17,7 +17,7 @@ class Allocation:
     """
 
     name: str
-    bytes: Size = UNKNOWN
+    bytes: HostNumber = UNKNOWN
     line: int = 0
     is_parameter: bool = False
     is_symbol: bool = False  # a `__constant__` array that the host fills
@@ -30,7 +30,7 @@ class DevicePointer:
     """A place in GPU memory; offset in elements."""
 
     memory: Allocation
-    offset: Size = field(default_factory=lambda: Size.number(0))
+    offset: HostNumber = field(default_factory=lambda: HostNumber.number(0))
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +38,7 @@ class HostArray:
     """Memory of the host. length in elements."""
 
     name: str
-    length: Size = UNKNOWN
+    length: HostNumber = UNKNOWN
     element: str | None = None
 
 
@@ -46,12 +46,12 @@ class HostArray:
 class Extent:
     """A dim3."""
 
-    x: Size
-    y: Size
-    z: Size
+    x: HostNumber
+    y: HostNumber
+    z: HostNumber
 
     @property
-    def parts(self) -> tuple[Size, Size, Size]:
+    def parts(self) -> tuple[HostNumber, HostNumber, HostNumber]:
         return self.x, self.y, self.z
 
 
@@ -80,7 +80,7 @@ class Launched:
     template: tuple[str, ...]
     grid: Extent
     block: Extent
-    shared: Size
+    shared: HostNumber
     arguments: tuple[object, ...]
     line: int
 
@@ -97,7 +97,7 @@ def _shape(launched: Launched) -> list[object]:
 def _plain(argument: object) -> object:
     if isinstance(argument, DevicePointer):
         return (argument.memory.name, argument.offset.value)
-    return argument.value if isinstance(argument, Size) else repr(argument)
+    return argument.value if isinstance(argument, HostNumber) else repr(argument)
 
 
 @dataclass(frozen=True, slots=True)

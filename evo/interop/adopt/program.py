@@ -12,7 +12,7 @@ from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import bare_type
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run
-from evo.interop.adopt.sizes import Size, applied
+from evo.interop.adopt.sizes import HostNumber, applied
 
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
 
@@ -144,8 +144,8 @@ def _declare_symbol(host: Host, item: Item) -> None:
         cell = host.scopes[0][name]
         kind = item.inside.child("type")
         element = bare_type(kind.text if kind is not None else "float")
-        length = getattr(cell.value, "length", Size.number(1))
-        size = applied("*", length, Size.number(host.bytes_of(element) or 4))
+        length = getattr(cell.value, "length", HostNumber.number(1))
+        size = applied("*", length, HostNumber.number(host.bytes_of(element) or 4))
         host.scopes[0][name] = HostVariable(
             name, element, DevicePointer(Allocation(name, size, item.line, is_symbol=True, element=element))
         )

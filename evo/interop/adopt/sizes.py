@@ -10,19 +10,19 @@ _PRECEDENCE |= {"|": 5, "^": 6, "&": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 1
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class HostNumber:
     """value: None if it is not known. how: a name, a number, or an operator and its operands; None likewise."""
 
     value: int | float | None
     how: object = None
 
     @staticmethod
-    def number(value: int | float) -> Size:
-        return Size(value, value)
+    def number(value: int | float) -> HostNumber:
+        return HostNumber(value, value)
 
     @staticmethod
-    def named(name: str, value: int | float | None) -> Size:
-        return Size(value, name)
+    def named(name: str, value: int | float | None) -> HostNumber:
+        return HostNumber(value, name)
 
     @property
     def names(self) -> frozenset[str]:
@@ -34,7 +34,7 @@ class Size:
         return written(self.how) if self.how is not None else str(self.value)
 
 
-UNKNOWN = Size(None)
+UNKNOWN = HostNumber(None)
 
 
 def names_of(how: object) -> frozenset[str]:
@@ -50,7 +50,7 @@ def substituted(how: object, values: dict[str, int | float]) -> object:
     if isinstance(how, str):
         return values.get(how, how)
     if isinstance(how, tuple):
-        parts = [Size(_plain(p), p) for p in (substituted(part, values) for part in how[1:])]
+        parts = [HostNumber(_plain(p), p) for p in (substituted(part, values) for part in how[1:])]
         return applied(how[0], *parts).how
     return how
 
@@ -59,22 +59,22 @@ def _plain(how: object) -> int | float | None:
     return how if isinstance(how, int | float) else None
 
 
-def applied(operator: str, *operands: Size) -> Size:
+def applied(operator: str, *operands: HostNumber) -> HostNumber:
     """The result of a C operator on numbers; `/` is that of integers unless one of them is a float."""
     values = [operand.value for operand in operands]
     if operator == "/" and not _is_real(operands):
         operator = "//"
     value = _value(operator, values)
     if any(operand.how is None for operand in operands):
-        return Size(value)
+        return HostNumber(value)
     hows = [operand.how for operand in operands]
     if all(isinstance(how, int | float) for how in hows):
         folded = _value(operator, [how for how in hows if isinstance(how, int | float)])
-        return Size(folded, folded)
-    return Size(value, _simplified(operator, hows))
+        return HostNumber(folded, folded)
+    return HostNumber(value, _simplified(operator, hows))
 
 
-def _is_real(operands: tuple[Size, ...]) -> bool:
+def _is_real(operands: tuple[HostNumber, ...]) -> bool:
     return any(isinstance(o.value, float) or (isinstance(o.how, tuple) and o.how[0] in ("/", "real")) for o in operands)
 
 

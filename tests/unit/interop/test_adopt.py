@@ -13,7 +13,7 @@ from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
 from evo.interop.adopt.oracle import widened
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.sizes import Size, applied
+from evo.interop.adopt.sizes import HostNumber, applied
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 
@@ -68,12 +68,12 @@ def test_a_template_is_instantiated_as_it_is_launched():
 
 
 def test_sizes_are_printed_as_launch_lines_have_them():
-    n, one = Size.named("n", 1000), Size.number(1)
-    up = applied("/", applied("-", applied("+", n, Size.number(256)), one), Size.number(256))
+    n, one = HostNumber.named("n", 1000), HostNumber.number(1)
+    up = applied("/", applied("-", applied("+", n, HostNumber.number(256)), one), HostNumber.number(256))
     assert (up.text, up.value) == ("ceil_div(n, 256)", 4)
-    real = applied("int", applied("ceil", applied("/", applied("real", n), Size.number(256.0))))
+    real = applied("int", applied("ceil", applied("/", applied("real", n), HostNumber.number(256.0))))
     assert (real.text, real.value) == ("ceil_div(n, 256)", 4)
-    assert applied(">>", applied("*", n, Size.number(4)), Size.number(2)).text == "n"
+    assert applied(">>", applied("*", n, HostNumber.number(4)), HostNumber.number(2)).text == "n"
 
 
 REFUSED = {

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from evo.cli.command_context import session_of
 from evo.cli.options import AsJson
-from evo.cli.session import session_of
 from evo.cli.terminal import out, out_json, out_table, paint, say
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from evo.device import Arrays, DeviceName, Program, RunRequest
 from evo.device.sim_device import SimDevice
 from evo.errors import TaskInvalid
-from evo.evaluate.prepare import Failed, prepare
+from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.results import Fault
 from evo.spec.chips import chip
 from evo.spec.comments import replace_comments
@@ -114,7 +114,7 @@ class Runner:
         key = repr(sorted(case.axes.items()))
         if key not in self._programs:
             found = prepare(self.task, self.text, chip=chip(_CHIP), arch=_ARCH, path="original.cu", cases=[case])
-            if isinstance(found, Failed):
+            if isinstance(found, PrepareFailure):
                 raise Failing(found.reason)
             self._programs[key] = found.programs[case.name]
         return self._programs[key]

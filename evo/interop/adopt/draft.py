@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from evo.analysis.access.preprocess import expand
 from evo.cuda.source import Param
 from evo.interop.adopt.host_expressions import VECTORS, bare_type
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.host_values import Allocation, DevicePointer, Launched, problem
 from evo.interop.adopt.instance import Instance, instances_of
 from evo.interop.adopt.items import reached
 from evo.interop.adopt.lifted import device_code, filled_symbols
 from evo.interop.adopt.program import HostProgram
-from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied, factors, names_of, substituted, written
 from evo.interop.adopt.touched import Touch, touches_of
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 

@@ -12,6 +12,7 @@ from evo.cuda.source.parser import Node
 from evo.cuda.source.types import declarator_name
 from evo.interop.adopt.host_calls import HostCalls
 from evo.interop.adopt.host_expressions import bare_type, extent_of
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import (
     Address,
     Allocation,
@@ -22,7 +23,6 @@ from evo.interop.adopt.host_values import (
     Stopped,
     problem,
 )
-from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied
 
 _MOST_TURNS = 64
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from evo.cuda.source.parser import Node
 from evo.interop.adopt.host_expressions import HostExpressions, bare_type, extent_of, memory_of
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import (
     Address,
     Allocation,
@@ -18,7 +19,6 @@ from evo.interop.adopt.host_values import (
     Launched,
     problem,
 )
-from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied
 
 _ALLOCATE = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "hipMalloc")
 _COPY = ("cudaMemcpy", "cudaMemcpyAsync")

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 
 from evo.cuda.source.parser import Node, read
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber, applied
 from evo.interop.adopt.host_values import Address, Allocation, DevicePointer, Extent, HostArray, HostVariable
-from evo.interop.adopt.sizes import UNKNOWN, HostNumber, applied
 from evo.spec.element_types import ELEMENT_TYPES, OF_C_TYPE
 
 _BINARY = ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "==", "!=", "<", "<=", ">", ">=")

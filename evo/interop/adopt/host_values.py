@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evo.errors import SyntaxInvalid
-from evo.interop.adopt.sizes import UNKNOWN, HostNumber
+from evo.interop.adopt.host_numbers import UNKNOWN, HostNumber
 
 
 @dataclass(eq=False, slots=True)

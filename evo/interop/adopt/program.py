@@ -10,9 +10,9 @@ from pathlib import Path
 from evo.cuda.source.parser import Node
 from evo.interop.adopt.host import Host
 from evo.interop.adopt.host_expressions import bare_type
+from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.host_values import Allocation, DevicePointer, HostEvent, HostVariable, Launched, problem
 from evo.interop.adopt.items import Item, items_of, refuse_what_cannot_run
-from evo.interop.adopt.sizes import HostNumber, applied
 
 _LIBRARY = re.compile(r"\b(?:cublas[A-Z]|cudnn[A-Z]|cufft[A-Z]|cusparse[A-Z]|thrust::|cub::)\w*")
 

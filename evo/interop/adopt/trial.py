@@ -19,9 +19,9 @@ import numpy as np
 from evo.device import POISON_LARGE, POISON_NAN, Arrays, BenchCase, SampleRequest
 from evo.errors import TaskInvalid
 from evo.interop.adopt.draft import Draft, TensorDraft
+from evo.interop.adopt.host_numbers import names_of
 from evo.interop.adopt.host_values import problem
 from evo.interop.adopt.oracle import Failing, Runner, widened
-from evo.interop.adopt.sizes import names_of
 from evo.interop.adopt.texts import Figures, elements, inputs_text, task_yaml, variant_text
 from evo.results import FaultKind
 from evo.spec.dtypes import NUMPY

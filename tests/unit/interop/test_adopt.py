@@ -11,9 +11,9 @@ import pytest
 from evo.errors import SyntaxInvalid, UsageError
 from evo.interop.adopt import Options, adopt
 from evo.interop.adopt.draft import Draft, draft_of
+from evo.interop.adopt.host_numbers import HostNumber, applied
 from evo.interop.adopt.oracle import widened
 from evo.interop.adopt.program import read_program
-from evo.interop.adopt.sizes import HostNumber, applied
 from evo.spec.reference import load_reference
 from evo.spec.task import read_task
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from evo.analysis.calibration import Calibration
     from evo.analysis.roofline import CaseLimits
     from evo.cli.analysis_outputs import LimitsOutput, MeasuredTime
+    from evo.cli.pages import RooflineDot
     from evo.spec.chips import Chip
     from evo.spec.task import Task
 
@@ -92,7 +93,7 @@ def limits(
     ]
     taken = measured_times(root, subject, chip)
     if plot is not None:
-        _draw(plot, subject, chip, found, taken)
+        _draw(plot, subject, chip, found, taken, root)
     if json:
         out_json(limits_output(subject, chip, found, taken, rates).to_json())
     else:
@@ -292,8 +293,9 @@ def _show_measured(task: Task, chip: Chip, found: Sequence[CaseLimits], taken: d
 
 
 def _draw(
-    path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]]
+    path: Path, task: Task, chip: Chip, found: Sequence[CaseLimits], taken: dict[str, list[MeasuredCase]], root: Path
 ) -> None:
+    """The roofline with what was measured; if nothing was, with the champions' modelled times, which are called so."""
     from evo.cli import pages
 
     points = [
@@ -302,7 +304,8 @@ def _draw(
         for time in taken.get(one.name, [])
         for role, _, name in [time.what.partition(" ")]
     ]
-    roof = pages.roofline(task.name, chip, "measured", found, points)
+    timing = "measured" if points else "modelled"
+    roof = pages.roofline(task.name, chip, timing, found, points or _modelled_champions(root, task, chip))
     if not pages.drawable(roof):
         hint = "a roofline needs `work.flop` in task.yaml and a chip whose peak rates are known"
         raise UsageError(f"--plot {path}: {task.name} on {chip.slug} cannot be drawn", hint=hint)
@@ -311,6 +314,18 @@ def _draw(
     except OSError as error:
         raise HarnessFault(f"{path}: {error.strerror}", hint="name a file in a writable folder") from None
     say(f"roofline drawn in {path}")
+
+
+def _modelled_champions(root: Path, task: Task, chip: Chip) -> list[RooflineDot]:
+    from evo.cli import pages
+    from evo.records.leaderboard import entries, load
+
+    return [
+        pages.RooflineDot(case=name, what=entry.variant, role="champion", modelled_us=case.modelled_us)
+        for entry in entries(load(root), task=task.name, timing="modelled")
+        if entry.chip == f"sim-{chip.slug}"
+        for name, case in entry.cases.items()
+    ]
 
 
 def _floor(one: CaseLimits, name: str) -> str:

@@ -74,7 +74,7 @@ class _Plot:
             at = size.left + 14 + (index - 1) * self.step
             yield f'<text class="mid" x="{at:.1f}" y="{self.below}">{index}</text>'
         yield f'<text class="end" x="{size.x1}" y="{self.below + 16}">trial</text>'
-        yield f'<text x="4" y="14">{clean(words)}</text>'
+        yield f'<text x="{size.margin}" y="14">{clean(words)}</text>'
 
     def _grid(self, scale: TimeScale) -> Iterator[str]:
         for tick in scale.ticks:

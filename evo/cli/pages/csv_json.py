@@ -199,10 +199,10 @@ def _standing_alone(title: str, drawn: Sequence[tuple[str, str, str, str]]) -> s
     """A file of drawings, each under its title and, if it has one, its headline with the facts beside it."""
     parts, y, width = [], 0, WIDE.width
     for caption, headline, facts, svg in drawn:
-        parts.append(f'<text class="ink title" x="24" y="{y + 34}">{clean(caption)}</text>')
+        parts.append(f'<text class="ink title" x="{WIDE.margin}" y="{y + 34}">{clean(caption)}</text>')
         if headline:
-            parts.append(f'<text class="headline" x="24" y="{y + 74}">{clean(headline)}</text>')
-            parts.append(f'<text x="24" y="{y + 98}">{clean(facts)}</text>')
+            parts.append(f'<text class="headline" x="{WIDE.margin}" y="{y + 74}">{clean(headline)}</text>')
+            parts.append(f'<text x="{WIDE.margin}" y="{y + 98}">{clean(facts)}</text>')
         y += 116 if headline else 50
         height = math.ceil(float(svg.partition('viewBox="0 0 ')[2].partition('"')[0].split()[1]))
         parts.append(svg.replace("<svg ", f'<svg x="0" y="{y}" width="{width}" height="{height}" ', 1))

@@ -28,6 +28,11 @@ class Size:
     font: float
 
     @property
+    def margin(self) -> int:
+        """Where legends and headings begin."""
+        return min(self.left, 20)
+
+    @property
     def x1(self) -> int:
         return self.width - self.right
 
@@ -110,7 +115,7 @@ def mark(shape: str, x: float, y: float, style: str, reach: float = 5) -> str:
 
 def legend(entries: Sequence[tuple[str, str, str]], size: Size, top: float) -> tuple[str, float]:
     """Marks with their meaning, in as many rows as they need, and where they end. entries: (shape, style, words)."""
-    left = min(float(size.left), 20.0)
+    left = float(size.margin)
     parts, x, y = [], left, top
     for shape, style, words in entries:
         half = 9 if shape in ("line", "dashes") else 5

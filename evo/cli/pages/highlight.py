@@ -76,12 +76,12 @@ def _span(kind: str, token: str) -> str:
 def side_by_side(diff: str, caption: str) -> str:
     """A unified diff as a table: old and new line with numbers. CSS stacks them on a narrow screen."""
     titles = "".join(f'<th scope="col">{title}</th>' for title in ("line", "parent", "line", "this"))
-    rows = [f"<thead><tr>{titles}</tr></thead><tbody>"]
+    rows = [f"<thead><tr>{titles}</tr></thead>"]
     for index, (i, j, lines) in enumerate(_hunks(diff)):
         if index:
-            rows.append('<tr class="gap"><td colspan="4">⋯</td></tr>')
+            rows.append('<tbody><tr class="gap"><td colspan="4">⋯</td></tr></tbody>')
         rows += _hunk_rows(i, j, lines)
-    return f'<table class="diff"><caption>{clean(caption)}</caption>{"".join(rows)}</tbody></table>'
+    return f'<table class="diff"><caption>{clean(caption)}</caption>{"".join(rows)}</table>'
 
 
 def _hunks(diff: str) -> Iterator[tuple[int, int, list[str]]]:
@@ -99,14 +99,14 @@ def _hunks(diff: str) -> Iterator[tuple[int, int, list[str]]]:
 
 
 def _hunk_rows(i: int, j: int, lines: Sequence[str]) -> Iterator[str]:
-    """Runs of removed and added lines beside each other, the rest on both sides."""
+    """Runs of removed and added lines beside each other, the rest on both sides; each run is a body of the table."""
     before = iter(highlighted("\n".join(line[1:] for line in lines if line[0] in " -")))
     after = iter(highlighted("\n".join(line[1:] for line in lines if line[0] in " +")))
     for changed, group in itertools.groupby(lines, key=lambda line: line[0] != " "):
         signs = [line[0] for line in group]
         old = [next(before) for sign in signs if sign != "+"]
         new = [next(after) for sign in signs if sign != "-"]
-        yield from _rows("replace" if changed else "equal", old, new, i, j)
+        yield f"<tbody>{''.join(_rows('replace' if changed else 'equal', old, new, i, j))}</tbody>"
         i, j = i + len(old), j + len(new)
 
 
@@ -121,5 +121,5 @@ def _rows(tag: str, old: Sequence[str], new: Sequence[str], i: int, j: int) -> I
         if step < len(old):
             left = f'<td class="n">{i + step}</td><td class="d"><del>{old[step]}</del></td>'
         if step < len(new):
-            right = f'<td class="n">{j + step}</td><td class="a"><ins>{new[step]}</ins></td>'
+            right = f'<td class="n o">{j + step}</td><td class="a o"><ins>{new[step]}</ins></td>'
         yield f"<tr>{left}{right}</tr>"

@@ -143,7 +143,7 @@ class _Plot:
         yield f'<path class="axis" d="M{size.left} {size.y1}H{size.x1}"/>'
         yield f'<text class="end" x="{size.x1}" y="{size.y1 + 36}">FLOP per compulsory byte</text>'
         timing = f", times {self.roof.timing}" if self.roof.taken else ""
-        yield f'<text x="4" y="14">TFLOP/s{timing}</text>'
+        yield f'<text x="{size.margin}" y="14">TFLOP/s{timing}</text>'
 
     def _slope(self, what: str, rate: float, estimate: bool, *, below: bool, labels: Labels) -> Iterator[str]:
         # A slope is cut at the frame; clamping would bend it.
@@ -207,7 +207,7 @@ class _Plot:
             for words in (f"{case.name} {microseconds(best.us)} µs{share}", f"{case.name} {microseconds(best.us)} µs"):
                 wide, high = size.text_width(words), size.font + 2
                 corners = [(at + 10, y - high / 2), (at - 10 - wide, y - high / 2)]
-                corners += [(at + 10, y + high * down) for down in (0.7, 1.8, 2.9, -1.8, -2.9)]
+                corners += [(x, y + high * d) for x in (at + 10, at - 10 - wide) for d in (0.7, 1.8, 2.9, -1.8, -2.9)]
                 if (found := labels.place(wide, high, corners)) is not None:
                     colour = f"c{number % COLOURS}"
                     at_y = found[1] + size.font

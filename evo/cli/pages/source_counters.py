@@ -13,6 +13,7 @@ from evo.evaluate.prepare import PrepareFailure, prepare
 from evo.evaluate.profile import HotLine, hot_lines, kernel_profiles
 from evo.evaluate.session import EvaluationSession
 from evo.results.codec import NEVER, NONEMPTY, Serializable
+from evo.results.coverage import Coverage
 from evo.spec.task import Case, Task
 
 _SEED = 0  # of the inputs whose accesses are counted
@@ -31,6 +32,7 @@ class LineUtilisation(Serializable):
     lines: tuple[HotLine, ...] = ()  # hottest first
     problem: Annotated[str, NONEMPTY] = ""  # why nothing is known
     text: Annotated[str, NEVER]
+    coverage: Annotated[Coverage | None, NEVER] = None  # the outcomes of conditions that this case has seen
 
     @property
     def title(self) -> str:
@@ -51,7 +53,7 @@ def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, li
                 break
             program = prepared.programs[case.name]
             inputs = bench.reference(task).inputs(case, _SEED)
-            request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET)
+            request = RunRequest(program=program, inputs=inputs, check_races=False, budget=_BUDGET, coverage=True)
             try:
                 result = bench.checker.run(request, time_limit_s=limit_s)
             except TimedOut:
@@ -66,7 +68,14 @@ def count_lines(task: Task, text: str, *, variant: str, chip: str, arch: str, li
             kernels = kernel_profiles(program, bench.chip, result.launches)
             lines = hot_lines(kernels, result.launches, text, bench.chip)
             return LineUtilisation(
-                task=task.name, chip=chip, arch=arch, variant=variant, text=text, case=case.name, lines=lines
+                task=task.name,
+                chip=chip,
+                arch=arch,
+                variant=variant,
+                text=text,
+                case=case.name,
+                lines=lines,
+                coverage=result.coverage,
             )
     return LineUtilisation(task=task.name, chip=chip, arch=arch, variant=variant, text=text, problem=problem)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from evo.cli.pages.case_study import Chapter, llm_words, time_words
-from evo.cli.pages.highlight import clean, highlighted
-from evo.cli.pages.html import LONGEST, TextBudget, identifier, region, table
+from evo.cli.pages.heat_map import heat_html
+from evo.cli.pages.highlight import clean
+from evo.cli.pages.html import TextBudget, identifier, table
 from evo.cli.pages.model import REWRITE_HEAD, ReportModel, rewrite_rows
-from evo.cli.pages.source_counters import LineUtilisation
 from evo.results.wording import clipped, count, duration, gain_words, microseconds, ratio
 
 _MOST_INSIGHTS = 200
-_MOST_REMARKS = 12
-_EVENTS = ("shared_wavefronts", "global_sectors", "local_requests", "mma_instructions", "atomic_lanes", "ex2")
 
 
 def board_section(report: ReportModel, room: TextBudget) -> str:
@@ -77,8 +75,9 @@ def insight_section(report: ReportModel, room: TextBudget) -> str:
 
 def heat_section(report: ReportModel, room: TextBudget) -> str:
     parts = [
-        "<p>Counted on the simulator, exact as executed. The share is of the modelled clocks of the pipe that limits "
-        "the kernel; the stronger the colour, the larger the share. Nothing here was timed.</p>"
+        "<p>Counted on the simulator at one case, exact as executed. The share is of the modelled clocks of the pipe "
+        "that limits the kernel. <span class='never'>never</span> names an outcome of a condition that this case did "
+        "not see; <code>evo check --coverage</code> looks at all cases. Nothing here was timed.</p>"
     ]
     for heat in report.heats:
         html = heat_html(heat)
@@ -103,41 +102,6 @@ def _count_buttons(report: ReportModel) -> str:
         button = f'<button type="button" data-count="counts/{clean(trial)}">{clean(words)}</button>'
         parts.append(f"<div><p>{button}</p></div>")
     return "".join(parts) or "<p>There is no champion yet.</p>"
-
-
-def heat_html(heat: LineUtilisation) -> str:
-    """One variant's source with what each line keeps busy, and the losses that follow; or why that is not known."""
-    if heat.problem:
-        return f"<p>There are no counters: {clean(clipped(heat.problem, LONGEST))}.</p>"
-    remarks = [remark for line in heat.lines for remark in line.remarks]
-    found = "".join(f"<li>{clean(remark)}</li>" for remark in remarks[:_MOST_REMARKS])
-    return _heat_table(heat) + (f"<p><b>Losses by line</b></p><ul>{found}</ul>" if found else "")
-
-
-def _heat_table(heat: LineUtilisation) -> str:
-    by_line: dict[int, tuple[float, dict[str, int], str]] = {}
-    for hot in heat.lines:
-        share, counters, pipe = by_line.get(hot.line, (0.0, {}, hot.pipe))
-        merged = {name: counters.get(name, 0) + hot.counters.get(name, 0) for name in {*counters, *hot.counters}}
-        by_line[hot.line] = (max(share, hot.share), merged, pipe)
-    rows = []
-    for number, html in enumerate(highlighted(heat.text.removesuffix("\n")), start=1):
-        share, counters, _ = by_line.get(number, (0.0, {}, ""))
-        shade = f' style="background:rgba(var(--heat),{min(share, 1.0) ** 0.5 * 0.55:.2f})"' if share >= 0.005 else ""
-        named = [name for name in _EVENTS if counters.get(name)][:2]
-        words = ", ".join(f"{name.replace('_', ' ')} {counters[name]:,}" for name in named)
-        words = words or (f"warp instructions {counters['warp_instructions']:,}" if counters else "")
-        percent = (f"{100 * share:.1f} %" if share >= 0.001 else "under 0.1 %") if counters else ""
-        cells = f'<td class="n">{number}</td><td class="n">{percent}</td><td>{html}</td><td>{words}</td>'
-        rows.append(f"<tr{shade}>{cells}</tr>")
-    pipes = ", ".join(sorted({f"{line.kernel}: {line.pipe}" for line in heat.lines}))
-    caption = f"Lines of {heat.variant} at case {heat.case}; limiting pipe of {pipes}"
-    head = "".join(f'<th scope="col">{title}</th>' for title in ("line", "share", "source", "events"))
-    return region(
-        f'<table class="heat"><caption>{clean(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}'
-        "</tbody></table>",
-        caption,
-    )
 
 
 def cost_section(report: ReportModel, room: TextBudget) -> str:

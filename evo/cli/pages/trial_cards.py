@@ -12,6 +12,7 @@ from evo.records.trials import Record, arm_of
 from evo.results.wording import clipped, microseconds, plural, ratio
 
 _MOST_TRIALS = 2000
+_MOST_REFUSED = 8  # trials that found no room, before no further one is rendered
 
 
 def trial_section(report: ReportModel, room: TextBudget) -> str:
@@ -37,14 +38,19 @@ def trial_section(report: ReportModel, room: TextBudget) -> str:
 def _bodies(shown: Iterable[Record], report: ReportModel, room: TextBudget) -> dict[str, str]:
     """What each trial unfolds to. Kept and then late trials come first if the page's room is short."""
     found: dict[str, str] = {}
+    refused = 0
     for record in sorted(shown, key=lambda one: (one.kept, one.run, one.number), reverse=True):
         if report.lazy:
             found[record.trial] = f'<p class="soft" data-load="trial/{clean(record.trial)}">Loading…</p>'
-        elif not room.take(html := trial_body(record, report.commits.get(record.trial))):
-            how = f"evo show {clean(record.trial)}"
-            found[record.trial] = f"<p>Left out to keep the page small: <code>{how}</code> shows it.</p>"
-        else:
+            continue
+        fits = refused < _MOST_REFUSED and len(record.diff) < room.left
+        html = trial_body(record, report.commits.get(record.trial)) if fits else ""
+        if fits and room.take(html):
             found[record.trial] = html
+            continue
+        refused += 1
+        how = f"evo show {clean(record.trial)}"
+        found[record.trial] = f"<p>Left out to keep the page small: <code>{how}</code> shows it.</p>"
     return found
 
 

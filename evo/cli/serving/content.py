@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import evo
+from evo.cli.pages.heat_map import heat_html
 from evo.cli.pages.model import report_model
 from evo.cli.pages.page import live_page, page_sections
-from evo.cli.pages.tables import heat_html
 from evo.cli.pages.trial_cards import trial_body
 from evo.cli.pages.under_way import task_links, under_way
 from evo.cli.recorded import commits_of, headline_of

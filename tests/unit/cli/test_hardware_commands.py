@@ -110,6 +110,17 @@ def test_the_roofline_is_a_drawing(capsys: pytest.CaptureFixture[str], tmp_path:
         capsys.readouterr()
 
 
+def test_a_roofline_without_measured_times_never_says_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "softmax.svg"
+    assert run(["limits", "softmax", "--gpu", "t4", "--plot", str(file)]) == 0
+    text = file.read_text(encoding="utf-8")
+    assert "measured" not in text
+    assert "limit, inputs in DRAM" in text  # the legend
+    capsys.readouterr()
+
+
 def test_derive_as_json_and_as_a_document(capsys: pytest.CaptureFixture[str]) -> None:
     shape = answer(capsys, "derive", "matmul", "--gpu", "l4", "--case", "square2k", "--no-compile")
     assert shape["predicted"]["hmma"] == 2 * 2048**3 // 4096

@@ -50,6 +50,7 @@
       if (one.dataset.key in open) one.open = open[one.dataset.key];
     });
     watch(box);
+    tick();
     if (name === "trials") window.evoFilter();
   }
   function tick() {
